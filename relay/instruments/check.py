@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from relay.journal import Journal, JournalError, Problem, canonical_lines, find_journals, read_journal
+from relay.journal.frames import wall_ns_at
 from relay.journal.retention import retired_until
 from relay.journal.store import WHY_LOST
 from sitestack.journal import records
-from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS
 from sitestack.promises import Ending, Floors, Report, Violation, check_all, ending_at, find_ending, fold
 from sitestack.promises.floors import TOLERANCE_NS
 
-__all__ = ["Read", "Report", "check_directories", "journal_lines", "judge_files", "why_not_judged"]
+__all__ = ["Read", "Report", "check_directories", "journal_lines", "judge_files", "run_notes", "why_not_judged"]
 
 
 def check_directories(paths: Iterable[Path], *, quiescent: bool | None = None, ended_w: int | None = None) -> Report:
@@ -43,9 +44,7 @@ def check_directories(paths: Iterable[Path], *, quiescent: bool | None = None, e
     floors = None if until_w is None else Floors.find(journals, until_w)
     report = check_all(fold(journals, ending if quiescent else None, floors), quiescent, total_order)
     violations, notes = judge_files(found, strays)
-    if until_w is not None:
-        notes.append(_not_judged_before(until_w))
-    notes.extend(_restarted(journals))
+    notes.extend(run_notes(found, until_w))
     if not quiescent:
         notes.append(why_not_judged(ending))
     return replace(report, violations=(*violations, *report.violations), notes=tuple(notes))
@@ -97,6 +96,17 @@ def judge_files(read: Iterable[Read], strays: Iterable[Problem]) -> tuple[list[V
     return violations, notes
 
 
+def run_notes(read: Sequence[Read], until_w: int | None) -> Iterator[str]:
+    """What a reader of the verdict has to know: what retention has deleted (up to `until_w`), and who was several processes."""
+    if until_w is not None:
+        yield _not_judged_before(until_w)
+    for journal, _, _ in read:
+        if journal.begins > 1 and (began := _began(journal)) is not None:
+            where = f"{journal.site}/{journal.name}({journal.uuid.hex()[:8]})"
+            yield f"The journal of {where} begins with segment {journal.begins}, at {_utc(began)} UTC."
+    yield from _restarted(read)
+
+
 def why_not_judged(ending: Ending) -> str:
     """The note on a run that cannot be judged by its end."""
     if ending.quiet_s is None:
@@ -136,14 +146,27 @@ def _retired_until(journals: Iterable[Sequence[records.Record]]) -> int | None:
 
 
 def _not_judged_before(until_w: int) -> str:
-    when = datetime.fromtimestamp((until_w + TOLERANCE_NS) / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    when = _utc(until_w + TOLERANCE_NS)
     return f"Retention has deleted the beginnings of journals: what was sent before {when} UTC is not judged."
 
 
-def _restarted(journals: Mapping[Address, Sequence[records.Record]]) -> Iterator[str]:
+def _began(journal: Journal) -> int | None:
+    """When the first record that is there was written (wall clock, ns)."""
+    with suppress(OSError):
+        return wall_ns_at(journal.segments[0], 0)
+    return None
+
+
+def _utc(wall_ns: int) -> str:
+    return datetime.fromtimestamp(wall_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _restarted(read: Iterable[Read]) -> Iterator[str]:
     """For each name of which there was more than one process a sentence that tells them apart, in the order of their starts."""
     names: dict[tuple[str, str], list[records.Start]] = {}
-    for start in [record for each in journals.values() for record in each if isinstance(record, records.Start)]:
+    for _, its_records, _ in read:
+        # What a header says stands before what the process says, or in its place.
+        start = max([each for each in its_records if isinstance(each, records.Start)], key=lambda each: each.w)
         names.setdefault((start.site, start.name), []).append(start)
     for (site, name), starts in sorted(names.items()):
         if len(starts) > 1:

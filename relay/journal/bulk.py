@@ -66,16 +66,21 @@ class Chunk:
 
 
 def read_bulk(
-    file: Path, kinds: Collection[Kind], start: int = 0, end: int | None = None, payloads: bool = False
+    file: Path,
+    kinds: Collection[Kind],
+    start: int = 0,
+    end: int | None = None,
+    payloads: bool = False,
+    in_force: bool = False,
 ) -> Iterator[Chunk]:
     """The records of these kinds that begin in `start..end` (None: the file's end), and the problems there.
 
     A record must begin at `start` and at `end`. From the records before `start` only the number of views and the numbered
-    vectors are taken.
+    vectors are taken. `in_force`: also what was in force at the segment's beginning, because the segments before are not there.
     """
     try:
         with open(file, "rb") as stream:
-            segment = _Segment(file, stream, kinds, start, payloads)
+            segment = _Segment(file, stream, kinds, start, payloads, in_force)
             yield from segment.chunks(os.fstat(stream.fileno()).st_size if end is None else end)
     except OSError as error:
         yield Chunk(problems=[Problem(file, 0, "unreadable", error.strerror or str(error))])
@@ -84,11 +89,13 @@ def read_bulk(
 class _Segment:
     """Reads one file once, from its beginning."""
 
-    def __init__(self, file: Path, stream: BinaryIO, kinds: Collection[Kind], start: int, payloads: bool) -> None:
+    def __init__(
+        self, file: Path, stream: BinaryIO, kinds: Collection[Kind], start: int, payloads: bool, in_force: bool
+    ) -> None:
         self.file = file
         self.stream = stream
         self.start = start
-        self.decoder = Decoder(payloads)
+        self.decoder = Decoder(payloads, in_force)
         self.payloads = payloads
         self.views = 0
         self.vectors: set[int] = set()
@@ -166,7 +173,7 @@ class _Segment:
         if record is None:
             return
         self.views += isinstance(record, records.View)
-        if offset >= self.start and kind in self.wanted:
+        if offset >= self.start and KIND_NUMBERS[type(record)] in self.wanted:
             chunk.others.append((offset, self.views, record))
 
     def _fill(self, chunk: Chunk, kind: Kind, table: Table, payloads: list[bytes]) -> None:

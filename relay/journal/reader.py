@@ -28,8 +28,8 @@ class Problem:
     file: Path
     offset: int
     #: `torn`: the file ends inside a record, as after a crash. `corrupt`: bytes changed. `missing`: no such segment.
-    #: `unreadable`: the system refuses.
-    kind: Literal["torn", "corrupt", "missing", "unreadable"]
+    #: `unreadable`: the system refuses. `retired`: retention deleted it while somebody followed the journal.
+    kind: Literal["torn", "corrupt", "missing", "unreadable", "retired"]
     what: str
 
     def __str__(self) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from relay.instruments.analytics.promises.integrity import fold_sends, match_sen
 from relay.instruments.analytics.promises.outline import Outline, draw_outline, find_strays
 from relay.instruments.analytics.promises.total_order import measure_order
 from relay.instruments.analytics.reception import IS_RECEIVED, find_baselines, find_gaps, find_received, fold_runs, order_runs
-from relay.instruments.check import Read, judge_files
-from relay.journal import Journal, JournalError, Problem, find_journals, read_segment
-from relay.journal.retention import retired_until
+from relay.instruments.analytics.rests import RETIRED_UNTIL, begin_at_floors, find_rests, mark_judged
+from relay.instruments.check import Read, judge_files, run_notes
+from relay.journal import JournalError, Problem, find_journals
 from sitestack.model.address import Address
 from sitestack.promises import Ending, History, Violation
 
+#: The most notes on files, and on the run.
+NOTES_MAX = 100
 #: The most problems in files that are reported.
 PROBLEMS_MAX = 1_000
 #: The most stretches of time in charts and tables; a stretch is at least a second.
@@ -41,6 +44,8 @@ class Extent:
     end_ns: int
     #: Whether journals give the messages of their own site a place in its stream, as with total order.
     has_order: bool
+    #: Until when segments reached that retention has deleted; None where it has deleted none.
+    retired_ns: int | None = None
 
     @property
     def stretch_s(self) -> int:
@@ -58,9 +63,9 @@ class Evidence:
     outline: Outline
     #: The history of each process, those of survivors up to the ending.
     histories: Sequence[History]
-    #: Damage of the files that breaks a promise, and damage that is legal.
+    #: Damage of the files that breaks a promise; and as notes damage that is legal, and what else a reader has to know.
     file_violations: Sequence[Violation]
-    file_notes: Sequence[str]
+    notes: Sequence[str]
     persisted: tuple[DataFrame, ...]
     #: All records that belong to the run.
     facts: DataFrame
@@ -89,19 +94,6 @@ class Evidence:
             frame.unpersist()
 
 
-def refuse_rests(journals: Iterable[Journal]) -> None:
-    """Raise JournalError when beginnings of journals are gone, as retention takes them: whole runs are compared here."""
-    for journal in journals:
-        for segment in journal.segments:
-            # Where segments were deleted, the first record says so of the one that was begun then.
-            first = next(read_segment(segment, [], payloads=False), None)
-            if first is not None and retired_until(first) is not None:
-                raise JournalError(
-                    f"{segment}: retention has deleted journals of {journal.name} of {journal.site}; the audit compares whole "
-                    "journals. Use relay check, which judges what was sent since."
-                )
-
-
 def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Evidence:
     """Read the journals under these paths into this many partitions. Raises JournalError when there are none.
 
@@ -110,30 +102,33 @@ def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Eviden
     """
     strays: list[Problem] = []
     journals = find_journals(map(Path, paths), strays)
-    refuse_rests(journals)
     keep, shorten = (settle, settle) if partitions == 1 else (_persist, lambda frame: frame)
     read = keep(read_facts(spark, paths).coalesce(partitions))
-    recorded = shorten(add_stays(read))
-    extent = measure_extent(recorded)
+    stayed = shorten(add_stays(read))
+    extent = measure_extent(stayed)
     if not journals:
         raise JournalError(f"no journal in {', '.join(paths)}")
+    rests = None if extent.retired_ns is None else find_rests(stayed, extent.retired_ns, [each.uuid for each in journals])
+    recorded = shorten(mark_judged(stayed, rests))
     events = settle(recorded.where("kind not in ('send', 'deliver')"))
-    folded = settle(fold_runs(recorded.where(IS_RECEIVED), ("vid", "via")))
-    sent = settle(fold_sends(recorded))
-    outline = draw_outline(journals, events, folded, sent, settle(find_strays(recorded)))
+    folded = settle(fold_runs(recorded.where(IS_RECEIVED), ("vid", "via", "judged")))
+    sent = settle(fold_sends(recorded, ("judged",)))
+    outline = draw_outline(journals, events, folded, sent, settle(find_strays(recorded.where("judged"))))
     problems = _collect_problems(events)
     read_journals = [Read(each, outline.journal(each.uuid), problems.get(each.uuid, ())) for each in journals]
     violations, notes = judge_files(read_journals, strays)
+    notes = [*sorted(notes)[:NOTES_MAX], *islice(run_notes(read_journals, extent.retired_ns), NOTES_MAX)]
     ending = outline.find_ending()
-    histories = outline.histories(ending if ending.is_quiescent else None)
+    histories = outline.histories(ending if ending.is_quiescent else None, None if rests is None else rests.floors)
     processes = _list_processes(spark, histories)
     cuts = outline.cuts(ending) if ending.is_quiescent else {}
     # A survivor sends and delivers nothing beyond its cut, so that no run crosses it.
     facts, events_within, runs = (
-        shorten(_cut(recorded, cuts)),
+        shorten(_cut(recorded.where("judged"), cuts)),
         settle(_cut(events, cuts)),
-        settle(order_runs(_cut(folded, cuts))),
+        settle(order_runs(begin_at_floors(_cut(folded.where("judged"), cuts), rests))),
     )
+    sent = sent.where("judged")
     stays = settle(find_stays(events_within))
     received = settle(find_received(runs))
     gaps = settle(find_gaps(runs))
@@ -144,7 +139,7 @@ def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Eviden
         outline=outline,
         histories=histories,
         file_violations=violations,
-        file_notes=notes,
+        notes=notes,
         persisted=(read, matched),
         facts=facts,
         events=events_within,
@@ -200,7 +195,8 @@ def measure_extent(recorded: DataFrame) -> Extent:
         F.min(F.when(F.col("wall_ns") > 0, F.col("wall_ns"))).alias("begin_ns"),
         F.max("wall_ns").alias("end_ns"),
         F.coalesce(F.bool_or(has_place), F.lit(False)).alias("has_order"),
+        F.max(F.expr(RETIRED_UNTIL)).alias("retired_ns"),
     ).first()
     assert found is not None
     values: dict[str, Any] = {name: 0 if value is None else value for name, value in found.asDict().items()}
-    return Extent(**values)
+    return Extent(**{**values, "retired_ns": found["retired_ns"]})

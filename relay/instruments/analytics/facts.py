@@ -28,7 +28,7 @@ _COLUMNS = (
     *("kind", "site", "node", "uuid", "segment", "offset", "position", "views", "wall_ns", "time"),
     *("origin_site", "origin", "scope", "first", "last", "target_site", "target", "via", "gseq", "vid"),
     *("bytes", "sizes", "digest", "lineage", "members", "view_kind", "subs", "gvec", "down", "role", "epoch"),
-    *("reason", "certainty", "times", "file", "detail"),
+    *("reason", "certainty", "source", "times", "file", "detail"),
 )
 
 

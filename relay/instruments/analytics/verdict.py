@@ -29,9 +29,8 @@ from sitestack.promises.sites import check_conservation
 BY_TRANSFORMS: frozenset[Checker] = frozenset(
     {check_integrity, check_no_duplication, check_fifo, check_remote_fifo, check_relayed_once, check_conservation}
 )
-#: The most violations and notes that are reported.
+#: The most violations that are reported.
 VIOLATIONS_MAX = 1_000
-NOTES_MAX = 100
 
 
 def list_checks(evidence: Evidence) -> dict[str, Callable[[], DataFrame]]:
@@ -82,7 +81,7 @@ def find_violations(findings: DataFrame) -> DataFrame:
 def judge(evidence: Evidence, findings: DataFrame, lag: DataFrame) -> Report:
     """The verdict. `findings` should be settled; `lag` is what `measure_lag` gives."""
     violations = find_violations(findings).orderBy("invariant", "place", "issue").limit(VIOLATIONS_MAX).collect()
-    notes = sorted(evidence.file_notes)[:NOTES_MAX]
+    notes = [*evidence.notes]
     if evidence.outline.is_whole and not evidence.ending.is_quiescent:
         notes.append(why_not_judged(evidence.ending))
     return Report(

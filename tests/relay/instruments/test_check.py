@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -193,6 +194,9 @@ def test_what_retention_took_is_no_violation_and_the_rest_is_judged(tmp_path: Pa
     report = check_directories([tmp_path])
     assert report.violations == ()
     assert any("Retention has deleted the beginnings" in note for note in report.notes)
+    begun = [note for note in report.notes if note.startswith("The journal of ")]
+    assert len(begun) > 1
+    assert all(re.fullmatch(r"The journal of \S+ begins with segment \d+, at 2023-11-1\d [\d:]+ UTC\.", each) for each in begun)
     everything = sum(each.count for process in run.processes for each in process.records if isinstance(each, records.Deliver))
     assert 0 < report.deliveries < everything
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from relay.journal import JournalOptions, JournalStore, Problem, find_journals, read_journal, read_segment
+from relay.journal.bulk import read_bulk
 from relay.journal.retention import Retention, retired_until
 from sitestack.journal import records
 from sitestack.model.address import Address
@@ -68,8 +69,18 @@ def test_what_is_left_begins_with_what_is_in_force_and_says_that_it_is_the_rest(
     assert heard == [second * SECOND for second in range(heard[0] // SECOND, 100)]
 
 
+def test_the_reader_in_columns_gives_what_was_in_force_where_it_is_wanted(tmp_path: Path) -> None:
+    write(store(tmp_path, Retention(bytes_max=2_000)), *range(100))
+    [journal] = find_journals([tmp_path], [])
+    kinds = [records.Start, records.View, records.GlobalView]
+    for in_force, told in ((True, [START, VIEW, GLOBAL]), (False, [])):
+        chunks = list(read_bulk(journal.segments[0], kinds, in_force=in_force))
+        assert [record for chunk in chunks for _, _, record in chunk.others] == told
+        assert [views for chunk in chunks for _, views, record in chunk.others if record == VIEW] == [1] * in_force
+
+
 def test_the_first_record_of_a_segment_says_what_was_deleted_when_it_was_begun(tmp_path: Path) -> None:
-    """By that the audit, which cannot look at every record first, knows that these are rests."""
+    """By that whoever has only one of them knows that it is a rest."""
     write(store(tmp_path, Retention(bytes_max=2_000)), *range(100))
     [journal] = find_journals([tmp_path], [])
     assert all(retired_until(next(read_segment(segment, []))) is not None for segment in journal.segments)

@@ -15,12 +15,13 @@ views. `relay audit` without `--follow` judges them, since it knows how a run en
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from relay.instruments.analytics.facts import IS_MULTICAST, RECEPTION, STREAM, range_text, settle, stream_text
+from relay.instruments.analytics.follow.begun_again import find_overtaken, forget, leave_out, mark_cut_blocks, note_overtaken
 from relay.instruments.analytics.follow.bounds import (
     CARRIED,
     bound_ranges,
@@ -29,7 +30,7 @@ from relay.instruments.analytics.follow.bounds import (
     newest_ranges,
     split_silent,
 )
-from relay.instruments.analytics.follow.positions import add_orders, find_different, find_unplaced, split_due
+from relay.instruments.analytics.follow.positions import BLOCK, add_orders, find_different, find_unplaced, split_due
 from relay.instruments.analytics.promises.completeness import passed_over, repeated, turned
 from relay.instruments.analytics.promises.findings import text, to_findings, unite
 from relay.instruments.analytics.ranges import merge_ranges, overlap, overlay_ranges, subtract_ranges
@@ -89,6 +90,9 @@ class Step:
 def advance(facts: DataFrame, known: Known, horizon_ns: int, now_ns: int) -> Step:
     """The step from `known`. `now_ns` is the latest wall clock of all earlier batches, 0 before the first."""
     facts = facts.withColumn("stay", F.lit(1))
+    retired = settle(note_overtaken(facts))
+    if not retired.isEmpty():
+        facts, known = _begin_again(facts, known)
     due_ns = now_ns - horizon_ns
     runs = settle(order_runs(fold_runs(facts.where(IS_RECEIVED)), known.carried))
     carried, bounded = bound_ranges(settle(carry_on(runs)), CARRIED)
@@ -111,7 +115,7 @@ def advance(facts: DataFrame, known: Known, horizon_ns: int, now_ns: int) -> Ste
     )
     absent, lost = _count_lost(findings, known.missing, carried, processes)
     alive, forgotten = split_silent(processes, now_ns, horizon_ns)
-    notes = unite(bounded, forgotten, unjudged, find_late(facts, due_ns, horizon_ns // 1_000_000_000))
+    notes = unite(bounded, forgotten, retired, unjudged, find_late(facts, due_ns, horizon_ns // 1_000_000_000))
     remembered = F.broadcast(alive.select("uuid"))
     state = Known(
         carried=carried.join(remembered, "uuid", "left_semi"),
@@ -122,6 +126,15 @@ def advance(facts: DataFrame, known: Known, horizon_ns: int, now_ns: int) -> Ste
         orders=orders,
     )
     return Step(findings, settle(notes), state, lost)
+
+
+def _begin_again(facts: DataFrame, known: Known) -> tuple[DataFrame, Known]:
+    """The facts and the state without what stood before parts of journals that are gone unread."""
+    overtaken = find_overtaken(facts)
+    kept = settle(leave_out(facts, overtaken))
+    states = {name: forget(getattr(known, name), overtaken) for name in ("carried", "missing", "latest", "processes", "orders")}
+    states["orders"] = states["orders"].unionByName(mark_cut_blocks(kept, overtaken, BLOCK))
+    return kept, replace(known, **states)
 
 
 def _meet(processes: DataFrame, facts: DataFrame) -> DataFrame:

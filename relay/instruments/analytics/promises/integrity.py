@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -38,9 +40,9 @@ def match_sends(facts: DataFrame) -> DataFrame:
     return deliveries.join(sends, list(BATCH), "left").withColumn("is_same", F.coalesce(is_same, F.lit(False)))
 
 
-def fold_sends(facts: DataFrame) -> DataFrame:
-    """The runs of what each process sent: sends are folded as if it had delivered them."""
-    return fold_runs(facts.where("kind = 'send'").withColumns({"kind": F.lit("deliver"), "stay": F.lit(0)}))
+def fold_sends(facts: DataFrame, broken_by: Sequence[str] = ()) -> DataFrame:
+    """The runs of what each process sent, also ended by `broken_by`: sends are folded as if it had delivered them."""
+    return fold_runs(facts.where("kind = 'send'").withColumns({"kind": F.lit("deliver"), "stay": F.lit(0)}), broken_by)
 
 
 def find_corrupted(facts: DataFrame, sent: DataFrame, matched: DataFrame, processes: DataFrame) -> DataFrame:

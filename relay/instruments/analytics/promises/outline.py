@@ -20,16 +20,17 @@ from pyspark.sql import functions as F
 from relay.instruments.analytics.facts import IS_UNICAST
 from relay.instruments.analytics.promises.row_reader import EVENT, MESSAGES, RowReader, iterate
 from relay.journal import Journal
+from relay.journal.retention import WHY_RETIRED
 from relay.journal.store import WHY_LOST
 from sitestack.journal import records
 from sitestack.model.address import Address
-from sitestack.promises import Ending, History, find_ending, fold
+from sitestack.promises import Ending, Floors, History, find_ending, fold
 
 #: The most rows that come to the driver, some 400 MB with the histories; a view counts as one more row for each member.
 ROWS_MAX = 250_000
 
 #: Records that are taken in any case, a handful of each journal: they tell what became of a process.
-_ALWAYS = f"kind in ('start', 'stop') or (kind = 'drop' and reason = '{WHY_LOST}')"
+_ALWAYS = f"kind in ('start', 'stop') or (kind = 'drop' and reason in ('{WHY_LOST}', '{WHY_RETIRED}'))"
 _IN_OUTLINE = "kind in ('view', 'gview', 'role', 'unreach', 'gap', 'baseline')"
 
 #: A record and its place: its position in the journal, or the stay that it belongs to.
@@ -74,9 +75,9 @@ class Outline:
         ends = {uuid: self.journals[uuid][length:] for uuid, length in ending.lengths.items()}
         return {uuid: beyond[0][0] for uuid, beyond in ends.items() if beyond}
 
-    def histories(self, ending: Ending | None) -> list[History]:
-        """What each process did, the survivors up to the ending."""
-        histories = fold(self._records(), ending)
+    def histories(self, ending: Ending | None, floors: Floors | None = None) -> list[History]:
+        """What each process did, the survivors up to the ending; above the floors where beginnings of journals were deleted."""
+        histories = fold(self._records(), ending, floors)
         for history in histories:
             # They are in the runs as well; here each of them says whom it was for.
             for stay, record in self.strays.get(history.uuid, ()):

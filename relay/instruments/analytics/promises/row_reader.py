@@ -17,7 +17,7 @@ from sitestack.model.view import ViewId
 #: The columns of all records but messages.
 EVENT = (
     *("kind", "uuid", "position", "site", "node", "wall_ns", *STREAM, "first", "last", "target_site", "vid", "lineage"),
-    *("members", "view_kind", "subs", "gvec", "down", "role", "epoch", "reason", "certainty", "times"),
+    *("members", "view_kind", "subs", "gvec", "down", "role", "epoch", "reason", "certainty", "source", "times"),
 )
 #: The columns of messages, besides their numbers.
 MESSAGES = ("kind", "uuid", "wall_ns", *STREAM, "vid", "via", "contents")
@@ -58,7 +58,7 @@ class RowReader:
             case "stop":
                 return records.Stop(0, w, row["reason"])
             case "drop":
-                return records.Drop(0, w, row["reason"], "", row["times"])
+                return records.Drop(0, w, row["reason"], row["source"] or "", row["times"])
             case "role":
                 epoch = None if row["epoch"] is None else self._view_id(row["epoch"])
                 return records.Role(0, w, row["role"], epoch)

@@ -68,7 +68,11 @@ COLUMNS: tuple[ColumnDoc, ...] = (
     ColumnDoc("role", StringType(), "role: `member`, `coord`, `relay` or `share`"),
     ColumnDoc("epoch", VIEW_ID, "role: what fences it"),
     ColumnDoc("to_sites", ArrayType(StringType()), "role: the sites it relays to"),
-    ColumnDoc("reason", StringType(), "stop, reject, gap, unreach, drop: why; problem: `torn`, `corrupt` or `unreadable`"),
+    ColumnDoc(
+        "reason",
+        StringType(),
+        "stop, reject, gap, unreach, drop: why; problem: `torn`, `corrupt`, `missing`, `unreadable` or `retired`",
+    ),
     ColumnDoc("certainty", StringType(), "unreach: `not_delivered` or `unknown`"),
     ColumnDoc("source", StringType(), "drop: where the refused input came from"),
     ColumnDoc("times", LongType(), "drop: how often since the last such record"),

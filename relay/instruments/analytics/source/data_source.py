@@ -1,4 +1,4 @@
-"""The Spark data source `relay`: `spark.read.format("relay").load(path)`, and the same with `readStream`.
+"""The Spark data source `relay`: `spark.read.format("relay").load(path)`, and the same with `readStream`; and the sink.
 
 One partition a segment file. A reader that is given a schema of some of the columns (`select_schema`) decodes and moves
 only these. Options, all optional: `site`, `node`, `kinds` (names with commas), `since`, `until` (ISO 8601), `payloads`, and for
@@ -16,6 +16,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from relay.instruments.analytics.sink.rows import require_columns
+from relay.instruments.analytics.sink.target import parse_target
+from relay.instruments.analytics.sink.writing import StreamWriter, TableWriter
 from relay.instruments.analytics.source.columns import SCHEMA
 from relay.instruments.analytics.source.reading import SegmentPartition, read_partition
 from relay.instruments.analytics.source.selection import Selection, parse_selection
@@ -35,7 +38,7 @@ def register(spark: SparkSession) -> None:
 
 
 class RelayDataSource(DataSource):
-    """Journals of processes as one table."""
+    """Journals of processes as one table; written to, messages of a running site."""
 
     @classmethod
     def name(cls) -> str:
@@ -56,6 +59,20 @@ class RelayDataSource(DataSource):
         _require_known(schema)
         limit = self.options.get("maxbytespertrigger")
         return SegmentStreamReader(source_paths(self.options), parse_selection(self.options), schema, limit)
+
+    def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
+        """Publishes the rows of a table."""
+        if overwrite:
+            raise ConfigurationError('Sink relay: messages cannot be overwritten; use mode("append").')
+        require_columns(schema)
+        return TableWriter(parse_target(self.options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        """Publishes the rows of a stream."""
+        if overwrite:
+            raise ConfigurationError('Sink relay: messages cannot be overwritten; use outputMode("append").')
+        require_columns(schema)
+        return StreamWriter(parse_target(self.options))
 
 
 class SegmentReader(DataSourceReader):
@@ -79,7 +96,9 @@ class SegmentReader(DataSourceReader):
                 key = (header.site, header.name, header.uuid)
                 journals.setdefault(key, []).append((header.number, file))
         for _, segments in sorted(journals.items()):
-            found.extend(map(SegmentPartition, self._in_time([file for _, file in sorted(segments)])))
+            number, beginning = min(segments)
+            for file in self._in_time([file for _, file in sorted(segments)]):
+                found.append(SegmentPartition(file, in_force=number > 1 and file == beginning))
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

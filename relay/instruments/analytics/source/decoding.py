@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from relay.instruments.analytics.source.columns import OFFSET_BITS
+from relay.instruments.analytics.source.retired import Owner, explain
 from relay.instruments.analytics.source.selection import KIND_NAMES, Selection
 from relay.journal import Problem
 from relay.journal.bulk import Table, read_bulk
@@ -32,25 +33,40 @@ _SIGNED_MAX = (1 << 31) - 1
 
 
 def decode_segment(
-    file: Path, header: Header, selection: Selection, schema: Schema, start: int = 0, end: int | None = None
+    file: Path,
+    header: Header,
+    selection: Selection,
+    schema: Schema,
+    start: int = 0,
+    end: int | None = None,
+    in_force: bool = False,
+    owner: Owner | None = None,
 ) -> Iterator[Batch]:
-    """The rows of the records that begin in `start..end` of a segment, in batches of the columns of the schema."""
+    """The rows of the records that begin in `start..end` of a segment, in batches of the columns of the schema.
+
+    `in_force`: also of the records of earlier segments that were in force at its beginning. `owner`: of whom it is, where
+    retention may delete it meanwhile.
+    """
     decoder = _Decoder(file, header, schema)
     if start == 0 and "segment" in selection.kinds:
         yield decoder.plain([{"kind": "segment", "offset": 0, "views": 0, "file": str(file)}])
-    for chunk in read_bulk(file, selection.record_classes, start, end, payloads=selection.payloads):
+    for chunk in read_bulk(file, selection.record_classes, start, end, selection.payloads, in_force):
         for kind, table in chunk.tables.items():
             yield from _within(selection, decoder.traffic(kind, table))
         if chunk.others:
             rows = [{"offset": offset, "views": views, **_row(header, record)} for offset, views, record in chunk.others]
             yield from _within(selection, decoder.plain(rows))
         if chunk.problems and "problem" in selection.kinds:
-            yield decoder.plain([{"views": 0, **_problem(problem)} for problem in chunk.problems])
+            yield decoder.plain([{"views": 0, **_problem(explain(problem, owner))} for problem in chunk.problems])
 
 
-def decode_problems(problems: list[Problem], schema: Schema) -> Batch:
-    """Rows for the problems of a file whose owner is unknown, or that is missing."""
-    return pa.RecordBatch.from_pylist([_problem(problem) for problem in problems], schema=schema)
+def decode_problems(problems: list[Problem], schema: Schema, owner: Owner | None = None, number: int = 0) -> Batch:
+    """Rows for the problems of a file that is missing, or whose owner is unknown.
+
+    With an owner they stand at the beginning of the segment of this number.
+    """
+    place = {} if owner is None else {**owner._asdict(), "segment": number, "position": number << OFFSET_BITS}
+    return pa.RecordBatch.from_pylist([{**place, **_problem(problem)} for problem in problems], schema=schema)
 
 
 def _within(selection: Selection, batch: Batch) -> Iterator[Batch]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from relay.instruments.analytics.source.reading import SegmentPartition
+from relay.instruments.analytics.source.retired import Owner, tell_of_retention
 from relay.instruments.analytics.source.selection import Selection
 from relay.journal import JournalError, Problem
 from relay.journal.encoding import Header
@@ -42,6 +43,16 @@ class Journals:
     segments: dict[str, dict[int, Path]] = field(default_factory=dict)
     #: Path of a file without a known journal, or of a duplicate segment -> its problem.
     strays: dict[str, Problem] = field(default_factory=dict)
+    #: uuid in hex -> whose journal it is, also of those that are not there any more.
+    owners: Mapping[str, Owner] = field(default_factory=dict)
+
+    def lost_to_retention(self, uuid: str) -> bool:
+        """Whether the beginning of this journal may be gone because retention has deleted it."""
+        owner = self.owners.get(uuid)
+        if owner is None:
+            return False
+        own = [segments for each, segments in self.segments.items() if self.owners[each][:2] == owner[:2]]
+        return tell_of_retention(file for segments in own for _, file in sorted(segments.items(), reverse=True))
 
 
 class Finder:
@@ -51,10 +62,12 @@ class Finder:
         self.paths = paths
         self.selection = selection
         self.headers: dict[Path, Header] = {}
+        #: As many as the offset has journals.
+        self.owners: dict[str, Owner] = {}
 
     def find(self) -> Journals:
         """The selected journals as they are now. A file whose header is incomplete does not count yet."""
-        found = Journals()
+        found = Journals(owners=self.owners)
         files = [file for path in self.paths for file in _files(path)]
         self.headers = {file: header for file, header in self.headers.items() if file in set(files)}
         for file in files:
@@ -68,6 +81,7 @@ class Finder:
             uuid = header.uuid.hex()
             if not self.selection.has_journal(header.site, header.name):
                 continue
+            self.owners.setdefault(uuid, Owner(header.site, header.name, uuid))
             first = found.segments.setdefault(uuid, {}).setdefault(header.number, file)
             if first.resolve() != file.resolve():
                 what = f"segment {header.number} of journal {uuid} is there twice; {first} is read, this is not"
@@ -106,22 +120,33 @@ def clock_at(segments: Mapping[int, Path], place: ReadPosition) -> int:
     return 0
 
 
-def parts(uuid: str, segments: Mapping[int, Path], since: ReadPosition, until: ReadPosition) -> Iterator[SegmentPartition]:
-    """The parts of a journal between two positions. A missing segment is a problem."""
+def parts(uuid: str, journals: Journals, since: ReadPosition, until: ReadPosition) -> Iterator[SegmentPartition]:
+    """The parts of a journal between two positions. A missing segment is a problem, unless retention has deleted it."""
+    segments, owner = journals.segments.get(uuid, {}), journals.owners.get(uuid)
+    first = min(segments, default=until.segment + 1)
     expected = max(since.segment, 1)
     for number in sorted(number for number in segments if since.segment <= number <= until.segment):
+        retired = None
         if number > expected:
-            yield _missing(uuid, expected, since, f"the next is {number}")
+            missing = _missing(uuid, expected, since, f"the next is {number}")
+            if number == first and journals.lost_to_retention(uuid):
+                retired = replace(missing, kind="retired")
+            else:
+                yield SegmentPartition(missing.file, 0, 0, (missing,))
         expected = number + 1
         begin = since.offset if number == since.segment else 0
         end = until.offset if number == until.segment and until.offset != BROKEN else None
-        if begin != BROKEN and begin != end:
-            yield SegmentPartition(segments[number], begin, end)
+        if retired is not None or (begin != BROKEN and begin != end):
+            yield SegmentPartition(segments[number], begin, end, owner=owner, number=number, retired=retired)
     if until.segment >= expected:
-        yield _missing(uuid, expected, since, f"it was to be read up to segment {until.segment}")
+        missing = _missing(uuid, expected, since, f"it was to be read up to segment {until.segment}")
+        if until.segment < first and journals.lost_to_retention(uuid):
+            retired = replace(missing, kind="retired")
+            yield SegmentPartition(missing.file, 0, 0, owner=owner, number=until.segment + 1, retired=retired)
+        else:
+            yield SegmentPartition(missing.file, 0, 0, (missing,))
 
 
-def _missing(uuid: str, expected: int, since: ReadPosition, what: str) -> SegmentPartition:
+def _missing(uuid: str, expected: int, since: ReadPosition, what: str) -> Problem:
     read = f" (read up to byte {since.offset})" if expected == since.segment and since.offset > 0 else ""
-    problem = Problem(Path(uuid), 0, "missing", f"segment {expected} of this journal is not there any more{read}; {what}")
-    return SegmentPartition(problem.file, 0, 0, (problem,))
+    return Problem(Path(uuid), 0, "missing", f"segment {expected} of this journal is not there any more{read}; {what}")

@@ -75,7 +75,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 problem = journals.strays.get(key)
                 found.extend([] if problem is None else [SegmentPartition(problem.file, problems=(problem,))])
             else:
-                found.extend(parts(key, journals.segments.get(key, {}), since, until))
+                found.extend(parts(key, journals, since, until))
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from relay.instruments.bench.generate import Fault, GeneratedProcess, Generator, GeneratorPlan
 from relay.journal import JournalOptions, JournalStore
+from relay.journal.retention import Retention
 from sitestack.journal import records
 from sitestack.model.address import Address
 
@@ -16,9 +17,12 @@ from sitestack.model.address import Address
 class GrowingJournals:
     """Writes a run in the order of its time. Each site has a folder, which appears with its first record."""
 
-    def __init__(self, directory: Path, plan: GeneratorPlan, segment_bytes: int = 64 << 20) -> None:
+    def __init__(
+        self, directory: Path, plan: GeneratorPlan, segment_bytes: int = 64 << 20, retained_bytes_max: int | None = None
+    ) -> None:
         self.directory = directory
         self.segment_bytes = segment_bytes
+        self.retention = Retention(retained_bytes_max)
         self.generator = Generator(plan)
         self._records = self.generator.run()
         self._stores: dict[Address, JournalStore] = {}
@@ -40,7 +44,8 @@ class GrowingJournals:
     def _store(self, process: GeneratedProcess) -> JournalStore:
         store = self._stores.get(process.uuid)
         if store is None:
-            options = JournalOptions(self.directory / process.site, segment_bytes=self.segment_bytes, strict=True)
+            where = self.directory / process.site
+            options = JournalOptions(where, segment_bytes=self.segment_bytes, strict=True, retention=self.retention)
             store = self._stores[process.uuid] = JournalStore(options, process.site, process.uuid, process.name)
         return store
 

@@ -68,6 +68,22 @@ def test_a_fault_is_reported_when_it_is_read_and_tables_agree_with_those_of_the_
 
 
 @pytest.mark.long
+def test_what_retention_deletes_before_it_is_read_is_a_note_and_the_query_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    journals = GrowingJournals(tmp_path / "journals", small_run(seed=4, rate=4), 4_000, retained_bytes_max=16_000)
+    out = tmp_path / "out"
+    journals.write(60)
+    first, _ = drain(spark, journals.directory, out)
+    journals.write()
+    second, _ = drain(spark, journals.directory, out)
+    told = [each for progress in (*first, *second) for each in progress.found]
+    assert told == []
+    assert second[-1].lost == 0
+    overtaken = [where for progress in second for note, where, _, _ in progress.notes if note == "retired"]
+    assert len(overtaken) == len(set(overtaken)) == 4
+    assert second[-1].deliveries > first[-1].deliveries + 400
+
+
+@pytest.mark.long
 def test_a_batch_that_is_done_again_counts_once_and_a_lost_state_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     GrowingJournals(tmp_path / "journals", small_run(duplicate=2)).write()
     facts = read_facts(spark, [str(tmp_path / "journals")])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from relay.instruments.analytics.source.columns import select_schema
+from relay.instruments.analytics.source.reading import SegmentPartition
 from relay.instruments.analytics.source.selection import Selection
 from relay.instruments.analytics.source.streaming import Offset, SegmentStreamReader
 from sitestack.model.errors import ConfigurationError
@@ -197,6 +198,51 @@ def test_a_segment_that_is_deleted_half_read_is_a_row(tmp_path: Path) -> None:
     _, found = drain(reader(tmp_path), offset)
     read = f"segment 1 of this journal is not there any more (read up to byte {place['offset']}); the next is 2"
     assert problems(found) == [("missing", read)]
+
+
+def retired(found: list[Row]) -> dict[str, int]:
+    """Journal -> the segment with which it goes on."""
+    assert {reason for reason, _ in problems(found)} <= {"retired"}
+    return {row["uuid"]: row["segment"] for row in found if row["kind"] == "problem"}
+
+
+def test_where_retention_has_taken_the_beginnings_they_are_told_and_the_rest_is_read(tmp_path: Path) -> None:
+    journals = GrowingJournals(tmp_path, small_run(), segment_bytes=2_000, retained_bytes_max=8_000)
+    journals.write()
+    offset, found = drain(reader(tmp_path, 3_000), {})
+    begins = {uuid: min(row["segment"] for row in found if row["uuid"] == uuid) for uuid in {row["uuid"] for row in found}}
+    assert len(begins) == 4
+    assert retired(found) == begins
+    assert min(begins.values()) > 1
+    assert len(places(found)) == len(set(places(found)))
+    assert drain(reader(tmp_path), offset) == (offset, [])
+
+
+def test_what_retention_takes_from_a_reader_that_is_behind_is_told_and_it_goes_on(tmp_path: Path) -> None:
+    journals = GrowingJournals(tmp_path, small_run(), segment_bytes=2_000, retained_bytes_max=8_000)
+    journals.write(40)
+    offset, before = drain(reader(tmp_path), {})
+    assert problems(before) == []
+    journals.write()
+    _, found = drain(reader(tmp_path, 3_000), offset)
+    goes_on = retired(found)
+    assert set(goes_on) == set(offset)
+    for row in found:
+        assert row["segment"] >= goes_on[row["uuid"]] > 1
+    assert not set(places(before)) & set(places(found))
+
+
+def test_a_file_that_retention_takes_between_plan_and_task_is_told(tmp_path: Path) -> None:
+    journals = GrowingJournals(tmp_path, small_run(), segment_bytes=2_000, retained_bytes_max=8_000)
+    journals.write(60)
+    stream = reader(tmp_path)
+    parts = stream.partitions({}, stream.latestOffset({}, stream.getDefaultReadLimit()))
+    gone = [part for part in parts if isinstance(part, SegmentPartition) and part.owner is not None and part.start == 0]
+    journals.write()
+    assert not any(part.file.exists() for part in gone)
+    found = [row for part in gone for batch in stream.read(part) for row in batch.to_pylist()]
+    assert {reason for reason, _ in problems(found)} == {"retired"}
+    assert {row["uuid"] for row in found} == {part.owner.uuid for part in gone if part.owner is not None}
 
 
 def test_a_file_that_goes_between_plan_and_task_is_a_row(tmp_path: Path) -> None:
