@@ -10,6 +10,7 @@ RUN python -m pip --python /opt/relay/bin/python install --no-cache-dir --requir
 COPY hatch_build.py pyproject.toml README.md LICENSE ./
 COPY sitestack sitestack
 COPY relay relay
+COPY pyspark_relay pyspark_relay
 # The wheel is made by this stage's Python and installed into the other one, which so has no tool that builds.
 RUN python -m hatchling build -t wheel -d /wheel \
     && python -m pip --python /opt/relay/bin/python install --no-cache-dir --no-deps /wheel/*.whl

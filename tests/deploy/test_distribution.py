@@ -1,4 +1,4 @@
-"""The wheel: its name is free on the package index, it holds both packages alone, and its page shows no dead link."""
+"""The wheel: its name is free on the package index, it holds our packages alone, and its page shows no dead link."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+
+from tests.structure.policy import PACKAGES
 
 PROJECT = Path(__file__).parents[2]
 
@@ -39,12 +41,12 @@ def test_it_is_not_called_by_the_name_of_a_stranger(wheel: zipfile.ZipFile) -> N
     assert "Framework :: Trio" in said.get_all("Classifier", [])
 
 
-def test_it_holds_both_packages_with_their_types_and_data(wheel: zipfile.ZipFile) -> None:
+def test_it_holds_the_packages_with_their_types_and_data(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"sitestack", "relay"}
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == set(PACKAGES)
     assert {"sitestack/py.typed", "relay/py.typed", "relay/instruments/drills/library/kill-relay.yaml"} <= names
     packaged = {
-        path.relative_to(PROJECT).as_posix() for root in ("sitestack", "relay") for path in (PROJECT / root).rglob("*.py")
+        path.relative_to(PROJECT).as_posix() for root in PACKAGES for path in (PROJECT / root).rglob("*.py")
     }
     assert packaged <= names
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.structure.policy import PACKAGES
+
 PROJECT = Path(__file__).parent.parent.parent
 DOCKERFILE = (PROJECT / "Dockerfile").read_text(encoding="utf-8")
 
@@ -86,6 +88,7 @@ def test_nothing_gets_into_the_image_unasked() -> None:
     copied = {word for each, rest in instructions("build") if each == "COPY" for word in rest.split()[:-1]}
     allowed = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
     assert all(any(Path(each).match(pattern) for pattern in allowed) for each in copied)
+    assert set(PACKAGES) <= copied
 
 
 @pytest.mark.slow
