@@ -45,9 +45,7 @@ def test_it_holds_the_packages_with_their_types_and_data(wheel: zipfile.ZipFile)
     names = set(wheel.namelist())
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == set(PACKAGES)
     assert {"sitestack/py.typed", "relay/py.typed", "relay/instruments/drills/library/kill-relay.yaml"} <= names
-    packaged = {
-        path.relative_to(PROJECT).as_posix() for root in PACKAGES for path in (PROJECT / root).rglob("*.py")
-    }
+    packaged = {path.relative_to(PROJECT).as_posix() for root in PACKAGES for path in (PROJECT / root).rglob("*.py")}
     assert packaged <= names
 
 
