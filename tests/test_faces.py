@@ -99,7 +99,14 @@ def test_relay_shows_the_same_things_as_sitestack_and_more() -> None:
 def test_the_types_of_what_is_yielded_are_these() -> None:
     assert get_args(sitestack.Event) == (sitestack.Message, sitestack.View, sitestack.Gap)
     assert get_args(sitestack.BatchEvent) == (sitestack.Delivery, sitestack.View, sitestack.Gap)
-    assert get_args(relay.Event) == (relay.Message, relay.View, relay.Gap, relay.GlobalView, relay.Unreachable)
+    assert get_args(relay.Event) == (
+        relay.Message,
+        relay.View,
+        relay.Gap,
+        relay.GlobalView,
+        relay.SiteSwitched,
+        relay.Unreachable,
+    )
     assert get_args(relay.BatchEvent) == (relay.Delivery, *get_args(relay.Event)[1:])
     assert set(get_args(BetweenSites)) == set(get_args(relay.Event)) - set(get_args(sitestack.Event))
     [base] = vars(RelayChannel)["__orig_bases__"]
@@ -135,7 +142,7 @@ def test_a_match_over_what_is_yielded_is_exhaustive_and_one_that_forgets_somethi
         cases_of = " | ".join(f"{face}.{case}()" for case in cases)
         return MATCH.format(face=face, channel=channel, batches=batches, cases=cases_of)
 
-    more = ("Gap", "GlobalView", "Unreachable")
+    more = ("Gap", "GlobalView", "SiteSwitched", "Unreachable")
     said: dict[str, Any] = complaints(
         tmp_path,
         program("sitestack", "Channel", "", "Message", "View", "Gap"),
@@ -143,7 +150,7 @@ def test_a_match_over_what_is_yielded_is_exhaustive_and_one_that_forgets_somethi
         program("relay", "RelayChannel", "", "Message", "View", *more),
         program("relay", "RelayChannel", ".batches()", "Delivery", "View", *more),
         program("sitestack", "Channel", "", "Message", "Gap"),
-        program("relay", "RelayChannel", "", "Message", "View", "GlobalView", "Unreachable"),
+        program("relay", "RelayChannel", "", "Message", "View", *more[1:]),
         program("relay", "RelayChannel", ".batches()", "Message", "View", *more),
     )
     assert sorted(said) == ["4", "5", "6"]

@@ -38,6 +38,8 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "::test_hostile_headers_are_counted_and_change_nothing",
     },
     _ROUTER: {
+        "early": "relay/router/test_spliced.py::test_who_speaks_before_the_caller_is_cut_as_its_bytes_may_be_part_of_a_frame",
+        "uncalled": "relay/router/test_switchboard.py::test_a_connection_is_for_one_thing",
         "frame_kind": "relay/router/test_router.py::test_what_no_member_says_ends_the_connection",
         "frame_size": "relay/router/test_router.py"
         "::test_frames_are_found_however_they_arrive_and_none_is_larger_than_it_may_be",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import trio
+from structlog.testing import capture_logs
 
-from relay.node.router_calls import call, conversation
+from relay.node.router_calls import RouterFailed, call, conversation
 from sitestack.model.address import Physical
 from sitestack.wire import routing
 from tests.harness.sockets import until
@@ -78,6 +79,23 @@ async def test_a_splice_ends_when_one_of_its_connections_breaks() -> None:
         caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
         await trio.aclose_forcefully(caller)  # a reset
         assert await read_all(called) == b""
+
+
+async def test_who_speaks_before_the_caller_is_cut_as_its_bytes_may_be_part_of_a_frame() -> None:
+    async with served() as running, conversation(running.place, "SFO", None) as talk, talk.stream:
+
+        async def call_it() -> None:
+            with suppress(RouterFailed):
+                await trio.aclose_forcefully(await call(running.place, "NYC", None, "SFO"))
+
+        await talk.say(routing.LISTEN)
+        with capture_logs() as logs:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(call_it)
+                assert await talk.frame() == routing.CALLED + b"NYC"
+                await talk.stream.send_all(routing.framed(routing.ACCEPT) + b"x")
+                assert await read_all(talk.stream) == b""
+        assert "early" in [line.get("reason") for line in logs]
 
 
 async def test_who_takes_nothing_is_written_a_bounded_amount_and_nobody_else_waits() -> None:

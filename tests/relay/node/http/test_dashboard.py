@@ -114,7 +114,7 @@ async def test_names_from_elsewhere_are_text(chromium: Browser) -> None:
     node.ring.put(View(ViewId(4, A), ViewId(1, A), (A,), (evil,)), 1_000.0)
 
     def look(page: Page) -> None:
-        page.wait_for("document.querySelector('#timeline li')")
+        page.wait_for("document.querySelector('#timeline li') && document.querySelector('[data-site=NYC] .name')")
         assert page.evaluate("document.querySelector('[data-site=NYC] .name').textContent") == evil
         assert page.evaluate("document.querySelectorAll('img').length") == 0
 
