@@ -51,6 +51,7 @@ def test_losses_and_damage_of_many_kinds_are_told_as_the_check_tells_them(spark:
         assert any(words in what for what in told), words
 
 
+@pytest.mark.long
 def test_beyond_the_bound_nothing_passes_and_what_transforms_judge_is_still_told(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
