@@ -7,7 +7,6 @@ takes no orders: its token is for those who read and publish.
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import trio
 
 from relay.node.door import Door
-from relay.node.status_socket import PATH_BYTES_MAX, RETRY_S, SUFFIX, bind_private, remove
+from relay.node.status_socket import PATH_BYTES_MAX, RETRY_S, SUFFIX, listen_privately, remove
 from sitestack.model.errors import ConfigurationError, LocalError
 
 #: Bytes of an order, or of its answer.
@@ -45,17 +44,8 @@ async def open_control_socket(status: Path) -> AsyncIterator[trio.SocketListener
     if len(bytes(path)) > PATH_BYTES_MAX:
         raise ConfigurationError(f"{path}: too long for a socket ({PATH_BYTES_MAX} bytes); give a shorter one with --status.")
     remove(path)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        bind_private(sock, path)
-    except OSError as error:
-        sock.close()
-        raise ConfigurationError(f"{path}: the control socket cannot be made: {error.strerror}.") from error
-    try:
-        async with trio.SocketListener(trio.socket.from_stdlib_socket(sock)) as listener:
-            yield listener
-    finally:
-        remove(path)
+    async with listen_privately(path, "control") as listener:
+        yield listener
 
 
 async def take_orders(listener: trio.SocketListener, obey: Obey, door: Door) -> None:

@@ -56,12 +56,19 @@ def find_sockets(directory: Path) -> list[Path]:
 async def open_status_socket(path: Path) -> AsyncIterator[trio.SocketListener]:
     """Listen on the status socket for as long as the block runs. Raises ConfigurationError when it cannot be made."""
     await _claim(path)
+    async with listen_privately(path, "status") as listener:
+        yield listener
+
+
+@asynccontextmanager
+async def listen_privately(path: Path, what: str) -> AsyncIterator[trio.SocketListener]:
+    """A socket that only this user can reach, while the block runs. Raises ConfigurationError when it cannot be made."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         bind_private(sock, path)
     except OSError as error:
         sock.close()
-        raise ConfigurationError(f"{path}: the status socket cannot be made: {error.strerror}.") from error
+        raise ConfigurationError(f"{path}: the {what} socket cannot be made: {error.strerror}.") from error
     try:
         async with trio.SocketListener(trio.socket.from_stdlib_socket(sock)) as listener:
             yield listener
