@@ -88,7 +88,8 @@ def _event(record: records.Record) -> tuple[str, dict[str, Any]]:
             return "role", {"role": record.role, "epoch": epoch, "to": record.to}
         case records.Gap():
             origin = [record.site, record.origin.hex()]
-            return "gap", {"origin": origin, "from": record.first, "to": record.last, "reason": record.reason}
+            told = {"origin": origin, "from": record.first, "to": record.last, "reason": record.reason}
+            return "gap", told if record.scope is Scope.ALL else {**told, "scope": record.scope.name.lower()}
         case records.Baseline():
             return "baseline", {"origin": [record.site, record.origin.hex()], "next": record.next}
         case records.Drop():

@@ -23,6 +23,7 @@ import msgpack
 from sitestack.journal import records
 from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.errors import ProtocolError
+from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 from sitestack.wire.codec import UNCOUNTED_BYTES, ListCounter
 from sitestack.wire.schema import TEXT_BYTES_MAX, Converter, Schema
@@ -54,6 +55,8 @@ STANDING = (records.Start, records.View, records.GlobalView, records.Role)
 KIND_NUMBERS = {kind: number for number, kind in KINDS.items()}
 #: Kinds whose last field is the body of a batch, or nil.
 _WITH_PAYLOAD = (KIND_NUMBERS[records.Send], KIND_NUMBERS[records.Deliver])
+#: Until 0.2.0 a gap had no scope.
+_GAP, _OLDER_GAP_FIELDS = KIND_NUMBERS[records.Gap], 7
 DIGEST_BYTES = 32
 
 _Vector = Mapping[str, ViewId]
@@ -180,6 +183,8 @@ class Decoder:
             raise ProtocolError("kind")
         if not self._payloads and kind in _WITH_PAYLOAD and len(value) > 0:
             value[-1] = None
+        if kind == _GAP and len(value) == _OLDER_GAP_FIELDS:
+            value.append(Scope.ALL.value)
         record: records.Record = parse(value)
         if isinstance(record, records.Send | records.Deliver):
             sound = record.first > 0 and record.count > 0 and len(record.sizes) == 4 * record.count

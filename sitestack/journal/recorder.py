@@ -16,7 +16,7 @@ from sitestack.model.address import Address
 from sitestack.model.events import Event, LeftBehind, Sent, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap
-from sitestack.model.message import UNICASTS, Batch, Scope
+from sitestack.model.message import UNICASTS, Batch
 from sitestack.model.view import View, ViewId
 
 #: Answers with the monotonic and the wall clock, both in nanoseconds.
@@ -175,9 +175,8 @@ class Recorder:
             )
 
     def _miss(self, event: Gap) -> None:
-        """A gap among the numbered messages to all sites; the journal has no word for one in scope SITE."""
-        if event.scope is Scope.ALL:
-            self.write(records.Gap(*self.clock(), event.site, event.origin, event.first, event.last, event.reason.value))
+        numbers = event.first, event.last
+        self.write(records.Gap(*self.clock(), event.site, event.origin, *numbers, event.reason.value, event.scope))
 
     def _leave_behind(self, event: LeftBehind) -> None:
         t, w = self.clock()

@@ -159,7 +159,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The messages `first .. last` (scope ALL) of this origin never come here: relayed ones (R21), or of another part (S21)."""
+    """The messages `first .. last` of this origin never come here: relayed ones (R21), or of another part (S21)."""
 
     t: int
     w: int
@@ -168,6 +168,8 @@ class Gap:
     first: int
     last: int
     reason: str
+    #: SITE only for another part of this member's own site; journals of 0.2.0 and before do not say it, and have none of those.
+    scope: Scope = Scope.ALL
 
 
 @dataclass(frozen=True, slots=True)

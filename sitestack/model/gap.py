@@ -14,7 +14,7 @@ from sitestack.model.message import Scope
 class GapReason(StrEnum):
     """Why messages will never be delivered here."""
 
-    # The first four are reasons of another site, for messages of its members.
+    # The first five are reasons of another site, for messages of its members.
     #: They were dropped so that the budget holds.
     BUDGET = "budget"
     #: No frame of the link can hold them.
@@ -23,6 +23,8 @@ class GapReason(StrEnum):
     NOT_HELD = "not_held"
     #: The operator of their site had taken this one offline, so that nothing was held for it.
     OFFLINE = "offline"
+    #: The budget had put them on the disk of the relay of their site, which did not take them or give them back.
+    DISK = "disk"
     #: Another part of this site delivered them while the site was split, or this member was excluded.
     OTHER_PART = "other_part"
     #: The application took nothing for so long that its site went on without waiting for it (`channel.backlog_policy: gap`).

@@ -91,19 +91,27 @@ def _all(journals: Journals) -> Iterable[records.Record]:
 def _find_cut(journal: Sequence[records.Record], survivors: Mapping[Address, int]) -> tuple[int, set[Address]]:
     """How many records come before the first view that a leaving survivor is gone from, and which survivors that are.
 
-    `survivors` maps them to the wall clock of their stop, in ns.
+    `survivors` maps them to the wall clock of their stop, in ns. Who is in a later view of that kind is not leaving: its site
+    was offline, or not linked, for a while.
     """
+    views = [
+        (number, type(record), members) for number, record in enumerate(journal) if (members := _members(record)) is not None
+    ]
+    last = {(kind, member): number for number, kind, members in views for member in members}
     before: dict[type[records.Record], set[Address]] = {records.View: set(), records.GlobalView: set()}
-    for number, record in enumerate(journal):
-        if isinstance(record, records.View):
-            members = set(record.members)
-        elif isinstance(record, records.GlobalView):
-            members = {member for _, member in record.members}
-        else:
-            continue
-        gone = before[type(record)] - members
-        leaving = {uuid for uuid in gone if uuid in survivors and record.w >= survivors[uuid] - LEAVE_S * 1e9}
+    for number, kind, members in views:
+        gone = {uuid for uuid in before[kind] - members if uuid in survivors and last[kind, uuid] < number}
+        leaving = {uuid for uuid in gone if journal[number].w >= survivors[uuid] - LEAVE_S * 1e9}
         if leaving:
             return number, leaving
-        before[type(record)] = members
+        before[kind] = members
     return len(journal), set()
+
+
+def _members(record: records.Record) -> set[Address] | None:
+    """Whom a view shows; None for any other record."""
+    if isinstance(record, records.View):
+        return set(record.members)
+    if isinstance(record, records.GlobalView):
+        return {member for _, member in record.members}
+    return None

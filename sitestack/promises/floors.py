@@ -72,7 +72,8 @@ class Floors:
                     yield record
 
     def _clipped(self, record: records.Gap | records.Baseline) -> Iterator[records.Record]:
-        floor = self.of(Stream(record.site, record.origin, Scope.ALL, None))
+        scope = record.scope if isinstance(record, records.Gap) else Scope.ALL
+        floor = self.of(Stream(record.site, record.origin, scope, None))
         if isinstance(record, records.Baseline):
             yield replace(record, next=max(record.next, floor))
         elif record.last >= floor:

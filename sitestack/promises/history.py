@@ -165,7 +165,7 @@ class _Reader:
                     history.fate = Fate.STOPPED
 
     def relayed(self, record: records.Gap | records.Baseline) -> Reception:
-        key = (record.site, record.origin, Scope.ALL)
+        key = (record.site, record.origin, record.scope if isinstance(record, records.Gap) else Scope.ALL)
         if key not in self.receptions:
             self.receptions[key] = self.begin(*key)
         return self.receptions[key]

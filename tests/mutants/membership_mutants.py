@@ -14,6 +14,28 @@ WOKEN = "tests/simulation/relay/test_quarantine.py"
 
 MEMBERSHIP = (
     Mutant(
+        "S23",
+        "a leader continues the lineage though another one may do so too",
+        (Edit(LEADER, "self._is_disputed or flush.disputes(None if prepare is None else prepare.view)", "False"),),
+        (
+            "tests/sitestack/layers/membership/test_leader.py"
+            "::test_who_may_not_be_the_only_one_to_continue_the_lineage_starts_its_own",
+            "tests/simulation/test_found.py::test_what_was_found_once_stays_mended",
+        ),
+    ),
+    Mutant(
+        "S23-told",
+        "who has prepared a view without the leader does not tell it",
+        (
+            Edit(
+                "sitestack/layers/membership/participant.py",
+                "if rivals or proposal.creator in prepare.view.members else None",
+                "if proposal.creator in prepare.view.members else None",
+            ),
+        ),
+        ("tests/simulation/test_found.py::test_what_was_found_once_stays_mended",),
+    ),
+    Mutant(
         "MERGE-too-late",
         "who has promised another leader lets the leader of a merge wait until its time is up",
         (

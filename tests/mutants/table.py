@@ -22,6 +22,7 @@ from tests.mutants.shared_mutants import SHARED_TRANSPORT
 from tests.mutants.short_id_mutants import SHORT_IDS
 from tests.mutants.site_mutants import PLACES_OF_MEMBERS, SEQUENCER, STRANGERS, UNICAST
 from tests.mutants.site_state_mutants import SITE_STATE
+from tests.mutants.spill_mutants import SPILL
 from tests.mutants.stranger_mutants import STRANGER
 from tests.mutants.switch_mutants import SITES_OFFLINE
 from tests.mutants.turn_mutants import TURN
@@ -43,6 +44,7 @@ MUTANTS = (
     *RELAY,
     *MASTERS,
     *SITES_OFFLINE,
+    *SPILL,
     *TURN,
     *BRIDGE,
     *SEAL,

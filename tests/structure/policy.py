@@ -57,6 +57,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "msgpack": ("sitestack/wire/codec.py", "relay/journal/"),
     "mypy_extensions": ("sitestack/model/native.py",),  # seen by type checkers and the compiler only
     "prometheus_client": ("relay/node/http/metrics.py",),
+    "nats": ("relay/instruments/bench/peers/nats_member.py",),
     "py4j": ("relay/instruments/analytics/",),
     "pyarrow": ("relay/instruments/analytics/",),
     "pyspark": ("relay/instruments/analytics/",),
@@ -66,6 +67,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "trio": SHELL,
     "typing_extensions": ("sitestack/channel/channel.py",),  # seen by type checkers only
     "yaml": ("relay/node/config_file.py",),
+    "zenoh": ("relay/instruments/bench/peers/eclipse_zenoh.py",),
+    "zmq": ("relay/instruments/bench/peers/zeromq.py",),
 }
 
 #: Package of ours that needs an extra -> path prefixes of the modules that may import it: nothing else comes to depend on it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from relay.gateway.connections import RouteId
 from relay.instruments.simulation.process import RelayProcess
+from sitestack.model.level import Level
 from sitestack.sim.process import Process
 
 
@@ -16,7 +17,7 @@ def unsettled(process: Process) -> list[str]:
 
 #: Levels of the relay buffer, which is judged below: it is empty while every other site is linked, and else holds what the
 #: lost sites have not acknowledged.
-_BUFFER = ("relay.buffer_entries", "relay.buffer_bytes")
+_BUFFER = ("relay.buffer_entries", "relay.buffer_bytes", "relay.spill_bytes")
 
 
 def _relay_buffer(process: RelayProcess) -> list[str]:
@@ -34,7 +35,8 @@ def _relay_buffer(process: RelayProcess) -> list[str]:
                 lost = lost or lineage.epoch is not None
             elif behind := sum(not lineage.has(entry) for entry in entries):
                 return [f"{site} has not acknowledged {behind} entries at rest"]
-    return [f"relay holds {len(entries)} entries at rest that every other site has"] if entries and not lost else []
+    held = len(entries) + process.relay.levels().get("spill_bytes", Level(0)).now
+    return [f"relay holds {len(entries)} entries, or a spill, at rest that every other site has"] if held and not lost else []
 
 
 def _routes(process: RelayProcess) -> list[str]:

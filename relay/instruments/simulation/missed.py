@@ -16,7 +16,7 @@ def unaccounted(histories: Sequence[History]) -> list[str]:
     said = []
     for history in histories:
         for stream, reception in history.receptions.items():
-            if stream.site != history.site or stream.scope is not Scope.ALL:
+            if stream.site != history.site or stream.scope not in (Scope.ALL, Scope.SITE):
                 continue
             for hole in reception.holes:
                 if not hole.initial:

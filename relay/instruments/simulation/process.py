@@ -23,6 +23,7 @@ from relay.events import (
 from relay.gateway.connections import ConnectionId
 from relay.gateway.link_table import Key
 from relay.instruments.simulation.member_settings import uneven, with_short_ids
+from relay.instruments.simulation.memory_disk import MemoryDisk
 from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayConfig, RelayLayer
 from sitestack.assembly import build_stack
@@ -42,7 +43,9 @@ class RelayProcess(Process):
     """One member of one site of a relayed world."""
 
     def __init__(self, world: World, local: Local, config: SiteConfig, relay: RelayConfig, physical: Physical) -> None:
-        self.relay = RelayLayer(local, relay)
+        #: What it spills; dies with it.
+        self.disk = MemoryDisk()
+        self.relay = RelayLayer(local, relay, self.disk)
         stack = build_stack(local, config, relay_layer=self.relay)
         super().__init__(
             local,

@@ -71,6 +71,8 @@ class Flush:
         self.states: dict[Address, tuple[Header, ...]] = {}
         self.done: list[Address] = []
         self.installed: list[Address] = []
+        #: Another leader may have put a view in force that continues the lineage, so this flush starts one of its own.
+        self.is_disputed = False
 
     @property
     def merges(self) -> bool:
@@ -121,11 +123,31 @@ class Flush:
             ]
         )
 
+    def disputes(self, prepared: View | None) -> bool:
+        """Whether a survivor has prepared a view of another leader, perhaps in force there, that could continue the lineage too
+        (S23). `prepared` is the view that this leader has prepared last; of others it knows no more than their ids.
+
+        A merge view has a lineage of its own, and a part that is too small for the lineage does not continue it. Where most of
+        the members of that view are survivors of this flush, those that are not cannot continue it.
+        """
+        base = self.parts[0].view
+        for other in {reply.prepared for reply in self.replies.values()}:
+            if other is None or other == base.id or other.creator == self.proposal.creator:
+                continue  # nothing, what is replaced, or an attempt of this leader, which has not committed it
+            if prepared is None or prepared.id != other:
+                return True
+            rivals = next_lineage(base, prepared.members, other) == base.lineage
+            continues = next_lineage(prepared, self.survivors, self.proposal) == base.lineage
+            if rivals and not prepared.subviews and not continues:
+                return True
+        return False
+
     def view(self) -> View:
         """The view to come: the members that stay, part by part in the old order, then the joiners."""
         stay = [(m, part.view.name_of(m)) for part in self.parts for m in part.survivors if m not in self.leaving]
         old = self.parts[0]
-        lineage = self.proposal if self.merges else next_lineage(old.view, old.survivors, self.proposal)
+        forks = self.merges or self.is_disputed
+        lineage = self.proposal if forks else next_lineage(old.view, old.survivors, self.proposal)
         parts = self.parts if self.merges else ()
         subviews = tuple([SubView(part.view.id, part.survivors, part.view.lineage) for part in parts])
         members = (*[member for member, _ in stay], *self.joiners)

@@ -31,6 +31,8 @@ class Leader:
         self._leavers: list[Address] = []
         #: Members that did not take the commit of this process's last flush: they are asked anew.
         self._astray: list[Address] = []
+        #: Whether a flush since this view has found that another leader may continue its lineage.
+        self._is_disputed = False
         #: Members that asked to join after this view was installed here: they have not seen the commit that admitted them.
         self._unaware: list[Address] = []
         #: Joiners, and pairs of parts to merge, whose last flush stopped all members in vain.
@@ -263,6 +265,8 @@ class Leader:
         if strangers:
             self._refusing += [m for m in strangers if m not in self._refusing]
             return self._restart(now)
+        prepare = self._member.prepare
+        flush.is_disputed = self._is_disputed = self._is_disputed or flush.disputes(None if prepare is None else prepare.view)
         flush.enter(Stage.PREPARING)
         return [self._say(member, prepare) for member, prepare in flush.prepares()]
 
@@ -383,6 +387,7 @@ class Leader:
         self._refusing = []
         self._unaware = []
         self._astray = []
+        self._is_disputed = False
         if self._flush is not None and self._flush.proposal != view.id:
             self._flush = None
         self._flush_due = None if self._flush is None else now + self._times.flush_timeout_s

@@ -73,8 +73,17 @@ class Participant:
             return []
         proposal, member.asked = member.asked, None
         installed = None if member.view is None else member.view.id
-        prepared = None if member.prepare is None else member.prepare.view.id
-        return [self._say(proposal.creator, wire.FlushReply(proposal, installed, prepared, answer.digest))]
+        return [self._say(proposal.creator, wire.FlushReply(proposal, installed, self._prepared(proposal), answer.digest))]
+
+    def _prepared(self, proposal: ViewId) -> ViewId | None:
+        """The view prepared, where it matters to a leader: it may be in force, and what the leader replaces, or continue the
+        lineage without the leader (S23).
+        """
+        prepare, view = self._member.prepare, self._member.view
+        if prepare is None:
+            return None
+        rivals = view is not None and prepare.view.lineage == view.lineage
+        return prepare.view.id if rivals or proposal.creator in prepare.view.members else None
 
     def prepare(self, leader: Address, header: wire.Prepare, now: float) -> list[Effect]:
         """Reach the cut of the old view; a joiner has no cut, and is ready at once."""

@@ -94,6 +94,9 @@ def test_the_rest_of_the_vocabulary() -> None:
     assert lines(records.Gap(1, 2, "SFO", B, 5, 9, "budget")) == [
         {"ev": "gap", "origin": ["SFO", HEX_B], "from": 5, "to": 9, "reason": "budget"}
     ]
+    assert lines(records.Gap(1, 2, "SFO", B, 5, 9, "other_part", Scope.SITE)) == [
+        {"ev": "gap", "origin": ["SFO", HEX_B], "from": 5, "to": 9, "reason": "other_part", "scope": "site"}
+    ]
     assert lines(records.Baseline(1, 2, "SFO", B, 5)) == [{"ev": "baseline", "origin": ["SFO", HEX_B], "next": 5}]
     assert lines(records.Drop(1, 2, "auth", "10.0.0.1", 3)) == [{"ev": "drop", "why": "auth", "from": "10.0.0.1", "n": 3}]
     unreach = records.Unreach(1, 2, "NYC", A, Scope.UNICAST, 3, 2, B, "SFO", "gone", "unknown")

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgpack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relay.journal import JournalOptions, JournalStore, Problem, find_journals, read_journal
+from relay.journal.encoding import FRAME, Decoder, Encoder
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.view import ViewId
@@ -47,6 +49,13 @@ def test_without_payloads_only_the_digests_are_kept(written: list[records.Delive
     with tempfile.TemporaryDirectory() as name:
         write(JournalOptions(Path(name)), written)
         assert read(Path(name), []) == [replace(record, payload=None) for record in written]
+
+
+def test_a_gap_of_an_earlier_release_is_one_among_the_messages_to_all() -> None:
+    """Until 0.2.0 a gap had no scope, and a site is upgraded member by member."""
+    gap = records.Gap(1, 2, "NYC", UUID, 3, 5, "other_part")
+    kind, *fields = msgpack.unpackb(Encoder(False).encode(gap)[FRAME.size :])
+    assert Decoder().decode(msgpack.packb([kind, *fields[:-1]])) == gap
 
 
 def test_segments_rotate_by_size_and_carry_their_owner(tmp_path: Path) -> None:

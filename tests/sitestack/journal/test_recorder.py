@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -148,9 +149,9 @@ def test_what_waits_for_its_delivery_is_bounded() -> None:
     assert len(journal.recorder._digests) == DIGESTS_MAX
 
 
-def test_a_gap_in_the_own_site_is_recorded_for_messages_to_all() -> None:
-    """The journal has no word for one in scope SITE."""
+def test_a_gap_in_the_own_site_is_recorded_with_its_scope() -> None:
     journal = Journal()
     for scope in (Scope.ALL, Scope.SITE):
         journal.recorder.record(Gap("NYC", B, 3, 5, GapReason.OTHER_PART, scope))
-    assert journal.take() == [records.Gap(1, 7, "NYC", B, 3, 5, "other_part")]
+    gap = records.Gap(1, 7, "NYC", B, 3, 5, "other_part")
+    assert journal.take() == [gap, replace(gap, t=2, scope=Scope.SITE)]

@@ -78,7 +78,7 @@ class RowReader:
         first, last = row["first"], row["last"]
         match row["kind"]:
             case "gap":
-                return records.Gap(0, w, site, origin, first, last, row["reason"])
+                return records.Gap(0, w, site, origin, first, last, row["reason"], Scope[row["scope"].upper()])
             case "baseline":
                 return records.Baseline(0, w, site, origin, first)
             case "unreach":

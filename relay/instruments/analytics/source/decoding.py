@@ -217,7 +217,8 @@ def _fields(header: Header, record: records.Record) -> dict[str, Any]:
         case records.Role():
             return {"role": record.role, "epoch": _vid(record.epoch), "to_sites": list(record.to)}
         case records.Gap():
-            return {**_origin(record), "first": record.first, "last": record.last, "reason": record.reason}
+            numbers = {"first": record.first, "last": record.last, "scope": _SCOPES[record.scope]}
+            return {**_origin(record), **numbers, "reason": record.reason}
         case records.Baseline():
             return {**_origin(record), "first": record.next}
         case records.Unreach():

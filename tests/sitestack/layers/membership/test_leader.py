@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sitestack.layers.membership.headers import (
     Commit,
     FlushReject,
@@ -25,7 +27,7 @@ from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
 from sitestack.model.events import Unreached
 from sitestack.model.frame import Frame, Header
-from sitestack.model.view import ViewId
+from sitestack.model.view import SubView, View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import address, local_of, view_of
 from tests.harness.messages import frames_in
@@ -190,6 +192,49 @@ def flush_for(leader: Leader, joiner: str, now: float) -> None:
         leader.replied(member, FlushReply(request.proposal, view_of(1, "ABCD").id, None, {}), now + BATCH_S)
     for member in (A, B, C, D):
         leader.prepared(member, Prepared(request.proposal, ()), now + BATCH_S)
+
+
+def prepared_by(leader: Leader, proposal: ViewId, prepared: dict[Address, ViewId], *gone: Address) -> View:
+    """The view that this leader of ABCD prepares without some; these survivors have prepared a view of another leader."""
+    leader.suspect(gone, 1.0)
+    leader.expire(1.0 + BATCH_S)
+    leader._member.promise(proposal, 1.0)
+    effects: list[Effect] = []
+    for member in (each for each in (A, B, C, D) if each not in gone):
+        effects = leader.replied(member, FlushReply(proposal, view_of(1, "ABCD").id, prepared.get(member), {}), 1.0)
+    [view, *_] = [each.headers[-1].view for each in frames_in(effects, Down) if isinstance(each.headers[-1], Prepare)]
+    return view
+
+
+OTHER = ViewId(2, D)
+
+
+def test_who_may_not_be_the_only_one_to_continue_the_lineage_starts_its_own() -> None:
+    """S23: C has prepared a view of D that this leader does not know, and which may be in force there."""
+    lineage = view_of(1, "ABCD").lineage
+    assert prepared_by(leader_of("A"), ViewId(2, A), {}, D).lineage == lineage
+    assert prepared_by(leader_of("A"), ViewId(2, A), {C: OTHER}, D).lineage == ViewId(2, A)
+    assert prepared_by(leader_of("A"), ViewId(2, A), {C: ViewId(1, A)}, D).lineage == lineage, "an attempt of its own"
+
+
+@pytest.mark.parametrize(
+    ("members", "lineage", "parts", "continues"),
+    [
+        ((D, A, B), ViewId(1, A), (), True),  # most of it follows this leader now
+        ((D, A), ViewId(1, A), (), False),  # half of it does not, with its coordinator
+        ((D,), ViewId(2, D), (), True),  # too small a part for the lineage
+        ((D, A, B), ViewId(2, D), (), False),  # it started one of its own, as it was in doubt itself
+        ((D, A, E), ViewId(2, D), (SubView(ViewId(1, E), (E,), ViewId(1, E)),), True),  # a merge
+    ],
+)
+def test_a_view_of_another_leader_matters_if_it_can_continue_the_lineage(
+    members: tuple[Address, ...], lineage: ViewId, parts: tuple[SubView, ...], continues: bool
+) -> None:
+    leader = leader_of("A")
+    view = View(OTHER, lineage, members, tuple(map(str, members)), parts)
+    leader._member.prepare = Prepare(ViewId(1, A), view, {}, {}, False, ())
+    made = prepared_by(leader, ViewId(2, A), {A: OTHER}, D)
+    assert made.lineage == (view_of(1, "ABCD").lineage if continues else made.id)
 
 
 def committed_without(astray: Address, now: float) -> Leader:

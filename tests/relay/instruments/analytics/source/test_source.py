@@ -39,7 +39,7 @@ WRITTEN: list[records.Record] = [
     records.Deliver(7, W, "NYC", A, Scope.ALL, 1, 2, "local", 5, VID, {"NYC": VID}, SIZES, DIGEST, b"body"),
     records.View(8, W, NEXT, VID, (A, B), ("A", "B"), "merge", ((VID, (A,)),)),
     records.Deliver(9, W, "SFO", B, Scope.SITE, 3, 2, "relay", None, NEXT, {}, SIZES, DIGEST),
-    records.Gap(10, W, "SFO", B, 5, 7, "budget"),
+    records.Gap(10, W, "SFO", B, 5, 7, "budget", Scope.SITE),
     records.Baseline(11, W, "SFO", B, 8),
     records.Unreach(12, W, "NYC", A, Scope.UNICAST, 1, 2, B, "SFO", "down", "unknown"),
     records.Reject(13, W, "full"),
@@ -121,7 +121,7 @@ def test_what_else_is_recorded_has_its_fields_in_columns(tmp_path: Path) -> None
     [role] = rows_of(tmp_path, "role")
     assert said(role, "role", "epoch", "to_sites") == ("relay", vid, ["SFO"])
     [gap] = rows_of(tmp_path, "gap")
-    assert said(gap, "origin_site", "origin", "scope", "first", "last", "reason") == ("SFO", "42" * 16, "all", 5, 7, "budget")
+    assert said(gap, "origin_site", "origin", "scope", "first", "last", "reason") == ("SFO", "42" * 16, "site", 5, 7, "budget")
     [baseline] = rows_of(tmp_path, "baseline")
     assert said(baseline, "first", "last") == (8, None)
     [unreach] = rows_of(tmp_path, "unreach")
