@@ -16,11 +16,11 @@ Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` 
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
                  `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
 Settings         `NodeConfig`, read from a file by `load_config`; in it `RelaySettings` (`BridgeConfig`, `BudgetSettings`,
-                 `LinkConfig`, `RemoteUnicastConfig`, `SiteStateSettings`), `SecuritySettings`, `JournalSettings`,
-                 `HttpSettings`, `LogSettings`, and all of `sitestack.SiteConfig`: `TransportConfig`, `DiscoveryConfig`,
-                 `MembershipConfig` (`LeaderTimes`, `MergeTimes`, `QuarantineTimes`), `ChannelConfig`, and `ProtocolsConfig`
-                 with `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
-                 `PathMtuConfig`, `ResolverConfig`, `SequencerConfig`, `ShortIdsConfig`, `StabilityConfig`,
+                 `SpillSettings`, `LinkConfig`, `RemoteUnicastConfig`, `SiteStateSettings`), `SecuritySettings`,
+                 `JournalSettings`, `HttpSettings`, `LogSettings`, and all of `sitestack.SiteConfig`: `TransportConfig`,
+                 `DiscoveryConfig`, `MembershipConfig` (`LeaderTimes`, `MergeTimes`, `QuarantineTimes`), `ChannelConfig`,
+                 and `ProtocolsConfig` with `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`,
+                 `NakAckConfig`, `PathMtuConfig`, `ResolverConfig`, `SequencerConfig`, `ShortIdsConfig`, `StabilityConfig`,
                  `StateTransferConfig`, `UnicastConfig`
 A journal        `JournalStore`, `JournalOptions`
 For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets inside the site
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         RelaySettings as RelaySettings,
         SecuritySettings as SecuritySettings,
     )
+    from relay.node.spill_settings import SpillSettings as SpillSettings
     from relay.site_state.config import SiteStateSettings as SiteStateSettings
     from relay.unicast.sender import RemoteUnicastConfig as RemoteUnicastConfig
     from sitestack import (
@@ -141,6 +142,7 @@ _MODULES = {
         "RelaySettings",
         "SecuritySettings",
     ),
+    "relay.node.spill_settings": ("SpillSettings",),
     "relay.site_state.config": ("SiteStateSettings",),
     "relay.unicast.sender": ("RemoteUnicastConfig",),
 }

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 
+from relay.gateway.replay import Replay
 from relay.gateway.view_order import ViewOrder
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import DATA_OVERHEAD_BYTES, Data, encode
-from relay.replica.buffer import Run
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector
+from relay.replica.gone import Run
 from relay.replica.shares import WHOLE, Share
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import raise_to
@@ -44,6 +45,7 @@ class LinkSender:
         self._views: ViewOrder | None = None
         #: Position in the buffer of the next entry to look at; None before the peer's STATE.
         self._cursor: int | None = None
+        self._replay = None if state.buffer.spill is None else Replay(state.buffer, state.buffer.spill)
         #: What the peer has once all that was sent here arrives: the last number per origin, and the last view.
         self._sent: dict[Address, int] = {}
         self._sent_view: ViewId | None = None
@@ -79,6 +81,8 @@ class LinkSender:
         self.in_flight_bytes = sum(size for _, size in kept)
         self._ahead.clear()
         self._cursor = self._state.buffer.first
+        if self._replay is not None:
+            self._cursor = self._replay.start(vector)
         if self._views is not None:
             self._sent_view = None
             again = self._views.begin(vector.view)
@@ -110,26 +114,34 @@ class LinkSender:
             if self._views is not None and (view := self._views.ready()) is not None:
                 self._send_view(view)
                 continue
-            if self._cursor < buffer.first:  # the entry at the cursor was dropped
-                self._cursor = buffer.first
-                self._bridge_holes(fresh=False)
-                continue
+            spilled = None
+            if self._cursor < buffer.first:  # the entry at the cursor was dropped, or is on the disk
+                at, spilled = (buffer.first, None) if self._replay is None else self._replay.entry_from(self._cursor)
+                if at > self._cursor:
+                    self._cursor = at
+                    self._bridge_holes(fresh=False)
+                    continue
             if self._cursor > self._watermarks.sendable or self._cursor >= buffer.end:
                 return None
-            entry = buffer.at(self._cursor)
+            entry = buffer.at(self._cursor) if spilled is None else spilled
             batch = entry.batch if entry.batch is None or self._lacks(entry.batch) else None
             if batch is not None and self._views is not None and self._views.is_stranger(batch.origin):
                 return None
             self._cursor += 1
             if entry.view is not None:
                 self._pass(entry.view)
-            elif batch is not None:
+            elif batch is not None and (spilled is None or not self._has_lower(batch)):
                 self._send(batch, frame_bytes_max)
         return self._ahead.popleft()
 
     def _lacks(self, batch: Batch) -> bool:
         """Whether the peer needs this batch from this connection."""
         return self._share.covers(batch.origin) and not _reaches(self._sent, batch)
+
+    def _has_lower(self, batch: Batch) -> bool:
+        """Whether memory has what the peer lacks before a batch on the disk, as a merge may have it: then that goes first."""
+        before = self._sent.get(batch.origin, 0)
+        return before + 1 < batch.first and self._state.buffer.has_lower(batch.origin, before, batch.first)
 
     def _pass(self, view: View) -> None:
         """The cursor passes a view: with one relay it goes now, with several when `ViewOrder` says so."""
@@ -162,7 +174,7 @@ class LinkSender:
         The baseline is about all origins, also those of other shares: the peer's next link says STATE, and is fresh no more.
         """
         state = self._state
-        runs = state.buffer.runs()
+        runs = state.buffer.all_runs()
         if fresh:
             baseline = {origin: _newest(runs.get(origin), last) - 1 for origin, last in state.produced.items()}
             baseline = {origin: n for origin, n in baseline.items() if n > 0}
@@ -178,7 +190,8 @@ class LinkSender:
             if held and held[-1].last < produced:
                 self._tails[origin] = held[-1].last, produced
                 self._skip_tail(origin)
-        base = state.buffer.base_view
+        assert self._cursor is not None
+        base = state.buffer.base_before(self._cursor)
         if base is not None and (self._sent_view is None or self._sent_view < base.id):
             self._send_view(base)
             if self._views is not None:

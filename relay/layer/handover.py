@@ -16,8 +16,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from relay.replica.buffer import Buffer, Run
+from relay.replica.buffer import Buffer
 from relay.replica.entries import HeldChunk, HeldRequest, HeldRuns
+from relay.replica.gone import Run
 from relay.replica.held_entries import HeldEntries
 from relay.replica.known import Known, runs_of
 from sitestack.model.address import Address

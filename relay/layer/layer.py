@@ -30,12 +30,14 @@ from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
 from relay.replica.replica import BROUGHT, ENTRIES, Replica
 from relay.replica.site_state import STATE_FRAMES, StateFrame
+from relay.replica.spill import SpillDisk
 from relay.site_state.config import SiteStateConfig
 from relay.site_state.exchange import SiteState
 from relay.unicast.forwarding import UnicastRoutes, unacknowledged
 from relay.unicast.sender import RemoteUnicastConfig
 from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.errors import ConfigurationError
 from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, Unblocked, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.handover_events import Fetched, Fetching, Offered
@@ -55,6 +57,11 @@ class RelayConfig:
     routes: RoutesConfig = field(default_factory=RoutesConfig)
     site_state: SiteStateConfig = field(default_factory=SiteStateConfig)
 
+    def __post_init__(self) -> None:
+        """Raises ConfigurationError for a spill beside several relays, whose views wait for what memory alone can tell."""
+        if self.buffer.spill is not None and self.gateway.masters > 1:
+            raise ConfigurationError("a relay spill needs a single relay for each site")
+
     @property
     def sites(self) -> tuple[str, ...]:
         """All other sites, neighbours and those reached by routes, in order of their names."""
@@ -68,15 +75,17 @@ class RelayLayer(Layer):
     HEADERS: ClassVar[dict[int, type[Header]]] = {**wire.HEADERS, **STATE_FRAMES}
     FRAMES_DOWN = "unicasts"
 
-    def __init__(self, local: Local, config: RelayConfig) -> None:
+    def __init__(self, local: Local, config: RelayConfig, disk: SpillDisk | None = None) -> None:
+        """`disk`: where what the budget takes goes, if a spill is configured; for this member alone."""
         self._site = local.site
         self._me = local.address
-        self._replica = Replica(local.address, local.site, config.buffer, config.sites)
+        self._replica = Replica(local.address, local.site, config.buffer, config.sites, disk)
         self.state = self._replica.state
         self.pace = Pace(self.state, config.gateway.when_down)
         self.gateway = Gateway(local, config.gateway, config.routes, self.state, self.pace)
         #: The sites that the senders of this member were last told to wait for.
         self._waiting_for: tuple[str, ...] = ()
+        self._spill = self.state.buffer.spill
         self._giver = Giver(self.state.buffer, local.rng)
         self._taker = Taker(config.buffer.budget_bytes + ON_THEIR_WAY_BYTES)
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
@@ -297,6 +306,8 @@ class RelayLayer(Layer):
     def flush(self, now: float) -> list[Effect]:
         """End a turn: acknowledge unicasts, fill the links, cast entries, and leave if a leave has waited long enough."""
         self._now, self._waiting_since = now, None
+        if self._spill is not None:
+            self._spill.expire(now)
         leaves = self._leave_due is not None
         effects = [*self.unicasts.acknowledge(now, at_once=leaves), *self.site_state.flush(), *self.gateway.turn(now)]
         if self._leave_due is not None and (now >= self._leave_due or self.unicasts.deadline() is None):
@@ -320,6 +331,8 @@ class RelayLayer(Layer):
         dues.append(self.site_state.deadline())
         if self.state.view is not None:
             dues.append(self._taker.deadline())
+        if self._spill is not None:
+            dues.append(self._spill.deadline())
         return min([due for due in dues if due is not None], default=None)
 
     def statistics(self) -> RelayStatistics:

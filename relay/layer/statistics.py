@@ -9,12 +9,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from relay.gateway.gateway import Gateway
-from relay.replica.remote_site import LINEAGES_MAX
+from relay.replica.remote_site import LINEAGES_MAX, Lineage
+from relay.replica.spill import Amount, Spill
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import ORIGINS_MAX
 from relay.site_state.exchange import SiteState, StateStatistics
 from relay.unicast.forwarding import UnicastRoutes
 from relay.unicast.receiver import SENDERS_MAX
+from sitestack.model.address import Address
 from sitestack.model.level import Level
 
 
@@ -33,7 +35,8 @@ class SiteStatistics:
     slow: bool
     #: Whether relayed multicasts wait for it now, because it lags by the whole budget.
     waited_for: bool
-    #: Batches and views of this site, from the oldest one on that the other site has not acknowledged.
+    #: Batches and views of this site, from the oldest one on that the other site has not acknowledged. Of those on the disk of
+    #: this member whole segments count.
     behind_entries: int
     #: Messages in these batches: sent, and not known to be stable at the other site.
     behind_messages: int
@@ -54,6 +57,9 @@ class RelayStatistics:
     #: With several relays the name of each, in order of their shares; else empty.
     masters: tuple[str, ...]
     state: StateStatistics
+    #: Messages that this member had spilled, or should have, and lost before all sites had them: for a bound of the spill, or
+    #: because its disk failed. They are a gap where they are lacking, should this member relay.
+    spill_lost: int
 
 
 def relay_statistics(
@@ -63,7 +69,8 @@ def relay_statistics(
     names = sorted({*gateway.places.of, *state.sites, *state.remotes})
     masters = () if state.view is None else tuple([state.view.name_of(member) for member in state.masters])
     sites = tuple([_site(name, state, gateway, waited_for, now) for name in names])
-    return RelayStatistics(sites, masters, site_state.statistics())
+    spill = state.buffer.spill
+    return RelayStatistics(sites, masters, site_state.statistics(), 0 if spill is None else spill.lost)
 
 
 def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRoutes) -> dict[str, Level]:
@@ -72,9 +79,12 @@ def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRout
     origins = max([len(numbers) for numbers in (state.produced, *[each.admitted for each in state.remotes.values()])])
     lineages = max([len(each.lineages) for each in state.remotes.values()], default=0)
     senders = "members of other sites that have sent to this one, what was received of each"
+    spilled = {} if buffer.spill is None else {"spill_bytes": buffer.spill.level}
     return {
         "buffer_entries": Level.of(len(buffer), buffer.config.budget_entries),
         "buffer_bytes": Level.of(buffer.bytes, buffer.config.budget_bytes, high=buffer.bytes_high),
+        # Bytes on this member's disk of what the budget took out of the buffer.
+        **spilled,
         **gateway.levels(),
         # Bytes of unicasts to members of other sites that are not acknowledged.
         "pending_bytes": Level.of(sender.pending_bytes, sender.config.pending_bytes_max, high=sender.pending_bytes_high),
@@ -92,6 +102,11 @@ def _site(name: str, state: ReplicatedState, gateway: Gateway, waited_for: Colle
     behind = min([lineage.lacks_from(buffer) for lineage in lineages], default=buffer.end if is_offline else buffer.first)
     pinned = min([lineage.lacks_from(buffer) for lineage in pinning], default=behind)
     messages, size = buffer.held_from(behind) if behind < buffer.end else (0, 0)
+    entries, since = buffer.end - behind, buffer.at(behind).since if behind < buffer.end else now
+    spilled = None if buffer.spill is None or is_offline else _spilled(buffer.spill, lineages)
+    if spilled is not None:
+        entries, messages, size = entries + spilled.entries, messages + spilled.messages, size + spilled.size
+        since = spilled.since
     return SiteStatistics(
         site=name,
         linked=gateway.linked(name),
@@ -99,9 +114,16 @@ def _site(name: str, state: ReplicatedState, gateway: Gateway, waited_for: Colle
         offline=is_offline,
         slow=any(lineage.is_slow for lineage in pinning),
         waited_for=name in waited_for,
-        behind_entries=buffer.end - behind,
+        behind_entries=entries,
         behind_messages=messages,
         behind_bytes=size,
-        behind_s=round(max(now - buffer.at(behind).since, 0.0), 3) if behind < buffer.end else 0.0,
+        behind_s=round(max(now - since, 0.0), 3),
         lost_parts_entries=behind - pinned,
     )
+
+
+def _spilled(spill: Spill, lineages: list[Lineage]) -> Amount | None:
+    """What these lineages of a site lack of the spill: what the one lacks that lacks most; everything if there is none."""
+    vectors = [(each.acked, each.acked_view) for each in lineages] or [(dict[Address, int](), None)]
+    amounts = [amount for amount in [spill.amount(*vector) for vector in vectors] if amount is not None]
+    return max(amounts, key=lambda amount: amount.messages, default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from relay.node.listener import require_free
 from relay.node.router_calls import RouterCalls
 from relay.node.settings import NodeConfig, find_problems
 from relay.node.site_keys import SiteKeys
+from relay.node.spill_files import SpillFiles, spill_files, spill_problem
 from sitestack.assembly import build_stack
 from sitestack.channel.calling import Reach
 from sitestack.channel.channel import Channel
@@ -150,6 +151,7 @@ class RelayChannel(Channel[BetweenSites]):
             "discovery.routers": "" if self.rendezvous is None else self.rendezvous.problem(),
             "security.keys": "" if self._site_keys is None else self._site_keys.problem,
             "name": self._shared_names(),
+            "relay.budget.spill": spill_problem(self._relay.state.buffer.spill),
             **self._foreign.look(self._stack.drops, trio.current_time()),
         }
 
@@ -376,9 +378,17 @@ async def open_channel(
     site_keys = None if directory is None else SiteKeys(directory)
     keys = None if site_keys is None else site_keys.ring
     credentials = None if directory is None or not config.has_bridge() else Credentials(directory, config.site)
-    relay_layer = RelayLayer(local, config.relay_layer())
     shares_state, sealed = state is not None, keys is not None
-    stack = build_stack(local, config, relay_layer=relay_layer, shares_state=shares_state, sealed=sealed)
-    carrier = await make_transport(local, config, keys, stack, transport)
-    async with member(RelayChannel(local, stack, carrier, config, recorder, state, credentials, site_keys), names) as channel:
-        yield channel
+    with _disk(local, config) as disk:
+        relay_layer = RelayLayer(local, config.relay_layer(), disk)
+        stack = build_stack(local, config, relay_layer=relay_layer, shares_state=shares_state, sealed=sealed)
+        carrier = await make_transport(local, config, keys, stack, transport)
+        relayed = RelayChannel(local, stack, carrier, config, recorder, state, credentials, site_keys)
+        async with member(relayed, names) as channel:
+            yield channel
+
+
+def _disk(local: Local, config: NodeConfig) -> AbstractContextManager[SpillFiles | None]:
+    """Where this member spills what the budget drops; None when it is not to."""
+    directory = config.relay.budget.spill.directory
+    return spill_files(Path(directory), local.site, local.name, local.address) if directory else nullcontext()

@@ -27,6 +27,7 @@ _GONE = {
     GapReason.TOO_LARGE: "too large for the link",
     GapReason.NOT_HELD: "its site no longer has them",
     GapReason.OFFLINE: "this site was offline for its own",
+    GapReason.DISK: "the disk of its site's relay has failed",
     GapReason.OTHER_PART: "delivered by another part of this site while it was split",
     GapReason.BACKLOG: "not taken in time by this program",
 }

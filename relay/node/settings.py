@@ -13,6 +13,7 @@ from relay.gateway.session import LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES
 from relay.layer import RelayConfig
 from relay.node.bridge import UNANSWERED_S_MAX, BridgeConfig
+from relay.node.spill_settings import SpillSettings, spill_problems
 from relay.replica.buffer import BufferConfig
 from relay.replica.held_entries import ENTRIES_MAX
 from relay.replica.shares import MASTERS_MAX
@@ -60,6 +61,7 @@ class BudgetSettings:
     bytes: int | None = None
     #: Seconds after its delivery at which an entry is dropped.
     age_s: float = _BUFFER.budget_age_s
+    spill: SpillSettings = field(default_factory=SpillSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,7 @@ class NodeConfig(SiteConfig):
                 connections_max=relay.bridge.connections_max,
                 masters=relay.masters,
             ),
-            buffer=BufferConfig(relay.budget.entries, self.held_bytes_max(), relay.budget.age_s),
+            buffer=BufferConfig(relay.budget.entries, self.held_bytes_max(), relay.budget.age_s, relay.budget.spill.config()),
             unicast=relay.unicast,
             routes=RoutesConfig(via, relay.bridge.forward),
             site_state=self._site_state(),
@@ -284,6 +286,7 @@ def _budget_problems(config: NodeConfig) -> Iterator[str]:
     if not 0 < budget.entries <= ENTRIES_MAX:
         yield f"relay.budget.entries: must be from 1 to {ENTRIES_MAX}."
     held = config.held_bytes_max()
+    yield from spill_problems(budget.spill, held, budget.age_s, config.relay.masters)
     # Half a frame, because in a merge a frame holds the entries of several parts of the site.
     frame = config.protocols.fragment.frame_bytes_max // 2
     if held > HELD_DATAGRAMS_MAX * config.transport.datagram_bytes_max:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
+from relay.replica.entry import Entry
+from relay.replica.gone import Gone, Run, joined
 from relay.replica.held_entries import ENTRIES_MAX, HeldEntries, HeldEntry
-from relay.replica.vectors import bound
+from relay.replica.spill import Spill, SpillConfig, SpillDisk
 from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError
-from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch
 from sitestack.model.view import View
@@ -39,30 +39,13 @@ class BufferConfig:
     budget_bytes: int = 64 * 1024 * 1024
     #: Seconds after its delivery here at which an entry is too old and is dropped.
     budget_age_s: float = 600.0
+    #: What each member keeps on its own disk of the entries that are dropped, so that they are no gap; None: nothing.
+    spill: SpillConfig | None = None
 
     def __post_init__(self) -> None:
         """Raises ConfigurationError for a budget that cannot work."""
         if not 0 < self.budget_entries <= ENTRIES_MAX:
             raise ConfigurationError(f"the relay budget must be between 1 and {ENTRIES_MAX} entries, not {self.budget_entries}")
-
-
-@fast_frozen
-@dataclass(frozen=True, slots=True)
-class Entry(HeldEntry):
-    """An entry as one member holds it. `since`: when this member delivered it (s), which differs between members."""
-
-    size: int
-    since: float
-    #: Messages and bytes appended here before this entry, so that `held_from` subtracts instead of walking the entries.
-    messages_before: int
-    bytes_before: int
-
-
-class Run(NamedTuple):
-    """Consecutive message numbers of one origin, `first` and `last` included."""
-
-    first: int
-    last: int
 
 
 class Buffer:
@@ -72,14 +55,16 @@ class Buffer:
     comes back through the stream. When nothing can be cast, nothing is delivered either.
     """
 
-    def __init__(self, config: BufferConfig) -> None:
+    def __init__(self, config: BufferConfig, disk: SpillDisk | None = None) -> None:
+        """With a spill configured `disk` is where it goes; without a disk there is none."""
         self.config = config
         self.bytes = 0
         self.bytes_high = 0
         #: The newest view that was dropped: the view in force before the first entry.
         self.base_view: View | None = None
-        #: The last consecutive numbers of each origin that the budget took. Not replicated: tells only why numbers are gone.
-        self._trimmed: dict[Address, Run] = {}
+        self._gone = Gone()
+        #: Not replicated: what the budget took, as far as this member has it on its disk.
+        self.spill = None if config.spill is None or disk is None else Spill(config.spill, disk, self._gone)
         self._entries: list[Entry] = []
         #: First and last number of each run that is held, per origin. Kept up with every entry, so that the rewind of a link
         #: need not walk the entries.
@@ -151,15 +136,21 @@ class Buffer:
         return dropped
 
     def trim(self, position: int) -> None:
-        """Drop all entries up to and including a position for the budget's sake, and remember which numbers that took."""
-        for place in range(self.first, min(position + 1, self.end)):
-            batch = self.at(place).batch
-            if batch is not None:
-                before = self._trimmed.pop(batch.origin, Run(batch.first, batch.first - 1))
-                first = before.first if before.last + 1 == batch.first else batch.first
-                self._trimmed[batch.origin] = Run(first, batch.last)
-        bound(self._trimmed)
+        """Drop all entries up to and including a position for the budget's sake: to the disk, or with a note that they went."""
+        entries = self._entries[self._head : max(position + 1 - self._offset, self._head)]
+        if self.spill is not None:
+            self.spill.append(self.first, entries, self.base_view)
+        else:
+            for entry in entries:
+                if entry.batch is not None:
+                    self._gone.note(entry.batch)
         self.drop_through(position)
+
+    def clear(self) -> int:
+        """Drop everything, also what is on the disk: nothing is held for anybody. Returns how many entries of memory went."""
+        if self.spill is not None:
+            self.spill.clear()
+        return self.drop_through(self.end - 1)
 
     def drop_while(self, covered: Callable[[Entry], bool]) -> int:
         """Drop entries from the front as long as they are `covered`; returns how many."""
@@ -242,15 +233,26 @@ class Buffer:
         """
         return {origin: [Run(*run) for run in runs] for origin, runs in self._runs.items()}
 
+    def all_runs(self) -> dict[Address, list[Run]]:
+        """The runs of numbers that are held in memory or on this member's disk, per origin, lowest first."""
+        held = self.runs()
+        if self.spill is None or not len(self.spill):
+            return held
+        spilled = self.spill.runs()
+        return {origin: joined([*spilled.get(origin, ()), *held.get(origin, ())]) for origin in {**spilled, **held}}
+
+    def has_lower(self, origin: Address, above: int, below: int) -> bool:
+        """Whether memory has numbers of an origin between these two: after a merge, what another part of the site held."""
+        return any(first < below and last > above for first, last in self._runs.get(origin, ()))
+
+    def base_before(self, position: int) -> View | None:
+        """The view in force before what is held from a position on, in memory or on the disk."""
+        segment = None if self.spill is None or position >= self.first else self.spill.segment_from(position)
+        return self.base_view if segment is None else segment.base
+
     def reasons(self, origin: Address, first: int, last: int) -> list[tuple[Run, GapReason]]:
-        """Why these numbers, none of which is held, are gone: runs, lowest first, each with `budget` or `not_held`."""
-        taken = self._trimmed.get(origin, Run(first, first - 1))
-        parts = (
-            (Run(first, min(last, taken.first - 1)), GapReason.NOT_HELD),
-            (Run(max(first, taken.first), min(last, taken.last)), GapReason.BUDGET),
-            (Run(max(first, taken.last + 1), last), GapReason.NOT_HELD),
-        )
-        return [(run, reason) for run, reason in parts if run.first <= run.last]
+        """Why these numbers, none of which is held, are gone: runs, lowest first, each with its reason."""
+        return self._gone.explain(origin, first, last) if first <= last else []
 
     def batches(self) -> Iterator[Batch]:
         """The batches that are held, in order."""
@@ -267,6 +269,4 @@ class Buffer:
         self.base_view = base_view
         for entry in entries:
             self.append(entry.batch, entry.view, now)
-        held = self._runs
-        for origin in [each for each in held if each in self._trimmed and self._trimmed[each].last >= held[each][0][0]]:
-            del self._trimmed[origin]  # another part of the site still held them: the budget of this part is no reason now
+        self._gone.held_again(self._runs)

@@ -125,9 +125,9 @@ class Through(Header):
 class RemoteGap(Header):
     """A site no longer holds these messages, `first` to `last`, of its member. The same frame crosses the bridge (R21).
 
-    `reason`: `budget` (dropped so that the budget holds), `too_large` (no frame of the link can hold them), `offline` (not held
-    for a site that was offline) or `not_held` (dropped when every site had them for which they were held, or before the relay
-    that says so knew of them).
+    `reason`: `budget` (dropped so that the budget holds), `disk` (spilled to a disk that failed), `too_large` (no frame of the
+    link can hold them), `offline` (not held for a site that was offline) or `not_held` (dropped when every site had them for
+    which they were held, or before the relay that says so knew of them).
     """
 
     site: str

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from relay.replica.buffer import Run
 from relay.replica.entries import HeldRuns
+from relay.replica.gone import Run
 from relay.replica.held_entries import HeldEntries
 from sitestack.model.address import Address
 from sitestack.model.message import Batch

@@ -3,7 +3,8 @@
 Senders wait for a site that is in the global view and keeps a least pace, also while its relay is replaced: when the entries
 that it lacks reach the budget, senders go on only as it acknowledges, so that no gap is declared on a link that is up. Senders
 do not wait for a site that is down or slow: the budget takes what it lacks, and this site goes on as if alone (X11). All input
-is replicated state, so all members stop and go on at the same point of the stream.
+is replicated state, so all members stop and go on at the same point of the stream; with a spill also each member's own disk,
+since they do not wait for a site that is sent what is there.
 """
 
 from __future__ import annotations
@@ -61,7 +62,16 @@ class Pace:
         lineages = self.waited_for(site)
         if not lineages:
             return buffer.first if self.waits_however_long(site) else None  # a site that has never linked lacks everything
-        return min(lineage.lacks_from(buffer) for _, lineage in lineages)
+        floors = [lineage.lacks_from(buffer) for _, lineage in lineages if not self._catches_up(site, lineage)]
+        return min(floors, default=None)
+
+    def _catches_up(self, site: str, lineage: Lineage) -> bool:
+        """Whether a lineage still lacks what is on the disk, where more has room: nobody waits, since nothing gets lost."""
+        spill = self._state.buffer.spill
+        if spill is None or self.waits_however_long(site):
+            return False
+        has_room = spill.has_room(self._state.buffer.config.budget_bytes)
+        return has_room and spill.is_lacking(lineage.acked, lineage.acked_view)
 
     def _is_at_budget(self, position: int, eighths: int) -> bool:
         """True when what is held from this position on is at least so many eighths of the budget, in entries or in bytes."""

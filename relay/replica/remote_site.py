@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from relay.replica.buffer import Buffer, Entry
+from relay.replica.buffer import Buffer
 from relay.replica.entries import LineageState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
+from relay.replica.entry import Entry
 from relay.replica.vectors import bound, bury
 from sitestack.model.address import Address
 from sitestack.model.message import Batch

@@ -30,6 +30,7 @@ from relay.replica.entries import (
 from relay.replica.known import Find, completed
 from relay.replica.outcome import APPLIED, Numbers, Outcome, refused
 from relay.replica.remote_site import Admission
+from relay.replica.spill import SpillDisk
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
 from sitestack.model.events import Event
@@ -62,9 +63,11 @@ _ABOUT_A_SITE = (RemoteView, SiteDown, LinkUp, LinkPace, Acked, RemoteGap, Remot
 class Replica:
     """The replicated relay state of one member, and the global view that its application knows."""
 
-    def __init__(self, member: Address, site: str, config: BufferConfig, sites: tuple[str, ...]) -> None:
-        """`sites`: as for `ReplicatedState`."""
-        self.state = ReplicatedState(site, config, sites)
+    def __init__(
+        self, member: Address, site: str, config: BufferConfig, sites: tuple[str, ...], disk: SpillDisk | None = None
+    ) -> None:
+        """`sites` and `disk`: as for `ReplicatedState`."""
+        self.state = ReplicatedState(site, config, sites, disk)
         self._me = member
         self._shown: GlobalView | None = None
         #: The states of the other parts of a split site, kept until the merge view, which follows at once.

@@ -27,6 +27,7 @@ from relay.replica.known import Known, without
 from relay.replica.merge import merge_parts
 from relay.replica.remote_site import Admission, Lineage, Remote
 from relay.replica.shares import WHOLE, Share
+from relay.replica.spill import SpillDisk
 from relay.replica.switches import Switches, switches_of, with_switches
 from relay.replica.vectors import ORIGINS_MAX, bury, later, raise_to
 from sitestack.model.address import Address, ProxyUUID
@@ -37,11 +38,14 @@ from sitestack.model.view import View, ViewId
 class ReplicatedState:
     """The buffer, this site's view, and what is known of each other site."""
 
-    def __init__(self, site: str, config: BufferConfig, sites: tuple[str, ...] = ()) -> None:
-        """`sites`: the other sites in this member's configuration, in order of their names; a joiner is told the site's."""
+    def __init__(self, site: str, config: BufferConfig, sites: tuple[str, ...] = (), disk: SpillDisk | None = None) -> None:
+        """`sites`: the other sites in this member's configuration, in order of their names; a joiner is told the site's.
+
+        `disk`: as for `Buffer`.
+        """
         self.site = site
         self.view: View | None = None
-        self.buffer = Buffer(config)
+        self.buffer = Buffer(config, disk)
         #: The last number (scope ALL) of each origin of this site.
         self.produced: dict[Address, int] = {}
         self.remotes: dict[str, Remote] = {}
@@ -170,7 +174,7 @@ class ReplicatedState:
         before, self.sites = self.sites, entry.sites
         self.switches.keep(self.sites)
         if not self.sites:
-            self.buffer.drop_through(self.buffer.end - 1)
+            self.buffer.clear()
         elif not before and self.view is not None:
             return self.buffer.append(None, self.view, now)
         else:
@@ -193,11 +197,15 @@ class ReplicatedState:
     def _drop_acked(self) -> int:
         """Drop the entries that all sites have for which they are held; returns how many."""
         if self.switches.offline and self._is_nobody_online():
-            return self.buffer.drop_through(self.buffer.end - 1)
+            return self.buffer.clear()
         pins = [self.pinning(site) for site in self.sites if site not in self.switches.offline]
         if not pins or not all(pins):
             return 0  # a site that has never linked has nothing yet
         waiting = [lineage for lineages in pins for lineage in lineages]
+        if self.buffer.spill is not None:
+            self.buffer.spill.drop_while(
+                lambda spilled: all(spilled.is_within(each.acked, each.acked_view) for each in waiting)
+            )
         return self.buffer.drop_while(lambda held: all(each.has(held) for each in waiting))
 
     def pinning(self, site: str) -> list[Lineage]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from relay.replica.buffer import Run
 from relay.replica.entries import RelayState, SiteSwitch, SwitchedState, SwitchState
+from relay.replica.gone import Run
 from relay.replica.vectors import raise_to
 from sitestack.model.address import Address
 from sitestack.model.gap import GapReason

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from relay.events import GlobalView
+from relay.instruments.simulation.memory_disk import MemoryDisk
 from relay.layer import RelayLayer
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.events import Event
@@ -47,7 +48,8 @@ class Member(Outcome):
         self.address = Address.make(random.Random(seed))
         self.physical = site.free_place()
         self.local = Local(site.name, self.address, name, random.Random(seed))
-        self.layer = RelayLayer(self.local, site.config)
+        self.disk = MemoryDisk()
+        self.layer = RelayLayer(self.local, site.config, self.disk)
         self.drops: dict[str, int] = {}
         self.listening = False
         self.alive = True

@@ -9,12 +9,16 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from relay.instruments.simulation.memory_disk import MemoryDisk
 from relay.layer import RelayLayer
 from relay.node.settings import NodeConfig
+from relay.replica.buffer import BufferConfig
+from relay.replica.spill import SpillConfig
 from sitestack.assembly import build_stack
 from sitestack.model.address import Address
 from sitestack.stack.layer import Local
@@ -35,7 +39,10 @@ SHOWN = {
     "batching.early.bytes_of": "the senders of the early frames",
     "relay.replica.state.buffer.entries": "relay.buffer_bytes",
     "relay.replica.state.buffer.runs": "relay.buffer_entries",
-    "relay.replica.state.buffer.trimmed": "origins, at most ORIGINS_MAX of them",
+    "relay.replica.state.buffer.gone.taken": "origins, at most ORIGINS_MAX of them",
+    "relay.replica.state.buffer.gone.failed": "origins, at most ORIGINS_MAX of them",
+    "relay.replica.state.buffer.spill.segments": "relay.spill_bytes",
+    "relay.replica.state.buffer.spill.disk.segments": "relay.spill_bytes",
     "relay.replica.state.produced": "relay.origins",
     "relay.replica.state.remotes": "relay.lineages",
     "relay.replica.state.switches.offline": SITES,
@@ -176,7 +183,9 @@ SHOWN = {
 def stack() -> Stack:
     config = NodeConfig(site="NYC")
     local = Local("NYC", Address(b"a" * 16), "A", random.Random(0))
-    return build_stack(local, config, relay_layer=RelayLayer(local, config.relay_layer()), shares_state=True)
+    buffer = BufferConfig(spill=SpillConfig())
+    relay_layer = RelayLayer(local, replace(config.relay_layer(), buffer=buffer), MemoryDisk())
+    return build_stack(local, config, relay_layer=relay_layer, shares_state=True)
 
 
 def containers(owner: object, place: str, seen: set[int]) -> Iterator[str]:

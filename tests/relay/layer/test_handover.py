@@ -9,8 +9,9 @@ from itertools import pairwise
 import pytest
 
 from relay.layer.handover import CHUNK_BYTES, JOINERS_MAX, KEPT_S, Giver, Taker
-from relay.replica.buffer import Buffer, BufferConfig, Entry
+from relay.replica.buffer import Buffer, BufferConfig
 from relay.replica.entries import HeldChunk, HeldRequest, RelayState
+from relay.replica.entry import Entry
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.handover_events import Fetched, Offered

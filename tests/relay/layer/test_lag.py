@@ -9,8 +9,9 @@ import pytest
 from relay.gateway.gateway import GatewayConfig
 from relay.layer import RelayConfig, RelayLayer
 from relay.layer.statistics import RelayStatistics
-from relay.replica.buffer import ENTRY_BYTES, Buffer, Entry
+from relay.replica.buffer import ENTRY_BYTES, Buffer
 from relay.replica.entries import Acked, LinkUp, SiteVector
+from relay.replica.entry import Entry
 from sitestack.model.address import Address, Physical
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId

@@ -74,6 +74,9 @@ ARRIVES: dict[str, tuple[str, ...]] = {
     "relay.bridge.forward": ("Routes",),
     "relay.bridge.connections_max": ("RelayChannel", "Gateway"),
     "relay.budget": ("Buffer",),
+    "relay.budget.spill": ("Spill",),
+    # `test_spill_channel.py` looks into the directory.
+    "relay.budget.spill.directory": ("SpillSettings",),
     "relay.grace_s": ("Grace",),
     "relay.pace_min_bytes_s": ("LeastPace",),
     "relay.when_down": ("Pace",),
@@ -142,6 +145,8 @@ def with_value(path: str, value: Any) -> dict[str, Any]:
     for section in sections:
         place = place.setdefault(section, {})
     place[name] = value
+    if path.startswith("relay.budget.spill."):
+        place.setdefault("directory", "spill")
     return plain
 
 
@@ -172,8 +177,9 @@ class Sockets:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A channel is built as it always is, and then neither joins nor opens sockets."""
+    monkeypatch.chdir(tmp_path)
 
     @asynccontextmanager
     async def built(channel: RelayChannel, names: object) -> AsyncIterator[RelayChannel]:

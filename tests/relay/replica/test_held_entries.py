@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay.replica.buffer import Buffer, BufferConfig, Run
+from relay.replica.buffer import Buffer, BufferConfig
 from relay.replica.entries import HEADERS, RelayState
+from relay.replica.gone import Run
 from relay.replica.held_entries import HeldEntries, HeldEntry
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address

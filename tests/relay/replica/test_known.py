@@ -7,8 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.replica.buffer import Run
 from relay.replica.entries import HEADERS, HeldRuns, RelayState
+from relay.replica.gone import Run
 from relay.replica.held_entries import HeldEntries, HeldEntry
 from relay.replica.known import Known, completed, runs_of, without
 from sitestack.model.address import Address

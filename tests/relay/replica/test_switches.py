@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from relay.events import SwitchSite
-from relay.replica.buffer import BufferConfig, Run
+from relay.replica.buffer import BufferConfig
 from relay.replica.entries import LinkUp, RelayState, RemoteView, SiteSwitch, SwitchedState, SwitchState
+from relay.replica.gone import Run
 from relay.replica.outcome import refused
 from relay.replica.remote_site import Admission
 from relay.replica.replica import Replica

@@ -9,6 +9,7 @@ const WHY = {
   too_large: "too large for the link",
   not_held: "its site no longer has them",
   offline: "this site was offline for its own",
+  disk: "the disk of its site's relay has failed",
   other_part: "delivered by another part of this site while it was split",
   backlog: "not taken in time",
   no_longer_held: "this page was away for too long",

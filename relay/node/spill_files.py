@@ -1,0 +1,183 @@
+"""Spill files: what a member has taken out of memory for other sites, on its disk (`relay/replica/spill.py`).
+
+A process has a directory of its own, `SITE-NAME-uuidprefix`, with a file for each segment. A record is framed as in a journal:
+length, a check of the length, a check of the record. Nothing is synchronised to the medium, because nothing is read by a
+later process: a member that starts again is another member, and is handed what it needs. So a process removes its directory
+when it ends, and those that killed processes have left when it starts; it knows these by their lock, which ends with them.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import structlog
+
+from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, length_check
+from relay.journal.retention import file_stem
+from relay.replica.spill import Spill
+from sitestack.model.address import Address
+from sitestack.model.errors import LocalError
+
+SUFFIX = ".spill"
+_LOCK = "lock"
+
+log = structlog.get_logger()
+
+
+class SpillFiles:
+    """The files of one process, a `SpillDisk`. Not made for several threads."""
+
+    def __init__(self, directory: Path) -> None:
+        """The directory exists, is empty, and belongs to this process; `spill_files` makes it."""
+        self._directory = directory
+        #: The segment that is being written, its file, and its bytes so far.
+        self._number = 0
+        self._file: int | None = None
+        self._size = 0
+        #: Whether the last record could not be written, so that the log says it once.
+        self._fails = False
+
+    def append(self, segment: int, record: bytes) -> int:
+        """As `SpillDisk`."""
+        frame = FRAME.pack(len(record), length_check(len(record)), zlib.crc32(record)) + record
+        try:
+            self._write(segment, frame)
+        except OSError as error:
+            self.close()
+            if not self._fails:
+                log.error("spill cannot be written: what is not taken is a gap elsewhere", problem=str(error))
+            self._fails = True
+            raise
+        if self._fails:
+            log.info("spill can be written again")
+        self._fails = False
+        return len(frame)
+
+    def _write(self, segment: int, frame: bytes) -> None:
+        """Write a frame whole, or raise OSError. What is there of it then is never read."""
+        if len(frame) > RECORD_BYTES_MAX:
+            raise OSError(errno.EFBIG, f"a record of {len(frame)} bytes is larger than {RECORD_BYTES_MAX}")
+        if self._file is None or segment != self._number:
+            self.close()
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+            self._file = os.open(self._path(segment), flags, 0o600)
+            self._number, self._size = segment, 0
+        written = os.write(self._file, frame)
+        if written != len(frame):
+            with suppress(OSError):
+                os.ftruncate(self._file, self._size)
+            raise OSError(errno.ENOSPC, f"{written} of {len(frame)} bytes written")
+        self._size += len(frame)
+
+    def read(self, segment: int, offset: int) -> tuple[bytes, int]:
+        """As `SpillDisk`."""
+        try:
+            file = os.open(self._path(segment), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return self._read(file, offset)
+            finally:
+                os.close(file)
+        except OSError as error:
+            log.error("spill cannot be read: the rest of this file is a gap elsewhere", file=segment, problem=str(error))
+            raise
+
+    @staticmethod
+    def _read(file: int, offset: int) -> tuple[bytes, int]:
+        head = os.pread(file, FRAME.size, offset)
+        if len(head) < FRAME.size:
+            raise OSError(errno.EIO, f"the file ends at byte {offset + len(head)}")
+        length, check, crc = FRAME.unpack(head)
+        if check != length_check(length) or length > RECORD_BYTES_MAX:
+            raise OSError(errno.EIO, f"the record at byte {offset} is damaged")
+        record = os.pread(file, length, offset + FRAME.size)
+        if len(record) != length or zlib.crc32(record) != crc:
+            raise OSError(errno.EIO, f"the record at byte {offset} is damaged")
+        return record, offset + FRAME.size + length
+
+    def drop(self, segment: int) -> None:
+        """As `SpillDisk`."""
+        if segment == self._number:
+            self.close()
+        try:
+            self._path(segment).unlink(missing_ok=True)
+        except OSError as error:
+            log.error("spill file cannot be deleted", file=segment, problem=str(error))
+
+    def close(self) -> None:
+        """Close the file that is being written."""
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):  # the descriptor is gone either way
+                os.close(file)
+
+    def _path(self, segment: int) -> Path:
+        return self._directory / f"{segment:06d}{SUFFIX}"
+
+
+@contextmanager
+def spill_files(root: Path, site: str, name: str, uuid: Address) -> Iterator[SpillFiles]:
+    """The files of this process below `root`, until it ends. Raises LocalError when they cannot be made.
+
+    What processes have left that are gone is removed.
+    """
+    directory = root / f"{file_stem(site)[:64]}-{file_stem(name)[:64]}-{uuid.hex()[:8]}"
+    try:
+        lock = _begin(root, directory)
+    except OSError as error:
+        raise LocalError(f"relay.budget.spill.directory: {error}") from error
+    files = SpillFiles(directory)
+    try:
+        yield files
+    finally:
+        files.close()
+        shutil.rmtree(directory, ignore_errors=True)
+        os.close(lock)
+
+
+def _begin(root: Path, directory: Path) -> int:
+    """Remove what is left of others, and make this process's directory; returns its lock. Raises OSError."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # While this lock is held nobody is between making a directory and locking it.
+    door = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(door, fcntl.LOCK_EX)
+        for each in root.iterdir():
+            if (each / _LOCK).is_file() and _is_left(each / _LOCK):
+                shutil.rmtree(each)
+        directory.mkdir(mode=0o700)
+        lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return lock
+    finally:
+        os.close(door)
+
+
+def _is_left(lock: Path) -> bool:
+    """Whether the process is gone that held this lock; not for another user's."""
+    try:
+        file = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(file)
+    return True
+
+
+def spill_problem(spill: Spill | None) -> str:
+    """A sentence on what of a member's spill does not work; empty where nothing is wrong."""
+    if spill is None:
+        return ""
+    unwritten = f"what the budget drops is lost, for the disk does not take it: {spill.problem}" if spill.problem else ""
+    unread = f"a file could not be read, so what was in it is a gap elsewhere: {spill.damage}" if spill.damage else ""
+    return "; ".join([each for each in (unwritten, unread) if each])

@@ -1,0 +1,76 @@
+"""A member with a spill directory: what its budget drops is in files there, is sent from there, and is removed in the end."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import trio
+
+from relay.node.settings import BudgetSettings, NodeConfig
+from relay.node.spill_settings import SpillSettings, spill_problems
+from sitestack.model.gap import Gap
+from sitestack.model.message import Message
+from tests.relay.node.test_relay_channel import World, sees
+
+
+class SpillingWorld(World):
+    """Each member has the same small budget and a directory below the same one."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__({"NYC": ("A", "B"), "SFO": ("D",)})
+        self.directory = directory
+
+    def config(self, site: str, name: str) -> NodeConfig:
+        config = super().config(site, name)
+        budget = BudgetSettings(bytes=20_000, spill=SpillSettings(str(self.directory), 10_000_000))
+        return replace(config, relay=replace(config.relay, budget=budget))
+
+
+def size_of(directory: Path, name: str) -> int:
+    """Bytes that a member of NYC has spilled."""
+    return sum(each.stat().st_size for each in directory.glob(f"NYC-{name}-*/*.spill"))
+
+
+def left(directory: Path) -> list[Path]:
+    return [each for each in directory.iterdir() if each.is_dir()]
+
+
+async def test_what_the_budget_drops_is_sent_from_files_which_are_gone_afterwards(tmp_path: Path) -> None:
+    world = SpillingWorld(tmp_path)
+    words = [f"{n:0500}".encode() for n in range(300)]
+    with trio.fail_after(60):
+        async with AsyncExitStack() as stack:
+            a = await stack.enter_async_context(world.member("NYC", "A"))
+            b = await stack.enter_async_context(world.member("NYC", "B"))
+            for word in words:
+                await b.send(word)
+            # Each member has it on a disk of its own.
+            while min(size_of(tmp_path, "A"), size_of(tmp_path, "B")) < 100_000:  # noqa: ASYNC110 (no event)
+                await trio.sleep(0.01)
+            d = await stack.enter_async_context(world.member("SFO", "D"))
+            got: list[bytes] = []
+            async for event in d:
+                assert not isinstance(event, Gap)
+                if isinstance(event, Message):
+                    got.append(event.payload)
+                    if len(got) == len(words):
+                        break
+            assert got == words
+            await sees(a, "A", "B", "D")
+            while size_of(tmp_path, "A") or size_of(tmp_path, "B"):  # noqa: ASYNC110 (no event)
+                await trio.sleep(0.01)
+            assert a.problems()["relay.budget.spill"] == ""
+    assert not left(tmp_path)
+
+
+def test_settings_that_keep_nothing_are_refused_each_with_its_key() -> None:
+    spill = SpillSettings("somewhere", 100, 5.0)
+    assert [said.split(":")[0] for said in spill_problems(spill, 64, 600.0, 2)] == [
+        "relay.budget.spill.bytes",
+        "relay.budget.spill.age_s",
+        "relay.budget.spill.directory",
+    ]
+    assert list(spill_problems(replace(spill, directory=""), 64, 600.0, 2)) == []
+    assert list(spill_problems(spill, 50, 5.0, 1)) == []

@@ -1,0 +1,337 @@
+"""What the budget takes out of memory is sent from the disk; what a disk does not give back is an exact gap with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from relay.events import GlobalView, Pacing, SwitchSite
+from relay.gateway.gateway import GatewayConfig
+from relay.gateway.session import LinkConfig
+from relay.layer import RelayConfig
+from relay.replica.buffer import BufferConfig
+from relay.replica.spill import SpillConfig
+from sitestack.model.errors import ConfigurationError
+from sitestack.model.frame import Frame
+from sitestack.model.gap import Gap, GapReason
+from tests.harness.relay.member import Member
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World, two_sites
+
+ROOM = SpillConfig(bytes_max=1 << 30, age_s=1e6)
+
+
+def cut_off(
+    count: int = 3, budget: int = 8, spill: SpillConfig | None = ROOM, **link: float
+) -> tuple[World, FakeSite, FakeSite]:
+    """NYC and SFO, linked once, and now without a link for longer than anybody waits."""
+    gateway = {"link": LinkConfig(**link)}  # type: ignore[arg-type]
+    world, nyc, sfo = two_sites(count, buffer=BufferConfig(budget_entries=budget, spill=spill), gateway=gateway)
+    world.run(1)
+    world.part("NYC", "SFO")
+    world.run(11)
+    return world, nyc, sfo
+
+
+def publish(world: World, sender: Member, *words: object) -> list[str]:
+    for word in words:
+        sender.send(f"{word}")
+        world.run(0.1)
+    return [f"{word}" for word in words]
+
+
+def gaps(member: Member) -> list[tuple[int, int, GapReason]]:
+    return [(event.first, event.last, event.reason) for event in member.events if isinstance(event, Gap)]
+
+
+def spilled(member: Member) -> int:
+    spill = member.layer.state.buffer.spill
+    assert spill is not None
+    return len(spill)
+
+
+def test_beyond_the_budget_nothing_is_lost_and_the_order_is_kept() -> None:
+    world, nyc, sfo = cut_off()
+    words = []
+    for n in range(30):  # two senders in turn, so that the order between them shows
+        words += publish(world, nyc.members[n % 2], n)
+    for member in nyc.members:
+        assert len(member.layer.state.buffer) <= 8
+        assert member.disk.used > 0, "every member spills for itself"
+    world.heal()
+    world.run(10)
+    for member in sfo.members:
+        assert gaps(member) == []
+        assert member.words == words
+    for member in nyc.members:
+        assert not spilled(member)
+        assert not member.disk.segments, "what all sites have is deleted"
+        assert member.layer.levels()["spill_bytes"].now == 0
+
+
+@pytest.mark.parametrize("order", ["at once", "twice"])
+def test_the_next_relay_goes_on_from_its_own_disk(order: str) -> None:
+    """The relay dies in the middle of the replay, and in the other case the next one as well."""
+    world, nyc, sfo = cut_off(window_bytes=256, chunk_bytes=256)
+    words = publish(world, nyc.members[2], *range(40))
+    world.heal()
+    for _ in range(1 if order == "at once" else 2):
+        before = len(sfo.relay.words)
+        for _ in range(1_000):
+            if before < len(sfo.relay.words):
+                break
+            world.turn()
+            world.now += 0.01
+        assert before < len(sfo.relay.words) < 40, "it is in the middle"
+        nyc.kill(nyc.relay)
+    world.run(30)
+    for member in sfo.members:
+        assert gaps(member) == []
+        assert member.words == words
+
+
+def test_a_site_that_has_never_been_linked_gets_what_is_on_the_disk_too() -> None:
+    world, nyc, sfo = two_sites(2, buffer=BufferConfig(budget_entries=8, spill=ROOM))
+    world.part("NYC", "SFO")
+    words = publish(world, nyc.relay, *range(30))
+    world.heal()
+    world.run(10)
+    assert sfo.members[1].words == words
+    assert gaps(sfo.members[1]) == []
+
+
+def test_the_view_that_has_an_origin_arrives_before_its_first_message() -> None:
+    """G5, also when both were spilled."""
+    world, nyc, sfo = cut_off(2)
+    publish(world, nyc.relay, *range(20))
+    newcomer = nyc.join("C")
+    publish(world, newcomer, *range(20, 40))
+    world.heal()
+    world.run(10)
+    seen = sfo.members[1].events
+    views = [[each.original for each in event.members] if isinstance(event, GlobalView) else [] for event in seen]
+    shown = next(at for at, members in enumerate(views) if newcomer.address in members)
+    frames = [event.batch if isinstance(event, Frame) else None for event in seen]
+    spoke = next(at for at, batch in enumerate(frames) if batch is not None and batch.origin == newcomer.address)
+    assert shown < spoke
+    assert gaps(sfo.members[1]) == []
+
+
+def test_the_last_words_of_a_member_arrive_before_the_view_without_it() -> None:
+    """G5 again: both were spilled, the view after the words."""
+    world, nyc, sfo = cut_off(3)
+    gone = nyc.members[2]
+    words = publish(world, gone, *range(20))
+    nyc.kill(gone)
+    words += publish(world, nyc.relay, *range(20, 40))
+    world.heal()
+    world.run(10)
+    seen = sfo.members[1].events
+    frames = [event.batch if isinstance(event, Frame) else None for event in seen]
+    last = max(at for at, batch in enumerate(frames) if batch is not None and batch.origin == gone.address)
+    views = [(at, event) for at, event in enumerate(seen) if isinstance(event, GlobalView) and "NYC" in event.components]
+    without = [at for at, view in views if gone.address not in [each.original for each in view.members]]
+    assert without
+    assert last < min(without)
+    assert sfo.members[1].words == words
+
+
+def test_beyond_the_bytes_on_the_disk_there_is_an_exact_gap() -> None:
+    world, nyc, sfo = cut_off(spill=SpillConfig(bytes_max=800, age_s=1e6))
+    words = publish(world, nyc.members[1], *range(60))
+    assert 0 < nyc.relay.disk.used <= 800
+    world.heal()
+    world.run(10)
+    [(first, last, reason)] = gaps(sfo.members[1])
+    assert (first, reason) == (1, GapReason.BUDGET)
+    assert 1 < last < 50
+    assert sfo.members[1].words == words[last:]
+    assert nyc.relay.layer.statistics().spill_lost == last
+
+
+def test_what_is_too_old_is_dropped_also_when_nothing_is_sent_any_more() -> None:
+    world, nyc, sfo = cut_off(spill=SpillConfig(bytes_max=1 << 20, age_s=16.0))
+    words = publish(world, nyc.members[1], *range(30))
+    assert spilled(nyc.relay) >= 2, "a segment covers a part of the age"
+    world.run(20)
+    assert not spilled(nyc.relay)
+    world.heal()
+    world.run(10)
+    [(first, last, reason)] = gaps(sfo.members[1])
+    assert (first, reason) == (1, GapReason.BUDGET)
+    assert sfo.members[1].words == words[last:]
+
+
+def test_what_a_full_disk_does_not_take_is_a_gap_of_its_own_reason_and_what_it_takes_later_is_none() -> None:
+    world, nyc, sfo = cut_off()
+    words = publish(world, nyc.members[1], *range(20))
+    disk = nyc.relay.disk
+    disk.room = disk.used
+    words += publish(world, nyc.members[1], *range(20, 40))
+    spill = nyc.relay.layer.state.buffer.spill
+    assert spill is not None
+    assert "No space left" in spill.problem
+    disk.room = None
+    words += publish(world, nyc.members[1], *range(40, 60))
+    assert spill.problem == ""
+    world.heal()
+    world.run(10)
+    [(first, last, reason)] = gaps(sfo.members[1])
+    assert reason is GapReason.DISK
+    assert sfo.members[1].words == words[: first - 1] + words[last:]
+    assert spill.lost == last - first + 1
+
+
+def test_a_relay_whose_disk_is_full_costs_nothing_once_it_is_replaced() -> None:
+    world, nyc, sfo = cut_off()
+    nyc.relay.disk.room = 0
+    words = publish(world, nyc.members[1], *range(40))
+    nyc.kill(nyc.relay)
+    world.heal()
+    world.run(10)
+    assert gaps(sfo.members[1]) == []
+    assert sfo.members[1].words == words
+
+
+def test_a_full_disk_of_another_member_costs_nothing() -> None:
+    world, nyc, sfo = cut_off()
+    nyc.members[2].disk.room = 0
+    words = publish(world, nyc.members[1], *range(40))
+    world.heal()
+    world.run(10)
+    assert gaps(sfo.members[1]) == []
+    assert sfo.members[1].words == words
+
+
+@pytest.mark.parametrize("damage", ["gone", "garbage"])
+def test_a_segment_that_cannot_be_read_is_an_exact_gap(damage: str) -> None:
+    world, nyc, sfo = cut_off(spill=SpillConfig(bytes_max=8_000, age_s=1e6))
+    words = publish(world, nyc.members[1], *range(80))
+    segments = nyc.relay.disk.segments
+    assert len(segments) > 3
+    middle = sorted(segments)[1]
+    segments[middle] = [] if damage == "gone" else [b"\xc1" * 20 for _ in segments[middle]]
+    world.heal()
+    world.run(10)
+    [(first, last, reason)] = gaps(sfo.members[1])
+    assert reason is GapReason.DISK
+    assert 1 < first < last < 70
+    assert sfo.members[1].words == words[: first - 1] + words[last:]
+    spill = nyc.relay.layer.state.buffer.spill
+    assert spill is not None
+    assert spill.damage
+
+
+def test_a_member_that_joined_later_says_what_it_never_had() -> None:
+    """All that spilled are gone: the gap is exact, and the rest is there."""
+    world, nyc, sfo = cut_off(2)
+    words = publish(world, nyc.members[1], *range(30))
+    joiner = nyc.join("C")
+    words += publish(world, joiner, *range(30, 50))
+    survivor = nyc.members[1]
+    assert survivor.sent == 30
+    nyc.kill(nyc.relay)
+    nyc.kill(nyc.relay)
+    world.heal()
+    world.run(10)
+    [(first, last, reason)] = gaps(sfo.members[1])
+    assert (first, reason) == (1, GapReason.NOT_HELD)
+    assert sfo.members[1].words == words[last:]
+
+
+@pytest.mark.parametrize("relays", [True, False])
+def test_a_member_without_a_spill_costs_nothing_unless_it_relays(relays: bool) -> None:
+    """Members of one site are configured differently: memory holds the same at all of them."""
+    world, nyc, sfo = cut_off(2)
+    nyc.config = replace(nyc.config, buffer=BufferConfig(budget_entries=8))
+    nyc.join("C")
+    words = publish(world, nyc.members[1], *range(30))
+    assert len({len(member.layer.state.buffer) for member in nyc.members}) == 1
+    assert not nyc.members[2].disk.segments
+    if relays:
+        nyc.kill(nyc.relay)
+        nyc.kill(nyc.relay)
+    world.heal()
+    world.run(10)
+    lost = [(first, last) for first, last, reason in gaps(sfo.members[1]) if reason is GapReason.BUDGET]
+    assert bool(lost) is relays
+    assert sfo.members[1].words == words[lost[0][1] if lost else 0 :]
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_nobody_waits_for_a_site_that_is_sent_what_is_on_the_disk_as_long_as_that_has_room(room: bool) -> None:
+    spill = ROOM if room else SpillConfig(bytes_max=1 << 20, age_s=1e6)
+    world, nyc, sfo = cut_off(spill=spill, window_bytes=256, chunk_bytes=256)
+    publish(world, nyc.members[1], *range(60))
+    world.heal()
+    for _ in range(400):
+        if sfo.relay.words:
+            break
+        world.turn()
+        world.now += 0.01
+    assert spilled(nyc.relay), "the replay goes on"
+    for n in range(60, 90):
+        nyc.members[1].send(f"{n}")
+        world.turn()
+    waits = [event.sites for event in nyc.members[1].events if isinstance(event, Pacing)]
+    assert any(waits) is not room
+    world.run(20)
+    assert sfo.members[1].words == [f"{n}" for n in range(90)]
+    assert gaps(sfo.members[1]) == []
+
+
+def test_parts_of_a_split_site_keep_what_each_has_spilled() -> None:
+    world, nyc, sfo = cut_off(4)
+    words = publish(world, nyc.members[1], *range(20))
+    other = nyc.split(nyc.members[2:])
+    words += publish(world, nyc.members[1], *range(20, 40))
+    nyc.merge(other)
+    world.run(1)
+    words += publish(world, nyc.members[1], *range(40, 60))
+    world.heal()
+    world.run(10)
+    assert gaps(sfo.members[1]) == []
+    assert sfo.members[1].words == words
+
+
+def test_what_the_parts_of_a_split_site_hold_out_of_order_is_sent_in_order_or_told_exactly() -> None:
+    """One part has later numbers of an origin on its disk than the other one has in memory."""
+    world, nyc, sfo = cut_off(2)
+    sender = nyc.relay
+    publish(world, sender, *range(20))
+    other = nyc.split(nyc.members[1:])
+    publish(world, sender, *range(20, 30))
+    nyc.join("C")
+    publish(world, sender, *range(30, 40))
+    nyc.kill(sender)
+    nyc.merge(other)
+    world.run(1)
+    words = publish(world, nyc.relay, *range(40, 60))
+    world.heal()
+    world.run(10)
+    for member in sfo.members:
+        first = [int(word) for word in member.words if int(word) < 40]
+        assert first == sorted(first)
+        assert len(first) > 10
+        lost = sum(last - first + 1 for first, last, _ in gaps(member))
+        assert len(first) + lost == 40
+        assert member.words[len(first) :] == words
+
+
+def test_a_site_that_is_taken_offline_frees_the_disk() -> None:
+    world, nyc, _ = cut_off()
+    publish(world, nyc.members[1], *range(30))
+    assert nyc.relay.disk.used
+    nyc.relay.say(SwitchSite("SFO", True))
+    world.run(1)
+    for member in nyc.members:
+        assert not member.disk.segments
+        assert member.layer.levels()["spill_bytes"].now == 0
+
+
+def test_bounds_that_cannot_work_are_refused() -> None:
+    with pytest.raises(ConfigurationError):
+        SpillConfig(bytes_max=0)
+    with pytest.raises(ConfigurationError):
+        RelayConfig(GatewayConfig(masters=2), BufferConfig(spill=ROOM))

@@ -1,0 +1,68 @@
+"""A cut far beyond the budget, with a spill: whole nodes, whose relay dies in the middle of what the other site is sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from relay.events import BridgeSend
+from relay.gateway.session import LinkConfig
+from relay.replica.buffer import BufferConfig
+from relay.replica.spill import SpillConfig
+from tests.harness.linked_sites import Sites
+from tests.harness.stories import SETTLED, SOON, verdict
+
+SPILLED = BufferConfig(budget_entries=8, spill=SpillConfig(1 << 30, 1e6))
+WORDS = 120
+
+
+def cut_off() -> Sites:
+    """NYC's senders do not wait for SFO any more, and have sent fifteen times as much as the budget holds.
+
+    A link takes a few messages at a time, so that there is a middle of what is sent then.
+    """
+    script = Sites({"NYC": "ABC", "SFO": "DEF"}, SPILLED)
+    for site, (own, relay) in script.configs.items():
+        gateway = replace(relay.gateway, link=LinkConfig(window_bytes=1_024, chunk_bytes=512))
+        script.configs[site] = own, replace(relay, gateway=gateway)
+    script.form(*"ABCDEF")
+    script.linked(*"ABCDEF")
+    script.run(SETTLED)
+    stalls = [script.stall("ABC", "DEF"), script.stall("DEF", "ABC")]
+    script.run(15.0)
+    for n in range(WORDS):
+        script.send("C" if n % 3 else "B", f"w{n}")
+        script.run(SOON)
+    for mend in stalls:
+        mend()
+    return script
+
+
+def spilled(script: Sites, names: str) -> list[int]:
+    return [script.relay(name).disk.used for name in names]
+
+
+@pytest.mark.conforms("REL-13")
+def test_what_exceeds_the_budget_arrives_all_the_same_and_in_order() -> None:
+    script = cut_off()
+    assert all(spilled(script, "ABC")), "each member has it"
+    assert all(len(script.relay(name).relay.state.buffer) <= 16 for name in "ABC")
+    script.everybody_has("DEF", *[f"w{n}" for n in range(WORDS)])
+    script.run(2.0)
+    assert not any(spilled(script, "ABC")), "what the other site has is deleted"
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-13")
+@pytest.mark.parametrize("word", [1, 40, 100, WORDS - 3])
+def test_the_relay_dies_in_the_middle_and_the_next_one_goes_on_from_its_own_disk(word: int) -> None:
+    """Also when nearly all, or hardly anything, has gone."""
+    script = cut_off()
+    script.kill_at("A", lambda event: isinstance(event, BridgeSend) and f"w{word}".encode() in event.data)
+    script.view("B", "C", within=60.0)
+    assert len(script.delivered("E")) < WORDS, "it died in the middle"
+    script.everybody_has("DEF", *[f"w{n}" for n in range(WORDS)])
+    script.run(2.0)
+    assert not any(spilled(script, "BC"))
+    verdict(script)
