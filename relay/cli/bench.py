@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
+from relay.cli.bench_tables import print_answer
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import json_option, print_json, progress_bar, stdout
+from relay.cli.output import json_option, print_json, progress_bar
 from relay.cli.running import run_until_signal
 from relay.instruments.bench.harness import BenchFailed, Conditions
-from relay.instruments.bench.latency import PERCENTILES
 from relay.instruments.bench.machine import describe_machine
-from relay.instruments.bench.report import FIGURES, draw_report, figure_rows
+from relay.instruments.bench.peers.catalogue import PEER_SIZE_MIN, PEERS, Installed, PeerMissing, find_peers
+from relay.instruments.bench.report import draw_report
 from relay.instruments.bench.run import measure_scenario
 from relay.instruments.bench.scenarios import SCENARIOS
 
@@ -48,6 +48,15 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     type=click.FloatRange(0.1, 1_000_000),
     help="Messages a second of each member, one at a time. [default: as fast as they may]",
 )
+@click.option("--peer", "peers", type=click.Choice(list(PEERS)), multiple=True, help="Beside this system, in turns; repeat it.")
+@click.option(
+    "--jgroups-jar",
+    "jars",
+    envvar="RELAY_JGROUPS_JAR",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    help="The jar of JGroups 2.12 or 5, for --peer jgroups or jgroups5; or in RELAY_JGROUPS_JAR.",
+)
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write one HTML page with charts.")
 @json_option
 @click.pass_context
@@ -61,6 +70,8 @@ def command(
     secured: bool,
     short_ids: bool,
     rate: float | None,
+    peers: tuple[str, ...],
+    jars: tuple[Path, ...],
     report: Path | None,
     as_json: bool,
 ) -> None:
@@ -77,15 +88,22 @@ def command(
 
     relay-flat-out: a member of one site sends, the members of another one deliver. local-failover, relay-failover: the
     coordinator is killed; the longest time without a delivery at those that are left, or at the other site. scale: the load of
-    local-throughput with 2, 4, 8 and 12 members. All but round trips and failover say the CPU and the peak memory of all
-    processes, and what is delivered is checked: the order of each sender, the sizes and the bytes.
+    local-throughput with 2, 4, 8 and 12 members, and a steady one with 100 in the simulator. All but round trips and failover
+    say the CPU and the peak memory of all processes, and what is delivered is checked: the order of each sender, the sizes and
+    the bytes.
+
+    With --peer each of our windows is followed by one of the peer, which does the same with as many members; ratios are ours
+    to theirs, the medians of the pairs. You install the peers: pip install 'sitestack[peers]' for zenoh, zeromq and nats, which
+    also needs nats-server; java, javac and a jar for jgroups and jgroups5. What a peer does not have is not applicable.
     """
     names = list(SCENARIOS) if scenario == "all" else [scenario]
     conditions = Conditions(journal, secured, short_ids, rate)
     if conditions != Conditions() and not all(SCENARIOS[name].is_plain for name in names):
         raise click.UsageError(f"{scenario} is measured without journals, keys and short ids, at its own rate.", ctx)
+    found = _find_peers(ctx, peers, jars, sizes, conditions)
     machine = describe_machine()
     results: dict[str, dict[str, Any]] = {}
+    beside: dict[str, dict[str, Any]] = {}
     with progress_bar() as progress:
         task = progress.add_task("starting", total=None)
         for name in names:
@@ -93,103 +111,32 @@ def command(
             def observe(what: str, name: str = name) -> None:
                 progress.update(task, description=f"{name}: {what}")
 
-            body = partial(measure_scenario, SCENARIOS[name], sizes, seconds, runs, conditions, observe)
+            body = partial(measure_scenario, name, sizes, seconds, runs, conditions, found, observe)
             try:
-                results[name] = run_until_signal(body)
+                results[name], beside[name] = run_until_signal(body)
             except BenchFailed as error:
                 click.echo(str(error), err=True)
                 ctx.exit(EXIT_CHECK_FAILED)
     if report is not None:
-        report.write_text(draw_report(machine, results), encoding="utf-8")
+        report.write_text(draw_report(machine, results, beside), encoding="utf-8")
     how = {"machine": machine, **asdict(conditions)}
-    answers = [{"scenario": name, **how, "ours": ours} for name, ours in results.items()]
+    answers = [{"scenario": name, **how, "ours": ours, "peers": beside[name]} for name, ours in results.items()]
     if as_json:
         print_json(answers if scenario == "all" else answers[0])
     else:
         for answer in answers:
-            _print(answer)
+            print_answer(answer)
 
 
-def _print(answer: dict[str, Any]) -> None:
-    chosen = SCENARIOS[answer["scenario"]]
-    if chosen.cuts_wan:
-        stdout.print(_autonomy_table(answer))
-    elif chosen.trip:
-        stdout.print(_latency_table(answer))
-    elif chosen.is_plain:
-        stdout.print(_table(answer))
-        for size, numbers in answer["ours"].items():
-            parts = ", ".join(f"{part} {share:.0%}" for part, share in numbers.get("parts", {}).items() if share >= 0.005)
-            if parts:
-                stdout.print(f"CPU time with {size} bytes: {parts}")
-    else:
-        stdout.print(_plain_table(answer))
-
-
-def _plain_table(answer: dict[str, Any]) -> Table:
-    """Whatever figures there are, a row for each object."""
-    machine, rows = answer["machine"], dict(figure_rows(answer["ours"]))
-    table = Table(title=f"{answer['scenario']}, {machine['cpus']} x {machine['cpu']}", title_justify="left")
-    columns = [key for key in FIGURES if any(key in figures for figures in rows.values())]
-    for column in ("", *[FIGURES[key][0] for key in columns]):
-        table.add_column(column, justify="right")
-    for name, figures in rows.items():
-        table.add_row(name, *[f"{figures[key]:,.{FIGURES[key][1]}f}" if key in figures else "" for key in columns])
-    return table
-
-
-def _table(answer: dict[str, Any]) -> Table:
-    machine = answer["machine"]
-    how = f"journal {'on' if answer['journal'] else 'off'}, {'secured' if answer['secured'] else 'insecure'}"
-    how += ", short ids" if answer["short_ids"] else ""
-    how += f", {answer['rate']:,.0f} messages/s of each member" if answer["rate"] else ""
-    title = f"{answer['scenario']}, {how}, {machine['cpus']} x {machine['cpu']}"
-    table = Table(title=title, title_justify="left")
-    for column in (
-        "bytes",
-        "messages/s at each member",
-        "CPU s per million",
-        "per batch",
-        "datagram",
-        "memory MB",
-        "p50 us",
-        "p99 us",
-    ):
-        table.add_column(column, justify="right")
-    for size, numbers in answer["ours"].items():
-        latencies = [f"{numbers[key]:,.0f}" if key in numbers else "" for key in ("p50_us", "p99_us")]
-        costs = [
-            f"{numbers['rate']:,.0f}",
-            f"{numbers['cpu_s_per_million']:.2f}",
-            f"{numbers['batch_messages']:,.0f}",
-            f"{numbers['datagram_bytes']:,.0f}",
-            f"{numbers['rss_mb']:.0f}",
-        ]
-        table.add_row(size, *costs, *latencies)
-    return table
-
-
-def _latency_table(answer: dict[str, Any]) -> Table:
-    machine = answer["machine"]
-    table = Table(title=f"{answer['scenario']}, {machine['cpus']} x {machine['cpu']}", title_justify="left")
-    for column in ("bytes", "", "p50 us", "p90 us", "p99 us", "CPU us", "turns", "datagrams"):
-        table.add_column(column, justify="right")
-    for size, numbers in answer["ours"].items():
-        costs = [numbers["cpu_s_per_trip"] * 1e6, numbers["turns_per_trip"], numbers["datagrams_per_trip"]]
-        trips = [f"{numbers[key]:,.0f}" for key in PERCENTILES]
-        table.add_row(size, "round trip", *trips, f"{costs[0]:,.0f}", f"{costs[1]:.1f}", f"{costs[2]:.1f}")
-        table.add_row(size, "bare echo", *[f"{numbers['echo'][key]:,.0f}" for key in PERCENTILES])
-        table.add_row(size, "ratio", *[f"{numbers['ratio'][key]:.2f}" for key in PERCENTILES])
-    return table
-
-
-def _autonomy_table(answer: dict[str, Any]) -> Table:
-    machine = answer["machine"]
-    table = Table(title=f"{answer['scenario']}, {machine['cpus']} x {machine['cpu']}", title_justify="left")
-    for column in ("bytes", "WAN", "messages/s at each member", "p50 us", "p99 us"):
-        table.add_column(column, justify="right")
-    for size, numbers in answer["ours"].items():
-        for wan in ("whole", "cut"):
-            table.add_row(size, wan, *[f"{numbers[wan][key]:,.0f}" for key in ("rate", "p50_us", "p99_us")])
-        table.add_row(size, "cut / whole", *[f"{numbers['ratio'][key]:.3f}" for key in ("rate", "p50_us", "p99_us")])
-    return table
+def _find_peers(
+    ctx: click.Context, names: tuple[str, ...], jars: tuple[Path, ...], sizes: tuple[int, ...], conditions: Conditions
+) -> list[Installed]:
+    """The peers that are asked for. Whatever is wrong with them is said before anything is measured."""
+    if names and conditions != Conditions():
+        raise click.UsageError("--peer compares without journals, keys and short ids, as fast as both may.", ctx)
+    if names and min(sizes) < PEER_SIZE_MIN:
+        raise click.UsageError(f"--peer needs --sizes of at least {PEER_SIZE_MIN} bytes.", ctx)
+    try:
+        return find_peers(names, jars)
+    except PeerMissing as error:
+        raise click.UsageError(str(error), ctx) from None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from relay.instruments.bench.harness import WARM_UP_S, Observe, hear_all
+from relay.instruments.bench.harness import WARM_UP_S, Afterwards, Observe, hear_all
 from relay.instruments.bench.latency import two_sites
 from relay.instruments.bench.scenarios import Scenario, Workload
 
@@ -14,7 +14,7 @@ _SHOWN = ("rate", "cpu_s_per_million", "cores", "rss_sum_mb")
 
 
 async def measure_flat_out(
-    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe
+    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe, afterwards: Afterwards
 ) -> dict[str, dict[str, Any]]:
     """By size: messages a second at a member of the other site, and the CPU of all processes a message. Raises BenchFailed."""
     ours: dict[str, dict[str, Any]] = {}
@@ -27,6 +27,7 @@ async def measure_flat_out(
                 for member in (*near, *far):
                     await member.tell(sends if member is near[-1] else listens)
                 results.append(_sum_up(await hear_all(near, sends), await hear_all(far, sends)))
+                await afterwards(size, window_s, results[-1])
             ours[str(size)] = {key: round(median(each[key] for each in results), 3) for key in _SHOWN}
     return ours
 

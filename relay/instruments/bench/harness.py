@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,13 +23,15 @@ from sitestack.channel.version import running_build
 WARM_UP_S = 2.0
 #: Seconds of the run that times the layers: shares of CPU time need no long window.
 PROFILE_S = 2.0
-_JOIN_TIMEOUT_S = 60.0
+JOIN_TIMEOUT_S = 60.0
 #: Seconds beyond its window that a load may take to deliver what is under way, on a slow machine.
 _SLACK_S = 60.0
 _END_TIMEOUT_S = 10.0
 
 #: Is told what is being measured.
 Observe = Callable[[str], None]
+#: Is called after each window with the size, the seconds, and the figures: others may have a window now.
+Afterwards = Callable[[int, float, Mapping[str, Any]], Awaitable[None]]
 
 
 class BenchFailed(Exception):
@@ -39,10 +41,14 @@ class BenchFailed(Exception):
 class BenchProcess:
     """One member's process, and the lines it says."""
 
-    def __init__(self, task: MemberTask, process: trio.Process) -> None:
-        self._name = task.name
+    def __init__(self, name: str, process: trio.Process) -> None:
+        self._name = name
         self._process = process
         self._rest = b""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     async def tell(self, load: Workload) -> None:
         assert self._process.stdin is not None
@@ -92,7 +98,13 @@ class Conditions:
 
 
 async def measure(
-    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, conditions: Conditions, observe: Observe
+    scenario: Scenario,
+    sizes: Sequence[int],
+    window_s: float,
+    runs: int,
+    conditions: Conditions,
+    observe: Observe,
+    afterwards: Afterwards,
 ) -> dict[str, dict[str, Any]]:
     """By size: rate, cost, latency, memory, bytes of a datagram, and the share of each layer. Raises BenchFailed."""
     ours: dict[str, dict[str, Any]] = {}
@@ -103,6 +115,7 @@ async def measure(
             for run in range(1, runs + 1):
                 observe(f"{size} bytes, run {run} of {runs}")
                 results.append(summarise(await carry(members, Workload(size, WARM_UP_S, window_s, rate))))
+                await afterwards(size, window_s, results[-1])
             ours[str(size)] = {**_median(results), "runs": runs}
     if running_build() == "compiled":
         return ours  # a compiled call cannot be timed
@@ -191,9 +204,9 @@ async def members_of(task: MemberTask) -> AsyncIterator[list[BenchProcess]]:
             named = replace(task, name=f"M{number + 1}")
             command = [sys.executable, "-m", "relay.instruments.bench.member", json.dumps(asdict(named))]
             process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            members.append(BenchProcess(named, process))
+            members.append(BenchProcess(named.name, process))
             stack.push_async_callback(members[-1].end)
-            await members[-1].hear(_JOIN_TIMEOUT_S)
+            await members[-1].hear(JOIN_TIMEOUT_S)
         for member in members:
-            await member.hear(_JOIN_TIMEOUT_S)
+            await member.hear(JOIN_TIMEOUT_S)
         yield members

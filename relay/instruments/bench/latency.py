@@ -12,7 +12,7 @@ from typing import Any
 
 import trio
 
-from relay.instruments.bench.harness import WARM_UP_S, BenchFailed, BenchProcess, Observe, members_of
+from relay.instruments.bench.harness import WARM_UP_S, Afterwards, BenchFailed, BenchProcess, Observe, members_of
 from relay.instruments.bench.scenarios import MemberTask, Scenario, Workload
 from relay.instruments.drills.layout import draw_group
 from relay.instruments.drills.proxy import bind_streams, port_of
@@ -23,7 +23,7 @@ _SPENT = ("cpu_s", "turns", "datagrams")
 
 
 async def measure_latency(
-    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe
+    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe, afterwards: Afterwards
 ) -> dict[str, dict[str, Any]]:
     """By size: round trips, what each costs, the echo's, and the ratios of the pairs. Raises BenchFailed."""
     ours: dict[str, dict[str, Any]] = {}
@@ -34,6 +34,7 @@ async def measure_latency(
                 observe(f"{size} bytes, run {run} of {runs}")
                 echo = await _measure_echo(size, window_s)
                 pairs.append((await _ask(members, scenario, size, window_s), echo))
+                await afterwards(size, window_s, pairs[-1][0])
             ours[str(size)] = put_together(pairs)
     return ours
 

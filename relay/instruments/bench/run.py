@@ -10,22 +10,41 @@ from relay.instruments.bench.failover import measure_failover
 from relay.instruments.bench.flat_out import measure_flat_out
 from relay.instruments.bench.harness import Conditions, Observe, measure
 from relay.instruments.bench.latency import measure_latency
+from relay.instruments.bench.peers.beside import beside
+from relay.instruments.bench.peers.catalogue import Installed
 from relay.instruments.bench.scale import measure_scale
-from relay.instruments.bench.scenarios import Scenario
+from relay.instruments.bench.scenarios import SCENARIOS
 
 
 async def measure_scenario(
-    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, conditions: Conditions, observe: Observe
-) -> dict[str, dict[str, Any]]:
-    """The figures by size. Only a plain scenario heeds `conditions`. Raises BenchFailed."""
+    name: str,
+    sizes: Sequence[int],
+    window_s: float,
+    runs: int,
+    conditions: Conditions,
+    peers: Sequence[Installed],
+    observe: Observe,
+) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Our figures by size, and by peer those of it, or why there are none. Raises BenchFailed.
+
+    Only a plain scenario heeds `conditions`.
+    """
+    scenario = SCENARIOS[name]
+    whys: dict[str, Any] = {
+        each.peer.name: {"not_applicable": each.peer.why_not(name)} for each in peers if each.peer.why_not(name)
+    }
     if scenario.cuts_wan:
-        return await measure_autonomy(scenario, sizes, window_s, runs, observe)
-    if scenario.trip:
-        return await measure_latency(scenario, sizes, window_s, runs, observe)
+        return await measure_autonomy(scenario, sizes, window_s, runs, observe), whys
     if scenario.grows:
-        return await measure_scale(scenario, sizes, window_s, runs, observe)
+        return await measure_scale(scenario, sizes, window_s, runs, observe), whys
     if scenario.kills:
-        return await measure_failover(scenario, sizes, window_s, runs, observe)
-    if scenario.relayed:
-        return await measure_flat_out(scenario, sizes, window_s, runs, observe)
-    return await measure(scenario, sizes, window_s, runs, conditions, observe)
+        return await measure_failover(scenario, sizes, window_s, runs, observe), whys
+    async with beside(name, scenario, peers, observe) as others:
+        afterwards = others.take_turns
+        if scenario.trip:
+            ours = await measure_latency(scenario, sizes, window_s, runs, observe, afterwards)
+        elif scenario.relayed:
+            ours = await measure_flat_out(scenario, sizes, window_s, runs, observe, afterwards)
+        else:
+            ours = await measure(scenario, sizes, window_s, runs, conditions, observe, afterwards)
+        return ours, {**others.figures(), **whys}

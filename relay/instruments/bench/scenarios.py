@@ -17,6 +17,8 @@ class Scenario:
     """All members of one site send, and deliver everything."""
 
     order: Order
+    #: What it measures, in a sentence.
+    about: str
     members: int = 3
     #: Whether another site takes part, whose connection is cut in every other run (X11).
     cuts_wan: bool = False
@@ -36,16 +38,53 @@ class Scenario:
 
 
 SCENARIOS = {
-    "local-throughput": Scenario(order="fifo"),
-    "total-order": Scenario(order="total"),
-    "site-autonomy": Scenario(order="total", cuts_wan=True),
-    "unicast-rtt": Scenario(order="total", members=2, trip="unicast"),
-    "own-delivery": Scenario(order="total", members=2, trip="own"),
-    "relay-rtt": Scenario(order="total", members=2, trip="relay"),
-    "relay-flat-out": Scenario(order="total", members=2, relayed=True),
-    "local-failover": Scenario(order="total", kills=True),
-    "relay-failover": Scenario(order="total", kills=True, relayed=True),
-    "scale": Scenario(order="fifo", grows=True),
+    "local-throughput": Scenario(
+        order="fifo",
+        about="Three members of one site send as fast as they may, and deliver everything; the order of each sender is kept.",
+    ),
+    "total-order": Scenario(order="total", about="The same with one order for all messages, through the coordinator."),
+    "site-autonomy": Scenario(
+        order="total",
+        about="A steady load in one site, with the connection to another site and with that cut, in turns.",
+        cuts_wan=True,
+    ),
+    "unicast-rtt": Scenario(
+        order="total", about="One member asks another one of its site, one question at a time.", members=2, trip="unicast"
+    ),
+    "own-delivery": Scenario(
+        order="total",
+        about="How soon a member that does not coordinate is delivered its own multicast in the total order.",
+        members=2,
+        trip="own",
+    ),
+    "relay-rtt": Scenario(
+        order="total",
+        about="One member multicasts a question to two sites, and a member of the other site answers by unicast.",
+        members=2,
+        trip="relay",
+    ),
+    "relay-flat-out": Scenario(
+        order="total",
+        about="One member that does not relay sends as fast as it may, all of both sites deliver; rates are the other site's.",
+        members=2,
+        relayed=True,
+    ),
+    "local-failover": Scenario(
+        order="total",
+        about="The coordinator of a steady load is killed: the longest time without a delivery at those that are left.",
+        kills=True,
+    ),
+    "relay-failover": Scenario(
+        order="total",
+        about="The relay of a steady load is killed: the longest time without a delivery at the other site.",
+        kills=True,
+        relayed=True,
+    ),
+    "scale": Scenario(
+        order="fifo",
+        about="The load of local-throughput with more and more members; a hundred in the simulator have a steady load.",
+        grows=True,
+    ),
 }
 
 

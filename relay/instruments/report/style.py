@@ -37,14 +37,14 @@ h1 { font-size: 26px; margin: 0 0 2px; } h2 { font-size: 19px; margin: 38px 0 8p
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; margin: 8px 0; }
 th { text-align: left; color: var(--quiet); font-weight: 600; }
 th, td { padding: 5px 12px 5px 0; border-bottom: 1px solid var(--rule); vertical-align: top; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } td.n { white-space: nowrap; }
 td.n + td:not(.n), th.n + th:not(.n) { padding-left: 12px; }
 tr.harm td { color: var(--harm); font-weight: 600; }
 svg { display: block; width: 100%; height: auto; margin: 6px 0 0; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--quiet); }
 svg .grid { stroke: var(--rule); } svg .axis { stroke: var(--axis); } svg .span { fill: var(--span); }
 svg .line { fill: none; stroke: var(--line); stroke-width: 1.8; stroke-linejoin: round; } svg .dot { fill: var(--line); }
-svg .bar { fill: var(--line-0); }
+svg .bar { fill: var(--line-0); } svg .bar.other { fill: var(--line-1); } .wide svg { min-width: 620px; }
 svg line.mark { stroke: var(--harm); stroke-dasharray: 3 3; } svg text.mark { fill: var(--harm); font-weight: 600; }
 .legend { margin: 2px 0 0; font-size: 13px; color: var(--quiet); } .legend span { margin-right: 18px; white-space: nowrap; }
 .legend i { display: inline-block; width: 14px; height: 4px; margin-right: 6px; vertical-align: middle;

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from relay.instruments.bench import scale
 from relay.instruments.bench.content import FILLER, Content
 from relay.instruments.bench.report import draw_report, figure_rows
 from sitestack.model.address import Address
 from sitestack.model.message import Batch, Scope, pack_body
 
 LIMIT_S = 240.0
+RATIO = {"rate": 0.8, "cpu_s_per_million": 1.5}
 A, B = Address(b"A" * 16), Address(b"B" * 16)
 
 
@@ -48,15 +50,24 @@ def test_content_that_is_wrong_is_counted(first: int, payloads: list[bytes]) -> 
 
 def test_a_page_has_a_chart_and_a_table_for_each_scenario_and_loads_nothing() -> None:
     results: dict[str, dict[str, dict[str, Any]]] = {
-        "scale": {"100": {"2": {"rate": 5.0, "cores": 1.25}, "12": {"rate": 4.0, "cores": 1.75}}},
-        "unicast-rtt": {"100": {"p50_us": 300.0, "echo": {"p50_us": 100.0}, "ratio": {"p50_us": 3.0}}},
+        "scale": {"100": {"2": {"rate": 5.0, "cores": 1.25}, "12": {"rate": 4.0, "cores": 1.75}, "ratio": RATIO}},
+        "unicast-rtt": {"100": {"p50_us": 300.0, "p99_us": 900.0, "echo": {"p50_us": 100.0}, "ratio": {"p50_us": 3.0}}},
     }
-    page = draw_report({"cpu": "<fast>", "build": "pure"}, results)
-    assert page.count("<svg") == page.count("<table>") == 2
+    page = draw_report({"cpu": "<fast>", "build": "pure"}, results, {})
+    assert (page.count("<svg"), page.count("<table>")) == (3, 2), "of round trips also the worst"
     assert [name for name, _ in figure_rows(results["scale"])] == ["100 bytes, 2 members", "100 bytes, 12 members"]
+    assert "each delivers 0.80 times as many messages a second, for 1.50 times the CPU" in page
     assert "&lt;fast&gt;" in page
     assert "http" not in page
     assert "<script" not in page
+
+
+def test_twelve_members_are_compared_with_the_four_of_the_same_run() -> None:
+    figures = dict.fromkeys(scale.SHOWN, 1.0)
+    found = {(100, count): [{**figures, "rate": count * run} for run in (1.0, 10.0, 2.0)] for count in scale.MEMBERS}
+    sums = scale.put_together(100, found)
+    assert (sums["4"]["rate"], sums["12"]["rate"]) == (8.0, 24.0)
+    assert sums["ratio"] == {"rate": 3.0, "cpu_s_per_million": 1.0}
 
 
 @pytest.mark.slow
@@ -70,7 +81,8 @@ def test_a_scenario_is_measured_and_shown(scenario: str, tmp_path: Path) -> None
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)["ours"]["100"]
     if scenario == "scale":
-        assert list(found) == ["2", "4", "8", "12"]
+        assert list(found) == ["2", "4", "8", "12", "ratio", "100 simulated"]
+        assert found["100 simulated"]["deliveries"] == 100 * found["100 simulated"]["messages"] > 0
         found = found["12"]
     if scenario.endswith("failover"):
         assert found["outage_ms"] > 2.0, "an interval between two messages is no outage"

@@ -1,0 +1,60 @@
+"""What a process of a peer is told, and the header of its messages."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Literal
+
+#: The work: all send and all deliver in one site; one asks another one; the same across two sites, through a relay in each.
+Work = Literal["local", "relay"]
+
+#: Kind, origin, the lower half of the size, number, and the time at which it was sent in nanoseconds.
+HEADER = struct.Struct("<cBHIQ")
+#: The numbers of an origin are counted modulo this.
+NUMBERS = 1 << 32
+#: Sent until everybody has heard everybody; then data, questions, and answers. Also what subscribers tell them apart by.
+PROBE, DATA, QUESTION, ANSWER = b"p", b"d", b"?", b"!"
+#: Seconds between two probes.
+PROBE_S = 0.05
+#: Each message whose number is a multiple of this has its content looked at and its latency taken.
+SAMPLED = 16
+#: Seconds without a delivery that must pass between two loads.
+QUIET_S = 0.5
+#: Seconds after which a question counts as lost, which ends the comparison.
+LOST_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class PeerTask:
+    """The task of one process, which is passed on the command line as JSON."""
+
+    peer: str
+    #: Its number, from 0; the second half of the members of the work "relay" is the other site.
+    index: int
+    members: int
+    work: Work
+    #: Whether round trips are measured.
+    trips: bool
+    #: Free ports of this machine, the same for all processes: what each is for, the peer decides.
+    ports: tuple[int, ...]
+
+    @property
+    def site(self) -> int:
+        """0 is where messages are sent, 1 the other site."""
+        return self.index * 2 // self.members if self.work == "relay" else 0
+
+    @property
+    def relays(self) -> bool:
+        """Whether it is the one of its site through which messages cross."""
+        return self.work == "relay" and self.index % (self.members // 2) == 0
+
+    @property
+    def asker(self) -> int:
+        """Who asks and, in the work "relay", sends: the last one of its site, which does not relay."""
+        return self.members - 1 if self.work == "local" else self.members // 2 - 1
+
+    @property
+    def answerer(self) -> int:
+        """Who answers: the first one of the site, or the last one of the other."""
+        return 0 if self.work == "local" else self.members - 1
