@@ -36,7 +36,7 @@ test-compiled: $(DEV)
 	@$(BIN)/python -m tests.compiled
 
 simulate-smoke: $(DEV)
-	$(BIN)/relay simulate --seeds 0:300
+	$(BIN)/relay simulate --seeds 0:150
 
 # make mutants TRAPS="S5 R2" SEEDS=50: takes each fix away, in a copy, and sees whether a story or a seed notices.
 mutants: $(DEV)

@@ -29,6 +29,17 @@ def test_it_tells_where_the_faults_are(run: Run, tmp_path: Path) -> None:
     assert any(f"{planted[0]['origin_site']}/{planted[0]['origin'][:8]}" in each["what"] for each in found)
 
 
+def test_one_site_may_send_more_than_the_others_and_a_seed_gives_the_same_again(run: Run, tmp_path: Path) -> None:
+    def bytes_of(name: str, *options: object) -> list[bytes]:
+        assert run("journal", "generate", tmp_path / name, "--deliveries", 2000, *options).code == 0
+        return [path.read_bytes() for path in sorted((tmp_path / name).rglob("*.rlj"))]
+
+    once = bytes_of("once", "--skew", 0.5, "--seed", 1)
+    assert bytes_of("again", "--skew", 0.5, "--seed", 1) == once
+    assert bytes_of("other", "--skew", 0.5, "--seed", 2) != once
+    assert bytes_of("even", "--seed", 1) != once
+
+
 def test_it_prints_a_line_a_fault(run: Run, tmp_path: Path) -> None:
     out = run("journal", "generate", tmp_path / "j", "--deliveries", 10000, "--duplicate", 2).out
     assert [line.split()[:2] for line in out.splitlines()[:2]] == [["duplicate", "at"]] * 2

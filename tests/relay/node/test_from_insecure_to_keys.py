@@ -61,7 +61,8 @@ class Fleet:
 
     def hold_nothing(self) -> bool:
         queues = [each for running, _ in self.running.values() for each in running.status()["queues"]]
-        return all(each["now"] == 0 for each in queues if each["queue"] == "relay.buffer_entries")
+        held = [each["now"] for each in queues if each["queue"] == "stack.relay.buffer_entries"]
+        return held == [0] * len(self.running)
 
     def have_all(self, words: set[str]) -> bool:
         return all(set(running.heard()) >= words for running, _ in self.running.values())

@@ -17,6 +17,7 @@ from relay.cli import drill as module
 from relay.instruments.drills.executor import Place, PlaceFailed
 from relay.instruments.drills.library import drill_names
 from relay.instruments.drills.plan import Drill
+from relay.instruments.drills.result import DrillResult
 from relay.instruments.drills.wires import has_wires
 from tests.relay.instruments.drills.test_result import result
 from tests.relay.instruments.test_demo import LIMIT_S, RELAY, children_of, is_running
@@ -181,6 +182,26 @@ def test_an_output_that_nobody_reads_to_its_end_does_not_cost_the_report(
     monkeypatch.setattr(module, "_print", refuse)
     CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / "report.md")])
     assert "seed 1: Nobody is there." in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_each_run_has_the_next_seed_and_the_place_is_told_how_it_is_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+
+    def find(where: str, **options: object) -> NoPlace:
+        told.append((where, options))
+        return NoPlace()
+
+    def run(_venue: object, _drill: object, seed: int, *_: object) -> DrillResult:
+        told.append(seed)
+        return result()
+
+    monkeypatch.setattr(module, "find_venue", find)
+    monkeypatch.setattr(module, "_run", run)
+    options = ["--repeat", "3", "--seed", "7", "--insecure", "--before", "before/bin/python", "--json"]
+    ran = CliRunner().invoke(module.command, ["upgrade", *options])
+    assert ran.exit_code == 0
+    assert told == [("local", {"insecure": True, "before": "before/bin/python"}), 7, 8, 9]
+    assert json.loads(ran.stdout)["verdict"] == "pass"
 
 
 def test_all_drills_are_listed_with_what_they_show() -> None:

@@ -182,6 +182,15 @@ def test_the_command_says_a_sentence_a_finding_and_exits_with_1_when_something_i
     assert all(line.startswith(("ok  ", "!!  ")) for line in out.splitlines())
 
 
+def test_the_keys_of_another_place_are_looked_at(tmp_path: Path, run: Run) -> None:
+    config = tmp_path / "nyc.yaml"
+    config.write_text(f"site: NYC\ntransport: {{interface: 127.0.0.1, multicast_port: {free_port()}}}\n")
+    assert run("keygen", tmp_path / "keys", "--site", "NYC").code == 0
+    keys = tmp_path / "keys" / "NYC"
+    assert f"ok  security.keys: those in {keys} can be used" in run("doctor", config, "--keys", keys).out
+    assert "!!  security.keys" in run("doctor", config, "--keys", tmp_path / "nowhere").out
+
+
 async def test_an_interface_that_is_not_there_ends_the_examination() -> None:
     config = replace(NYC, transport=TransportConfig(interface="203.0.113.7"))
     findings = await examine(config)

@@ -1,0 +1,149 @@
+"""Every shell command of the documentation is run by a test, or is listed with the reason why not."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from relay.instruments.drills.layout import draw_group
+from tests.docs.commands import CHEAP, ELSEWHERE, LONG, NOT_RUN, Story
+from tests.docs.shell_blocks import PAGES, ROOT, commands_of, documented_commands, shell_blocks
+from tests.harness.sockets import free_ports
+from tests.relay.node.test_secured_nodes import until
+
+LIMIT_S = 240
+_RUN = [command for story in (*CHEAP, *LONG) for command in story.commands]
+#: By page.
+DOCUMENTED = {
+    page: [command for block in shell_blocks(page.read_text(encoding="utf-8")) for command in commands_of(block)]
+    for page in PAGES
+}
+
+
+def accounts(command: str) -> int:
+    """In how many ways it is accounted for."""
+    return _RUN.count(command) + (command in ELSEWHERE) + any(map(command.startswith, NOT_RUN))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_command_is_run_or_there_is_a_reason(page: Path) -> None:
+    assert {command: accounts(command) for command in DOCUMENTED[page] if accounts(command) != 1} == {}
+
+
+def test_nothing_is_accounted_for_that_is_not_documented() -> None:
+    documented = {command for commands in DOCUMENTED.values() for command in commands}
+    assert [command for command in [*_RUN, *ELSEWHERE] if command not in documented] == []
+    assert [begin for begin in NOT_RUN if not any(command.startswith(begin) for command in documented)] == []
+    assert [command for command, times in Counter(_RUN).items() if times > 1] == []
+
+
+@pytest.mark.parametrize("where", sorted(set(ELSEWHERE.values())))
+def test_the_test_that_runs_it_is_there(where: str) -> None:
+    file, name = where.split("::")
+    functions = [
+        node for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)
+    ]
+    assert name in [each.name for each in functions]
+
+
+def test_a_command_that_nobody_knows_is_noticed() -> None:
+    page = "```\n$ relay dance --fast\nit dances\n```\n\n```python\nsend()\n```\n\n"
+    page += "```\nfor a in b; do\n    relay sing $a  # aloud\ndone\n```\n"
+    found = documented_commands(page)
+    assert found == ["relay dance --fast", "for a in b; do\nrelay sing $a\ndone"]
+    assert [accounts(command) for command in found] == [0, 0]
+
+
+def place(directory: Path) -> dict[str, str]:
+    """Fill a directory with what commands are about, on ports and a group of its own; the environment in which they run."""
+    group, port = draw_group()
+    nyc, sfo = free_ports(2)
+    shutil.copytree(ROOT / "examples", directory / "examples")
+    for name in ("nyc", "sfo"):
+        file = directory / "examples" / f"{name}.yaml"
+        text = file.read_text(encoding="utf-8").replace(":7700", f":{nyc}").replace(":7701", f":{sfo}")
+        interface = "  interface: 127.0.0.1\n"
+        assert interface in text
+        own = f"  multicast_group: {group}\n  multicast_port: {port}\n"
+        file.write_text(text.replace(interface, interface + own), encoding="utf-8")
+        shutil.copy(file, directory / f"{name}.yaml")
+    (directory / "run").mkdir()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "RELAY_RUN_DIRECTORY": str(directory / "run")}
+
+
+def tell(story: Story, directory: Path) -> None:
+    environment = place(directory)
+    needs_keys = story.commands[0].startswith(("relay router", "relay doctor"))
+    keys = "relay keygen keys --site NYC --site SFO\n" if needs_keys else ""
+    files = ("nyc.yaml", "sfo.yaml") if "relay router" in story.commands[0] else ()
+    for file in files:
+        with (directory / file).open("a", encoding="utf-8") as added:
+            added.write(f"security:\n  keys: keys/{file[:3].upper()}\n")
+    lines = [*story.commands]
+    for written, run in story.instead:
+        assert any(written in line for line in lines), "it stands for something"
+        lines = [line.replace(written, run) for line in lines]
+    script = "\n".join(["set -e", f"{keys}{story.before}", *lines])
+    ran = subprocess.run(
+        ["bash", "-c", script], cwd=directory, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert ran.returncode in story.exits, ran.stdout + ran.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("story", CHEAP, ids=lambda story: story.commands[0])
+def test_a_command_works(story: Story, tmp_path: Path) -> None:
+    tell(story, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("story", LONG, ids=lambda story: story.commands[0])
+def test_a_command_that_takes_long_works(story: Story, tmp_path: Path) -> None:
+    tell(story, tmp_path)
+
+
+@pytest.mark.long
+def test_by_hand_each_in_a_terminal(directory: Path) -> None:
+    """The session of the README: what is typed into one terminal, or published, comes out of both."""
+    environment = place(directory)
+    keygen, *nodes, pub, status = next(
+        [*commands_of(block)] for block in shell_blocks((ROOT / "README.md").read_text()) if "relay pub" in block
+    )
+
+    def run(command: str) -> str:
+        ran = subprocess.run(
+            ["bash", "-c", command], cwd=directory, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    run(keygen)
+    with ExitStack() as stack:
+        terminals = []
+        for number, command in enumerate(nodes):
+            out = directory / f"terminal{number}"
+            line = f"exec {command} >{out} 2>{out}.log"
+            typed = subprocess.Popen(["bash", "-c", line], cwd=directory, env=environment, stdin=subprocess.PIPE, text=True)
+            stack.callback(typed.communicate)
+            stack.callback(typed.kill)
+            terminals.append((typed, out))
+        until(lambda: all(out.exists() and '"view"' in out.read_text() for _, out in terminals))
+        until(lambda: json.loads(run(f"{status} --json"))["nodes"][0]["global_view"]["sites"].keys() == {"NYC", "SFO"})
+        typed, _ = terminals[0]
+        assert typed.stdin is not None
+        typed.stdin.write("typed here\n")
+        typed.stdin.flush()
+        run(pub)
+        for said in ("typed here", "hello, New York"):
+            until(lambda said=said: all(said in out.read_text() for _, out in terminals))  # type: ignore[misc]
+        assert "NYC" in run(status)

@@ -1,0 +1,38 @@
+"""`job.py`, as `spark-submit` runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.relay.instruments.test_demo import RELAY
+
+ROOT = Path(__file__).parents[4]
+LIMIT_S = 900.0
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.needs("Java")
+@pytest.mark.conforms("USR-7")
+def test_spark_submit_says_what_the_command_says_and_writes_the_tables(java: None, tmp_path: Path) -> None:
+    journals, tables = tmp_path / "journals", tmp_path / "audit"
+    home = Path(pyspark.__file__).parent
+    environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+
+    def run(*command: str | Path) -> str:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env=environment)
+        assert ran.returncode == 0, ran.stderr + ran.stdout
+        return ran.stdout
+
+    run(*RELAY, "journal", "generate", journals, "--deliveries", "2000")
+    job = ROOT / "relay/instruments/analytics/job.py"
+    said = run(home / "bin" / "spark-submit", "--master", "local[1]", job, journals, "--out", tables)
+    assert said.splitlines()[-1] == run(*RELAY, "audit", journals).splitlines()[-1]
+    assert "PASS: " in said
+    assert (tables / "report.html").is_file()
