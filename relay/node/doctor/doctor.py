@@ -19,9 +19,13 @@ from sitestack.transport.interfaces import find_interface
 
 async def examine(config: NodeConfig) -> list[Finding]:
     """What was found. Takes a few seconds; changes nothing, and joins nothing."""
-    findings, credentials = examine_keys(config)
     try:
         ring = read_key_ring(Path(config.security.keys)) if config.security.keys else None
+    except ConfigurationError as error:
+        advice = "Make keys (relay keygen), or name their directory. Nothing else can be looked at before."
+        return [Finding("security.keys", str(error), advice)]
+    findings, credentials = examine_keys(config)
+    try:
         host = find_interface(config.transport.interface, config.transport.group(config.site).host)
     except ConfigurationError as error:
         return [*findings, Finding("this machine", str(error), "Nothing else can be looked at before.")]
