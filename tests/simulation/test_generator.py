@@ -12,9 +12,9 @@ from relay.instruments.simulation import Kind, Plan, dice, draw, grey, scenarios
 from relay.instruments.simulation.dice import Scenario
 from relay.instruments.simulation.faults import Burst, Fault, Flood, Pause, SlowWan, WanCut, sites_of
 from relay.instruments.simulation.generator import LASTING_S_MAX, LASTING_S_MIN
-from relay.instruments.simulation.grey_faults import GreyFault, SlowApplication
+from relay.instruments.simulation.grey_faults import FailingDisk, GreyFault, SlowApplication
 from relay.instruments.simulation.plan import LOAD_S
-from relay.instruments.simulation.weights import FAULTS, KINDS, SMALL_BUDGETS, Row
+from relay.instruments.simulation.weights import FAULTS, KINDS, ROOMY, SMALL_BUDGETS, Row
 from relay.replica.buffer import BufferConfig
 
 PLANS = [draw(seed) for seed in range(1_000)]
@@ -59,6 +59,16 @@ def test_some_members_have_settings_of_their_own_and_some_applications_can_be_fu
     assert all(plan.backlog_bytes_max is not None for plan in slow)
 
 
+def test_some_plans_have_a_spill_beside_a_small_budget_and_only_there_disks_fail() -> None:
+    spilling = [plan for plan in PLANS if plan.budget.spill is not None]
+    assert 60 < len(spilling) < 170
+    assert {plan.budget.spill for plan in PLANS} == set(KINDS["swarm"].spill)
+    assert all(replace(plan.budget, spill=None) in SMALL_BUDGETS and not plan.masters for plan in spilling)
+    failing = [plan for plan in PLANS if any(isinstance(fault, FailingDisk) for fault in plan.faults)]
+    assert len(failing) > 20
+    assert all(plan in spilling for plan in failing)
+
+
 @pytest.mark.parametrize("row", [row for row in FAULTS if row.share], ids=lambda row: row.scenario.__name__)
 def test_every_scenario_is_drawn_as_often_as_the_table_says(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Plan] = []
@@ -77,7 +87,8 @@ def test_every_value_of_an_aspect_happens() -> None:
     weights = KINDS["swarm"]
     assert {plan.connections for plan in PLANS} == {topology.connections for topology in weights.topology}
     assert {members for plan in PLANS for _, members in plan.sites} == set(weights.members)
-    for aspect in ("order", "agreement", "multicast", "messages", "size_max", "batch_count_max", "budget", "window_bytes"):
+    assert {replace(plan.budget, spill=None) for plan in PLANS} == set(weights.budget)
+    for aspect in ("order", "agreement", "multicast", "messages", "size_max", "batch_count_max", "window_bytes"):
         assert {getattr(plan, aspect) for plan in (PLANS if aspect == "window_bytes" else USUAL)} == set(
             getattr(weights, aspect)
         )
@@ -135,15 +146,17 @@ def test_what_cannot_happen_to_a_plan_gives_nothing() -> None:
         grey.slow_application,
         grey.wrong_mtu,
         grey.slow_joiner,
+        grey.failing_disk,
     )
     assert [scenario(random.Random(1), plan) for scenario in impossible] == [[]] * len(impossible)
     tree = replace(plan, sites=(("NYC", 1), ("SFO", 1), ("LON", 1)), connections=(("NYC", "SFO"), ("SFO", "LON")))
     assert scenarios.narrow_wan(random.Random(1), tree) == []
     possible = replace(plan, sites=(("NYC", 5), ("SFO", 1), ("LON", 1)), multicast=True, budget=SMALL_BUDGETS[0])
     possible = replace(possible, backlog_bytes_max=6_000)
-    usual = set[Scenario]({*impossible, scenarios.narrow_wan}) - {grey.slow_joiner}
+    usual = set[Scenario]({*impossible, scenarios.narrow_wan}) - {grey.slow_joiner, grey.failing_disk}
     assert all(scenario(random.Random(1), possible) for scenario in usual)
     assert grey.slow_joiner(random.Random(1), replace(possible, budget=BufferConfig()))
+    assert grey.failing_disk(random.Random(1), replace(possible, budget=replace(possible.budget, spill=ROOMY)))
 
 
 def test_a_wan_is_late_by_milliseconds_as_well_as_by_more_than_a_second() -> None:

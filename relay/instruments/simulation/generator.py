@@ -22,7 +22,8 @@ from relay.instruments.simulation.dice import draw_delay, draw_site
 from relay.instruments.simulation.faults import Fault, Flood, Kill, Pause, Reset, SlowWan, WanCut, sites_of
 from relay.instruments.simulation.grey_faults import GreyFault, LateLetters
 from relay.instruments.simulation.plan import LOAD_S, Plan
-from relay.instruments.simulation.weights import KINDS, Kind, Rate
+from relay.instruments.simulation.weights import KINDS, SMALL_BUDGETS, Kind, Rate
+from relay.replica.buffer import BufferConfig
 
 T = TypeVar("T")
 #: Seconds after the load in which faults that last go on: not worth it for less, and enough for the longest times to try again.
@@ -71,7 +72,7 @@ class _Draw:
             uneven=self._dice("uneven").random() < weights.uneven,
             short_ids=self._pick("short ids", weights.short_ids),
         )
-        plan = self._with_masters(self._with_late_site(self._with_links(self._with_window(plan))))
+        plan = self._with_spill(self._with_masters(self._with_late_site(self._with_links(self._with_window(plan)))))
         faults = sorted([_tidy(self._with_step(fault)) for fault in self._faults(plan)], key=lambda fault: fault.at)
         return self._with_lasting(replace(plan, faults=tuple([fault for fault in faults if fault.at < LOAD_S])))
 
@@ -103,6 +104,14 @@ class _Draw:
             return plan
         drawn = [(site, rng.choice((1, 2, 2, 2, 2, 3))) for site, _ in plan.sites]
         return replace(plan, masters=tuple([(site, masters) for site, masters in drawn if masters > 1]))
+
+    def _with_spill(self, plan: Plan) -> Plan:
+        """A spill, which has only something to do beside a small budget, and with one relay a site."""
+        spill = None if plan.masters else self._pick("spill", self._weights.spill)
+        if spill is None:
+            return plan
+        budget = self._dice("spilled").choice(SMALL_BUDGETS) if plan.budget == BufferConfig() else plan.budget
+        return replace(plan, budget=replace(budget, spill=spill))
 
     def _with_window(self, plan: Plan) -> Plan:
         """A small window: then a site has four members at least, and a few of its frames, unicasts too, fill the window."""

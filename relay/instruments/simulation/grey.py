@@ -6,7 +6,7 @@ import random
 
 from relay.instruments.simulation.dice import back_s, draw_site, moment
 from relay.instruments.simulation.faults import Fault, Flood, Kill, Leave, Pause, Split, WanCut
-from relay.instruments.simulation.grey_faults import Hole, LateLetters, NarrowWire, SlowApplication, SmallOnly
+from relay.instruments.simulation.grey_faults import FailingDisk, Hole, LateLetters, NarrowWire, SlowApplication, SmallOnly
 from relay.instruments.simulation.plan import LOAD_S, Plan
 from relay.replica.buffer import BufferConfig
 
@@ -133,6 +133,15 @@ def letters_to_the_gone(rng: random.Random, plan: Plan) -> list[Fault]:
     faults.append(Leave(at + rng.uniform(4.0, 8.0), site, rng.choice((0, 1)), back_s(rng, plan, site)))
     writers = [name for name, _ in plan.sites]
     return [*faults, *[LateLetters(at + rng.uniform(0.5, 12.0), rng.uniform(0.2, 6.0), name, 12) for name in writers]]
+
+
+def failing_disk(rng: random.Random, plan: Plan) -> list[Fault]:
+    """The disk of a member fails, mostly of the one that reads from it, while much is written to all disks."""
+    if plan.budget.spill is None:
+        return []
+    site, at = draw_site(rng, plan), rng.uniform(1.0, 20.0)
+    failing = FailingDisk(at, rng.uniform(1.0, 15.0), site, rng.choice((0, 0, 1, 2)), rng.random() < 0.5)
+    return [Flood(at, 1.0, site, 12, 0.0), failing]
 
 
 # -- between sites -----------------------------------------------------------------------------------------------------

@@ -71,4 +71,15 @@ class LateLetters:
     messages: int
 
 
-GreyFault = Hole | SmallOnly | NarrowWire | SlowApplication | LateLetters
+@dataclass(frozen=True, slots=True)
+class FailingDisk:
+    """The disk of a member takes nothing for a while, and perhaps gives nothing back."""
+
+    at: float
+    length: float
+    site: str
+    rank: int
+    is_unreadable: bool
+
+
+GreyFault = Hole | SmallOnly | NarrowWire | SlowApplication | LateLetters | FailingDisk

@@ -9,8 +9,17 @@ from functools import partial
 from typing import TypeVar
 
 from relay.instruments.simulation.faults import Leave
-from relay.instruments.simulation.grey_faults import GreyFault, Hole, LateLetters, NarrowWire, SlowApplication, SmallOnly
+from relay.instruments.simulation.grey_faults import (
+    FailingDisk,
+    GreyFault,
+    Hole,
+    LateLetters,
+    NarrowWire,
+    SlowApplication,
+    SmallOnly,
+)
 from relay.instruments.simulation.plan import Plan
+from relay.instruments.simulation.process import RelayProcess
 from sitestack.channel.inbox import DELIVERY_BYTES
 from sitestack.config import ChannelConfig
 from sitestack.layers.flow_control import FlowControlConfig
@@ -49,6 +58,8 @@ class GreyNemesis:
         self.holes: list[tuple[str, frozenset[str], tuple[float, float]]] = []
         #: Sites that waited for an application of theirs, and from when to when.
         self.waited: list[tuple[str, tuple[float, float]]] = []
+        #: Sites of which the disk of a member has failed.
+        self.disks_failed: set[str] = set()
         self._applications: list[_Application] = []
 
     def inject(self, fault: GreyFault) -> None:
@@ -65,11 +76,15 @@ class GreyNemesis:
             case LateLetters():
                 self._covered["unicasts to the gone"] += 1
                 self._write(fault)
+            case FailingDisk():
+                self._fail_disk(fault)
 
     def heal(self) -> None:
-        """Let all applications take again what is delivered to them; networks are healed by their owner."""
+        """Let all applications take again what is delivered to them, and disks work; networks are healed by their owner."""
         for application in self._applications:
             application.end()
+        for process in self._world.processes:
+            _mend_disk(process)
 
     # -- wires -----------------------------------------------------------------------------------------------------
 
@@ -105,6 +120,14 @@ class GreyNemesis:
         faults = self._world.network.faults
         faults.append(rule)
         self._world.schedule.after(length, lambda: _remove(faults, rule))
+
+    def _fail_disk(self, fault: FailingDisk) -> None:
+        member = self._ranked(fault.site, fault.rank)
+        if isinstance(member, RelayProcess):
+            self._covered["disk unreadable" if fault.is_unreadable else "disk full"] += 1
+            self.disks_failed.add(fault.site)
+            member.disk.room, member.disk.is_unreadable = 0, fault.is_unreadable
+            self._world.schedule.after(fault.length, partial(_mend_disk, member))
 
     # -- applications ----------------------------------------------------------------------------------------------
 
@@ -195,6 +218,11 @@ class _Application:
 
 def _cost_bytes(event: object) -> int:
     return DELIVERY_BYTES + len(event.batch.body) if isinstance(event, Frame) and event.batch is not None else 0
+
+
+def _mend_disk(process: Process) -> None:
+    assert isinstance(process, RelayProcess)
+    process.disk.room, process.disk.is_unreadable = None, False
 
 
 def _remove(these: list[T], *gone: T) -> None:

@@ -12,19 +12,25 @@ class MemoryDisk:
         self.segments: dict[int, list[bytes]] = {}
         #: Bytes that fit on it; None: any number.
         self.room: int | None = None
+        #: Whether it gives nothing back.
+        self.is_unreadable = False
+        #: How many records were written, and read.
+        self.written = self.given_back = 0
 
     def append(self, segment: int, record: bytes) -> int:
         """As `SpillDisk`."""
         if self.room is not None and self.used + len(record) > self.room:
             raise OSError(errno.ENOSPC, "No space left on device")
         self.segments.setdefault(segment, []).append(record)
+        self.written += 1
         return len(record)
 
     def read(self, segment: int, offset: int) -> tuple[bytes, int]:
         """As `SpillDisk`."""
         records = self.segments.get(segment, [])
-        if offset >= len(records):
+        if self.is_unreadable or offset >= len(records):
             raise OSError(errno.EIO, "Input/output error")
+        self.given_back += 1
         return records[offset], offset + 1
 
     def drop(self, segment: int) -> None:

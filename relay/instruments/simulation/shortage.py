@@ -1,14 +1,15 @@
 """Shortage: whether the budget of a relay buffer can have run out for a message, so that a gap was justified.
 
 A gap is justified when each message in it was so old, or had so many others behind it, that the relay buffer of its site may
-have dropped it. The journals can tell, since all processes of a simulated world have one clock.
+have dropped it; and, with a spill, when the reason that it tells may be true of the relay of that time. The journals can tell,
+since all processes of a simulated world have one clock.
 """
 
 from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate
 
 from relay.replica.buffer import ENTRY_BYTES, BufferConfig
@@ -71,8 +72,17 @@ class _Totals:
 class Shortage:
     """Judges gaps against the budget that all members of a run had."""
 
-    def __init__(self, processes: Sequence[Process], budget: BufferConfig, uniform: bool = False, total: bool = True) -> None:
+    def __init__(
+        self,
+        processes: Sequence[Process],
+        budget: BufferConfig,
+        uniform: bool = False,
+        total: bool = True,
+        disks_failed: Collection[str] = (),
+    ) -> None:
+        """`disks_failed` are the sites of which the disk of a member has failed."""
         self._budget = budget
+        self._disks_failed = disks_failed
         self._uniform = uniform
         self._total = total
         self._by_site: dict[str, list[Process]] = {}
@@ -95,7 +105,35 @@ class Shortage:
                 return f"{name} was sent before this site was there, and is declared lost instead of passed over"
             if not self._may_be_gone(produce, since, gap.t):
                 return f"{name} is declared lost after {(gap.t - since) / 1e9:.3f} s, though the budget was not exceeded"
+            if not self._may_be_off_disk(produce, since, gap, origin, first):
+                return f"{name} is declared lost ({gap.reason}), though the spill of its relay may not have lost it so"
         return ""
+
+    def _may_be_off_disk(self, produce: _Produce, since: int, gap: records.Gap, origin: Address, first: int) -> bool:
+        """What a spill drops, it drops in segments of a sixteenth: half of its bounds is more than enough for a reason."""
+        spill = self._budget.spill
+        if spill is None:
+            return True
+        if gap.reason == "budget":
+            _, size = produce.behind(since, gap.t)
+            return size > spill.bytes_max // 2 or gap.t - since >= spill.age_s * 1e9 / 2
+        if gap.reason == "disk":
+            return gap.site in self._disks_failed
+        return gap.reason != "not_held" or not self._relay_had(gap, origin, first)
+
+    def _relay_had(self, gap: records.Gap, origin: Address, first: int) -> bool:
+        """Whether the relay of that time had itself delivered the batch that it says it does not hold."""
+        roles = [
+            (record.t, process)
+            for process in self._by_site[gap.site]
+            for record in process.records
+            if isinstance(record, records.Role) and record.role == "relay" and record.t <= gap.t
+        ]
+        relay = max(roles, key=lambda each: each[0], default=(0, None))[1]
+        return relay is not None and any(
+            isinstance(record, records.Deliver) and record.via == "local" and (record.origin, record.first) == (origin, first)
+            for record in relay.records
+        )
 
     def _may_be_gone(self, produce: _Produce, since: int, now: int) -> bool:
         """A full buffer goes an eighth below its bound. What came in the same instant counts as behind it."""

@@ -170,7 +170,8 @@ class SeedVerdict:
         Where the origin's had, what it holds is not in order of time: parts are put one after the other when they merge.
         """
         plan = self._plan
-        shortage = Shortage(self._world.processes, plan.budget, plan.agreement == "uniform", plan.order == "total")
+        failed = self._nemesis.grey.disks_failed
+        shortage = Shortage(self._world.processes, plan.budget, plan.agreement == "uniform", plan.order == "total", failed)
         parted, away = self._parted(), self._away()
         said = []
         for process in self._world.processes:
@@ -198,6 +199,8 @@ class SeedVerdict:
                     found |= {(process.local.site, site) for site in record.down}
             if isinstance(process, RelayProcess):
                 self._nemesis.covered["senders held back"] += process.paced
+                self._nemesis.covered["spilled"] += process.disk.written
+                self._nemesis.covered["sent from a spill"] += process.disk.given_back
             for event in process.events:
                 if isinstance(event, SlowSite):
                     found.add((process.local.site, event.site))

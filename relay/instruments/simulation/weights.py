@@ -14,6 +14,7 @@ from relay.instruments.simulation import aimed, grey, scenarios
 from relay.instruments.simulation.dice import Scenario
 from relay.instruments.simulation.plan import IdWriters
 from relay.replica.buffer import BufferConfig
+from relay.replica.spill import SpillConfig
 from sitestack.config import Agreement, Order
 from sitestack.stack.turn import STEPS, Step
 
@@ -82,6 +83,7 @@ FAULTS = (
     Row(grey.slow_application, 1.0),
     Row(grey.letters_to_the_gone, 0.1),
     Row(grey.part_of_a_wan_cut, 0.1),
+    Row(grey.failing_disk, 0.4),
 )
 
 #: Faults for large sites: only those that many members make different, since each member costs time.
@@ -109,6 +111,10 @@ SMALL_BUDGETS = (
     *[BufferConfig(budget_bytes=size) for size in (4_000, 20_000)],
     *[BufferConfig(budget_age_s=seconds) for seconds in (1.0, 4.0)],
 )
+
+
+#: Spills in which everything fits, then too few bytes or seconds. Segments cover a few seconds, or a kilobyte.
+ROOMY, LITTLE, SHORT = SpillConfig(4 << 20, 160.0), SpillConfig(16_000, 160.0), SpillConfig(4 << 20, 6.0)
 
 
 class Weights(NamedTuple):
@@ -145,6 +151,8 @@ class Weights(NamedTuple):
     #: The share of plans that go on after the load while a fault lasts, of those that have such a fault.
     lasting: float = 0.5
     budget: Mapping[BufferConfig, float] = {BufferConfig(): 24, **dict.fromkeys(SMALL_BUDGETS, 1)}
+    #: What members keep on disk of what a small budget drops; plans with several relays have none. The budget is small then.
+    spill: Mapping[SpillConfig | None, float] = {None: 42, ROOMY: 4, LITTLE: 1, SHORT: 1}
     #: The share of plans whose last site starts only after the load has begun.
     late: float = 0.15
     #: The share of plans whose sites have up to two relays, and some of them one; of those without routes.
