@@ -23,6 +23,7 @@ from relay.node.control_socket import open_control_socket, take_orders
 from relay.node.door import Door
 from relay.node.event_lines import EventLines
 from relay.node.event_output import EventOutput
+from relay.node.free_memory import give_back_memory
 from relay.node.http.event_ring import EventRing
 from relay.node.http.token import BearerToken, required_token
 from relay.node.lines import LineSink, LineSource
@@ -88,6 +89,7 @@ async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | No
             if config.http.bind is not None:
                 await _start_http(config, config.http.bind, token, node, nursery)
             nursery.start_soon(node.loop.run)
+            nursery.start_soon(give_back_memory)
             nursery.start_soon(node.obey, signals, nursery)
             await node.run()
             nursery.cancel_scope.cancel()

@@ -28,6 +28,10 @@ ENTRY_BYTES = 256
 ON_THEIR_WAY_BYTES = 32 * 1024 * 1024
 
 
+#: Stands in the list for what was dropped.
+_DROPPED = Entry(None, None, 0, 0.0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class BufferConfig:
     """How much is held for sites that cannot be reached. Beyond it the oldest entries are dropped: a gap at those sites."""
@@ -167,6 +171,7 @@ class Buffer:
             self._drop_numbers(entry.batch)
         if entry.view is not None and (self.base_view is None or self.base_view.id < entry.view.id):
             self.base_view = entry.view
+        self._entries[self._head] = _DROPPED  # or the body would stay until the list is shortened
         self._head += 1
         if self._head >= 1_024 and 2 * self._head >= len(self._entries):
             del self._entries[: self._head]

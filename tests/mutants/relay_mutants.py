@@ -14,6 +14,18 @@ WOKEN = "tests/simulation/relay/test_quarantine.py"
 
 RELAY = (
     Mutant(
+        "BUFFER-bodies",
+        "what was dropped from the buffer stays in memory until a thousand others were",
+        (
+            Edit(
+                "relay/replica/buffer.py",
+                "        self._entries[self._head] = _DROPPED  # or the body would stay until the list is shortened\n",
+                "",
+            ),
+        ),
+        ("tests/relay/replica/test_budget.py::test_the_body_of_what_was_dropped_takes_no_memory",),
+    ),
+    Mutant(
         "R10-few",
         "the newest view of a site stands for it, whose ever it is",
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 
@@ -311,3 +312,25 @@ def test_the_peer_gets_no_more_than_its_window() -> None:
     assert 2 <= len(more) <= 5
     puppet.say(State({"NYC": SiteVector({nyc.relay.address: first[-1]}, view)}))
     assert numbers(puppet.heard()) == more, "a rewind does not let more out"
+
+
+def holders(bodies: list[bytes]) -> set[int]:
+    """How many others have a reference to these."""
+    return {sys.getrefcount(body) - 3 for body in bodies}
+
+
+@pytest.mark.parametrize("count", [3, 2_000])
+def test_the_body_of_what_was_dropped_takes_no_memory(count: int) -> None:
+    """However few were dropped, and however many: a thousand large bodies are more than any budget."""
+    buffer, bodies = Buffer(BufferConfig()), []
+    for n in range(count):
+        batch = batch_of("A", n + 1, size=40)
+        bodies.append(batch.body)
+        buffer.append(batch, None, 0.0)
+    del batch
+    assert holders(bodies) == {1}
+    buffer.drop_through(buffer.end - 2)
+    assert len(buffer) == 1
+    last = bodies.pop()
+    assert holders(bodies) == {0}
+    assert holders([last]) == {2}, "the buffer, and this test"
