@@ -20,6 +20,7 @@ from sitestack.channel.inbox import Delivery, Inbox, Mark
 from sitestack.channel.message_keys import MessageKeys
 from sitestack.channel.receive_end import ReceiveEnd
 from sitestack.channel.rendezvous import find_rendezvous
+from sitestack.channel.residence import Residence
 from sitestack.channel.sending import Sending
 from sitestack.channel.state_handover import SharedState, StateEvent, StateHandover
 from sitestack.channel.statistics import ChannelStatistics
@@ -55,8 +56,7 @@ from sitestack.model.view import View
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
-from sitestack.transport.sealed import open_watcher, seal_statistics
-from sitestack.transport.watch import Watcher
+from sitestack.transport.sealed import seal_statistics
 
 if TYPE_CHECKING:
     from typing import Never
@@ -101,7 +101,8 @@ class Channel(Sending, Generic[X_co]):
         self._driver = Driver(stack, transport, recorder, self._act, self._hand_over)
         self._recorder = recorder
         self._extension = extension or Extension()
-        self._watcher: Watcher | None = None
+        owner = f"{local.name} in {local.site}"
+        self._residence = Residence(config, transport, local.address, owner, self.hand_in, self._move)
         self._view: View | None = None
         self._named: dict[type[Named], Named] = {}
         self._roster = NOBODY
@@ -174,11 +175,12 @@ class Channel(Sending, Generic[X_co]):
 
     def statistics(self) -> ChannelStatistics:
         """All counters: of the layers, the turns and the transport."""
+        watcher = self._residence.watcher
         return ChannelStatistics(
             self._stack.statistics(),
             self._driver.statistics(),
             self.transport.statistics(),
-            None if self._watcher is None else self._watcher.statistics(),
+            None if watcher is None else watcher.statistics(),
             seal_statistics(self.transport),
         )
 
@@ -188,8 +190,8 @@ class Channel(Sending, Generic[X_co]):
         `backlog_bytes` were delivered and not taken by the application yet.
         """
         parts = {"stack": self._stack.levels(), "transport": self.transport.levels()}
-        if self._watcher is not None:
-            parts["watch"] = self._watcher.levels()
+        if (watcher := self._residence.watcher) is not None:
+            parts["watch"] = watcher.levels()
         levels = {f"{place}.{name}": level for place, part in parts.items() for name, level in part.items()}
         return {**levels, **self._call_levels(), "backlog_bytes": self._inbox.backlog_bytes, "message_keys": self.keys.level()}
 
@@ -265,7 +267,7 @@ class Channel(Sending, Generic[X_co]):
         owner = f"{self.name} in {self.site}"
         with unwrapped():
             async with trio.open_nursery() as nursery:
-                self._watcher = open_watcher(self.transport, self.address, owner, self.hand_in, nursery)
+                nursery.start_soon(self._residence.run, name=f"residence of {owner}")
                 guard = BacklogGuard(self._receive_end, self._gate, self.config.channel, self._exclude)
                 nursery.start_soon(guard.run, name=f"backlog of {owner}")
                 await self._driver.run()
@@ -330,8 +332,13 @@ class Channel(Sending, Generic[X_co]):
             self._joined.set()
 
     def _watch(self, event: WatchAt) -> None:
-        if self._watcher is not None:
-            self._watcher.watch(event.targets)
+        self._residence.watch(event.targets)
+
+    def _move(self, places: tuple[Physical, ...]) -> None:
+        """This member is reached at other places now."""
+        if self.rendezvous is not None:
+            self.rendezvous.move(places)
+        self.hand_in(Connect(places))
 
     def _end(self, event: Left) -> None:
         self._driver.end(event.answered)

@@ -90,6 +90,11 @@ class Rendezvous:
         """Use the routers at these places from now on."""
         self._links.use(places)
 
+    def move(self, physical: tuple[Physical, ...]) -> None:
+        """Register anew, at these places. In a tunnel nobody is reached at a place."""
+        if self._tunnel is None:
+            self._links.move(physical)
+
     def problem(self) -> str:
         """On the routers that cannot be reached; empty when all can."""
         return self._links.problem()

@@ -14,7 +14,7 @@ from sitestack.model.errors import ConfigurationError
 from sitestack.seal.proofs import Proofs
 from sitestack.stack.layer import Local
 from sitestack.transport import Transport
-from sitestack.transport.interfaces import route_towards
+from sitestack.transport.interfaces import find_interface, route_to, route_towards
 from sitestack.transport.names import Names
 from sitestack.transport.several import SeveralUdp
 from sitestack.transport.tcp import TcpTransport
@@ -76,8 +76,25 @@ async def open_carrier(config: SiteConfig) -> TcpTransport | UdpTransport:
 
 async def find_network(config: SiteConfig) -> tuple[TransportConfig, Physical]:
     """The settings of the transport with the interface to use, and the site's multicast group. Raises ConfigurationError."""
+    interface = config.transport.interface or await route_towards(_others(config), config.channel.resolve_timeout_s)
+    return replace(config.transport, interface=interface), config.transport.group(config.site)
+
+
+def find_host(config: SiteConfig) -> str | None:
+    """The address of this machine at which a member with this configuration would be opened now; None without a network."""
+    if not config.transport.interface:
+        return next(filter(None, map(route_to, _others(config))), None)
+    try:
+        return find_interface(config.transport.interface, "")
+    except ConfigurationError:
+        return None
+
+
+def _others(config: SiteConfig) -> list[str]:
+    """The hosts by whose routes the interface is chosen.
+
+    An initial host or a router on this machine does not tell by which interface other machines reach it.
+    """
     discovery, group = config.discovery, config.transport.group(config.site)
-    # An initial host or a router on this machine does not tell by which interface other machines reach it.
     named = [each.host for each in (*discovery.initial_hosts, *discovery.routers) if not each.host.startswith("127.")]
-    interface = config.transport.interface or await route_towards([group.host, *named], config.channel.resolve_timeout_s)
-    return replace(config.transport, interface=interface), group
+    return [group.host, *named]

@@ -24,14 +24,17 @@ class GroupMembership:
     interface that was away only between two sends is not noticed; then multicasts are missed and asked for by unicast.
     """
 
-    def __init__(self, listener: socket.socket, sender: socket.socket, group: Physical, host: str) -> None:
+    def __init__(
+        self, listener: socket.socket, sender: socket.socket, group: Physical, host: str, *, lost: bool = False
+    ) -> None:
+        """The address of the interface is `host`; `lost` says that the group is joined with the next datagram to anybody."""
         self._listener = listener
         self._sender = sender
         self._interface = socket.inet_aton(host)
         self._request = socket.inet_aton(group.host) + self._interface
         self._renew_at = float("-inf")
         #: Whether sending to the group has failed since the group was last joined.
-        self.lost = False
+        self.lost = lost
 
     def join(self) -> None:
         """Hear the group and send to it through the interface. Raises OSError when that cannot be."""

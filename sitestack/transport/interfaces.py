@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import ipaddress
 import socket
@@ -29,6 +30,16 @@ def is_address(host: str) -> bool:
         ipaddress.IPv4Address(host)
     except ValueError:
         return False
+    return True
+
+
+def is_here(host: str) -> bool:
+    """Whether this machine has this address, so that a socket can be bound to it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError as error:
+            return error.errno != errno.EADDRNOTAVAIL
     return True
 
 

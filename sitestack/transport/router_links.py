@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import selectors
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import trio
 
@@ -68,6 +68,13 @@ class RouterLinks:
                 self._gone_lost_bytes += link.lost_bytes
         self._has_news = True
         self.links = [known.get(place) or self._make(place) for place in wanted]
+
+    def move(self, physical: tuple[Physical, ...]) -> None:
+        """Register at all routers anew, as reached at these places."""
+        who, places = self._registrant, [link.place for link in self.links]
+        self._registrant = replace(who, entry=replace(who.entry, physical=physical))
+        self.use(())
+        self.use(places)
 
     def _make(self, place: Physical) -> RouterLink:
         return RouterLink(place, self._registrant, self._selector, self._queue_bytes_max, self._take)

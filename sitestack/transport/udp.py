@@ -60,6 +60,8 @@ class UdpStatistics:
     overrun_datagrams: int = 0
     #: With the sockets of several sites: datagrams to the groups' port that went to none of their groups.
     misdirected_datagrams: int = 0
+    #: How often the sockets have gone to another address of the machine.
+    moves: int = 0
     #: Sizes that the kernel granted, which may be less than the configured ones.
     receive_buffer_bytes: int = 0
     send_buffer_bytes: int = 0
@@ -76,7 +78,8 @@ class UdpTransport:
         self._config = config
         #: Where everybody is reached; None where nobody is by one datagram.
         self._group = group if config.multicast else None
-        self._host = host = find_interface(config.interface, "" if group is None else group.host)
+        #: The address of this machine that the sockets are bound to.
+        self.host = host = find_interface(config.interface, "" if group is None else group.host)
         self._selector = selectors.DefaultSelector()
         self._sockets: list[socket.socket] = []
         self._listener: socket.socket | None = None
@@ -87,7 +90,7 @@ class UdpTransport:
         self._queued_bytes = Level(config.send_queue_bytes_max)
         self._seen = UdpStatistics()
         try:
-            self._unicast = self._open_unicast(host, watched)
+            self._unicast = self._open_unicast(host, config.port, watched)
             if config.multicast:
                 self._multicast = self._open_multicast(group or Physical(ANY_INTERFACE, config.multicast_port))
                 if group is not None:
@@ -96,20 +99,25 @@ class UdpTransport:
             self.close()
             raise
         self._own: tuple[str, int] = self._unicast.getsockname()
-        port = self._own[1]
-        external = Physical(config.external_host or host, config.external_port or port)
-        self._places = at_both(external, Physical(host, port))
+        self._places = self._find_places()
 
     # -- opening ---------------------------------------------------------------------------------------------------
 
-    def _open_unicast(self, host: str, watched: bool) -> socket.socket:
+    def _open_unicast(self, host: str, port: int, watched: bool) -> socket.socket:
         if watched:
-            sock, self._listener = bind_pair(host, self._config.port)
+            sock, self._listener = bind_pair(host, port)
         else:
-            sock = bind_udp(host, self._config.port)
+            sock = bind_udp(host, port)
         self._add(sock)
         _enlarge(sock, socket.SO_SNDBUF, _SO_SNDBUFFORCE, self._config.send_buffer_bytes)
+        if self._config.multicast:
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, self._config.multicast_ttl_hops)
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
         return sock
+
+    def _find_places(self) -> tuple[Physical, ...]:
+        host, port = self._own
+        return at_both(Physical(self._config.external_host or host, self._config.external_port or port), Physical(host, port))
 
     def _open_multicast(self, at: Physical) -> socket.socket:
         """Members on one machine share the group's port; nothing but their group arrives at the socket.
@@ -129,16 +137,14 @@ class UdpTransport:
 
     def join(self, group: Physical) -> None:
         """Hear a group, and send to it. Raises ConfigurationError. Only where the network has multicast."""
-        sock, membership = self._multicast, GroupMembership(self._multicast, self._unicast, group, self._host)
+        sock, membership = self._multicast, GroupMembership(self._multicast, self._unicast, group, self.host)
         try:
             if sys.platform == "linux":
                 sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
             membership.join()
-            self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, self._config.multicast_ttl_hops)
-            self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
         except OSError as error:
             raise ConfigurationError(
-                f"transport.multicast: the interface {self._host} has no multicast ({error.strerror}); choose another "
+                f"transport.multicast: the interface {self.host} has no multicast ({error.strerror}); choose another "
                 "transport.interface, or set transport.multicast to false and name discovery.initial_hosts."
             ) from error
         self._memberships[group] = membership
@@ -148,6 +154,26 @@ class UdpTransport:
         """Hear this group no more."""
         self._memberships.pop(group).leave()
         self._joined = {each.host for each in self._memberships}
+
+    def move(self, host: str) -> socket.socket | None:
+        """Go on at another address of this machine, at the same port. Groups are joined with the next datagrams.
+
+        Returns the former listener, for who waits at it to close. Raises ConfigurationError; then everything is as it was.
+        """
+        before, listener = self._unicast, self._listener
+        self._unicast = self._open_unicast(host, self._own[1], listener is not None)
+        self.host, self._own = host, self._unicast.getsockname()
+        self._places = self._find_places()
+        self._seen.moves += 1
+        for group, membership in self._memberships.items():
+            membership.leave()
+            self._memberships[group] = GroupMembership(self._multicast, self._unicast, group, host, lost=True)
+        if self._queue:
+            self._selector.modify(self._unicast, selectors.EVENT_READ | selectors.EVENT_WRITE)
+        self._selector.unregister(before)
+        self._sockets.remove(before)
+        before.close()
+        return listener
 
     def _add(self, sock: socket.socket) -> None:
         self._sockets.append(sock)

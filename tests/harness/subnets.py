@@ -127,6 +127,11 @@ class Subnets:
         """Do something at the router."""
         await _inside(self._router, script)
 
+    async def readdress(self, number: int, address: str) -> None:
+        """Give the host in this subnet another address there, in place of the one that it has."""
+        change = f"ip addr flush dev eth0; ip addr add {address}/24 dev eth0; ip route add default via 198.18.{number}.1"
+        await _inside(self._hosts[number], change)
+
     async def member(self, number: int, name: str, hosts: Sequence[tuple[str, int]], port: int, **transport: object) -> Member:
         """Start a member at the host in this subnet."""
         given = {"name": name, "hosts": list(hosts), "port": port, "pause_s": 0.01}

@@ -98,6 +98,22 @@ async def test_a_pod_that_moves_under_load_is_found_where_it_is_and_not_where_it
         assert names == ["A", "A", "B", "C", "C"], "who starts anew has a uuid of its own, under the same name"
 
 
+@pytest.mark.conforms("LA-4")
+@pytest.mark.parametrize("number", [0, 2])
+async def test_a_member_whose_machine_gets_another_address_under_load_goes_on_there(number: int) -> None:
+    """It is the same process, with the same UUID; the first one coordinates, and is named to the others."""
+    async with open_subnets(3) as subnets:
+        members = [await subnets.member(each, name, hosts(subnets), PORT, interface="eth0") for each, name in enumerate("ABC")]
+        await until(all_see(members))
+        await go_on(members)
+        views = [len(each.views) for each in members]
+        await subnets.readdress(number, f"198.18.{number}.77")
+        for _ in range(5):  # several times as long as silence takes to be noticed
+            await go_on(members)
+        lost_nothing(members)
+        assert [len(each.views) for each in members] == views
+
+
 @pytest.mark.conforms("LA-8")
 async def test_a_member_behind_address_translation_is_reached_at_its_external_address_and_port() -> None:
     """Its own address leads nowhere."""
