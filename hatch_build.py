@@ -14,7 +14,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-#: Folders whose modules are compiled, but for faces (`__init__.py`, which only import) and what INTERPRETED names.
+#: Folders whose modules are compiled, but for faces (`__init__.py`, which only import), settings and what INTERPRETED names.
 COMPILED = (
     "relay/gateway/",
     "relay/layer/",
@@ -28,6 +28,10 @@ COMPILED = (
     "sitestack/stack/",
     "sitestack/wire/",
 )
+
+#: How the name of a module of settings ends. They are read from files by their annotations, and described by the comments in
+#: their source; mypyc keeps neither.
+SETTINGS = "config.py"
 
 _BASE = "is inherited from by interpreted classes, which may not inherit from compiled ones"
 _RECORDS = "records that inherit from an interpreted class, that `fast_frozen` makes faster, or that have a ClassVar"
@@ -119,7 +123,7 @@ def compiled_modules(root: Path) -> Iterator[str]:
     for folder in COMPILED:
         for file in sorted((root / folder).rglob("*.py")):
             path = file.relative_to(root).as_posix()
-            if file.name != "__init__.py" and not path.startswith(tuple(INTERPRETED)):
+            if file.name != "__init__.py" and not file.name.endswith(SETTINGS) and not path.startswith(tuple(INTERPRETED)):
                 yield path
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         SiteSwitched as SiteSwitched,
         Unreachable as Unreachable,
     )
-    from relay.gateway.session import LinkConfig as LinkConfig
+    from relay.gateway.config import LinkConfig as LinkConfig
     from relay.journal import JournalOptions as JournalOptions, JournalStore as JournalStore
     from relay.node.bridge import BridgeConfig as BridgeConfig
     from relay.node.channel import (
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     )
     from relay.node.spill_settings import SpillSettings as SpillSettings
     from relay.site_state.config import SiteStateSettings as SiteStateSettings
-    from relay.unicast.sender import RemoteUnicastConfig as RemoteUnicastConfig
+    from relay.unicast.config import RemoteUnicastConfig as RemoteUnicastConfig
     from sitestack import (
         Address as Address,
         AllOf as AllOf,
@@ -127,7 +127,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "relay.events": ("Certainty", "Duty", "GlobalView", "Role", "SiteSwitched", "Unreachable"),
-    "relay.gateway.session": ("LinkConfig",),
+    "relay.gateway.config": ("LinkConfig",),
     "relay.journal": ("JournalOptions", "JournalStore"),
     "relay.node.bridge": ("BridgeConfig",),
     "relay.node.channel": ("RelayChannel", "RelayChannelStatistics", "open_channel"),
@@ -144,7 +144,7 @@ _MODULES = {
     ),
     "relay.node.spill_settings": ("SpillSettings",),
     "relay.site_state.config": ("SiteStateSettings",),
-    "relay.unicast.sender": ("RemoteUnicastConfig",),
+    "relay.unicast.config": ("RemoteUnicastConfig",),
 }
 #: What a program that uses one site alone needs instead of what is here.
 _OF_ONE_SITE = {"Channel", "ChannelStatistics", "KeyRing", "SiteConfig", "lan", "local", "named_hosts"}

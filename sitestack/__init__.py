@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from sitestack.layers.flow_control import FlowControlConfig as FlowControlConfig
     from sitestack.layers.fragment import FragmentConfig as FragmentConfig
     from sitestack.layers.membership import MembershipConfig as MembershipConfig
-    from sitestack.layers.membership.leader_times import LeaderTimes as LeaderTimes
-    from sitestack.layers.membership.merging import MergeTimes as MergeTimes
-    from sitestack.layers.membership.quarantine import QuarantineTimes as QuarantineTimes
+    from sitestack.layers.membership.config import LeaderTimes as LeaderTimes
+    from sitestack.layers.membership.config import MergeTimes as MergeTimes
+    from sitestack.layers.membership.config import QuarantineTimes as QuarantineTimes
     from sitestack.layers.nakack import NakAckConfig as NakAckConfig
     from sitestack.layers.path_mtu import PathMtuConfig as PathMtuConfig
     from sitestack.layers.resolver import ResolverConfig as ResolverConfig
@@ -107,9 +107,7 @@ _MODULES = {
     "sitestack.layers.flow_control": ("FlowControlConfig",),
     "sitestack.layers.fragment": ("FragmentConfig",),
     "sitestack.layers.membership": ("MembershipConfig",),
-    "sitestack.layers.membership.leader_times": ("LeaderTimes",),
-    "sitestack.layers.membership.merging": ("MergeTimes",),
-    "sitestack.layers.membership.quarantine": ("QuarantineTimes",),
+    "sitestack.layers.membership.config": ("LeaderTimes", "MergeTimes", "QuarantineTimes"),
     "sitestack.layers.nakack": ("NakAckConfig",),
     "sitestack.layers.path_mtu": ("PathMtuConfig",),
     "sitestack.layers.resolver": ("ResolverConfig",),

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
+from relay.gateway.config import LinkConfig
 from relay.gateway.connections import Close, ConnectionId, LinkEffect, Place, RouteId, Send
-from relay.gateway.session import LinkConfig, LinkSession, Overdue
+from relay.gateway.session import LinkSession, Overdue
 from relay.gateway.watermarks import Admitted, Watermarks
 from relay.gateway.wire import VERSION, ForOne, Hello, Routed, ShareHello
 from relay.replica.entries import SiteVector, UnicastRefusal

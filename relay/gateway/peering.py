@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from relay.events import Duty, Listen, Role, StopListening
 from relay.gateway.acknowledgements import Acknowledgements
+from relay.gateway.config import LinkConfig
 from relay.gateway.connections import Call, Close, ConnectionId, Ending, LinkEffect, Place
 from relay.gateway.dialer import Dialer
 from relay.gateway.fence import Fence
@@ -20,7 +21,6 @@ from relay.gateway.grace import Grace
 from relay.gateway.injector import Injector
 from relay.gateway.link_table import Connection, Key, LinkTable
 from relay.gateway.receiver import LinkReceiver
-from relay.gateway.session import LinkConfig
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import Ack, Bye, ForOne, Hello, Routed
 from relay.replica.entries import LinkUp, SiteDown, SiteSwitch

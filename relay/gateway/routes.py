@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from relay.gateway.config import LinkConfig
 from relay.gateway.connections import RouteId, Via
 from relay.gateway.link_table import LinkTable
-from relay.gateway.session import LinkConfig
 from relay.gateway.wire import HOPS_MAX, ROUTED_OVERHEAD_BYTES, Routed
 from sitestack.stack.layer import Dropped, Effect, Local
 

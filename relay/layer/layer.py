@@ -24,7 +24,8 @@ from relay.layer.handover import Giver, Taker
 from relay.layer.orders import order_handlers
 from relay.layer.statistics import RelayStatistics, relay_levels, relay_statistics
 from relay.replica import entries as wire
-from relay.replica.buffer import ON_THEIR_WAY_BYTES, BufferConfig
+from relay.replica.buffer import ON_THEIR_WAY_BYTES
+from relay.replica.config import BufferConfig
 from relay.replica.known import Known, completed, runs_of
 from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
@@ -33,8 +34,8 @@ from relay.replica.site_state import STATE_FRAMES, StateFrame
 from relay.replica.spill import SpillDisk
 from relay.site_state.config import SiteStateConfig
 from relay.site_state.exchange import SiteState
+from relay.unicast.config import RemoteUnicastConfig
 from relay.unicast.forwarding import UnicastRoutes, unacknowledged
-from relay.unicast.sender import RemoteUnicastConfig
 from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ConfigurationError

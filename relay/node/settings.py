@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from relay.gateway.config import LinkConfig
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.link_table import ROUTE_WINDOW_BYTES
 from relay.gateway.routes import RoutesConfig
-from relay.gateway.session import LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES
 from relay.layer import RelayConfig
 from relay.node.bridge import UNANSWERED_S_MAX, BridgeConfig
 from relay.node.spill_settings import SpillSettings, spill_problems
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.held_entries import ENTRIES_MAX
 from relay.replica.shares import MASTERS_MAX
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
-from relay.unicast.sender import RemoteUnicastConfig
+from relay.unicast.config import RemoteUnicastConfig
 from sitestack import config as site_config
 from sitestack.config import ANY_INTERFACE, UNFIT_SITE, SiteConfig, can_be_site, datagrams_of
 from sitestack.model.address import Physical

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from relay.replica.spill import SpillConfig
+from relay.replica.config import SpillConfig
 
 _SPILL = SpillConfig()
 

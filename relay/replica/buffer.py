@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from relay.replica.config import BufferConfig
 from relay.replica.entry import Entry
 from relay.replica.gone import Gone, Run, joined
 from relay.replica.held_entries import ENTRIES_MAX, HeldEntries, HeldEntry
-from relay.replica.spill import Spill, SpillConfig, SpillDisk
+from relay.replica.spill import Spill, SpillDisk
 from sitestack.model.address import Address
-from sitestack.model.errors import ConfigurationError
 from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch
 from sitestack.model.view import View
@@ -30,26 +30,6 @@ ON_THEIR_WAY_BYTES = 32 * 1024 * 1024
 
 #: Stands in the list for what was dropped.
 _DROPPED = Entry(None, None, 0, 0.0, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class BufferConfig:
-    """How much is held for sites that cannot be reached. Beyond it the oldest entries are dropped: a gap at those sites."""
-
-    #: Batches and views held at most. Each takes half a kilobyte of memory besides its body; the default is so high that
-    #: `budget_bytes` is reached first.
-    budget_entries: int = 262_144
-    #: Bytes held at most: the bodies of the batches, and `ENTRY_BYTES` for each entry.
-    budget_bytes: int = 64 * 1024 * 1024
-    #: Seconds after its delivery here at which an entry is too old and is dropped.
-    budget_age_s: float = 600.0
-    #: What each member keeps on its own disk of the entries that are dropped, so that they are no gap; None: nothing.
-    spill: SpillConfig | None = None
-
-    def __post_init__(self) -> None:
-        """Raises ConfigurationError for a budget that cannot work."""
-        if not 0 < self.budget_entries <= ENTRIES_MAX:
-            raise ConfigurationError(f"the relay budget must be between 1 and {ENTRIES_MAX} entries, not {self.budget_entries}")
 
 
 class Buffer:

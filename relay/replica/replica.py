@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from relay.events import Baseline, GlobalView, SiteSwitched, SlowSite
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.entries import (
     Acked,
     HeldFor,

@@ -16,12 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from relay.replica.config import SpillConfig
 from relay.replica.entry import Entry
 from relay.replica.gone import Gone, Run
 from relay.replica.held_entries import HeldEntries, HeldEntry
 from relay.replica.spill_record import SpillRecord, decode, encode
 from sitestack.model.address import Address
-from sitestack.model.errors import ConfigurationError, ProtocolError
+from sitestack.model.errors import ProtocolError
 from sitestack.model.gap import GapReason
 from sitestack.model.level import Level
 from sitestack.model.message import Batch
@@ -52,21 +53,6 @@ class SpillDisk(Protocol):
     def drop(self, segment: int) -> None:
         """Delete a segment, which may not be there."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class SpillConfig:
-    """What may be on the disk of one member."""
-
-    #: Bytes of all segments at most; beyond, the oldest segments are dropped.
-    bytes_max: int = 16 << 30
-    #: Seconds after its delivery here at which an entry is dropped, a sixteenth of that later at most.
-    age_s: float = 259_200.0
-
-    def __post_init__(self) -> None:
-        """Raises ConfigurationError for bounds that cannot work."""
-        if self.bytes_max <= 0 or self.age_s <= 0:
-            raise ConfigurationError("the bounds of the relay spill must be above 0")
 
 
 @dataclass(slots=True)

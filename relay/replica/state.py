@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from relay.events import GlobalView
-from relay.replica.buffer import Buffer, BufferConfig
+from relay.replica.buffer import Buffer
+from relay.replica.config import BufferConfig
 from relay.replica.entries import (
     Acked,
     HeldFor,

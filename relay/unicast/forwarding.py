@@ -15,8 +15,9 @@ from relay.gateway.gateway import Gateway
 from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import DeliverUnicast, ForwardUnicast, UnicastRefusal, UnicastReply
 from relay.replica.state import ReplicatedState
+from relay.unicast.config import RemoteUnicastConfig
 from relay.unicast.receiver import UnicastReceiver
-from relay.unicast.sender import RemoteUnicastConfig, Step, UnicastSender
+from relay.unicast.sender import Step, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch

@@ -18,7 +18,7 @@ from typing import Any
 from hatch_build import compile_into
 from tests.mutants.copies import ROOT, make_copy
 
-#: The tests of what is compiled. Left out is what looks into objects or changes functions.
+#: The tests of what is compiled, and of nodes that are built on it. Left out is what looks into objects or changes functions.
 TESTS = (
     "tests/sitestack/journal",
     "tests/sitestack/layers",
@@ -32,6 +32,10 @@ TESTS = (
     "tests/relay/replica",
     "tests/relay/unicast",
     "tests/simulation",
+    "tests/relay/cli/test_config_command.py",
+    "tests/relay/node/test_any_configuration.py",
+    "tests/relay/node/test_config.py",
+    "tests/relay/node/test_relay_channel.py",
 )
 MARKS = "not long and not slow and not inside"
 

@@ -11,7 +11,7 @@ from relay.gateway.routes import RoutesConfig
 from relay.gateway.wire import FrameParser
 from relay.instruments.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.layer import RelayConfig
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from sitestack.config import Order, SiteConfig
 from sitestack.journal import records
 from sitestack.model.address import Physical, ProxyUUID

@@ -10,7 +10,8 @@ ROSTER = "sitestack/model/roster.py"
 STATE = "relay/replica/state.py"
 ADDRESS = "sitestack/model/address.py"
 OPEN = "sitestack/channel/open.py"
-RESOLVER = "sitestack/layers/resolver.py"
+RESOLVER = "sitestack/layers/resolver/layer.py"
+PICKING = "sitestack/layers/resolver/config.py"
 UDP = "sitestack/transport/udp.py"
 TCP = "sitestack/transport/tcp.py"
 MERGING = "sitestack/layers/membership/merging.py"
@@ -108,7 +109,7 @@ OF_SEEDS = (
     RowMutant(
         "LA-6",
         "the first address of a member is used, dead or not",
-        (Edit(RESOLVER, "    return physical[failures % len(physical)]", "    return physical[0]"),),
+        (Edit(PICKING, "    return physical[failures % len(physical)]", "    return physical[0]"),),
     ),
     RowMutant(
         "LA-8",
@@ -116,7 +117,7 @@ OF_SEEDS = (
         (
             Edit(
                 UDP,
-                "Physical(config.external_host or host, config.external_port or port)",
+                "Physical(self._config.external_host or host, self._config.external_port or port)",
                 "Physical(host, port)",
             ),
         ),

@@ -242,7 +242,7 @@ STRANGERS = (
         "without multicast whoever says where he is hears everything",
         (
             Edit(
-                "sitestack/layers/resolver.py",
+                "sitestack/layers/resolver/layer.py",
                 "        if frame.unreliable or not self._members:",
                 "        if True:",
             ),

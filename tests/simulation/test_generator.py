@@ -15,7 +15,7 @@ from relay.instruments.simulation.generator import LASTING_S_MAX, LASTING_S_MIN
 from relay.instruments.simulation.grey_faults import FailingDisk, GreyFault, SlowApplication
 from relay.instruments.simulation.plan import LOAD_S
 from relay.instruments.simulation.weights import FAULTS, KINDS, ROOMY, SMALL_BUDGETS, Row
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 
 PLANS = [draw(seed) for seed in range(1_000)]
 #: Without those whose small window asks for members, unicasts and sizes of their own.

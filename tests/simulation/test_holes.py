@@ -10,8 +10,8 @@ import pytest
 
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.layers.membership import Membership, MembershipConfig
+from sitestack.layers.membership.config import QuarantineTimes
 from sitestack.layers.membership.headers import FlushReply, Prepared
-from sitestack.layers.membership.quarantine import QuarantineTimes
 from sitestack.model.events import Unreached
 from sitestack.model.view import View
 from sitestack.sim.process import Process

@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 import pytest
 
-from relay.gateway.session import LinkConfig
+from relay.gateway.config import LinkConfig
 from relay.instruments.simulation import Kind, draw
 from relay.instruments.simulation.faults import Burst, CutStream, Fault, Kill, WanCut
 from relay.instruments.simulation.plan_json import StoredPlan, from_text, to_text
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 
 PLAN = replace(
     draw(0),

@@ -13,8 +13,7 @@ from relay.instruments.simulation.faults import Fault, Flood, Kill, WanCut
 from relay.instruments.simulation.grey_faults import FailingDisk
 from relay.instruments.simulation.shortage import Shortage
 from relay.instruments.simulation.weights import ROOMY
-from relay.replica.buffer import BufferConfig
-from relay.replica.spill import SpillConfig
+from relay.replica.config import BufferConfig, SpillConfig
 from sitestack.journal import records
 from sitestack.sim.process import Process
 from tests.harness.journals import Told

@@ -15,7 +15,7 @@ from relay.instruments.simulation.levels_at_rest import unsettled
 from relay.instruments.simulation.missed import unaccounted
 from relay.instruments.simulation.shortage import Shortage
 from relay.instruments.simulation.verdict import SeedVerdict
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from sitestack.journal import records
 from sitestack.layers.nakack.receiver_windows import ReceiverWindows
 from sitestack.layers.sequencer.forward_table import ForwardTable

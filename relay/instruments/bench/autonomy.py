@@ -18,7 +18,7 @@ from relay.instruments.bench.scenarios import MemberTask, Scenario, Workload
 from relay.instruments.drills.layout import draw_group
 from relay.instruments.drills.network import Condition, Direction
 from relay.instruments.drills.proxy import StreamProxy, bind_streams, port_of
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 
 #: Messages a second of each member. Each may be a batch of its own, and a cut must not hold back more than the budget.
 RATE = 500.0

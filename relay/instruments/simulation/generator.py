@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TypeVar
 
-from relay.gateway.session import LinkConfig
+from relay.gateway.config import LinkConfig
 from relay.gateway.wire import DATA_OVERHEAD_BYTES
 from relay.instruments.simulation import scenarios
 from relay.instruments.simulation.dice import draw_delay, draw_site
@@ -23,7 +23,7 @@ from relay.instruments.simulation.faults import Fault, Flood, Kill, Pause, Reset
 from relay.instruments.simulation.grey_faults import GreyFault, LateLetters
 from relay.instruments.simulation.plan import LOAD_S, Plan
 from relay.instruments.simulation.weights import KINDS, SMALL_BUDGETS, Kind, Rate
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 
 T = TypeVar("T")
 #: Seconds after the load in which faults that last go on: not worth it for less, and enough for the longest times to try again.

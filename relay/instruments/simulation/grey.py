@@ -8,7 +8,7 @@ from relay.instruments.simulation.dice import back_s, draw_site, moment
 from relay.instruments.simulation.faults import Fault, Flood, Kill, Leave, Pause, Split, WanCut
 from relay.instruments.simulation.grey_faults import FailingDisk, Hole, LateLetters, NarrowWire, SlowApplication, SmallOnly
 from relay.instruments.simulation.plan import LOAD_S, Plan
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 
 #: Bytes: just below a full Ethernet frame, and the least with which a member is promised anything.
 MTUS = (1_400, 1_200)

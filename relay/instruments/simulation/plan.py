@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal
 
-from relay.gateway.session import LinkConfig
+from relay.gateway.config import LinkConfig
 from relay.instruments.simulation.faults import Fault
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from sitestack.config import Agreement, Order
 
 #: Who of a site writes short ids.

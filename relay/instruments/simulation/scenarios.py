@@ -27,7 +27,7 @@ from relay.instruments.simulation.faults import (
     WanCut,
 )
 from relay.instruments.simulation.plan import Plan
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 
 _CLOSERS: tuple[Literal["sender", "receiver", "both"], ...] = ("sender", "receiver", "both")
 

@@ -12,7 +12,8 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from itertools import accumulate
 
-from relay.replica.buffer import ENTRY_BYTES, BufferConfig
+from relay.replica.buffer import ENTRY_BYTES
+from relay.replica.config import BufferConfig
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope

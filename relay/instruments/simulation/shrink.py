@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from relay.gateway.session import LinkConfig
+from relay.gateway.config import LinkConfig
 from relay.instruments.simulation.faults import Fault, sites_of
 from relay.instruments.simulation.plan import Plan
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 
 #: Runs a plan; returns the promises that it breaks, in words that begin with their names.
 Try = Callable[[Plan], tuple[str, ...]]

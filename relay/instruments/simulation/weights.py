@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 from relay.instruments.simulation import aimed, grey, scenarios
 from relay.instruments.simulation.dice import Scenario
 from relay.instruments.simulation.plan import IdWriters
-from relay.replica.buffer import BufferConfig
-from relay.replica.spill import SpillConfig
+from relay.replica.config import BufferConfig, SpillConfig
 from sitestack.config import Agreement, Order
 from sitestack.stack.turn import STEPS, Step
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from sitestack.layers.membership.layer import Membership, MembershipConfig, MembershipStatistics
+from sitestack.layers.membership.config import MembershipConfig
+from sitestack.layers.membership.layer import Membership, MembershipStatistics
 
 __all__ = ["Membership", "MembershipConfig", "MembershipStatistics"]

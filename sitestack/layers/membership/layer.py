@@ -14,17 +14,17 @@ Sources: JGroups' GMS and its design "Reliable view installation" (A11, A12); tr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sitestack.layers.membership import headers as wire
+from sitestack.layers.membership.config import MembershipConfig
 from sitestack.layers.membership.joining import Joining, Phase
 from sitestack.layers.membership.leader import Leader
-from sitestack.layers.membership.leader_times import LeaderTimes
-from sitestack.layers.membership.merging import MergeTimes, Merging
+from sitestack.layers.membership.merging import Merging
 from sitestack.layers.membership.participant import Participant
 from sitestack.layers.membership.promises import Promises
-from sitestack.layers.membership.quarantine import Quarantine, QuarantineTimes
+from sitestack.layers.membership.quarantine import Quarantine
 from sitestack.layers.membership.reminders import Reminders
 from sitestack.layers.membership.view_tags import ViewTags
 from sitestack.model.address import Address
@@ -47,27 +47,6 @@ from sitestack.model.handover_events import Fetched, Fetching
 from sitestack.model.level import Level
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Up
-
-
-@dataclass(frozen=True, slots=True)
-class MembershipConfig:
-    """Times and bounds of membership."""
-
-    #: How long a coordinator may take to let a joiner in before the joiner searches again.
-    join_timeout_s: float = 4.0
-    #: How long a graceful leave may take before the member leaves as in a crash.
-    leave_timeout_s: float = 3.0
-    #: How long a member may be blocked in a flush before it checks whether it has to lead itself.
-    blocked_timeout_s: float = 10.0
-    #: How many frames of views not yet installed are held; beyond, frames of the sender of most of them are dropped, and it
-    #: sends them again.
-    held_frames_max: int = 4_096
-    #: Times and bounds of the leader.
-    leader: LeaderTimes = field(default_factory=LeaderTimes)
-    #: Times and bounds of finding and merging the other parts of a split site.
-    merge: MergeTimes = field(default_factory=MergeTimes)
-    #: How long a member that others have excluded stands still.
-    quarantine: QuarantineTimes = field(default_factory=QuarantineTimes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from sitestack.layers.membership import headers as wire
 from sitestack.layers.membership.backoff import Backoff
+from sitestack.layers.membership.config import LeaderTimes
 from sitestack.layers.membership.entrance import Entrance
 from sitestack.layers.membership.flush import Flush, Part, Stage
-from sitestack.layers.membership.leader_times import LeaderTimes
 from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
 from sitestack.model.events import CheckMember, Unreached

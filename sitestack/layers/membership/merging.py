@@ -17,10 +17,9 @@ coordinator of a view of its own, and is merged like every other part (A11, M1, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sitestack.layers.membership import headers as wire
 from sitestack.layers.membership.backoff import Backoff
+from sitestack.layers.membership.config import MergeTimes
 from sitestack.layers.membership.errand import Errand
 from sitestack.layers.membership.leader import Leader
 from sitestack.layers.membership.promises import Promises
@@ -31,43 +30,6 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
-
-
-@dataclass(frozen=True, slots=True)
-class MergeTimes:
-    """Times and bounds of merging."""
-
-    #: How often a coordinator searches for others without any hint that there are some; jittered by a quarter.
-    look_interval_s: float = 10.0
-    #: How soon a coordinator looks after a heartbeat of another view.
-    hint_delay_s: float = 0.5
-    #: How long the leader of a merge waits for the other coordinators to agree.
-    reply_timeout_s: float = 1.0
-    #: How long the members of the other parts have to answer the leader, before anybody is stopped for the merge.
-    survey_timeout_s: float = 1.0
-    #: How long a member may bring nothing forward that fetches what the other parts have, before the merge is put off.
-    fetch_timeout_s: float = 4.0
-    #: How long fetching may take at all.
-    fetch_limit_s: float = 60.0
-    #: First wait before a coordinator is asked again one of whose members did not answer; doubles with each failure.
-    retry_s: float = 1.0
-    #: The longest wait before such a coordinator is asked again.
-    retry_s_max: float = 60.0
-    #: How many coordinators with a silent member, and how many silent members, are remembered; beyond, the oldest is forgotten.
-    apart_max: int = 1_024
-    #: How long a coordinator that agreed to a merge is ready to pass the leader's flush request on to its members.
-    consent_s: float = 5.0
-    #: How long a coordinator starts no flush of its own after passing a request on: by then the merge is made, or its leader
-    #: has died.
-    follow_s: float = 7.0
-    #: How long members may be seen in a later view before this member suspects them: they have gone on without it.
-    elsewhere_s: float = 2.0
-    #: How long others may report a coordinator that does not answer here before the operator is told of it.
-    heard_of_s: float = 10.0
-    #: Least time between two reports to the operator that one coordinator does not answer here.
-    told_interval_s: float = 60.0
-    #: How many views one merge joins at most; the rest are joined by the next merge.
-    parts_max: int = 32
 
 
 class Merging:

@@ -12,23 +12,12 @@ split.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from sitestack.layers.membership.config import QuarantineTimes
 from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, SeenView, Unblocked
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Announce, Effect
-
-
-@dataclass(frozen=True, slots=True)
-class QuarantineTimes:
-    """How long a member stands still that hears its companions in a later view."""
-
-    #: How long after the last heartbeat of a companion in a later view; longer than several heartbeats, which may be lost.
-    silence_s: float = 3.0
-    #: How long at most, from the first such heartbeat on; longer than the exclusion and the merge that usually end it take.
-    limit_s: float = 10.0
 
 
 class Quarantine:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from relay.events import BridgeClosed, BridgeConnected, BridgeReceived
-from relay.gateway.session import LinkConfig
+from relay.gateway.config import LinkConfig
 from relay.gateway.wire import VERSION, Ack, Data, FrameParser, Hello, State, encode
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.entries import SiteVector
 from sitestack.model.address import Address
 from sitestack.model.frame import Header

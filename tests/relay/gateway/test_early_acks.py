@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.entries import Acked, LinkUp, SiteVector
 from relay.replica.state import ReplicatedState
 from sitestack.model.message import Batch, Scope, pack_body

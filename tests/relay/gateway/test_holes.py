@@ -7,7 +7,7 @@ import pytest
 from relay.gateway.sender import LinkSender
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import Data, FrameParser
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.entries import LineageState, RelayState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
 from relay.replica.held_entries import HeldEntries, HeldEntry
 from relay.replica.merge import merge_parts

@@ -7,7 +7,7 @@ import pytest
 from relay.events import Misconfigured
 from relay.gateway.gateway import GatewayConfig
 from relay.layer import RelayConfig
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from tests.harness.relay.member import Member, places
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import World, sites_of

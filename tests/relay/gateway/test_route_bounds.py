@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from relay.gateway.session import ROUTE_ENDS_BYTES, LinkConfig
+from relay.gateway.config import LinkConfig
+from relay.gateway.session import ROUTE_ENDS_BYTES
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Routed
 from tests.harness.relay.puppet import D
 from tests.harness.relay.site import FakeSite

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from relay.events import BridgeReceived
+from relay.gateway.config import LinkConfig
 from relay.gateway.connections import RouteId
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.routes import RoutesConfig
-from relay.gateway.session import LinkConfig
 from relay.gateway.wire import Routed, State, encode
 from relay.layer import RelayConfig
 from sitestack.model.address import ProxyUUID

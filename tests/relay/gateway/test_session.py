@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from relay.gateway.config import LinkConfig
 from relay.gateway.peering import GatewayConfig
-from relay.gateway.session import ACK_DELAY_S, LinkConfig, LinkSession
+from relay.gateway.session import ACK_DELAY_S, LinkSession
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import Ack, Bye, Data, FrameParser, Heartbeat, Hello, RemoteUnicast, ShareHello, State, encode
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.entries import SiteVector, UnicastRefusal, UnicastReply
 from relay.replica.state import ReplicatedState
 from sitestack.layers.batching import BatchingConfig

@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from relay.gateway.session import ACK_DELAY_S, LinkConfig, LinkSession
+from relay.gateway.config import LinkConfig
+from relay.gateway.session import ACK_DELAY_S, LinkSession
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import VERSION, Data, Hello
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector
 from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState

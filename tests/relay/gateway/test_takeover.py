@@ -7,7 +7,7 @@ import pytest
 from relay.events import Dial, Misconfigured
 from relay.gateway.session import ACK_DELAY_S
 from relay.gateway.wire import Ack, Bye, Hello, State, encode
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.entries import Acked, LinkUp, RemoteView, SiteVector
 from relay.replica.entry import Entry
 from relay.replica.state import ReplicatedState

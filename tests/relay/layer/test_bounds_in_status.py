@@ -17,8 +17,7 @@ import pytest
 from relay.instruments.simulation.memory_disk import MemoryDisk
 from relay.layer import RelayLayer
 from relay.node.settings import NodeConfig
-from relay.replica.buffer import BufferConfig
-from relay.replica.spill import SpillConfig
+from relay.replica.config import BufferConfig, SpillConfig
 from sitestack.assembly import build_stack
 from sitestack.model.address import Address
 from sitestack.stack.layer import Local

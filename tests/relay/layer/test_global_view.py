@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from relay.events import GlobalView
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.entries import RemoteView
 from relay.replica.merge import merge_parts
 from relay.replica.state import ReplicatedState

@@ -9,7 +9,8 @@ from itertools import pairwise
 import pytest
 
 from relay.layer.handover import CHUNK_BYTES, JOINERS_MAX, KEPT_S, Giver, Taker
-from relay.replica.buffer import Buffer, BufferConfig
+from relay.replica.buffer import Buffer
+from relay.replica.config import BufferConfig
 from relay.replica.entries import HeldChunk, HeldRequest, RelayState
 from relay.replica.entry import Entry
 from sitestack.model.address import Address

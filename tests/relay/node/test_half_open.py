@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import trio
 
-from relay.gateway.session import LinkConfig
+from relay.gateway.config import LinkConfig
 from relay.node.bridge import BridgeConfig
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.settings import NodeConfig, RelaySettings

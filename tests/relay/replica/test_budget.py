@@ -8,9 +8,10 @@ import sys
 import pytest
 
 from relay.events import Baseline, Budget
-from relay.gateway.session import LinkConfig
+from relay.gateway.config import LinkConfig
 from relay.gateway.wire import Ack, State
-from relay.replica.buffer import Buffer, BufferConfig
+from relay.replica.buffer import Buffer
+from relay.replica.config import BufferConfig
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, Trim
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.frame import Frame

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay.replica.buffer import Buffer, BufferConfig
+from relay.replica.buffer import Buffer
+from relay.replica.config import BufferConfig
 from relay.replica.entries import HEADERS, RelayState
 from relay.replica.gone import Run
 from relay.replica.held_entries import HeldEntries, HeldEntry

@@ -8,7 +8,7 @@ from relay.gateway.gateway import GatewayConfig
 from relay.gateway.grace import Grace
 from relay.layer import RelayConfig
 from relay.layer.statistics import RelayStatistics, SiteStatistics
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.entries import RemoteView, SiteDown
 from relay.replica.remote_site import LINEAGES_MAX, REACHED_MAX, Remote
 from relay.replica.state import ReplicatedState

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from relay.events import Baseline
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.entries import LineageState, RelayState, RemoteState, SiteVector
 from relay.replica.held_entries import HeldEntries, HeldEntry
 from relay.replica.merge import merge_parts

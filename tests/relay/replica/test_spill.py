@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from relay.events import GlobalView, Pacing, SwitchSite
+from relay.gateway.config import LinkConfig
 from relay.gateway.gateway import GatewayConfig
-from relay.gateway.session import LinkConfig
 from relay.layer import RelayConfig
-from relay.replica.buffer import BufferConfig
-from relay.replica.spill import SpillConfig
+from relay.replica.config import BufferConfig, SpillConfig
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap, GapReason

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relay.events import SwitchSite
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.entries import LinkUp, RelayState, RemoteView, SiteSwitch, SwitchedState, SwitchState
 from relay.replica.gone import Run
 from relay.replica.outcome import refused

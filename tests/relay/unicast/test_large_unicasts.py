@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Certainty, Failure, Unreachable
-from relay.gateway.session import LinkConfig
+from relay.gateway.config import LinkConfig
 from relay.gateway.wire import RemoteUnicast, encode
 from relay.replica.entries import UnicastRefusal, UnicastReply
-from relay.unicast.sender import RemoteUnicastConfig, UnicastSender
+from relay.unicast.config import RemoteUnicastConfig
+from relay.unicast.sender import UnicastSender
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Dropped
 from tests.harness.relay.member import Member

@@ -7,8 +7,9 @@ import pytest
 from relay.events import Certainty, Failure, Unreachable
 from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import ForwardUnicast, UnicastRefusal, UnicastReply
+from relay.unicast.config import RemoteUnicastConfig
 from relay.unicast.receiver import UnicastReceiver
-from relay.unicast.sender import RemoteUnicastConfig, Step, UnicastSender
+from relay.unicast.sender import Step, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body

@@ -7,7 +7,7 @@ import pytest
 from relay.events import Unreachable
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.wire import RemoteUnicast
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.message import Scope
 from tests.harness.linked_sites import ACROSS, Sites, two_sites

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.gateway.gateway import GatewayConfig
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from sitestack.calls import CallMode, Lack, NoAnswer
 from sitestack.model.envelope import Kind
 from sitestack.model.message import Scope

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from relay.events import BridgeClose, Peers
 from relay.instruments.simulation.process import BRIDGE_PORT
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame

@@ -7,7 +7,7 @@ import pytest
 from relay.events import SlowSite
 from relay.gateway.session import LinkSession
 from relay.gateway.wire import Data, ShareHello
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.entries import LinkUp, Masters, RemoteView, Through
 from relay.replica.shares import Share
 from sitestack.config import Order

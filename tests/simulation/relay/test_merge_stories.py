@@ -8,7 +8,7 @@ import pytest
 
 from relay.events import GlobalView
 from relay.layer import RelayLayer
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from sitestack.journal import records
 from tests.harness.linked_sites import Sites
 from tests.harness.stories import SETTLED, layer, say, verdict

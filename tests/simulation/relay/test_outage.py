@@ -10,7 +10,7 @@ import pytest
 
 from relay.instruments.simulation import SeedRun, draw
 from relay.instruments.simulation.faults import Kill
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from sitestack.promises import History, check_all
 from sitestack.sim.tcp_streams import Slowness
 from tests.harness.linked_sites import ACROSS, Sites

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from relay.events import SlowSite
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from sitestack.journal import records
 from sitestack.model.message import Scope
 from sitestack.sim.tcp_streams import Slowness

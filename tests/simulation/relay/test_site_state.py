@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from relay.events import BridgeSend
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
 from sitestack.model.state_events import FetchState, SiteStateArrived

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from relay.layer import RelayLayer
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from sitestack.layers.membership import Membership
 from sitestack.layers.unicast import Unicast
 from sitestack.model.address import Physical

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from relay.events import BridgeSend
-from relay.gateway.session import LinkConfig
-from relay.replica.buffer import BufferConfig
-from relay.replica.spill import SpillConfig
+from relay.gateway.config import LinkConfig
+from relay.replica.config import BufferConfig, SpillConfig
 from tests.harness.linked_sites import Sites
 from tests.harness.stories import SETTLED, SOON, verdict
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from sitestack.layers.state_transfer import StateTransfer
 from sitestack.layers.state_transfer.headers import StateChunk
 from sitestack.model.events import Event, ViewInstalled

@@ -6,7 +6,7 @@ import pytest
 
 from relay.events import Dial, GlobalView, Listen
 from relay.gateway.wire import Data
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView
 from sitestack.journal import records
 from sitestack.model.events import Event, ViewInstalled

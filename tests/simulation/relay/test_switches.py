@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from relay.events import SiteSwitched, SwitchSite
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from sitestack.config import Order
 from sitestack.journal import records
 from sitestack.model.events import Event

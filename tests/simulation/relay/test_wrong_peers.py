@@ -6,7 +6,7 @@ import pytest
 
 from relay.events import Misconfigured
 from relay.layer import RelayConfig
-from relay.replica.buffer import BufferConfig
+from relay.replica.config import BufferConfig
 from tests.harness.linked_sites import Sites
 from tests.harness.stories import say
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from sitestack.layers.membership.config import LeaderTimes, MergeTimes
 from sitestack.layers.membership.headers import FlushRequest, JoinRequest, MergeAnswer, MergeQuestion, MergeRequest
 from sitestack.layers.membership.leader import Leader
-from sitestack.layers.membership.leader_times import LeaderTimes
-from sitestack.layers.membership.merging import MergeTimes, Merging
+from sitestack.layers.membership.merging import Merging
 from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, Peer

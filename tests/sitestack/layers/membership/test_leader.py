@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sitestack.layers.membership.config import LeaderTimes
 from sitestack.layers.membership.headers import (
     Commit,
     FlushReject,
@@ -22,7 +23,6 @@ from sitestack.layers.membership.headers import (
     SuspectReport,
 )
 from sitestack.layers.membership.leader import Leader
-from sitestack.layers.membership.leader_times import LeaderTimes
 from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
 from sitestack.model.events import Unreached

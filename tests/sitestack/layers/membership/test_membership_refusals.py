@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sitestack.layers.membership import Membership, MembershipConfig
+from sitestack.layers.membership.config import LeaderTimes
 from sitestack.layers.membership.headers import (
     Commit,
     FlushReject,
@@ -24,7 +25,6 @@ from sitestack.layers.membership.headers import (
     Shared,
     ViewTag,
 )
-from sitestack.layers.membership.leader_times import LeaderTimes
 from sitestack.layers.sequencer import Forward
 from sitestack.model.address import Address
 from sitestack.model.events import Connect, ViewInstalled

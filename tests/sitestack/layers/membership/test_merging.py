@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from sitestack.layers.membership.config import LeaderTimes
 from sitestack.layers.membership.headers import FlushRequest, JoinRequest, MergeHint, MergeReply
 from sitestack.layers.membership.leader import Leader
-from sitestack.layers.membership.leader_times import LeaderTimes
 from sitestack.layers.membership.merging import Merging
 from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address

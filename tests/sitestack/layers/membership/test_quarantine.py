@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sitestack.layers.membership.config import QuarantineTimes
 from sitestack.layers.membership.headers import Prepare
 from sitestack.layers.membership.promises import Promises
-from sitestack.layers.membership.quarantine import Quarantine, QuarantineTimes
+from sitestack.layers.membership.quarantine import Quarantine
 from sitestack.model.events import Blocked, SeenView, Unblocked
 from sitestack.model.view import SubView, View
 from sitestack.stack.layer import Announce, Effect

@@ -1,0 +1,41 @@
+"""How a link between two relays is configured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LinkConfig:
+    """One link. The two ends may differ: each says in HELLO what it takes, and the smaller window and frame count for both.
+
+    Only `heartbeat_s` must be much shorter than the other end's `timeout_s`.
+    """
+
+    #: Seconds after the connection was made within which the peer must say HELLO (C17), and STATE `timeout_s` later. The end
+    #: that has called hears HELLO a round trip after connecting, so no link comes up over a longer round trip than this.
+    hello_s: float = 3.0
+    #: Seconds after which a heartbeat is sent when nothing else was.
+    heartbeat_s: float = 1.0
+    #: Seconds of silence after which the link is closed (F24).
+    timeout_s: float = 3.0
+    #: Seconds for which the kernel may leave a chunk before the link is closed.
+    write_s: float = 10.0
+    #: Seconds within which a frame that has begun must have come, and as many again for each `chunk_bytes` of it: the pace that
+    #: `write_s` asks of the sending end.
+    frame_s: float = 10.0
+    #: Least seconds between two STATEs that ask for a replay after a hole.
+    resync_s: float = 0.2
+    #: Bytes that may be sent without being stable at the peer; should exceed the rate times the round trip.
+    window_bytes: int = 8 * 1024 * 1024
+    #: Bytes handed to the socket at once; a heartbeat may have to wait for as many. Each takes a turn, so it should be some
+    #: full batches; and less than the slowest link carries within `write_s`.
+    chunk_bytes: int = 256 * 1024
+    #: Bytes of the largest frame that is taken or sent. A larger batch becomes a gap, a larger unicast fails at its sender.
+    frame_bytes_max: int = 16 * 1024 * 1024
+    #: Bytes of unicasts that wait for the link. Below it the link takes one more of any size that fits into a frame; above it
+    #: unicasts are refused, and their origins try again.
+    unicast_bytes_max: int = 4 * 1024 * 1024
+    #: Bytes of pieces of routes that wait for the link; beyond, a route is ended and opened again. Must exceed the window of a
+    #: route plus a frame.
+    routed_bytes_max: int = 32 * 1024 * 1024
