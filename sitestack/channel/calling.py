@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal
+from typing import Literal, Never
 
 import trio
 
@@ -24,7 +24,15 @@ from sitestack.model.message import Batch, Buffer, Message, Scope, copy_buffer
 Mode = Literal["first", "majority", "all", "each_site"]
 Reach = Literal["all", "site"]
 
-SCOPES: dict[Reach, Scope] = {"all": Scope.ALL, "site": Scope.SITE}
+
+class _Scopes(dict[Reach, Scope]):
+    """What is none is refused without a cost for what is one."""
+
+    def __missing__(self, scope: object) -> Never:
+        raise LocalError(f"the scope is 'all' or 'site', not {scope!r}; one member is a target")
+
+
+SCOPES = _Scopes({"all": Scope.ALL, "site": Scope.SITE})
 
 
 class Calling(ABC):

@@ -18,7 +18,7 @@ from sitestack.channel.open import make_local
 from sitestack.channel.sending import BURST_BYTES, BURST_MESSAGES
 from sitestack.layers.batching import BatchingStatistics
 from sitestack.model.address import Address
-from sitestack.model.errors import ChannelClosed, ConfigurationError, JoinFailed, MessageTooLarge
+from sitestack.model.errors import ChannelClosed, ConfigurationError, JoinFailed, LocalError, MessageTooLarge
 from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
@@ -206,6 +206,15 @@ async def test_what_is_no_buffer_is_refused_at_once_and_nothing_is_sent(autojump
         for bad in ("text", 5, None, [b"x"]):
             with pytest.raises(TypeError, match=f"a message must be bytes, not {type(bad).__name__}"):
                 await a.send(bad)  # type: ignore[arg-type] # as an application without types would
+        await a.send(b"next")
+        assert [(message.payload, message.id.n) for message in await take(a, 1)] == [(b"next", 1)]
+
+
+async def test_a_scope_that_is_none_is_refused_in_a_sentence_and_nothing_is_sent(autojump_clock: MockClock) -> None:
+    async with members("A") as (a,):
+        for bad in (a.address, "SFO"):  # a target in its place
+            with pytest.raises(LocalError, match=r"^the scope is 'all' or 'site', not .*; one member is a target$"):
+                await a.send(b"x", bad)  # type: ignore[arg-type] # as an application without types would
         await a.send(b"next")
         assert [(message.payload, message.id.n) for message in await take(a, 1)] == [(b"next", 1)]
 
