@@ -124,5 +124,5 @@ async def test_the_tasks_are_named_after_the_site_and_the_member_and_nothing_is_
     with trio.move_on_after(5):
         async with members("A"):
             await trio.sleep_forever()
-    assert sorted(names) == ["backlog of A in NYC", "channel of A in NYC", "names for A in NYC"]
+    assert sorted(names) == ["backlog of A in NYC", "channel of A in NYC", "names for A in NYC", "residence of A in NYC"]
     assert trio.lowlevel.current_statistics().tasks_living == before
