@@ -387,6 +387,9 @@ RELAY = (
                 "        return vector",
             ),
         ),
-        ("tests/simulation/test_found.py::test_what_was_found_once_stays_mended",),
+        (
+            "tests/relay/layer/test_global_view.py"
+            "::test_a_link_that_comes_up_while_its_site_is_taken_down_brings_the_view_before_the_messages",
+        ),
     ),
 )

@@ -141,6 +141,28 @@ def test_a_link_that_comes_up_while_the_site_is_taken_down_brings_it_back() -> N
     assert [name.split("@")[1] for name in shown(nyc.members[1])] == ["NYC"] * 3 + ["SFO"] * 2
 
 
+@pytest.mark.conforms("REL-20", "REL-22")
+def test_a_link_that_comes_up_while_its_site_is_taken_down_brings_the_view_before_the_messages() -> None:
+    """G5: the view that NYC has is hidden by the entry that is on its way."""
+    world, nyc = alone()
+    first = Puppet(nyc).greet()
+    first.say(RemoteView("SFO", remote_view(1, D, E)))
+    first.close()
+    world.run(9.9)
+    nyc.block()
+    world.run(0.2)  # it goes down, but nothing is sequenced
+    second = Puppet(nyc).greet(epoch=2)
+    [asked] = second.states()
+    view = asked.vectors["SFO"].view
+    second.say(*([RemoteView("SFO", remote_view(1, D, E))] if view is None else []), data(1))  # what its stream has above that
+    nyc.install()
+    world.settle()
+    for member in nyc.members:
+        [message] = member.frames
+        before = [event for event in member.events[: member.events.index(message)] if isinstance(event, GlobalView)]
+        assert [each.site for each in before[-1].members].count("SFO") == 2
+
+
 @pytest.mark.conforms("REL-22")
 def test_a_view_whose_message_is_lost_arrives_with_the_next_link() -> None:
     world, nyc, sfo = two_sites(2)
