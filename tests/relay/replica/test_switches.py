@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from relay.events import SwitchSite
 from relay.replica.config import BufferConfig
 from relay.replica.entries import LinkUp, RelayState, RemoteView, SiteSwitch, SwitchedState, SwitchState
@@ -78,6 +80,26 @@ def test_after_a_split_the_word_that_was_said_more_often_counts_and_of_equals_th
     again = SwitchState("SFO", 2, True, {E: 4})
     assert merge_switches((again,), (on,)) == merge_switches((on,), (again,)) == (SwitchState("SFO", 2, True, {D: 5, E: 4}),)
     assert merge_switches((off,), ()) == merge_switches((), (off,)) == (off,)
+
+
+@pytest.mark.conforms("REL-23")
+def test_a_word_that_was_lost_with_the_last_view_of_a_part_can_be_said_again() -> None:
+    """What is cast in a part while it is brought to its cut never comes back."""
+    world, nyc, _sfo = two_sites(4)
+    world.run(1)
+    other = nyc.split(nyc.members[2:])
+    world.run(1)
+    seen = len(nyc.relay.global_views())
+    nyc.block()
+    nyc.relay.say(SwitchSite("SFO", True))
+    nyc.waiting.clear()
+    nyc.merge(other)
+    world.run(1)
+    nyc.relay.say(SwitchSite("SFO", True))
+    world.run(1)
+    for member in nyc.members:
+        assert list(member.layer.state.switches.offline) == ["SFO"]
+    assert [view.down for view in nyc.relay.global_views()[seen:]][-1] == ("SFO",)
 
 
 def test_what_one_part_of_a_split_site_has_taken_offline_is_offline_after_the_merge() -> None:

@@ -88,6 +88,7 @@ def test_an_unknown_member_is_asked_for_once_per_interval() -> None:
         now = tick / 100
         questions += asked(resolver.down(to_b(1), now)) + asked(resolver.expire(now))
     assert questions == [B, B]
+    assert resolver.statistics().asked == 2
 
 
 @pytest.mark.conforms("LA-9")

@@ -74,6 +74,7 @@ def test_a_configured_port_that_is_taken_is_one_sentence_and_leaves_nothing_open
             bind_udp(LOOPBACK, port).close()
 
 
+@pytest.mark.conforms("LA-4")
 def test_a_configured_port_can_be_had_again_while_old_connections_wind_up() -> None:
     udp, tcp = bind_pair(LOOPBACK, 0)
     port = tcp.getsockname()[1]

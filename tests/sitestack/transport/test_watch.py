@@ -13,11 +13,11 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 import pytest
 import trio
 
-from sitestack.model.address import Address, Physical
+from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.events import CheckMember, Event, Gone
 from sitestack.transport import watch
 from sitestack.transport.ports import bind_pair
-from sitestack.transport.watch import MAGIC, Watcher
+from sitestack.transport.watch import MAGIC, SHARED_MAGIC, Watcher
 from tests.harness.addresses import address
 from tests.harness.sockets import until
 from tests.sitestack.transport.descriptors import no_descriptors
@@ -129,6 +129,7 @@ async def test_a_stopped_process_keeps_its_connections_and_is_gone_when_it_is_ki
             await b.hears(Gone(A))
 
 
+@pytest.mark.conforms("LA-4")
 async def test_a_new_process_at_the_place_of_a_killed_one_is_not_taken_for_it() -> None:
     """LA-4: members are told apart by UUID."""
     udp, tcp = bind_pair("127.0.0.1", 0)
@@ -143,6 +144,7 @@ async def test_a_new_process_at_the_place_of_a_killed_one_is_not_taken_for_it() 
             with process(C, port) as (_, same):
                 assert same == place
                 await b.hears(Gone(A))
+                await b.watching(0)
 
 
 async def test_whoever_finds_another_process_knows_that_the_member_is_gone() -> None:
@@ -150,6 +152,25 @@ async def test_whoever_finds_another_process_knows_that_the_member_is_gone() -> 
         b.watcher.watch([(A, c.place)])
         await b.hears(Gone(A))
         assert b.watcher.statistics().gone == 1
+
+
+@pytest.mark.conforms("LA-24")
+async def test_who_shares_a_port_is_told_whom_one_looks_for() -> None:
+    asked: list[bytes] = []
+
+    async def handle(stream: trio.SocketStream) -> None:
+        await stream.send_all(SHARED_MAGIC)
+        asked.append(await stream.receive_some(UUID_BYTES))
+        await stream.send_all(MAGIC + A)
+        await stream.receive_some(1)
+
+    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+    async with trio.open_nursery() as nursery, member() as b:
+        nursery.start_soon(trio.serve_listeners, handle, [listener])
+        b.watcher.watch([(A, Physical(*listener.socket.getsockname()))])
+        await b.watching()
+        assert asked == [A]
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_connection_that_something_in_between_has_closed_says_nothing() -> None:

@@ -15,6 +15,8 @@ from tests.harness.messages import unicast_of
 from tests.harness.talkers import ACKED_S
 from tests.harness.wire import Fate
 
+pytestmark = pytest.mark.conforms("U2-17")
+
 ARRIVES_S = 0.002
 
 

@@ -13,6 +13,7 @@ from sitestack.layers.unicast.layer import MANY_PEERS, REST_S
 from sitestack.model.address import Address
 from sitestack.model.events import Left, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
+from sitestack.model.path_events import PathDoubt
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Up
 from tests.harness.addresses import address, local_of
@@ -77,10 +78,22 @@ def test_idle_connections_are_forgotten_and_reopen_by_themselves() -> None:
     group.run(130)
     assert (group.statistics("A").senders, group.statistics("B").windows_open, group.statistics("B").tombstones) == (0, 0, 1)
     group.send("A", "B", "2")
+    assert (group.statistics("A").connections_opened, group.statistics("A").senders) == (2, 1)
     group.run(300)
     assert group["B"].texts["A"] == ["1", "2"]
     assert group["A"].stack.deadline() is group["B"].stack.deadline() is None
     assert group.statistics("B").tombstones == 0
+
+
+@pytest.mark.conforms("U2-17")
+def test_how_long_a_connection_was_quiet_says_nothing_of_what_is_sent_then() -> None:
+    """A path is in doubt, and a connection idle, from what was sent last on."""
+    layer = layer_of(UnicastConfig(retransmit_interval_s=0.1, doubt_s=0.3, idle_s=100.0))
+    layer.down(unicast_of("A", "B", 1), 0.0)
+    layer.up(control(UnicastAck(1, 1, 1, ())), 0.01)
+    layer.down(unicast_of("A", "B", 2), 90.0)
+    assert [type(effect) for effect in layer.expire(90.2)] == [Down]
+    assert [each.event for each in layer.expire(90.7) if isinstance(each.event, PathDoubt)] == [PathDoubt(B, True)]  # type: ignore[union-attr]
 
 
 @pytest.mark.conforms("U2-11")
