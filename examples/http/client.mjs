@@ -30,9 +30,9 @@ export class RelayClient {
       const url = this.#urls[0];
       const headers = { ...this.#headers, "Idempotency-Key": key, "Content-Type": "text/plain" };
       const answer = await fetch(`${url}/messages`, { method: "POST", body: text, headers }).catch(() => null);
-      if (answer?.status === 200) return answer.json();
-      if (answer && answer.status < 500 && answer.status !== 429) throw new Error(`${answer.status}: ${await answer.text()}`);
-      await answer?.body?.cancel();
+      const said = await answer?.text().catch(() => null); // a node that dies may end in the middle of its answer
+      if (answer?.status === 200 && said) return JSON.parse(said);
+      if (said && answer.status < 500 && answer.status !== 429) throw new Error(`${answer.status}: ${said}`);
       this.#urls.push(this.#urls.shift());
       await pause(1000 * Number(answer?.headers.get("retry-after") ?? 0) || PAUSE_MS);
     }

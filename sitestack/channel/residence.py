@@ -79,7 +79,10 @@ class Residence:
             await trio.sleep_forever()
         while True:
             await trio.sleep(LOOK_S)
-            host = None if is_here(carrier.host) else find_host(self._config)
-            if host is not None and host != carrier.host:
-                with suppress(ConfigurationError):  # the port is not free there, or the address has gone again: perhaps later
+            if is_here(carrier.host):
+                continue
+            # What may be otherwise later: the port is not free there, the address has gone again, no descriptors are left.
+            with suppress(ConfigurationError, OSError):
+                host = find_host(self._config)
+                if host is not None and host != carrier.host:
                     return carrier.move(host)

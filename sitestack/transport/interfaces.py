@@ -34,12 +34,12 @@ def is_address(host: str) -> bool:
 
 
 def is_here(host: str) -> bool:
-    """Whether this machine has this address, so that a socket can be bound to it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
+    """Whether this machine has this address, so that a socket can be bound to it; taken for granted without a descriptor."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.bind((host, 0))
-        except OSError as error:
-            return error.errno != errno.EADDRNOTAVAIL
+    except OSError as error:
+        return error.errno != errno.EADDRNOTAVAIL
     return True
 
 

@@ -15,6 +15,7 @@ from sitestack.model.errors import ConfigurationError
 from sitestack.transport import interfaces
 from sitestack.transport.interfaces import route_towards
 from tests.harness.addresses import local_of
+from tests.sitestack.transport.descriptors import no_descriptors
 
 GROUP, SEED = "239.192.0.1", "10.9.0.2"
 #: Where there are routes to, and by which address of this machine; from when on.
@@ -73,3 +74,12 @@ def test_the_kernel_says_which_address_a_route_has_and_when_there_is_none(monkey
     monkeypatch.setattr(interfaces, "route_to", lambda host: None)
     with pytest.raises(ConfigurationError, match=r"transport\.interface: this machine has no route to 239\.192\.0\.1"):
         interfaces.find_interface("", GROUP)
+
+
+def test_which_addresses_a_machine_has() -> None:
+    """Without descriptors it cannot be asked; then nothing has changed."""
+    elsewhere = "203.0.113.1"
+    assert interfaces.is_here("127.0.0.1")
+    assert not interfaces.is_here(elsewhere)
+    with no_descriptors():
+        assert interfaces.is_here(elsewhere)
