@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import trio
 
@@ -60,13 +60,14 @@ class Residence:
     async def run(self) -> None:
         """Watch and be watched until cancelled, anew at each address."""
         while True:
-            async with trio.open_nursery() as nursery:
-                self.watcher = open_watcher(self._transport, self._me, self._owner, self._report, nursery)
-                self.watch(self._targets)
-                former = await self._leave_address()
-                nursery.cancel_scope.cancel()
-            if former is not None:
-                former.close()
+            with ExitStack() as left:
+                async with trio.open_nursery() as nursery:
+                    self.watcher = open_watcher(self._transport, self._me, self._owner, self._report, nursery)
+                    self.watch(self._targets)
+                    former = await self._leave_address()
+                    if former is not None:
+                        left.enter_context(former)
+                    nursery.cancel_scope.cancel()
             self._moved(self._transport.physical())
 
     async def _leave_address(self) -> socket.socket | None:

@@ -133,6 +133,27 @@ async def go_and_look(channels: dict[str, Channel], readers: list[Reader], mover
     await until(lambda: all(watched(each).watching >= 1 for each in channels.values()))
 
 
+async def test_a_member_that_ends_while_it_moves_leaves_no_socket_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[socket.socket | None] = []
+    move = UdpTransport.move
+    monkeypatch.setattr(residence, "LOOK_S", 0.05)
+    monkeypatch.setattr(residence, "is_here", lambda host: host == ELSEWHERE)
+    monkeypatch.setattr(residence, "find_host", lambda _: ELSEWHERE)
+    with trio.fail_after(30), trio.CancelScope() as scope:
+
+        def keep(transport: UdpTransport, host: str) -> socket.socket | None:
+            kept.append(move(transport, host))
+            scope.cancel()
+            return kept[-1]
+
+        monkeypatch.setattr(UdpTransport, "move", keep)
+        async with open_channel(at(config(), "A"), name="A"):
+            await trio.sleep_forever()
+    [former] = kept
+    assert former is not None
+    assert former.fileno() == -1
+
+
 @pytest.mark.conforms("LA-4")
 async def test_where_the_port_is_taken_a_member_waits_at_its_old_address_and_tries_again(
     monkeypatch: pytest.MonkeyPatch,
