@@ -111,13 +111,10 @@ class Buffer:
         """Bytes appended here before a position that is held, or is the buffer's end."""
         return self._bytes if position == self.end else self.at(position).bytes_before
 
-    def drop_through(self, position: int) -> int:
-        """Drop all entries up to and including a position; returns how many."""
-        dropped = 0
+    def drop_through(self, position: int) -> None:
+        """Drop all entries up to and including a position."""
         while self.first <= position and self.first < self.end:
             self._drop_first()
-            dropped += 1
-        return dropped
 
     def trim(self, position: int) -> None:
         """Drop all entries up to and including a position for the budget's sake: to the disk, or with a note that they went."""
@@ -130,19 +127,16 @@ class Buffer:
                     self._gone.note(entry.batch)
         self.drop_through(position)
 
-    def clear(self) -> int:
-        """Drop everything, also what is on the disk: nothing is held for anybody. Returns how many entries of memory went."""
+    def clear(self) -> None:
+        """Drop everything, also what is on the disk: nothing is held for anybody."""
         if self.spill is not None:
             self.spill.clear()
-        return self.drop_through(self.end - 1)
+        self.drop_through(self.end - 1)
 
-    def drop_while(self, covered: Callable[[Entry], bool]) -> int:
-        """Drop entries from the front as long as they are `covered`; returns how many."""
-        dropped = 0
+    def drop_while(self, covered: Callable[[Entry], bool]) -> None:
+        """Drop entries from the front as long as they are `covered`."""
         while self.first < self.end and covered(self._entries[self._head]):
             self._drop_first()
-            dropped += 1
-        return dropped
 
     def _drop_first(self) -> None:
         entry = self._entries[self._head]

@@ -157,15 +157,15 @@ class ReplicatedState:
         lineage.is_slow = entry.is_slow
         return True
 
-    def apply_acked(self, entry: Acked) -> int:
-        """Note what another site has of this one; returns how many entries were dropped because all that count have them."""
+    def apply_acked(self, entry: Acked) -> None:
+        """Note what another site has of this one, and drop the entries that all that count have now."""
         lineage = self.remote(entry.site).lineage(entry.lineage)
         produced = self.produced
         raise_to(lineage.acked, entry.vector.origins)
         lineage.acked_view = later(lineage.acked_view, entry.vector.view)
         if len(lineage.acked) > ORIGINS_MAX:
             lineage.acked = {origin: n for origin, n in lineage.acked.items() if origin in produced}
-        return self._drop_acked()
+        self._drop_acked()
 
     def apply_held_for(self, entry: HeldFor, now: float) -> int | None:
         """Hold the stream for these sites from now on.
@@ -195,19 +195,20 @@ class ReplicatedState:
         """True when every other site is offline: nothing is held then."""
         return all(site in self.switches.offline for site in self.sites)
 
-    def _drop_acked(self) -> int:
-        """Drop the entries that all sites have for which they are held; returns how many."""
+    def _drop_acked(self) -> None:
+        """Drop the entries that all sites have for which they are held."""
         if self.switches.offline and self._is_nobody_online():
-            return self.buffer.clear()
+            self.buffer.clear()
+            return
         pins = [self.pinning(site) for site in self.sites if site not in self.switches.offline]
         if not pins or not all(pins):
-            return 0  # a site that has never linked has nothing yet
+            return  # a site that has never linked has nothing yet
         waiting = [lineage for lineages in pins for lineage in lineages]
         if self.buffer.spill is not None:
             self.buffer.spill.drop_while(
                 lambda spilled: all(spilled.is_within(each.acked, each.acked_view) for each in waiting)
             )
-        return self.buffer.drop_while(lambda held: all(each.has(held) for each in waiting))
+        self.buffer.drop_while(lambda held: all(each.has(held) for each in waiting))
 
     def pinning(self, site: str) -> list[Lineage]:
         """The lineages of a site that entries are held for: those that have ever linked."""
