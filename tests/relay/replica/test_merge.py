@@ -245,6 +245,21 @@ def test_what_one_part_has_seen_go_down_does_not_come_back_by_a_merge() -> None:
         assert (unseen.lineages[0].view, unseen.down) == (theirs, False)
 
 
+@pytest.mark.conforms("REL-33")
+@pytest.mark.parametrize("one", [False, True])
+@pytest.mark.parametrize("other", [False, True])
+def test_a_site_counts_as_slow_when_it_was_so_to_both_parts(one: bool, other: bool) -> None:
+    """That it is slow one relay finds out anew; that it keeps up as well."""
+
+    def state(creator: Address, is_slow: bool) -> RelayState:
+        lineage = LineageState(ViewId(1, D), None, None, SiteVector({}, None), is_slow)
+        remote = RemoteState("NYC", True, False, {}, (lineage,), {}, {})
+        return RelayState(ViewId(3, creator), 0, HeldEntries.of(()), None, {}, (remote,), ())
+
+    merged = merge_parts([state(E, one), state(F, other)], {}).remotes[0]
+    assert [each.is_slow for each in merged.lineages] == [one and other]
+
+
 def test_a_part_that_knows_nothing_of_a_site_begins_where_the_others_are() -> None:
     """R29: it has lost nothing. Who knows the site, and nothing of one of its members, has yet to get all of that one."""
     knows, knows_less = part(3, D, [], {D: 4, E: 2}), part(4, E, [], {D: 3})

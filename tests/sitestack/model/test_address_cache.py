@@ -47,6 +47,14 @@ def test_a_removal_covers_what_was_said_up_to_its_version() -> None:
     assert not contacts.put(contact(A, 6), 0.0)
 
 
+@pytest.mark.conforms("LA-11", "LA-27")
+def test_the_removal_of_nobody_leaves_nothing_behind() -> None:
+    contacts = AddressCache(10, 150.0)
+    assert not contacts.remove(A, 0.0)
+    assert contacts.tombstones == 0
+    assert contacts.put(contact(A, 1), 0.0)
+
+
 @pytest.mark.conforms("LA-5")
 def test_when_full_the_one_heard_of_longest_ago_makes_room_but_no_pinned_one() -> None:
     contacts = AddressCache(2, 150.0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import sys
 
+import pytest
+
 from relay.instruments.drills.layout import draw_group
 from sitestack.config import TransportConfig, lan
 from sitestack.model.address import Physical
@@ -63,6 +65,7 @@ async def test_what_is_sent_to_another_group_or_to_the_port_itself_is_not_heard(
             neighbour.close()
 
 
+@pytest.mark.conforms("LA-24")
 async def test_sockets_of_several_sites_hear_the_groups_that_they_have_joined_and_nothing_else() -> None:
     """The socket is bound to no group, so the system delivers also what is sent to the port itself."""
     one, two, foreign = (Physical(f"239.194.7.{n}", draw_group()[1]) for n in range(1, 4))
