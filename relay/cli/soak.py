@@ -29,7 +29,7 @@ _EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NO
 @click.command(name="soak")
 @click.option("--minutes", type=click.FloatRange(0.5), default=120.0, show_default=True, help="How long, in all.")
 @click.option(
-    "--leg", type=click.FloatRange(0.5), default=40.0, show_default=True, help="Minutes of each leg, with new members."
+    "--leg", type=click.FloatRange(0.5), default=120.0, show_default=True, help="Minutes of each leg, with new members."
 )
 @click.option("--rate", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Messages a second in each site.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Decides every harm and every size.")
@@ -46,7 +46,8 @@ def command(ctx: click.Context, minutes: float, leg: float, rate: float, seed: i
     """Run three sites for hours, and harm them at random every 30 to 90 seconds.
 
     Members are killed, restarted and paused, links cut and delayed, keys changed; messages have from nothing to a mebibyte.
-    After each leg the journals are checked, and a line is put through the memory of whoever lived for longer than 20 minutes.
+    After each leg the journals are checked, and a line is put through the memory of whoever lived for longer than 80 minutes,
+    its first 20 left out.
 
     Exits with 1 when anything was wrong or memory grew by 1 % an hour, with 3 when nobody lived long enough to tell.
     """

@@ -9,9 +9,12 @@ from relay.instruments.drills.plan import Seat
 
 #: Seconds of a process's life that do not count: caches and tables fill.
 SETTLE_S = 20 * 60.0
-#: The shortest time, in seconds, that a slope is drawn from; a shorter one says nothing about an hour.
-SPAN_S_MIN = 5 * 60.0
 _HOUR_S = 3_600.0
+#: The shortest time, in seconds, that a slope is drawn from: what is held for a site that is cut off goes up and down by
+#: several percent within minutes.
+SPAN_S_MIN = _HOUR_S
+#: Seconds of each part that the report shows the mean of.
+PART_S = 10 * 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,8 @@ class Slope:
     mean_bytes: float
     samples: int
     span_s: float
+    #: The mean of each `PART_S`, in MiB: whether it grows all the time, or once.
+    parts_mib: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
@@ -53,7 +58,15 @@ def _fit(seat: Seat, samples: list[tuple[float, int]]) -> Slope:
     mean_t, mean_size = sum(t for t, _ in samples) / count, sum(size for _, size in samples) / count
     spread = sum((t - mean_t) ** 2 for t, _ in samples)
     per_s = sum((t - mean_t) * (size - mean_size) for t, size in samples) / spread
-    return Slope(seat, 100 * per_s * _HOUR_S / mean_size, mean_size, count, samples[-1][0] - samples[0][0])
+    span = samples[-1][0] - samples[0][0]
+    return Slope(seat, 100 * per_s * _HOUR_S / mean_size, mean_size, count, span, _means_mib(samples))
+
+
+def _means_mib(samples: list[tuple[float, int]]) -> tuple[float, ...]:
+    parts: dict[int, list[int]] = {}
+    for t, size in samples:
+        parts.setdefault(int((t - samples[0][0]) // PART_S), []).append(size)
+    return tuple(round(sum(sizes) / len(sizes) / (1 << 20), 1) for sizes in parts.values())
 
 
 def worst(slopes: Iterable[Slope | Mapping[str, float]]) -> float | None:

@@ -82,12 +82,15 @@ def weights(percent_per_hour: float, noise: float, seconds: int = 7_200) -> Weig
 def test_the_slope_is_that_of_the_line_after_the_first_twenty_minutes(grown: float) -> None:
     [slope] = weights(grown, 0).slopes()
     assert slope.percent_per_hour == pytest.approx(grown / 2, abs=0.02)  # of 120 MB, half of which grow
+    assert len(slope.parts_mib) == 10
+    assert slope.parts_mib[-1] - slope.parts_mib[0] == pytest.approx(60e6 * grown / 100 * 1.5 / (1 << 20), abs=0.11)
     [noisy] = weights(grown, 1e6).slopes()
     assert noisy.percent_per_hour == pytest.approx(grown / 2, abs=0.1)
 
 
 def test_of_who_did_not_live_long_enough_nothing_is_said() -> None:
-    assert weights(5, 0, 1_400).slopes() == []
+    assert weights(5, 0, 4_800).slopes() == []
+    assert len(weights(5, 0, 4_810).slopes()) == 1
     two = weights(0, 0)
     two.add(C, 8, 9_000.0, 1)
     assert len(two.slopes()) == 1
