@@ -17,13 +17,11 @@ from relay.instruments.drills.run import Phase, run_drill
 
 pytestmark = pytest.mark.long
 
-#: Messages per second, half of them in each site, and seconds for which the sites are cut from each other.
-RATE, CUT_S = 3_000.0, 60.0
+#: Messages per second, half of them in each site.
+RATE = 3_000.0
 #: Bytes that memory holds: some seconds of that.
 BUDGET = 2_000_000
 BEFORE_S = 5.0
-#: Bytes a second of the line after the cut, so that there is time for a middle.
-LINE = 500_000
 SEATS = seat_members(("NYC", "SFO"), 3)
 #: The one that relays when the relay of NYC is dead.
 NEXT = SEATS[1]
@@ -68,13 +66,19 @@ class Watch:
                 self.spilled[seat] = max(self.size_of(seat), self.spilled.get(seat, 0))
 
 
-async def test_a_minute_at_three_thousand_a_second_ends_without_a_gap_though_the_relay_dies_amid_the_replay(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("cut_s", "on_disk", "line"),
+    [(60.0, 16_000_000, 500_000), (600.0, 160_000_000, 2_500_000)],
+    ids=["a minute", "ten minutes"],
+)
+async def test_a_cut_at_three_thousand_a_second_ends_without_a_gap_though_the_relay_dies_amid_the_replay(
+    tmp_path: Path, cut_s: float, on_disk: int, line: int
 ) -> None:
+    """A slow `line`, in bytes a second after the cut, leaves time for a middle."""
     began, journal, spill = trio.Event(), tmp_path / "journal", tmp_path / "spill"
     journal.mkdir()
     # A small window, and segments of a sixteenth, so that files tell how far the replay is.
-    bounds = {"directory": str(spill), "bytes": 16_000_000}
+    bounds = {"directory": str(spill), "bytes": on_disk}
     config = {
         "relay": {
             "dial_s_max": 0.5,
@@ -83,11 +87,11 @@ async def test_a_minute_at_three_thousand_a_second_ends_without_a_gap_though_the
             "budget": {"bytes": BUDGET, "spill": bounds},
         }
     }
-    heal_s = BEFORE_S + CUT_S
+    heal_s = BEFORE_S + cut_s
     method = (
         Action("cut", at_s=BEFORE_S, link="NYC - SFO"),
         Action("heal", at_s=heal_s, link="NYC - SFO"),
-        Action("slow", at_s=heal_s + 0.1, link="NYC - SFO", amount=LINE),
+        Action("slow", at_s=heal_s + 0.1, link="NYC - SFO", amount=line),
         Action("kill", at_s=heal_s + 9.0, target="NYC.relay"),
     )
     load = DrillLoad(rate=RATE / 2, seconds=heal_s + 14)
