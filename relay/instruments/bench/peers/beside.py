@@ -26,7 +26,7 @@ _DECIMALS = 6
 #: Seconds in which a Java machine compiles what runs often.
 _COMPILING_S = 5.0
 #: Lines of a process that are shown when it fails.
-_SAID_LINES = 6
+_SAID_LINES = 20
 
 Figures = Mapping[str, Any]
 

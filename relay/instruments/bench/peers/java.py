@@ -15,7 +15,7 @@ from relay.instruments.bench.peers.task import PeerTask
 _SOURCES = Path(__file__).with_name("jgroups")
 _SITES = ("here", "there")
 #: A heap of fixed size, so that its growing is not measured.
-_MACHINE = ("-Xms384m", "-Xmx384m", "-XX:+UseParallelGC", "-Djava.net.preferIPv4Stack=true", "-Djgroups.bind_addr=127.0.0.1")
+_MACHINE = ("-Xms2g", "-Xmx2g", "-XX:+UseParallelGC", "-Djava.net.preferIPv4Stack=true", "-Djgroups.bind_addr=127.0.0.1")
 
 
 async def command(installed: Installed, task: PeerTask, scenario: str, directory: Path) -> list[str]:

@@ -24,6 +24,7 @@ def connect(task: PeerTask, take: Callable[[bytes], None]) -> _Sockets:
 
 class _Sockets:
     def __init__(self, task: PeerTask, take: Callable[[bytes], None]) -> None:
+        self._turn = threading.Lock()
         self._context = zmq.Context()
         self._publisher = _publisher(self._context)
         subscriber = self._socket(zmq.SUB)
@@ -38,7 +39,8 @@ class _Sockets:
             if task.trips:
                 topics.append(QUESTION)
             self._asking = self._listen(zmq.SUB, sources)
-            self._asking.setsockopt(zmq.SUBSCRIBE, ANSWER)
+            if task.index == task.asker:  # who does not read answers would hold up the forwarders after some ten thousand
+                self._asking.setsockopt(zmq.SUBSCRIBE, ANSWER)
         else:
             self._publisher.bind(_at(task.ports[task.index]))
             sources = [_at(port) for port in task.ports[: task.members]]
@@ -50,14 +52,14 @@ class _Sockets:
             subscriber.setsockopt(zmq.SUBSCRIBE, topic)
         for source in sources:
             subscriber.connect(source)
+        self.send = self._send_alone if task.trips else self._publisher.send
         self._crosses = task.work == "relay"
         self._answers = task.index == task.answerer
         threading.Thread(target=self._receive, args=(subscriber, take), daemon=True).start()
-        self.send = self._publisher.send
 
     def ask(self, question: bytes) -> bytes:
         if self._crosses:
-            self._publisher.send(question)
+            self.send(question)
         else:
             self._asking.send(question)
         if not self._asking.poll(LOST_S * 1000):
@@ -65,13 +67,18 @@ class _Sockets:
         return bytes(self._asking.recv())
 
     def _receive(self, subscriber: zmq.Socket[bytes], take: Callable[[bytes], None]) -> None:
-        """For good. Where questions come this way, nobody else uses the publisher: it belongs to one thread at a time."""
+        """For good."""
         while True:
             payload = subscriber.recv()
             if self._answers and payload[:1] == QUESTION:
-                self._publisher.send(ANSWER + payload[1:])
+                self.send(ANSWER + payload[1:])
             else:
                 take(payload)
+
+    def _send_alone(self, payload: bytes) -> None:
+        """The first question may come while this member still probes, and a socket belongs to one thread at a time."""
+        with self._turn:
+            self._publisher.send(payload)
 
     def _answer_at(self, place: str) -> None:
         router = self._socket(zmq.ROUTER)
