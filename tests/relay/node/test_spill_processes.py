@@ -67,14 +67,14 @@ class Watch:
 
 
 @pytest.mark.parametrize(
-    ("cut_s", "on_disk", "line"),
-    [(60.0, 16_000_000, 500_000), (600.0, 160_000_000, 2_500_000)],
+    ("cut_s", "on_disk", "line", "kill_s", "rest_s"),
+    [(60.0, 16_000_000, 500_000, 9.0, 5.0), (600.0, 160_000_000, 2_500_000, 40.0, 160.0)],
     ids=["a minute", "ten minutes"],
 )
 async def test_a_cut_at_three_thousand_a_second_ends_without_a_gap_though_the_relay_dies_amid_the_replay(
-    tmp_path: Path, cut_s: float, on_disk: int, line: int
+    tmp_path: Path, cut_s: float, on_disk: int, line: int, kill_s: float, rest_s: float
 ) -> None:
-    """A slow `line`, in bytes a second after the cut, leaves time for a middle."""
+    """A slow `line`, in bytes a second after the cut, leaves time for a middle; the load goes on until most is replayed."""
     began, journal, spill = trio.Event(), tmp_path / "journal", tmp_path / "spill"
     journal.mkdir()
     # A small window, and segments of a sixteenth, so that files tell how far the replay is.
@@ -92,9 +92,9 @@ async def test_a_cut_at_three_thousand_a_second_ends_without_a_gap_though_the_re
         Action("cut", at_s=BEFORE_S, link="NYC - SFO"),
         Action("heal", at_s=heal_s, link="NYC - SFO"),
         Action("slow", at_s=heal_s + 0.1, link="NYC - SFO", amount=line),
-        Action("kill", at_s=heal_s + 9.0, target="NYC.relay"),
+        Action("kill", at_s=heal_s + kill_s, target="NYC.relay"),
     )
-    load = DrillLoad(rate=RATE / 2, seconds=heal_s + 14)
+    load = DrillLoad(rate=RATE / 2, seconds=heal_s + kill_s + rest_s)
     plan = plan_drill(Drill(name="spill", members=3, load=load, method=method, config=config), 0)
     watch = Watch(spill)
 

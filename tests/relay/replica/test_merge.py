@@ -222,6 +222,7 @@ def test_the_order_of_the_parts_does_not_matter() -> None:
     assert merged[0].first == 43
 
 
+@pytest.mark.conforms("REL-21", "REL-23")
 def test_what_one_part_has_seen_go_down_does_not_come_back_by_a_merge() -> None:
     """The other part has only not noticed yet; should the site live, its link shows it again."""
     theirs = View(ViewId(5, D), ViewId(1, D), (D,), ("D",))
