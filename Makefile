@@ -10,7 +10,7 @@ DEV := $(VENV)/.dev-installed
 UV_VERSION := 0.13.9
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint pytest pytest-long test-compiled simulate-smoke mutants conformance conformance-check reference bench \
+.PHONY: demo test lint pytest browser pytest-long test-compiled simulate-smoke mutants conformance conformance-check reference bench \
 	compiled sbom audit-dependencies lock clean
 
 demo: $(RUNTIME)
@@ -26,6 +26,12 @@ lint: $(DEV)
 # What needs Spark stays with one worker, which starts it once.
 pytest: $(DEV)
 	$(BIN)/pytest -n 2 -m "not long"
+
+# A Chromium for the tests of the dashboard, where the packages of this system may be installed. Without one they are skipped, and say so.
+browser: $(DEV)
+	@$(BIN)/python -c "from tests.harness.browser import find_browser; raise SystemExit(find_browser() is None)" \
+		|| { timeout 300 apt-get update -qq && timeout 300 apt-get install -qq --no-install-recommends chromium; } >$(VENV)/browser.txt 2>&1 \
+		|| echo "no Chromium could be installed here; $(VENV)/browser.txt says why" >&2
 
 # The rest: more of the analytics, and the client in Go.
 pytest-long: $(DEV)
