@@ -1,0 +1,105 @@
+"""A long life among short ones: what a member keeps of members that are gone is a number here and there, and bounded."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from types import MethodType
+
+import pytest
+
+from relay.replica.config import BufferConfig
+from sitestack.config import Order
+from tests.harness.linked_sites import Sites
+
+#: Seconds: enough to exclude, to take in, to relay, and to have nothing on its way any more.
+ROUND_S = 15.0
+#: Seconds after which everything that waits for dead members has been given up.
+REST_S = 200.0
+#: Rounds before the first look and between the two.
+SETTLE, ROUNDS = 6, 20
+#: What has an entry for each member that has died, here or at the other site: its numbers, so that nothing of it is taken
+#: twice, each with a bound; and what makes room only when it is full.
+PER_DEATH = {
+    "Giver._tokens",  # joiners that were handed the state: JOINERS_MAX
+    "Lineage.acked",  # ORIGINS_MAX
+    "LinkReceiver._reached[]",
+    "LinkSender._acked",
+    "LinkSender._sent",
+    "RateLimit._allowed",
+    "ReceivedTable._left",  # what the sequencer has received of the dead
+    "RelayState.produced",  # the state as it was given last
+    "Remote.admitted",  # ORIGINS_MAX
+    "RemoteState.admitted",
+    "ReplicatedState.produced",  # ORIGINS_MAX
+    "SequencerState.numbers",
+    "SiteVector.origins",
+    "Targets._lines[]",  # whom this member has sent unicasts: TARGETS_MAX
+}
+#: Entries that were dropped are cut off when they are a thousand.
+IN_CHUNKS = {"Buffer._entries"}
+_PLAIN = (str, bytes, int, float, type(None), type)
+
+
+def held(root: object) -> Counter[str]:
+    """How many elements each table, list and set has that can be reached from an object, by the attribute that has it."""
+    found, seen = Counter[str](), set[int]()
+    waiting = deque([(root, "")])
+    while waiting:
+        thing, path = waiting.popleft()
+        if id(thing) in seen or isinstance(thing, _PLAIN):
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, (dict, list, set, deque)):
+            found[path] += len(thing)
+        waiting += _parts(thing, path)
+    return found
+
+
+def _parts(thing: object, path: str) -> Iterator[tuple[object, str]]:
+    if isinstance(thing, dict):
+        yield from ((each, f"{path}[]") for pair in thing.items() for each in pair)
+    elif isinstance(thing, (list, tuple, set, frozenset, deque)):
+        yield from ((each, f"{path}[]") for each in thing)
+    elif isinstance(thing, MethodType):
+        yield thing.__self__, path
+    elif type(thing).__module__.partition(".")[0] in ("relay", "sitestack"):
+        slots = [name for kind in type(thing).__mro__ for name in _names(getattr(kind, "__slots__", ()))]
+        for name in {*slots, *getattr(thing, "__dict__", ())}:
+            yield getattr(thing, name, None), f"{type(thing).__name__}.{name}"
+
+
+def _names(slots: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else slots
+
+
+@pytest.mark.parametrize("order", ["total", "fifo"])
+def test_who_sees_many_come_and_go_keeps_no_more_of_them_than_their_numbers(order: Order) -> None:
+    script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)
+    script.form(*"ABCDEF")
+    script.linked(*"ABCDEF")
+    living = {name: name for name in "BCEF"}
+
+    def live(rounds: range) -> None:
+        for number in rounds:
+            for seat, name in list(living.items()):
+                script.kill(name)
+                living[seat] = f"{seat}{number}"
+                script.start(script.home[seat], living[seat], script.hosts[seat])
+                script.run(ROUND_S / 5)
+                for sender in ("A", "D", living["B"], living["E"]):
+                    script.send(sender, f"{sender} {number}")
+                script.send("A", f"to {living['C']}", to=script[living["C"]].local.address)
+                script.run(ROUND_S)
+            script.transcript.lines.clear()
+        script.run(REST_S)
+
+    live(range(SETTLE))
+    before = {name: held(script[name].stack) for name in "AD"}
+    live(range(SETTLE, SETTLE + ROUNDS))
+    deaths = len(living) * ROUNDS
+    for name, then in before.items():
+        grown = {path: count - then[path] for path, count in held(script[name].stack).items() if path not in IN_CHUNKS}
+        assert grown["ReceivedTable._left" if order == "total" else "Remote.admitted"] > 0, "the dead have sent nothing"
+        assert {path: by for path, by in grown.items() if by > deaths} == {}
+        assert {path for path, by in grown.items() if by >= ROUNDS / 2} <= PER_DEATH
