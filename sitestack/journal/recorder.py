@@ -1,7 +1,7 @@
 """Turns what comes out of a stack into the records of the journal, in the order in which it happened.
 
 Pure: the clock and the sink are handed in, so that a channel and a simulated world record in exactly the same way. A batch is
-hashed once; a batch of one's own that comes back to be delivered is not hashed again.
+hashed once; a batch of one's own whose very bytes come back to be delivered is not hashed again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sitestack.model.address import Address
 from sitestack.model.events import Event, LeftBehind, Sent, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap
-from sitestack.model.message import UNICASTS, Batch
+from sitestack.model.message import UNICASTS, Batch, Scope
 from sitestack.model.view import View, ViewId
 
 #: Answers with the monotonic and the wall clock, both in nanoseconds.
@@ -59,7 +59,8 @@ class Recorder:
         self.global_view: Mapping[str, ViewId] = {}
         self._view: ViewId | None = None
         self._role: records.Role | None = None
-        self._digests: dict[int, tuple[bytes, bytes]] = {}
+        #: By scope and first number, for own multicasts on their way: the body, and its digest.
+        self._digests: dict[tuple[Scope, int], tuple[bytes, bytes]] = {}
         self._drops: dict[str, int] = {}
 
     def start(self, name: str, pid: int, incarnation: int, version: str, seed: int | None = None) -> None:
@@ -115,7 +116,7 @@ class Recorder:
         payload = batch.body if self._keep_payloads else None
         digest = hashlib.sha256(batch.body).digest()
         if batch.target is None and len(self._digests) < DIGESTS_MAX:
-            self._digests[id(batch.body)] = (batch.body, digest)
+            self._digests[batch.scope, batch.first] = (batch.body, digest)
         self.write(
             records.Send(
                 t,
@@ -185,7 +186,7 @@ class Recorder:
         self.write(records.Unreach(t, w, self.site, self.address, event.scope, first, count, None, "", "left", "unknown"))
 
     def _digest(self, batch: Batch) -> bytes:
-        known = self._digests.pop(id(batch.body), None) if batch.origin == self.address else None
+        known = self._digests.pop((batch.scope, batch.first), None) if batch.origin == self.address else None
         return known[1] if known is not None and known[0] is batch.body else hashlib.sha256(batch.body).digest()
 
     def install(self, view: View) -> None:

@@ -121,15 +121,21 @@ def test_payloads_are_kept_only_on_request(keep: bool) -> None:
     assert [r.payload for r in journal.take() if isinstance(r, (records.Send, records.Deliver))] == [expected] * 2
 
 
-def test_a_batch_is_hashed_once_at_its_origin(monkeypatch: pytest.MonkeyPatch) -> None:
-    hashed: list[bytes] = []
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The bodies that are hashed, one after the other."""
+    found: list[bytes] = []
     real = hashlib.sha256
 
     def counting(body: bytes) -> object:
-        hashed.append(body)
+        found.append(body)
         return real(body)
 
     monkeypatch.setattr("sitestack.journal.recorder.hashlib.sha256", counting)
+    return found
+
+
+def test_a_batch_is_hashed_once_at_its_origin(hashed: list[bytes]) -> None:
     journal = Journal()
     journal.recorder.record(ViewInstalled(VIEW, None))
     mine = batch()
@@ -138,6 +144,19 @@ def test_a_batch_is_hashed_once_at_its_origin(monkeypatch: pytest.MonkeyPatch) -
     assert len(hashed) == 1
     journal.recorder.record(delivery(mine))
     assert len(hashed) == 2
+
+
+def test_nothing_is_kept_of_a_batch_that_has_come_back_in_other_bytes(hashed: list[bytes]) -> None:
+    """At a member that does not order, own batches come back from the one that does, read from the wire."""
+    journal = Journal()
+    journal.recorder.record(ViewInstalled(VIEW, None))
+    mine = batch()
+    back = replace(mine, body=bytes(bytearray(mine.body)))
+    journal.recorder.record(Sent(mine))
+    journal.recorder.record(delivery(back))
+    assert len(hashed) == 2
+    assert hashed[1] is back.body, "what is delivered is not taken for what was sent"
+    assert not journal.recorder._digests
 
 
 def test_what_waits_for_its_delivery_is_bounded() -> None:
