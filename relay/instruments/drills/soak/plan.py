@@ -68,16 +68,22 @@ def plan_leg(seed: int, seconds: float, rate: float) -> DrillPlan:
 
 
 def _draw_harm(rng: random.Random, seconds: float) -> list[Action]:
-    """Harm that ends before the next begins. The last in line of each site is spared death, so that somebody lives long."""
+    """Harm that ends before the next begins. The last in line of each site is spared death, so that somebody lives long.
+
+    The others are killed first, one after the other: whoever lives long relays from then on, and a line through its memory is
+    not bent by a role that it takes in the middle.
+    """
     mortal = [f"{seat.site}.{seat.name}" for place, seat in enumerate(seat_members(SITES, MEMBERS)) if (place + 1) % MEMBERS]
+    unharmed = rng.sample(mortal, len(mortal))
     actions: list[Action] = []
     at_s = rng.uniform(5, PAUSE_S[0])
     while at_s < seconds - CALM_S:
         for_s = rng.uniform(1, 12)
         ends_s = at_s + for_s
         site, other = rng.sample(SITES, 2)
-        target, link = rng.choice(mortal), f"{site} - {other}"
-        match rng.choice(("kill", "restart", "pause", "cut", "half-open", "delay")):
+        is_first = bool(unharmed)
+        target, link = unharmed.pop() if is_first else rng.choice(mortal), f"{site} - {other}"
+        match "kill" if is_first else rng.choice(("kill", "restart", "pause", "cut", "half-open", "delay")):
             case "kill":
                 actions += [Action("kill", at_s, target=target), Action("restart", ends_s, target=target)]
             case "restart":

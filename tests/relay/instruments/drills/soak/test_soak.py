@@ -13,7 +13,7 @@ import pytest
 from relay.instruments.drills.load import plan_drill
 from relay.instruments.drills.plan import Drill, Seat
 from relay.instruments.drills.plan_file import read_drill
-from relay.instruments.drills.soak.memory import Weights
+from relay.instruments.drills.soak.memory import SETTLE_S, Weights
 from relay.instruments.drills.soak.plan import PAUSE_S, plan_leg
 from relay.instruments.drills.soak.report import Leg, Soak
 from tests.relay.cli.conftest import Run, run
@@ -42,6 +42,13 @@ def test_every_kind_of_harm_is_drawn_and_the_last_in_line_is_spared() -> None:
     actions = [action for seed in range(20) for action in plan_leg(seed, 3_600, 10).drill.method]
     assert {action.do for action in actions} >= {"kill", "restart", "pause", "resume", "cut", "half-open", "delay", "heal"}
     assert not {action.target for action in actions} & {"NYC.C", "SFO.F", "LON.I"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_who_is_spared_relays_before_its_memory_is_looked_at(seed: int) -> None:
+    kills = [action for action in plan_leg(seed, 7_200, 10).drill.method if action.do == "kill"]
+    assert {action.target for action in kills[:6]} == {"NYC.A", "NYC.B", "SFO.D", "SFO.E", "LON.G", "LON.H"}
+    assert kills[5].at_s < SETTLE_S / 2
 
 
 def test_a_plan_is_a_drill_that_a_file_could_say() -> None:
