@@ -1,4 +1,4 @@
-"""A long life among short ones: what a member keeps of members that are gone is a number here and there, and bounded."""
+"""A long life: what a member keeps of members that are gone, and of messages that all have, is a number here and there."""
 
 from __future__ import annotations
 
@@ -38,22 +38,45 @@ PER_DEATH = {
 }
 #: Entries that were dropped are cut off when they are a thousand.
 IN_CHUNKS = {"Buffer._entries"}
+#: Bytes of a message that is large.
+LARGE = 3_000
+#: The packages whose objects are looked into.
+PURE = (
+    "relay.gateway",
+    "relay.layer",
+    "relay.replica",
+    "relay.site_state",
+    "sitestack.journal",
+    "sitestack.layers",
+    "sitestack.model",
+    "sitestack.stack",
+)
 _PLAIN = (str, bytes, int, float, type(None), type)
 
 
 def held(root: object) -> Counter[str]:
     """How many elements each table, list and set has that can be reached from an object, by the attribute that has it."""
-    found, seen = Counter[str](), set[int]()
+    found = Counter[str]()
+    for thing, path in _reach(root):
+        if isinstance(thing, (dict, list, set, deque)):
+            found[path] += len(thing)
+    return found
+
+
+def bodies(*roots: object) -> dict[str, int]:
+    """How many large byte strings can be reached from these objects, by the attribute that has them."""
+    return Counter(path for root in roots for thing, path in _reach(root) if isinstance(thing, bytes) and len(thing) >= LARGE)
+
+
+def _reach(root: object) -> Iterator[tuple[object, str]]:
+    seen = set[int]()
     waiting = deque([(root, "")])
     while waiting:
         thing, path = waiting.popleft()
-        if id(thing) in seen or isinstance(thing, _PLAIN):
-            continue
-        seen.add(id(thing))
-        if isinstance(thing, (dict, list, set, deque)):
-            found[path] += len(thing)
-        waiting += _parts(thing, path)
-    return found
+        if id(thing) not in seen:
+            seen.add(id(thing))
+            yield thing, path
+            waiting += () if isinstance(thing, _PLAIN) else _parts(thing, path)
 
 
 def _parts(thing: object, path: str) -> Iterator[tuple[object, str]]:
@@ -63,7 +86,7 @@ def _parts(thing: object, path: str) -> Iterator[tuple[object, str]]:
         yield from ((each, f"{path}[]") for each in thing)
     elif isinstance(thing, MethodType):
         yield thing.__self__, path
-    elif type(thing).__module__.partition(".")[0] in ("relay", "sitestack"):
+    elif type(thing).__module__.startswith(PURE):
         slots = [name for kind in type(thing).__mro__ for name in _names(getattr(kind, "__slots__", ()))]
         for name in {*slots, *getattr(thing, "__dict__", ())}:
             yield getattr(thing, name, None), f"{type(thing).__name__}.{name}"
@@ -73,6 +96,7 @@ def _names(slots: str | tuple[str, ...]) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else slots
 
 
+@pytest.mark.inside
 @pytest.mark.parametrize("order", ["total", "fifo"])
 def test_who_sees_many_come_and_go_keeps_no_more_of_them_than_their_numbers(order: Order) -> None:
     script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)
@@ -103,3 +127,19 @@ def test_who_sees_many_come_and_go_keeps_no_more_of_them_than_their_numbers(orde
         assert grown["ReceivedTable._left" if order == "total" else "Remote.admitted"] > 0, "the dead have sent nothing"
         assert {path: by for path, by in grown.items() if by > deaths} == {}
         assert {path for path, by in grown.items() if by >= ROUNDS / 2} <= PER_DEATH
+
+
+@pytest.mark.inside
+@pytest.mark.parametrize("order", ["total", "fifo"])
+def test_no_body_stays_that_everybody_has(order: Order) -> None:
+    script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)
+    script.form(*"ABCDEF")
+    script.linked(*"ABCDEF")
+    for number in range(20):
+        for name in "ABCDEF":
+            script.send(name, f"{name} {number} ".ljust(LARGE, "."))
+        script.send("A", f"to E {number} ".ljust(LARGE, "."), to=script.proxy("E"))
+        script.run(1.0)
+    script.run(REST_S)
+    assert all(len(script.delivered(name)) == 120 + (name == "E") * 20 for name in "ABCDEF")
+    assert [(name, kept) for name in "ABCDEF" if (kept := bodies(script[name].stack, script[name].recorder))] == []
