@@ -1,9 +1,14 @@
-"""How the memory of processes grows: a line through what was measured, by least squares, once they have settled. Pure."""
+"""How the memory of processes grows: a line through what was measured, by least squares, once they have settled. Pure.
+
+A relay needs some two megabytes more than another member, and a member may relay for a while, again and again. So the line of a
+process has one slope and a height for each of the two roles; else the hour of a takeover would count as growth, or hide it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from relay.instruments.drills.plan import Seat
 
@@ -30,42 +35,57 @@ class Slope:
     parts_mib: tuple[float, ...] = ()
 
 
+class Sample(NamedTuple):
+    """What a process had at a time."""
+
+    #: Seconds since it was first seen.
+    age_s: float
+    size: int
+    is_relay: bool
+
+
 @dataclass(slots=True)
 class Weights:
     """Samples of memory, by member and process."""
 
-    #: (member, process id) -> seconds since the process was first seen, and bytes.
-    samples: dict[tuple[Seat, int], list[tuple[float, int]]] = field(default_factory=dict)
+    samples: dict[tuple[Seat, int], list[Sample]] = field(default_factory=dict)
     _first: dict[tuple[Seat, int], float] = field(default_factory=dict)
 
-    def add(self, seat: Seat, pid: int, now: float, size: int) -> None:
+    def add(self, seat: Seat, pid: int, now: float, size: int, is_relay: bool) -> None:
         """A process had so many bytes at a time (s)."""
         began = self._first.setdefault((seat, pid), now)
-        self.samples.setdefault((seat, pid), []).append((now - began, size))
+        self.samples.setdefault((seat, pid), []).append(Sample(now - began, size, is_relay))
 
     def slopes(self, settle_s: float = SETTLE_S, span_s: float = SPAN_S_MIN) -> list[Slope]:
         """The slope of every process that lived long enough after it had settled."""
         found = []
         for (seat, _), samples in self.samples.items():
-            settled = [each for each in samples if each[0] >= settle_s]
-            if len(settled) > 2 and settled[-1][0] - settled[0][0] >= span_s:
+            settled = [each for each in samples if each.age_s >= settle_s]
+            if len(settled) > 2 and settled[-1].age_s - settled[0].age_s >= span_s:
                 found.append(_fit(seat, settled))
         return found
 
 
-def _fit(seat: Seat, samples: list[tuple[float, int]]) -> Slope:
-    count = len(samples)
-    mean_t, mean_size = sum(t for t, _ in samples) / count, sum(size for _, size in samples) / count
-    spread = sum((t - mean_t) ** 2 for t, _ in samples)
-    per_s = sum((t - mean_t) * (size - mean_size) for t, size in samples) / spread
-    span = samples[-1][0] - samples[0][0]
+def _fit(seat: Seat, samples: list[Sample]) -> Slope:
+    roles = [[each for each in samples if each.is_relay is role] for role in (False, True)]
+    # With a height of its own for each role, the common slope is that of what is left when each role's means are taken off.
+    centred = [offset for role in roles if role for offset in _centred(role)]
+    per_s = sum(t * size for t, size in centred) / sum(t**2 for t, _ in centred)
+    count, span = len(samples), samples[-1].age_s - samples[0].age_s
+    mean_size = sum(each.size for each in samples) / count
     return Slope(seat, 100 * per_s * _HOUR_S / mean_size, mean_size, count, span, _means_mib(samples))
 
 
-def _means_mib(samples: list[tuple[float, int]]) -> tuple[float, ...]:
+def _centred(samples: list[Sample]) -> Iterator[tuple[float, float]]:
+    mean_t = sum(each.age_s for each in samples) / len(samples)
+    mean_size = sum(each.size for each in samples) / len(samples)
+    return ((each.age_s - mean_t, each.size - mean_size) for each in samples)
+
+
+def _means_mib(samples: list[Sample]) -> tuple[float, ...]:
     parts: dict[int, list[int]] = {}
-    for t, size in samples:
-        parts.setdefault(int((t - samples[0][0]) // PART_S), []).append(size)
+    for each in samples:
+        parts.setdefault(int((each.age_s - samples[0].age_s) // PART_S), []).append(each.size)
     return tuple(round(sum(sizes) / len(sizes) / (1 << 20), 1) for sizes in parts.values())
 
 

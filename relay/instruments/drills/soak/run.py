@@ -79,5 +79,5 @@ async def _weigh(executor: Executor, seats: list[Seat], weights: Weights) -> Non
             except (MemberDied, AssertionError):
                 continue  # it is not running now, as the drill wanted
             if status is not None and size:
-                weights.add(seat, status["pid"], trio.current_time(), size)
+                weights.add(seat, status["pid"], trio.current_time(), size, status["role"] == "relay")
         await trio.sleep(WEIGH_S)

@@ -81,7 +81,7 @@ def weights(percent_per_hour: float, noise: float, seconds: int = 7_200) -> Weig
     for now in range(0, seconds, 5):
         warm = 60e6 * min(now, 900) / 900
         size = warm + 60e6 * (1 + percent_per_hour / 100 * (now - 1_200) / 3_600) + rng.uniform(-noise, noise)
-        found.add(C, 7, 1_000.0 + now, int(size))
+        found.add(C, 7, 1_000.0 + now, int(size), is_relay=False)
     return found
 
 
@@ -95,11 +95,22 @@ def test_the_slope_is_that_of_the_line_after_the_first_twenty_minutes(grown: flo
     assert noisy.percent_per_hour == pytest.approx(grown / 2, abs=0.1)
 
 
+@pytest.mark.parametrize("grown", [0.0, 2.0])
+def test_a_role_that_is_taken_on_the_way_is_no_growth_and_hides_none(grown: float) -> None:
+    found = Weights()
+    for now in range(0, 7_200, 5):
+        relays = 3_000 <= now < 4_000 or now >= 6_000
+        size = 60e6 * (1 + grown / 100 * now / 3_600) + 2e6 * relays
+        found.add(C, 7, float(now), int(size), is_relay=relays)
+    [slope] = found.slopes()
+    assert slope.percent_per_hour == pytest.approx(grown, rel=0.05, abs=0.001)
+
+
 def test_of_who_did_not_live_long_enough_nothing_is_said() -> None:
     assert weights(5, 0, 4_800).slopes() == []
     assert len(weights(5, 0, 4_810).slopes()) == 1
     two = weights(0, 0)
-    two.add(C, 8, 9_000.0, 1)
+    two.add(C, 8, 9_000.0, 1, is_relay=False)
     assert len(two.slopes()) == 1
 
 
