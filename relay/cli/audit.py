@@ -52,7 +52,13 @@ def command(
         from relay.instruments.analytics.audit import run_audit  # noqa: PLC0415
         from relay.instruments.analytics.follow.run import run_follow  # noqa: PLC0415
         from relay.instruments.analytics.follow.streams import FollowOptions  # noqa: PLC0415
-        from relay.instruments.analytics.session import LOG, count_partitions, measure_bytes, open_session  # noqa: PLC0415
+        from relay.instruments.analytics.session import (  # noqa: PLC0415
+            LOG,
+            SMALL_BYTES,
+            count_partitions,
+            measure_bytes,
+            open_session,
+        )
         from relay.instruments.analytics.summary import describe  # noqa: PLC0415
     except ImportError as error:
         raise ConfigurationError(
@@ -68,11 +74,14 @@ def command(
             spark = open_session("relay audit --follow", master, 0, log)
             holds = run_follow(spark, options, as_json, click.echo, partial(click.echo, err=True))
             ctx.exit(EXIT_DONE if holds else EXIT_CHECK_FAILED)
+        size = measure_bytes(list(paths))
         progress = stack.enter_context(progress_bar())
         task = progress.add_task("starting Spark", total=None)
-        size = measure_bytes(list(paths))
         spark = open_session("relay audit", master, size, log)
         stack.callback(spark.stop)
+        if size <= SMALL_BYTES and not as_json:
+            hint = f"{size / 1e6:.1f} MB of journals: use relay check, which judges the same promises in seconds."
+            progress.console.print(Text(hint), soft_wrap=True)
 
         def observe(what: str, done: int, total: int) -> None:
             progress.update(task, description=what, completed=done, total=total)

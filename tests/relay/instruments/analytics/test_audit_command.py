@@ -106,13 +106,20 @@ def test_a_run_that_keeps_its_promises_is_exit_code_0_and_a_few_lines(
     }
     masters = pretend(monkeypatch, AuditResult(VERDICT, replace(DATA, summary=summary)))
     code, out, err = run("audit", journals, "--master", "local[3]")
-    assert (code, err, masters) == (0, "", ["local[3]"])
+    assert (code, masters) == (0, ["local[3]"])
+    assert err == "0.0 MB of journals: use relay check, which judges the same promises in seconds.\n"
     assert out.splitlines() == [
         "Lag NYC>SFO: p50 2.5 ms, p99 9.8 ms, of 600 deliveries",
         "As they are.",
         "Failover of NYC, A to B: SFO heard nothing for 0.04 s",
         "PASS: 2222 deliveries at 6 processes, 0 lost, 0 duplicated, 0 reordered, 0 in gaps",
     ]
+
+
+def test_journals_that_need_spark_are_not_sent_elsewhere(run: Run, journals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, AuditResult(VERDICT, replace(DATA, summary={"failovers": [], "clocks": ""})))
+    monkeypatch.setattr(session, "SMALL_BYTES", 0)
+    assert run("audit", journals).err == ""
 
 
 def test_a_broken_promise_is_told_and_is_exit_code_1(run: Run, journals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
