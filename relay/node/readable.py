@@ -17,10 +17,12 @@ from sitestack.model.view import View
 #: Characters of a message that are shown, at most.
 SHOWN_MAX = 1_000
 
+#: What a duty is called without and with sites that the member is linked to.
 _DUTIES = {
-    Duty.MEMBER: "neither coordinates nor relays",
-    Duty.COORDINATOR: "coordinates its site",
-    Duty.RELAY: "coordinates its site, and relays to",
+    Duty.MEMBER: ("neither coordinates nor relays", "neither coordinates nor relays"),
+    Duty.COORDINATOR: ("coordinates its site", "coordinates its site"),
+    Duty.RELAY: ("coordinates its site", "coordinates its site, and relays to"),
+    Duty.SHARE: ("is to relay a share of its site's messages", "relays a share of its site's messages to"),
 }
 _GONE = {
     GapReason.BUDGET: "its site could not hold them any longer",
@@ -55,7 +57,7 @@ class ReadableLines:
                 self._everybody = item
                 return [f"-- everywhere: {_by_site(item)}"]
             case Role():
-                return [" ".join(["-- this member", _DUTIES[item.duty], *item.sites])]
+                return [" ".join(["-- this member", _DUTIES[item.duty][bool(item.sites)], *item.sites])]
             case SiteSwitched():
                 return [f"-- {escaped(item.site)} is {'offline' if item.is_offline else 'online again'}, says the operator"]
             case Gap():

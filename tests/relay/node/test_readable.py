@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from relay.events import Certainty, Duty, Failure, GlobalView, Role, SiteSwitched, Unreachable
 from relay.node.readable import SHOWN_MAX, ReadableLines
 from sitestack.channel.inbox import Delivery
@@ -78,7 +80,17 @@ def test_what_the_operator_says_of_another_site_is_said() -> None:
 
 def test_who_relays_is_said() -> None:
     roles = Role(Duty.RELAY, VIEW.id, ("LON", "SFO")), Role(Duty.COORDINATOR, VIEW.id, ())
-    assert shown(*roles) == [
+    shares = Role(Duty.SHARE, VIEW.id, ()), Role(Duty.SHARE, VIEW.id, ("LON",))
+    assert shown(*roles, *shares) == [
         "-- this member coordinates its site, and relays to LON SFO",
         "-- this member coordinates its site",
+        "-- this member is to relay a share of its site's messages",
+        "-- this member relays a share of its site's messages to LON",
     ]
+
+
+@pytest.mark.parametrize("duty", Duty)
+@pytest.mark.parametrize("sites", [(), ("LON",)])
+def test_every_duty_has_a_line(duty: Duty, sites: tuple[str, ...]) -> None:
+    [line] = shown(Role(duty, VIEW.id, sites))
+    assert line.startswith("-- this member ")
