@@ -41,7 +41,10 @@ MESSAGE_OVERHEAD_BYTES = 1024 * 1024
 HEADERS_BELOW_BYTES = 256
 SITE_CHARS_MAX = 64
 #: Why `can_be_site` says no.
-UNFIT_SITE = f"a site's name has 1 to {SITE_CHARS_MAX} printable characters, and no white space around them."
+UNFIT_SITE = (
+    f"a site's name has 1 to {SITE_CHARS_MAX} printable characters, none of them white space or one of / = @ , >, "
+    "and does not begin with a dot."
+)
 #: Listens everywhere, and is nobody's address.
 ANY_INTERFACE = "0.0.0.0"
 #: With the first interface, and its address from outside, as many as a contact may have.
@@ -219,8 +222,9 @@ def datagrams_of(message_bytes: int, datagram_bytes_max: int) -> int:
 
 
 def can_be_site(name: str) -> bool:
-    """Whether a site may be called so. White space around a name comes from an editor, and nobody sees that it is there."""
-    return 0 < len(name) <= SITE_CHARS_MAX and name.isprintable() and name == name.strip()
+    """Whether a site may be called so: it names a directory of keys too, and stands before = in RELAY_PEERS and behind @."""
+    is_plain = name.isprintable() and not any(each.isspace() or each in "/=@,>" for each in name)
+    return 0 < len(name) <= SITE_CHARS_MAX and is_plain and not name.startswith(".")
 
 
 def _site_problems(config: SiteConfig) -> Iterator[str]:

@@ -75,6 +75,6 @@ def _why_unfit(site: str) -> str:
     """Why a site cannot have a directory of its name; empty when it can."""
     if not can_be_site(site):
         return UNFIT_SITE
-    if "/" in site or site.startswith(".") or site in (AUTHORITY_KEY, AUTHORITY_CERTIFICATE):
-        return "its name has a slash, begins with a dot, or is that of another file."
+    if site in (AUTHORITY_KEY, AUTHORITY_CERTIFICATE):
+        return "its name is that of another file."
     return ""

@@ -252,7 +252,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         (f"relay: {{bridge: {{peers: {{{'S' * 65}: [sfo:7700]}}}}}}", "relay.bridge.peers: 'SSS"),
         (
             "relay: {bridge: {peers: {SFO: [sfo:7700]}, via: {'': SFO}}}",
-            "relay.bridge.via: '' cannot be a site: a site's name has 1 to 64 printable characters, and no white space",
+            "relay.bridge.via: '' cannot be a site: a site's name has 1 to 64 printable characters, none of them white space",
         ),
         ("relay: {dial_s: 6}", "relay.dial_s_max: must not be less than relay.dial_s."),
         ("relay: {unicast: {retry_s: 9}}", "relay.unicast.retry_s_max: must not be less than relay.unicast.retry_s."),
@@ -309,10 +309,15 @@ def test_a_site_needs_a_name(load: Load) -> None:
     assert load("", environment={"RELAY_SITE": "NYC"}).site == "NYC"
 
 
-@pytest.mark.parametrize("site", [" NYC", "NYC\t", "N" * 65, "N\u200bYC"])
+@pytest.mark.parametrize(
+    "site", [" NYC", "NYC\t", "N" * 65, "N\u200bYC", "N YC", "..", "a/b", "NYC>SFO", "A@NYC", "NYC=1", "NYC,SFO"]
+)
 def test_a_site_needs_a_name_that_can_be_one(load: Load, site: str) -> None:
     [problem] = problems(load, json.dumps({"site": site}))
-    assert problem == "site: a site's name has 1 to 64 printable characters, and no white space around them."
+    assert problem == (
+        "site: a site's name has 1 to 64 printable characters, none of them white space or one of / = @ , >, and does not "
+        "begin with a dot."
+    )
 
 
 def test_a_key_without_a_value_keeps_its_default(load: Load) -> None:
