@@ -29,7 +29,11 @@ _EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NO
 @click.command(name="soak")
 @click.option("--minutes", type=click.FloatRange(0.5), default=120.0, show_default=True, help="How long, in all.")
 @click.option(
-    "--leg", type=click.FloatRange(0.5), default=120.0, show_default=True, help="Minutes of each leg, with new members."
+    "--leg",
+    type=click.FloatRange(0.5),
+    default=120.0,
+    show_default=True,
+    help="Minutes of each leg, with new members; the last has what is left.",
 )
 @click.option("--rate", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Messages a second in each site.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Decides every harm and every size.")
@@ -51,9 +55,9 @@ def command(ctx: click.Context, minutes: float, leg: float, rate: float, seed: i
 
     Exits with 1 when anything was wrong or memory grew by 1 % an hour, with 3 when nobody lived long enough to tell.
     """
-    soak = _resume(report, Soak(seed, max(1, round(minutes / leg)), leg * 60, rate))
-    while (leg_seed := soak.next_seed()) is not None:
-        soak.done.append(_run(leg_seed, soak))
+    soak = _resume(report, Soak(seed, minutes * 60, min(leg, minutes) * 60, rate))
+    while (following := soak.next_leg()) is not None:
+        soak.done.append(_run(*following, soak))
         _write(report, soak)
     if as_json:
         print_json(soak.to_json())
@@ -71,10 +75,12 @@ def _resume(report: Path, wanted: Soak) -> Soak:
         raise ConfigurationError(f"{report}: is no report of a soak; name another file with --report.") from error
     if found.settings != wanted.settings:
         raise ConfigurationError(f"{report}: is of a soak with other settings; name another file with --report, or remove it.")
+    for leg in found.resume():
+        click.echo(f"leg {leg.seed} came to no result and is run again: {leg.faults[0]}", err=True)
     return found
 
 
-def _run(seed: int, soak: Soak) -> Leg:
+def _run(seed: int, seconds: float, soak: Soak) -> Leg:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-soak-")))
         journal = directory / "journal"
@@ -86,7 +92,7 @@ def _run(seed: int, soak: Soak) -> Leg:
         def observe(phase: Phase, done: int, total: int) -> None:
             progress.update(task, description=prefix + PHASES[phase], completed=done, total=total)
 
-        plan, venue = plan_leg(seed, soak.leg_s, soak.rate), find_venue("local")
+        plan, venue = plan_leg(seed, seconds, soak.rate), find_venue("local")
         run_until_signal(lambda: venue.prepare(plan.drill))
         try:
             return run_until_signal(lambda: run_leg(plan, venue, directory, journal, observe))[0]

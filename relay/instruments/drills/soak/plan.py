@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import overload
 
@@ -17,8 +19,12 @@ PAUSE_S = (30.0, 90.0)
 CALM_S = 20.0
 #: The shares of small, of larger and of the largest messages, and the bytes that they have at most.
 SIZES = ((0.90, 1 << 10), (0.095, 1 << 16), (0.005, 1 << 20))
-#: More gaps than a member can have: what is given up at members that stood still is judged by the checkers.
-_ANY_NUMBER = 1 << 40
+#: Seconds that harm lasts.
+HARM_S = (1.0, 12.0)
+#: Seconds after a pause within which a member is in the view again. What is sent until then may be a gap there, not elsewhere.
+BACK_S = 15.0
+#: The longest silences of another site and of their own that members may see who are never paused.
+SILENCE_S_MAX, OWN_SILENCE_S_MAX = 30.0, 10.0
 
 
 class Lines(Sequence[bytes]):
@@ -43,14 +49,15 @@ class Lines(Sequence[bytes]):
 
 def plan_leg(seed: int, seconds: float, rate: float) -> DrillPlan:
     """A leg with this seed: the load lasts so many seconds, at `rate` messages a second of one member of each site."""
+    method = tuple(_draw_harm(random.Random(seed), seconds))
     drill = Drill(
         name="soak",
         why="Harm of every kind at random, for long.",
         sites=SITES,
         members=MEMBERS,
         load=DrillLoad(rate=rate, message_bytes=SIZES[0][1] // 2, seconds=seconds),
-        method=tuple(_draw_harm(random.Random(seed), seconds)),
-        verdict=Expectation(gaps_max=dict.fromkeys(SITES, _ANY_NUMBER)),
+        method=method,
+        verdict=Expectation(gaps_max=_gaps_max(method, rate), silence_s_max=SILENCE_S_MAX, own_silence_s_max=OWN_SILENCE_S_MAX),
     )
 
     def line(number: int) -> bytes:
@@ -67,6 +74,12 @@ def plan_leg(seed: int, seconds: float, rate: float) -> DrillPlan:
     return DrillPlan(drill, Lines(int(rate * seconds), line), line, seed)
 
 
+def _gaps_max(method: Sequence[Action], rate: float) -> dict[str, int]:
+    """Member -> what all sites send while it stands still, and until it is back, each time that it is paused."""
+    missed = math.ceil(len(SITES) * rate * (HARM_S[1] + BACK_S))
+    return {member: missed * pauses for member, pauses in Counter(a.target for a in method if a.do == "pause").items()}
+
+
 def _draw_harm(rng: random.Random, seconds: float) -> list[Action]:
     """Harm that ends before the next begins. The last in line of each site is spared death, so that somebody lives long.
 
@@ -78,7 +91,7 @@ def _draw_harm(rng: random.Random, seconds: float) -> list[Action]:
     actions: list[Action] = []
     at_s = rng.uniform(5, PAUSE_S[0])
     while at_s < seconds - CALM_S:
-        for_s = rng.uniform(1, 12)
+        for_s = rng.uniform(*HARM_S)
         ends_s = at_s + for_s
         site, other = rng.sample(SITES, 2)
         is_first = bool(unharmed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -68,26 +69,46 @@ class Leg:
         """A leg that came to no result."""
         return cls(seed, "fail", (why,), 0.0, 0, 0, 0, 0, 0, 0, 0, 0, {}, ())
 
+    @property
+    def is_aborted(self) -> bool:
+        """Whether it came to no result."""
+        return not self.seconds
+
 
 @dataclass(slots=True)
 class Soak:
-    """A soak of so many legs, and those that have been run."""
+    """A soak of so many seconds in legs, of which the last may be shorter, and those that have been run."""
 
     seed: int
-    legs: int
+    whole_s: float
     leg_s: float
     #: Messages a second of one member of each site.
     rate: float
     done: list[Leg] = field(default_factory=list)
 
     @property
-    def settings(self) -> tuple[int, int, float, float]:
+    def settings(self) -> tuple[int, float, float, float]:
         """What a report must have been made with to be gone on with."""
-        return self.seed, self.legs, self.leg_s, self.rate
+        return self.seed, self.whole_s, self.leg_s, self.rate
 
-    def next_seed(self) -> int | None:
-        """The seed of the next leg; None when all have been run."""
-        return None if len(self.done) >= self.legs else self.seed * 1_000 + len(self.done)
+    @property
+    def legs(self) -> int:
+        """How many legs there are in all."""
+        return math.ceil(self.whole_s / self.leg_s)
+
+    def next_leg(self) -> tuple[int, float] | None:
+        """The seed of the next leg, and its seconds; None when all have been run."""
+        run = {leg.seed for leg in self.done}
+        for number in range(self.legs):
+            if (seed := self.seed * 1_000 + number) not in run:
+                return seed, min(self.leg_s, self.whole_s - number * self.leg_s)
+        return None
+
+    def resume(self) -> list[Leg]:
+        """Take back what came to no result, to run it again. Returns those legs."""
+        aborted = [leg for leg in self.done if leg.is_aborted]
+        self.done = [leg for leg in self.done if not leg.is_aborted]
+        return aborted
 
     @property
     def slope(self) -> float | None:
@@ -120,6 +141,7 @@ class Soak:
             "verdict": self.verdict,
             "seed": self.seed,
             "legs": self.legs,
+            "whole_s": self.whole_s,
             "leg_s": self.leg_s,
             "rate": self.rate,
             **totals,
@@ -132,6 +154,6 @@ class Soak:
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Soak:
         """A report that was written. Raises KeyError, TypeError or ValueError for what is none."""
-        made = cls(int(plain["seed"]), int(plain["legs"]), float(plain["leg_s"]), float(plain["rate"]))
+        made = cls(int(plain["seed"]), float(plain["whole_s"]), float(plain["leg_s"]), float(plain["rate"]))
         made.done = [Leg(**{**leg, "faults": tuple(leg["faults"]), "slopes": tuple(leg["slopes"])}) for leg in plain["done"]]
         return made

@@ -9,13 +9,18 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import trio
 
 from relay.instruments.drills.load import plan_drill
 from relay.instruments.drills.plan import Drill, Seat
 from relay.instruments.drills.plan_file import read_drill
+from relay.instruments.drills.soak import plan as soak_plan
+from relay.instruments.drills.soak import run as soak_run
 from relay.instruments.drills.soak.memory import SETTLE_S, Weights
-from relay.instruments.drills.soak.plan import PAUSE_S, plan_leg
+from relay.instruments.drills.soak.plan import PAUSE_S, SITES, plan_leg
 from relay.instruments.drills.soak.report import Leg, Soak
+from relay.instruments.drills.soak.run import run_leg
+from relay.instruments.drills.venues import find_venue
 from tests.relay.cli.conftest import Run, run
 
 __all__ = ["run"]
@@ -115,12 +120,12 @@ def test_of_who_did_not_live_long_enough_nothing_is_said() -> None:
 
 
 def test_a_soak_passes_when_all_legs_have_and_memory_was_measured() -> None:
-    soak = Soak(1, 2, 60.0, 10.0)
-    assert (soak.verdict, soak.next_seed()) == ("not exercised", 1_000)
+    soak = Soak(1, 90.0, 60.0, 10.0)
+    assert (soak.verdict, soak.next_leg()) == ("not exercised", (1_000, 60.0))
     soak.done.append(LEG)
-    assert (soak.verdict, soak.next_seed()) == ("not exercised", 1_001)
-    soak.done.append(replace(LEG, slopes=()))
-    assert (soak.verdict, soak.next_seed(), soak.slope) == ("pass", None, 0.4)
+    assert (soak.verdict, soak.next_leg()) == ("not exercised", (1_001, 30.0))
+    soak.done.append(replace(LEG, seed=1_001, slopes=()))
+    assert (soak.verdict, soak.next_leg(), soak.slope) == ("pass", None, 0.4)
     soak.done[1] = replace(LEG, slopes=({"seat": "SFO.F", "percent_per_hour": 1.0},))
     assert soak.verdict == "fail"
     assert soak.faults() == ["The memory of a process grew by 1.00 % an hour; less than 1 % is expected."]
@@ -132,13 +137,60 @@ def test_a_soak_passes_when_all_legs_have_and_memory_was_measured() -> None:
 
 def test_a_report_is_gone_on_with_and_one_that_is_complete_is_shown(run: Run, tmp_path: Path) -> None:
     report = tmp_path / "soak.json"
-    soak = Soak(3, 1, 60.0, 10.0, [LEG])
+    soak = Soak(3, 60.0, 60.0, 10.0, [replace(LEG, seed=3_000)])
     report.write_text(json.dumps(soak.to_json()))
     assert Soak.from_json(json.loads(report.read_text())) == soak
     code, out, _ = run("soak", "--minutes", 1, "--leg", 1, "--seed", 3, "--report", report, "--json")
-    assert (code, json.loads(out)["verdict"]) == (0, "pass")
+    assert (code, json.loads(out)["verdict"]) == (0, "pass")  # run in no time: its only leg is there
     code, _, err = run("soak", "--minutes", 2, "--leg", 1, "--seed", 3, "--report", report)
     assert (code, "other settings" in err) == (2, True)
     report.write_text("[]")
     code, _, err = run("soak", "--report", report)
     assert (code, "is no report of a soak" in err) == (2, True)
+
+
+def test_legs_last_as_long_as_was_asked_for_in_all() -> None:
+    for minutes, leg, lengths in (
+        (1, 1, [60]),
+        (2.5, 1, [60, 60, 30]),
+        (120, 85, [5_100, 2_100]),
+        (300, 120, [7_200, 7_200, 3_600]),
+    ):
+        soak, found = Soak(1, minutes * 60.0, leg * 60.0, 10.0), []
+        while (following := soak.next_leg()) is not None:
+            soak.done.append(replace(LEG, seed=following[0]))
+            found.append(following[1])
+        assert found == lengths
+
+
+def test_a_leg_that_came_to_no_result_is_run_again() -> None:
+    soak = Soak(1, 120.0, 60.0, 10.0, [Leg.aborted(1_000, "A of NYC died."), replace(LEG, seed=1_001)])
+    assert (soak.verdict, soak.next_leg()) == ("fail", None)
+    assert [leg.faults for leg in soak.resume()] == [("A of NYC died.",)]
+    assert soak.next_leg() == (1_000, 60.0)
+
+
+def test_gaps_are_for_members_that_were_paused_and_nobody_else() -> None:
+    plan = plan_leg(1, 7_200, 10)
+    paused = {action.target for action in plan.drill.method if action.do == "pause"}
+    seats = [(site, name) for site, names in zip(SITES, ("ABC", "DEF", "GHI"), strict=True) for name in names]
+    for site, name in seats:
+        allowed = plan.drill.verdict.gaps_allowed(site, name)
+        assert (0 < allowed < 10_000) if f"{site}.{name}" in paused else allowed == 0
+
+
+def test_a_leg_harms_changes_keys_and_weighs_real_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak_run, "ROTATE_S", 6.0)
+    monkeypatch.setattr(soak_run, "STEP_S", 2.5)
+    monkeypatch.setattr(soak_run, "WEIGH_S", 0.5)
+    monkeypatch.setattr(soak_plan, "CALM_S", 5.0)
+    plan, venue = plan_leg(4, 16, 5), find_venue("local")
+    assert [action.do for action in plan.drill.method] == ["kill", "restart"]
+    (tmp_path / "journal").mkdir()
+    leg, weights = trio.run(run_leg, plan, venue, tmp_path, tmp_path / "journal", lambda *_: None)
+    assert (leg.verdict, leg.faults, leg.lost) == ("pass", (), 0)
+    assert leg.delivered >= leg.sent * 8  # the ninth member is away for a while
+    assert leg.rotations >= 2
+    assert len(weights.samples) == 10  # the one that was killed, and what took its place
+    assert any(sample.is_relay for samples in weights.samples.values() for sample in samples)
+    assert all(sample.size > 20 << 20 for samples in weights.samples.values() for sample in samples)
