@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from relay.journal.encoding import STANDING, Encoder, Header, encode_header
-from relay.journal.retention import SUFFIX, Retention, file_stem, find_retired, retired_record, take
+from relay.journal.retention import SUFFIX, Retention, Segment, file_stem, find_retired, retired_record, take
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.errors import LocalError
@@ -100,6 +100,8 @@ class JournalStore:
         #: When the segment was begun, and when closed ones were written last, by the records' wall clock (ns). As many as stay.
         self._began_w = 0
         self._written: dict[Path, int] = {}
+        #: Segments that were deleted to make room, of which no record says so yet.
+        self._untold: list[Segment] = []
         #: The last record of each class that stays in force.
         self._standing: dict[type[records.Record], records.Record] = {}
         self._seen = JournalStatistics()
@@ -157,6 +159,8 @@ class JournalStore:
     def _open(self, record: records.Record) -> None:
         self._seen.segments += 1
         path = self._path(self._seen.segments)
+        if self._seen.error:
+            self._make_room(path, record)
         try:
             self._file = self._create(path)
         except OSError:
@@ -178,22 +182,39 @@ class JournalStore:
     def _path(self, number: int) -> Path:
         return self._options.directory / f"{self._stem}.{number:06d}{SUFFIX}"
 
+    def _make_room(self, path: Path, record: records.Record) -> None:
+        """Delete what may not stay before a record says so: on a disk that is full there may be no room for the record."""
+        if not self._options.retention.is_limited:
+            return
+        try:
+            self._untold += (retired := self._retirable(path, record))
+            self._take(retired)
+        except OSError as error:
+            self._seen.retention_error = str(error)
+
     def _retire(self, path: Path, record: records.Record) -> None:
         """Delete what may not stay, after a record that says so: who reads the rest must know that it is the rest."""
         if not self._options.retention.is_limited:
             return
-        site, _, name = self._owner
         try:
-            limits, reserved = self._options.retention, self._options.segment_bytes
-            retired = find_retired(limits, path, reserved, (site, name), self._written, record.w)
-            if retired:
-                self._put(self._encoder.encode(retired_record(record.t, record.w, retired)))
-                self._seen.retired += take(retired)
-                for segment in retired:
-                    self._written.pop(segment.path, None)
+            retired = self._retirable(path, record)
+            if told := [*self._untold, *retired]:
+                self._put(self._encoder.encode(retired_record(record.t, record.w, told)))
+                self._untold.clear()
+                self._take(retired)
             self._seen.retention_error = ""
         except OSError as error:
             self._seen.retention_error = str(error)
+
+    def _retirable(self, path: Path, record: records.Record) -> list[Segment]:
+        site, _, name = self._owner
+        limits, reserved = self._options.retention, self._options.segment_bytes
+        return find_retired(limits, path, reserved, (site, name), self._written, record.w)
+
+    def _take(self, retired: list[Segment]) -> None:
+        self._seen.retired += take(retired)
+        for segment in retired:
+            self._written.pop(segment.path, None)
 
     def _put(self, frame: bytes) -> None:
         """Write a frame whole, or leave nothing of it and raise OSError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from relay.journal import JournalOptions, JournalStore, Problem, find_journals, read_journal, read_segment
 from relay.journal.bulk import read_bulk
 from relay.journal.retention import Retention, retired_until
+from relay.journal.store import create_file
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.view import ViewId
@@ -126,3 +128,41 @@ def test_what_cannot_be_deleted_is_told_and_harms_nothing(tmp_path: Path, monkey
     write(journal, *range(60))
     assert "Permission denied" in journal.retention_error
     assert journal.statistics().lost_records == 0
+
+
+def test_a_disk_that_old_journals_have_filled_is_freed_of_them(tmp_path: Path) -> None:
+    class Quota:
+        """A file on a disk that holds 4,000 bytes."""
+
+        def __init__(self, path: Path) -> None:
+            self.file = create_file(path)
+
+        def write(self, data: bytes, /) -> int | None:
+            if sum(sizes(tmp_path)) + len(data) > 4_000:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return self.file.write(data)
+
+        def truncate(self, size: int, /) -> int:
+            return self.file.truncate(size)
+
+        def close(self) -> None:
+            self.file.close()
+
+    options = JournalOptions(tmp_path, SEGMENT_BYTES, retention=Retention(age_s_max=3_600.0))
+    journal = JournalStore(options, "NYC", A, "A", Quota)
+    for second in range(200):
+        journal.write(drop(second))
+    full = journal.statistics()
+    assert (full.retired, full.error) == (0, "[Errno 28] No space left on device")
+    for second in range(20_000, 20_010):
+        journal.write(drop(second))
+    journal.close()
+    freed = journal.statistics()
+    assert (freed.error, freed.lost_records) == ("", full.lost_records)
+    assert freed.retired > 5
+    [found] = find_journals([tmp_path], [])
+    rest = list(read_journal(found, []))
+    [until] = [until for record in rest if (until := retired_until(record))]
+    assert (full.records - 10) * SECOND < until < full.records * SECOND
+    assert [each.n for each in rest if isinstance(each, records.Drop) and each.why == "journal"] == [full.lost_records]
+    assert rest[-10:] == [drop(second) for second in range(20_000, 20_010)]
