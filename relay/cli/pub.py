@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -44,4 +45,4 @@ def command(
 
 async def _each(texts: Sequence[str]) -> AsyncIterator[bytes]:
     for text in texts:
-        yield text.encode()
+        yield os.fsencode(text)

@@ -14,11 +14,14 @@ from sitestack.channel.inbox import Delivery
 from sitestack.journal import records
 from sitestack.journal.recorder import Clock, Recorder
 from sitestack.model.address import Address
+from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event
 from sitestack.model.view import View
 
 #: `why` of the `drop` line that says how many event lines are missing.
 WHY_LOST = "events"
+#: `source` of that line where a sender has encoded its messages wrongly.
+WHY_MALFORMED = "malformed"
 
 
 class EventLines:
@@ -30,8 +33,16 @@ class EventLines:
         self._recorder = Recorder(site, address, self._records.append, clock, total_order=False, event_records=RELAY_RECORDS)
 
     def lines(self, item: Delivery | View | Event) -> list[str]:
-        """The lines of one item, without newlines; none for what the vocabulary does not know."""
+        """The lines of one item, without newlines; none for what the vocabulary does not know.
+
+        A batch that its sender encoded wrongly is a line that says how many are missing: its sizes are not true.
+        """
+        texts: list[bytes] = []
         if isinstance(item, Delivery):
+            try:
+                texts = list(item.payloads())
+            except ProtocolError:
+                return self.lost(item.batch.count, WHY_MALFORMED)
             self._recorder.deliver(item.batch, 0)
         elif isinstance(item, View):
             self._recorder.install(item)
@@ -40,7 +51,7 @@ class EventLines:
         lines = list(canonical_lines(self._recorder.site, self._recorder.address, self._records))
         self._records.clear()
         if isinstance(item, Delivery):
-            return [_with_text(line, payload) for line, payload in zip(lines, item.payloads(), strict=True)]
+            return [_with_text(line, payload) for line, payload in zip(lines, texts, strict=True)]
         if isinstance(item, View) and item.shared_names:
             return [f'{line[:-1]},"shared_names":{json.dumps(item.shared_names)}}}' for line in lines]
         return lines

@@ -29,6 +29,19 @@ def gap_object(gap: Gap) -> dict[str, Any]:
     return {"gap": lost, "reason": gap.reason.value}
 
 
+def malformed_object(delivery: Delivery) -> dict[str, Any]:
+    """Which messages cannot be read because their sender encoded them wrongly, as a gap."""
+    batch = delivery.batch
+    lost = {
+        "site": batch.site,
+        "origin": batch.origin.hex(),
+        "scope": batch.scope.name.lower(),
+        "first": batch.first,
+        "last": batch.last,
+    }
+    return {"gap": lost, "reason": "malformed"}
+
+
 def _said(payload: bytes) -> dict[str, str]:
     try:
         return {"text": payload.decode()}

@@ -9,6 +9,7 @@ from operator import itemgetter
 from relay.events import Certainty, Duty, GlobalView, Role, SiteSwitched, Unreachable
 from sitestack.channel.inbox import Delivery
 from sitestack.model.address import ProxyUUID
+from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.printable import escaped
@@ -48,7 +49,10 @@ class ReadableLines:
         match item:
             case Delivery():
                 sender = self._at_home(item.sender) if item.batch.site == self._site else item.sender
-                return [f"{escaped(sender)}: {_text(payload)}" for payload in item.payloads()]
+                try:
+                    return [f"{escaped(sender)}: {_text(payload)}" for payload in item.payloads()]
+                except ProtocolError:
+                    return [f"-- {_messages(item.batch.count)} of {escaped(sender)} cannot be read: it encoded them wrongly"]
             case View():
                 again = ", joined again after a split" if item.subviews else ""
                 told = [f"-- more than one member is called {escaped(name)}" for name in item.shared_names]
@@ -92,7 +96,10 @@ def _by_site(view: GlobalView) -> str:
 
 
 def _count(item: Gap | Unreachable) -> str:
-    count = item.last - item.first + 1
+    return _messages(item.last - item.first + 1)
+
+
+def _messages(count: int) -> str:
     return f"{count} message{'s' if count > 1 else ''}"
 
 

@@ -10,11 +10,11 @@ import trio
 
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.lines import LineSink
-from relay.node.message_json import gap_object, message_objects
+from relay.node.message_json import gap_object, malformed_object, message_objects
 from relay.node.readable import ReadableLines
 from relay.node.settings import NodeConfig
 from sitestack.channel.inbox import Delivery
-from sitestack.model.errors import LocalError
+from sitestack.model.errors import LocalError, ProtocolError
 from sitestack.model.gap import Gap
 
 
@@ -75,7 +75,10 @@ def _json_lines(item: object) -> list[str]:
     """An object for each message and for each gap."""
     match item:
         case Delivery():
-            return [json.dumps(message, ensure_ascii=False) for message in message_objects(item)]
+            try:
+                return [json.dumps(message, ensure_ascii=False) for message in message_objects(item)]
+            except ProtocolError:
+                return [json.dumps(malformed_object(item))]
         case Gap():
             return [json.dumps(gap_object(item))]
     return []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -15,6 +17,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from relay.node.visitor import _json_lines
+from sitestack.channel.inbox import Delivery
+from sitestack.model.address import Address
+from sitestack.model.message import Batch, Scope
 from tests.relay.cli.conftest import Run
 from tests.relay.node.test_daemon import configure
 
@@ -65,10 +71,17 @@ def test_what_is_published_is_printed_once_and_in_order(config: Path) -> None:
 def test_a_line_that_is_too_long_is_told_and_the_others_are_published(config: Path) -> None:
     limit = 1 << 10
     config.write_text(json.dumps({**json.loads(config.read_text()), "protocols": {"batching": {"message_bytes_max": limit}}}))
-    published = publish(config, "short", "x" * (limit + 1), "short again")
+    published = publish(config, "short", "x" * (limit + 1), os.fsdecode(b"no text: \xff"), "short again")
     assert published.returncode == 1
     assert published.stderr.count("\n") == 1
     assert published.stderr.startswith("not published: ")
+
+
+def test_what_its_sender_encoded_wrongly_is_a_gap() -> None:
+    sender = Address(bytes(16))
+    [line] = _json_lines(Delivery(sender, Batch("NYC", sender, Scope.ALL, 5, 2, struct.pack("<2I", 100, 3) + b"x")))
+    lost = {"site": "NYC", "origin": sender.hex(), "scope": "all", "first": 5, "last": 6}
+    assert json.loads(line) == {"gap": lost, "reason": "malformed"}
 
 
 @pytest.mark.parametrize("command", ["pub", "sub"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from typing import Any
 
 from relay.events import Baseline, Certainty, Duty, Failure, GlobalView, Misconfigured, Role, Unreachable
@@ -82,3 +83,10 @@ def test_roles_gaps_and_failures_have_lines() -> None:
 
 def test_what_the_vocabulary_does_not_know_is_passed_over() -> None:
     assert lines(Misconfigured("SFO", "It claims our name."), Baseline("SFO", {})) == []
+
+
+def test_what_its_sender_encoded_wrongly_is_said_to_be_missing() -> None:
+    bad = Delivery(A, Batch("NYC", A, Scope.ALL, 5, 2, struct.pack("<2I", 100, 3) + b"x"))
+    _, told, after = lines(VIEW, bad, batch(b"next"))
+    assert (told["ev"], told["why"], told["from"], told["n"]) == ("drop", "events", "malformed", 2)
+    assert after["text"] == "next"

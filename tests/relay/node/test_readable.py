@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from relay.events import Certainty, Duty, Failure, GlobalView, Role, SiteSwitched, Unreachable
@@ -94,3 +96,8 @@ def test_who_relays_is_said() -> None:
 def test_every_duty_has_a_line(duty: Duty, sites: tuple[str, ...]) -> None:
     [line] = shown(Role(duty, VIEW.id, sites))
     assert line.startswith("-- this member ")
+
+
+def test_what_its_sender_encoded_wrongly_is_said_to_be_missing() -> None:
+    bad = Delivery(A, Batch("NYC", A, Scope.ALL, 5, 2, struct.pack("<2I", 100, 3) + b"x"), Roster((VIEW, EVERYBODY)))
+    assert shown(bad) == ["-- 2 messages of A@NYC cannot be read: it encoded them wrongly"]
