@@ -56,6 +56,7 @@ def command(ctx: click.Context, minutes: float, leg: float, rate: float, seed: i
     Exits with 1 when anything was wrong or memory grew by 1 % an hour, with 3 when nobody lived long enough to tell.
     """
     soak = _resume(report, Soak(seed, minutes * 60, min(leg, minutes) * 60, rate))
+    _write(report, soak)  # now, and not after hours, it is seen that it cannot be
     while (following := soak.next_leg()) is not None:
         soak.done.append(_run(*following, soak))
         _write(report, soak)
@@ -103,8 +104,11 @@ def _run(seed: int, seconds: float, soak: Soak) -> Leg:
 def _write(report: Path, soak: Soak) -> None:
     """In one step, so that a soak that is interrupted has its last report."""
     beside = report.with_name(f"{report.name}.new")
-    beside.write_text(json.dumps(soak.to_json(), indent=1) + "\n", encoding="utf-8")
-    os.replace(beside, report)
+    try:
+        beside.write_text(json.dumps(soak.to_json(), indent=1) + "\n", encoding="utf-8")
+        os.replace(beside, report)
+    except OSError as error:
+        raise ConfigurationError(f"{report}: {error.strerror}.") from error
 
 
 def _print(soak: Soak) -> None:

@@ -23,6 +23,7 @@ from relay.cli.output import json_option, print_json, print_whole, stdout
 from relay.cli.status_tables import status_tables
 from relay.keys.files import read_secret
 from relay.node.status_socket import ANSWER_BYTES_MAX, ANSWER_TIMEOUT_S, fetch_status, find_sockets, parse_status, run_directory
+from sitestack.model.errors import LocalError
 from sitestack.model.printable import escaped
 
 #: Seconds between two looks of --watch.
@@ -95,6 +96,8 @@ def _scene(target: str | None, token: Path | None, queues: bool) -> Group:
             silent = {target: _STRANGE}
     except click.ClickException as error:
         silent = {str(target): error.format_message()}
+    except LocalError as error:  # its token cannot be read
+        silent = {str(target): str(error)}
     tables = status_tables(found, queues)
     lines = [Text(escaped(f"{where}: {why}"), style="red") for where, why in silent.items()]
     return Group(Text(f"{datetime.now():%H:%M:%S}, Ctrl-C ends"), *tables, *lines)
@@ -103,7 +106,7 @@ def _scene(target: str | None, token: Path | None, queues: bool) -> Group:
 def _can_be_shown(status: dict[str, Any] | str) -> bool:
     """Whether tables can be made of an answer: it may come from another server, or a node of another version."""
     try:
-        return isinstance(status, str) or bool(list(status_tables([status])))
+        return isinstance(status, str) or bool(list(status_tables([status], True)))
     except (AttributeError, LookupError, TypeError, ValueError):
         return False
 

@@ -41,7 +41,10 @@ class EventOutput:
         except OSError as error:
             self.trouble = error.strerror or str(error)
             self._retry_at = now + RETRY_S
-            self.lost_lines += min(len(lines), self._sink.lost_lines - before)
+            lost = self._sink.lost_lines - before
+            self.lost_lines += min(len(lines), lost)
+            if lost <= len(lines):
+                self._told_lines += missing
         else:
             self.trouble = ""
             self._told_lines += missing

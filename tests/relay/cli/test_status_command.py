@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from relay.cli import status
 from relay.cli.status_tables import status_tables
 from tests.relay.cli.conftest import Run
 
@@ -157,3 +159,18 @@ def test_a_server_that_is_no_node_is_said(run: Run) -> None:
         code, _, err = run("status", "--node", url)
     assert code == 2
     assert "is not the status of a node" in err
+
+
+def test_a_token_that_is_gone_for_a_moment_is_a_line_and_no_end(tmp_path: Path) -> None:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(status._scene("http://127.0.0.1:1", tmp_path / "token", queues=False))
+    assert "token: cannot be read (No such file or directory)" in console.export_text()
+
+
+def test_an_answer_of_another_version_is_a_line_with_queues_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"name": "A", "site": "NYC", "queues": [{"queue": "x", "now": 1, "high": 1}]}
+    monkeypatch.setattr(status, "_ask", lambda target, token: answer)
+    for queues in (False, True):
+        console = Console(width=200, record=True, file=io.StringIO())
+        console.print(status._scene("here", None, queues))
+        assert status._STRANGE in console.export_text()

@@ -58,3 +58,22 @@ async def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
     output = EventOutput(LineSink("/dev/full"), lambda count, why: [])
     await output.write(["1", "2"], 0.0)
     assert (output.trouble, output.lost_lines) == ("No space left on device", 2)
+
+
+async def test_what_has_been_said_to_be_missing_is_not_said_again() -> None:
+    class Filling(Disk):
+        """Takes the first line of what it is given, and has no room for the others."""
+
+        async def write(self, lines: Sequence[str]) -> None:
+            self.taken.append(lines[0])
+            self.lost_lines += len(lines) - 1
+            if len(lines) > 1:
+                raise FULL
+
+    disk = Filling()
+    output = EventOutput(disk, lambda count, why: [f"{count} missing"])
+    for number in range(3):
+        await output.write([f"{number}a", f"{number}b"], 10.0 * number)
+    await output.write([], 100.0)
+    assert disk.taken == ["0a", "1 missing", "2 missing", "2 missing"]
+    assert output.lost_lines == 5

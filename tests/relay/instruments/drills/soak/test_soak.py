@@ -194,3 +194,8 @@ def test_a_leg_harms_changes_keys_and_weighs_real_members(tmp_path: Path, monkey
     assert len(weights.samples) == 10  # the one that was killed, and what took its place
     assert any(sample.is_relay for samples in weights.samples.values() for sample in samples)
     assert all(sample.size > 20 << 20 for samples in weights.samples.values() for sample in samples)
+
+
+def test_a_report_that_cannot_be_written_is_told_before_anything_is_run(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("soak", "--minutes", 1, "--report", tmp_path / "nowhere" / "soak.json")
+    assert (code, "soak.json: No such file or directory." in err) == (2, True)
