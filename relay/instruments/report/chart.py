@@ -64,14 +64,14 @@ def draw_lines(
 ) -> str:
     """An SVG of lines over time, in seconds. `spans_are`: the legend of the spans.
 
-    `log` makes the y axis logarithmic where its values allow it; values above `y_max` are drawn at the upper edge.
+    The time axis begins at the first point, or at a span before it. `log` makes the y axis logarithmic where its values
+    allow it; values above `y_max` are drawn at the upper edge.
     """
     points = [point for line in series.values() for point in line]
     if not points:
         return '<p class="note">Nothing to show.</p>'
-    x_axis, unit = _time_axis(
-        min(0.0, *(x for x, _ in points)), max(1.0, *(x for x, _ in points), *(each.end for each in spans))
-    )
+    begin = min([*(x for x, _ in points), *(each.begin for each in spans)])
+    x_axis, unit = _time_axis(begin, max(begin + 1.0, *(x for x, _ in points), *(each.end for each in spans)))
     y_axis = _value_axis([min(y, y_max) for _, y in points], log)
     across, up = x_axis.place, y_axis.place
     parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(y_label)} over time">']

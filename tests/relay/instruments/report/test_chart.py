@@ -37,6 +37,23 @@ def test_time_may_begin_before_zero_and_what_is_too_high_stands_at_the_edge() ->
     assert [mark.findtext("title") for mark in svg.findall("line[@class='mark']")] == ["early"]
 
 
+def test_the_time_axis_begins_at_the_first_point_or_at_a_span_before_it() -> None:
+    late = [(600.0, 1.0), (615.0, 3.0), (630.0, 2.0)]
+    svg = ElementTree.fromstring(draw_lines({"x": late}, "y").partition("<p class")[0])
+    [line] = svg.findall("polyline")
+    across = [float(point.partition(",")[0]) for point in line.attrib["points"].split()]
+    ticks = svg.findall("line[@class='axis']")
+    places = [float(tick.attrib["x1"]) for tick in ticks]
+    assert (across[0], across[-1]) == (places[0], places[-1])
+    assert across[1] == places[3]
+    labels = [text.text for text in svg.findall("text[@text-anchor='middle']")]
+    assert labels[:7] == ["600", "605", "610", "615", "620", "625", "630"]
+    assert "seconds since the beginning" in labels
+    shaded = draw_lines({"x": late}, "y", spans=[Span(590.0, 605.0, "A → B")])
+    assert ">590<" in shaded
+    assert ">585<" not in shaded
+
+
 def test_every_colour_has_a_light_and_a_dark_one_and_no_chart_has_a_colour_of_its_own() -> None:
     light, dark = STYLE.split("prefers-color-scheme: dark", 1)
     for number in range(COLOURS):
