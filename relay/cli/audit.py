@@ -16,7 +16,7 @@ from sitestack.model.errors import ConfigurationError
 
 
 @click.command(name="audit")
-@click.argument("paths", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="DIR...", nargs=-1, required=True, type=click.Path())
 @click.option("--master", help="Where Spark runs.  [default: local[*]]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write Parquet tables and report.html here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; with --follow one for every batch.")
@@ -34,7 +34,7 @@ from sitestack.model.errors import ConfigurationError
 @click.pass_context
 def command(
     ctx: click.Context,
-    paths: tuple[Path, ...],
+    paths: tuple[str, ...],
     master: str | None,
     out: Path | None,
     as_json: bool,
@@ -54,39 +54,40 @@ def command(
         from relay.instruments.analytics.follow.streams import FollowOptions  # noqa: PLC0415
         from relay.instruments.analytics.session import (  # noqa: PLC0415
             LOG,
-            SMALL_BYTES,
+            advise,
             count_partitions,
             measure_bytes,
             open_session,
         )
+        from relay.instruments.analytics.source.places import local_path  # noqa: PLC0415
         from relay.instruments.analytics.summary import describe  # noqa: PLC0415
     except ImportError as error:
         raise ConfigurationError(
             f'relay audit needs PySpark and pyarrow: in a checkout, pip install ".[analytics]" ({error}).'
         ) from error
+    directories = list(map(local_path, paths))
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-audit-")))
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)
         log = (out or scratch) / LOG
         if follow:
-            options = FollowOptions([str(path) for path in paths], out or scratch, horizon_s)
+            options = FollowOptions(list(map(str, directories)), out or scratch, horizon_s)
             spark = open_session("relay audit --follow", master, 0, log)
             holds = run_follow(spark, options, as_json, click.echo, partial(click.echo, err=True))
             ctx.exit(EXIT_DONE if holds else EXIT_CHECK_FAILED)
-        size = measure_bytes(list(paths))
+        size = measure_bytes(directories)
         progress = stack.enter_context(progress_bar())
         task = progress.add_task("starting Spark", total=None)
         spark = open_session("relay audit", master, size, log)
         stack.callback(spark.stop)
-        if size <= SMALL_BYTES and not as_json:
-            hint = f"{size / 1e6:.1f} MB of journals: use relay check, which judges the same promises in seconds."
+        if (hint := advise(size)) is not None and not as_json:
             progress.console.print(Text(hint), soft_wrap=True)
 
         def observe(what: str, done: int, total: int) -> None:
             progress.update(task, description=what, completed=done, total=total)
 
-        result = run_audit(spark, [str(path) for path in paths], count_partitions(size), out, observe)
+        result = run_audit(spark, list(map(str, directories)), count_partitions(size), out, observe)
     if as_json:
         print_json(result.as_json())
     else:

@@ -18,7 +18,8 @@ from pathlib import Path
 from relay.instruments.analytics.audit import run_audit
 from relay.instruments.analytics.follow.run import run_follow
 from relay.instruments.analytics.follow.streams import HORIZON_S, FollowOptions
-from relay.instruments.analytics.session import LOG, count_partitions, measure_bytes, open_session
+from relay.instruments.analytics.session import LOG, advise, count_partitions, measure_bytes, open_session
+from relay.instruments.analytics.source.places import local_path
 from relay.instruments.analytics.summary import describe
 from sitestack.model.errors import LocalError
 
@@ -26,7 +27,7 @@ from sitestack.model.errors import LocalError
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; the exit code."""
     parser = argparse.ArgumentParser(prog="job.py", description="Audits journals.")
-    parser.add_argument("paths", metavar="DIR", nargs="+", type=Path)
+    parser.add_argument("paths", metavar="DIR", nargs="+")
     parser.add_argument("--out", type=Path, help="directory for tables and report.html; of --follow also for its state")
     parser.add_argument("--follow", action="store_true", help="go on while the journals grow; needs --out")
     parser.add_argument(
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _follow(options: argparse.Namespace) -> bool:
-    following = FollowOptions(list(map(str, options.paths)), options.out, options.horizon)
+    following = FollowOptions(_paths(options), options.out, options.horizon)
     options.out.mkdir(parents=True, exist_ok=True)
     write = partial(print, flush=True)
     spark = open_session("relay audit --follow", None, 0, options.out / LOG)
@@ -53,17 +54,23 @@ def _follow(options: argparse.Namespace) -> bool:
 
 
 def _audit(options: argparse.Namespace) -> bool:
-    size = measure_bytes(options.paths)
+    paths = _paths(options)
+    size = measure_bytes(list(map(Path, paths)))
     with (
         tempfile.TemporaryDirectory(prefix="relay-audit-") as scratch,
         open_session("relay audit", None, size, Path(scratch) / LOG) as spark,
     ):
-        paths = list(map(str, options.paths))
+        if (hint := advise(size)) is not None and not options.json:
+            print(hint, file=sys.stderr)
         result = run_audit(spark, paths, count_partitions(size), options.out, lambda *_: None)
     verdict = result.verdict
     told = [*describe(result), f"{verdict.verdict.upper()}: {verdict.counts}"]
     print(json.dumps(result.as_json()) if options.json else "\n".join(told))
     return verdict.verdict == "pass"
+
+
+def _paths(options: argparse.Namespace) -> list[str]:
+    return [str(local_path(path)) for path in options.paths]
 
 
 if __name__ == "__main__":

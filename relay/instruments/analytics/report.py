@@ -9,11 +9,14 @@ from html import escape
 from typing import Any
 
 from relay.instruments.report import Figure, Span, draw_lines, draw_note, draw_page, draw_table, draw_tiles, draw_verdict
+from sitestack.promises import Fate
 
 Rows = Sequence[Mapping[str, Any]]
 
 #: What the spans in the charts are.
 _REPLACED = "the relay is replaced"
+#: What the page says of processes that stopped gracefully: whether that was before the end decides only what they are owed.
+_FATES = {Fate.RUNNING.value: "ended", Fate.STOPPED.value: "ended"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,8 @@ def _conservation(data: ReportData) -> Iterator[str]:
 def _processes(data: ReportData) -> Iterator[str]:
     columns = {"site": "Site", "node": "Process", "fate": "Fate", "delivered": "Delivered", "duplicated": "Duplicated"}
     columns |= {"reordered": "Reordered", "in_gaps": "In gaps", "missing": "Passed over"}
-    yield "<h2>Processes</h2>" + _table(data.processes, columns)
+    rows = [{**row, "fate": _FATES.get(row["fate"], row["fate"])} for row in data.processes]
+    yield "<h2>Processes</h2>" + _table(rows, columns)
 
 
 def _global_views(data: ReportData) -> Iterator[str]:

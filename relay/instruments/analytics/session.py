@@ -57,6 +57,13 @@ def measure_bytes(paths: list[Path]) -> int:
     return sum(file.stat().st_size for file in files)
 
 
+def advise(journal_bytes: int) -> str | None:
+    """What is said to who has Spark started for so little; None when the journals are large."""
+    if journal_bytes > SMALL_BYTES:
+        return None
+    return f"{journal_bytes / 1e6:.1f} MB of journals: use relay check, which judges the same promises in seconds."
+
+
 def open_session(name: str, master: str | None, journal_bytes: int, log: Path) -> SparkSession:
     """A session that knows the source `relay`. What Spark says goes to the file `log`.
 

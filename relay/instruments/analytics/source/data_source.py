@@ -20,6 +20,7 @@ from relay.instruments.analytics.sink.rows import require_columns
 from relay.instruments.analytics.sink.target import parse_target
 from relay.instruments.analytics.sink.writing import StreamWriter, TableWriter
 from relay.instruments.analytics.source.columns import SCHEMA
+from relay.instruments.analytics.source.places import local_path
 from relay.instruments.analytics.source.reading import SegmentPartition, read_partition
 from relay.instruments.analytics.source.selection import Selection, parse_selection
 from relay.instruments.analytics.source.streaming import SegmentStreamReader
@@ -120,11 +121,11 @@ class SegmentReader(DataSourceReader):
 
 
 def source_paths(options: Mapping[str, str]) -> list[Path]:
-    """The paths that `load` was given: one, or a list."""
+    """The paths that `load` was given, or the addresses of files: one, or a list."""
     paths = json.loads(options["paths"]) if "paths" in options else [options["path"]] if "path" in options else []
     if not paths:
         raise ConfigurationError('Source relay needs a path: spark.read.format("relay").load("journals/").')
-    return [Path(path) for path in paths]
+    return [local_path(path) for path in paths]
 
 
 def _require_known(schema: StructType) -> None:

@@ -1,17 +1,18 @@
-"""How long an audit takes on a standalone cluster of Spark: a master and some workers of a core each, started here on loopback.
+"""A standalone cluster of Spark: a master and some workers of a core each, processes that are started here on loopback.
 
-python -m tests.relay.instruments.analytics.standalone JOURNALS WORKERS
+How long an audit takes on one: python -m tests.relay.instruments.analytics.standalone JOURNALS WORKERS
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,7 +28,7 @@ HOST = "127.0.0.1"
 
 @contextmanager
 def spark_process(log: Path, kind: str, *arguments: str) -> Iterator[None]:
-    """A process of the cluster, which is told to end and awaited."""
+    """A process of the cluster, which is told to end and awaited; what it has started ends with it."""
     home = Path(pyspark.__file__).parent
     command = [
         str(home / "bin" / "spark-class"),
@@ -40,11 +41,15 @@ def spark_process(log: Path, kind: str, *arguments: str) -> Iterator[None]:
     ]
     environment = {**os.environ, "SPARK_HOME": str(home), "JAVA_HOME": str(find_java()), "SPARK_LOCAL_IP": HOST}
     with log.open("wb") as out:
-        process = subprocess.Popen(command, env=environment, stdout=out, stderr=out)
+        process = subprocess.Popen(command, env=environment, stdout=out, stderr=out, start_new_session=True)
     try:
         yield
     finally:
         process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LIMIT_S)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
@@ -58,10 +63,10 @@ def await_line(log: Path, pattern: str) -> str:
     return found[1]
 
 
-def measure(journals: Path, workers: int) -> str:
-    """A line with the figures of one audit."""
-    with TemporaryDirectory(prefix="standalone-") as name, ExitStack() as stack:
-        place = Path(name)
+@contextmanager
+def standalone_cluster(place: Path, workers: int) -> Iterator[str]:
+    """The address of a master with so many workers. Worker 0 logs to `worker0` and its executors to `work0`, and so on."""
+    with ExitStack() as stack:
         stack.enter_context(spark_process(place / "master", "master.Master", "--port", "0"))
         master = await_line(place / "master", r"Starting Spark master at (spark://\S+)")
         for number in range(workers):
@@ -69,6 +74,12 @@ def measure(journals: Path, workers: int) -> str:
             options = ("--cores", "1", "--memory", "1g", "--work-dir", str(work), master)
             stack.enter_context(spark_process(log, "worker.Worker", *options))
             await_line(log, r"(Successfully registered) with master")
+        yield master
+
+
+def measure(journals: Path, workers: int) -> str:
+    """A line with the figures of one audit."""
+    with TemporaryDirectory(prefix="standalone-") as name, standalone_cluster(place := Path(name), workers) as master:
         os.environ["SPARK_LOCAL_IP"] = HOST
         size = measure_bytes([journals])
         spark = open_session("standalone", master, size, place / "spark.log")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,6 +85,14 @@ def test_out_gets_the_tables_as_parquet_and_one_page(campaign: Campaign, directo
     assert not re.search(r"https?://|<script|<link|<img|url\(", page)
 
 
+@pytest.mark.slow
+def test_processes_whose_journals_say_that_they_stopped_have_ended(campaign: Campaign, directory: Path) -> None:
+    page = (directory / "out" / "report.html").read_text(encoding="utf-8")
+    [processes] = re.findall(r"<h2>Processes</h2>(.*?)</table>", page, re.DOTALL)
+    fates = re.findall(r"<td[^>]*>(ended|running|stopped|crashed)</td>", processes)
+    assert fates == ["ended"] * campaign.check["processes"]
+
+
 def pretend(monkeypatch: pytest.MonkeyPatch, result: AuditResult) -> list[Any]:
     """Let the command have this result without Spark; the masters that it was to run on."""
     masters: list[Any] = []
@@ -129,6 +138,31 @@ def test_a_broken_promise_is_told_and_is_exit_code_1(run: Run, journals: Path, m
     assert code == 1
     assert out.splitlines()[0] == "X5 at SFO/D(44444444): NYC/41414141 all 2 was sent"
     assert out.splitlines()[-1].startswith("FAIL: 2222 deliveries")
+
+
+def test_a_path_may_be_the_address_of_a_file(run: Run, journals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    audited: list[Any] = []
+    result = AuditResult(VERDICT, replace(DATA, summary={"failovers": [], "clocks": ""}))
+
+    def run_audit(_spark: object, paths: Sequence[str], *_: object) -> AuditResult:
+        audited.append(paths)
+        return result
+
+    pretend(monkeypatch, result)
+    monkeypatch.setattr(audit, "run_audit", run_audit)
+    assert run("audit", journals.as_uri(), journals).code == 0
+    assert audited == [[str(journals)] * 2]
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_bucket_is_refused_in_a_sentence_before_spark_starts(
+    run: Run, journals: Path, monkeypatch: pytest.MonkeyPatch, follow: bool
+) -> None:
+    masters = pretend(monkeypatch, AuditResult(VERDICT, DATA))
+    code, out, err = run("audit", journals, "s3a://bucket/journals", *["--follow"] * follow)
+    assert (code, out, masters) == (2, "", [])
+    assert "s3a://bucket/journals: the journals are read by Relay's own reader, which needs a file system" in err
+    assert err.count("\n") == 1
 
 
 def test_without_java_it_is_a_sentence(run: Run, journals: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,13 @@ def test_what_is_wrong_stands_above_the_charts_and_text_is_escaped() -> None:
     assert "a &lt;torn&gt; tail" in page
 
 
+def test_who_stopped_gracefully_has_ended_and_nobody_is_said_to_be_running() -> None:
+    fates = ["running", "stopped", "crashed"]
+    page = render(replace(DATA, processes=[{**DATA.processes[0], "fate": fate} for fate in fates]))
+    told = "".join(re.findall(r"<h2>Processes</h2>(.*?)</table>", page, re.DOTALL))
+    assert re.findall(r"<td[^>]*>(ended|running|stopped|crashed)</td>", told) == ["ended", "ended", "crashed"]
+
+
 def test_a_run_without_anything_to_draw_is_a_page_too() -> None:
     empty = replace(DATA, lag=[], lag_over_time=[], throughput=[], rates=[], failovers=[], global_views=[], conservation=[])
     page = render(empty)

@@ -1,0 +1,26 @@
+"""Where journals are: a path, or the address of a file, as paths are given to Spark."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+from sitestack.model.errors import ConfigurationError
+
+#: The address of a file; also as Spark writes it, `file:/path`.
+_FILE = re.compile(r"file:(?://(?:localhost)?)?(/(?!/).*)", re.IGNORECASE | re.DOTALL)
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://|file:", re.IGNORECASE)
+
+
+def local_path(place: str) -> Path:
+    """The path that is meant by a path or a `file:` address. Raises ConfigurationError for addresses of anything else."""
+    if (found := _FILE.fullmatch(place)) is not None:
+        return Path(unquote(found[1]))
+    if (scheme := _SCHEME.match(place)) is None:
+        return Path(place)
+    if scheme[1] in (None, "file"):
+        raise ConfigurationError(f"{place}: the address of a file on this machine is file:///path.")
+    raise ConfigurationError(
+        f"{place}: the journals are read by Relay's own reader, which needs a file system: mount what is there, or copy it."
+    )
