@@ -96,7 +96,8 @@ class Page:
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
 
     def resize(self, width: int, height: int, *, dark: bool = False) -> None:
-        """Show the page in this size and theme."""
+        """Show the page in this size and theme, without scroll bars."""
+        self.call("Emulation.setScrollbarsHidden", hidden=True)
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=features)

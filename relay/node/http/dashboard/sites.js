@@ -1,16 +1,34 @@
-// All sites and their members: who relays, who is next.
+// All sites and their members: who coordinates, who relays, who is next.
 
-import { byId, element, redraw, tag } from "./dom.js";
+import { byId, element, redraw, say, tag } from "./dom.js";
 import { plural } from "./format.js";
 
-function member(name, rank, isHere, relays) {
-  const duty = rank === 0 ? tag(relays ? "relays" : "coordinates", "good") : rank === 1 ? tag("next") : null;
-  return element("li", { "data-member": name }, element("span", { class: "name" }, name), duty, isHere ? tag("this node", "quiet") : null);
+// Whether the relay of this site reaches another one, as any member can tell: whether a link is up just now the relay alone knows.
+function reachesAny(status) {
+  const sites = status.global_view?.sites ?? {};
+  return status.links.some((link) => !link.down && !link.offline && link.site in sites);
 }
 
-function card(site, names, here, isDown, relays) {
+// What a member does: of itself this node knows it, of the others in its site what all agree on, of other sites who coordinates.
+function duties(status, site, name, rank) {
+  const isHome = site === status.site;
+  const isHere = isHome && name === status.name;
+  const share = isHome ? status.masters.indexOf(name) : -1;
+  const isOnlyRelay = isHome && rank === 0 && !status.masters.length;
+  const relays = isHere ? status.relays_to.length > 0 : isOnlyRelay && reachesAny(status);
+  const told = [];
+  if (rank === 0 && (share >= 0 || !relays)) told.push(tag("coordinates"));
+  if (share >= 0) told.push(tag(`${relays ? "relays " : ""}share ${share + 1} of ${status.masters.length}`, relays ? "good" : ""));
+  else if (relays) told.push(tag("relays", "good"));
+  if (rank === 1) told.push(tag("next"));
+  return isHere ? [...told, tag("this node", "quiet")] : told;
+}
+
+function card(status, site, names, isDown) {
   const state = isDown ? tag("not reached", "bad") : tag(plural(names.length, "member"), "quiet");
-  const members = names.map((name, rank) => member(name, rank, here.site === site && here.name === name, relays));
+  const members = names.map((name, rank) =>
+    element("li", { "data-member": name }, element("span", { class: "name" }, name), ...duties(status, site, name, rank)),
+  );
   const list = members.length ? element("ul", { class: "members", role: "list" }, ...members) : element("p", { class: "note" }, "Its members are not known here.");
   return element("article", { class: "card", "data-site": site }, element("div", { class: "card-head" }, element("h3", {}, site), state), list);
 }
@@ -27,9 +45,8 @@ export function showSites(status) {
   const sites = sitesOf(status);
   const down = status.global_view?.down ?? [];
   for (const site of down) sites[site] ??= [];
-  const here = { site: status.site, name: status.name };
-  const relays = Object.keys(sites).length > 1;
-  redraw(byId("site-list"), [sites, down, here], () =>
-    Object.keys(sites).sort().map((site) => card(site, sites[site], here, down.includes(site), relays)),
-  );
+  const facts = [sites, down, status.site, status.name, status.masters, status.relays_to, reachesAny(status)];
+  redraw(byId("site-list"), facts, () => Object.keys(sites).sort().map((site) => card(status, site, sites[site], down.includes(site))));
+  const others = Object.keys(sites).length > 1;
+  say(byId("sites-note"), others ? "In another site its coordinator relays, unless it has several relays: which, only its own nodes know." : "");
 }
