@@ -16,7 +16,7 @@ UV_VERSION := 0.13.9
 demo: $(RUNTIME)
 	@$(BIN)/relay demo
 
-test: lint pytest conformance-check simulate-smoke
+test: browser lint pytest conformance-check simulate-smoke
 
 lint: $(DEV)
 	$(BIN)/ruff check .
@@ -28,9 +28,11 @@ pytest: $(DEV)
 	$(BIN)/pytest -n 2 -m "not long"
 
 # A Chromium for the tests of the dashboard, where the packages of this system may be installed. Without one they are skipped, and say so.
+APT := DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=10 \
+	-o Acquire::https::Timeout=10
 browser: $(DEV)
 	@$(BIN)/python -c "from tests.harness.browser import find_browser; raise SystemExit(find_browser() is None)" \
-		|| { timeout 300 apt-get update -qq && timeout 300 apt-get install -qq --no-install-recommends chromium; } >$(VENV)/browser.txt 2>&1 \
+		|| { $(APT) update && $(APT) install --no-install-recommends chromium; } >$(VENV)/browser.txt 2>&1 \
 		|| echo "no Chromium could be installed here; $(VENV)/browser.txt says why" >&2
 
 # The rest: more of the analytics, and the client in Go.
