@@ -6,7 +6,7 @@ from tests.mutants.mutant import Edit, Mutant
 
 DAEMON, HEALTH = "relay/node/daemon.py", "relay/node/http/health.py"
 RUNNING = "tests/relay/node/test_daemon.py"
-HTTP, LIMITS, TOKEN = (f"tests/relay/node/http/test_{each}.py" for each in ("http", "limits", "token"))
+HTTP, LIMITS, STRANGERS, TOKEN = (f"tests/relay/node/http/test_{each}.py" for each in ("http", "limits", "strangers", "token"))
 FILES, ROTATED = "tests/relay/keys/test_files.py", "tests/relay/node/test_secured_nodes.py"
 
 
@@ -95,6 +95,31 @@ NODE = (
         "            except trio.BusyResourceError as error:",
         "            except trio.ClosedResourceError as error:",
         f"{LIMITS}::test_what_is_sent_while_another_task_ends_the_direction_fails_and_ends_no_node",
+    ),
+    _unguarded(
+        "C18-http-lines",
+        "headers behind a line that ends without a carriage return are checked by nobody",
+        "relay/node/http/guard.py",
+        "        if any(_AMBIGUOUS.search(line) for line in self._lines):\n",
+        "        if False:\n",
+        f"{STRANGERS}::test_what_could_be_read_in_two_ways_is_refused",
+    ),
+    _unguarded(
+        "C18-http-refusal",
+        "a refusal that nobody is there for any more ends the node",
+        "relay/node/http/server.py",
+        "suppress(*_GONE)",
+        "suppress(trio.BrokenResourceError)",
+        f"{STRANGERS}::test_a_refusal_behind_the_last_answer_of_a_connection",
+    ),
+    _unguarded(
+        "C18-http-error",
+        "an error of one connection ends the node",
+        "relay/node/http/server.py",
+        "        except* Exception as errors:\n",
+        "        except* FloatingPointError as errors:\n",
+        f"{STRANGERS}::test_a_refusal_right_behind_a_good_request",
+        f"{STRANGERS}::test_an_error_that_nobody_has_foreseen_ends_one_connection_and_is_in_the_log_once",
     ),
     _unguarded(
         "C19-half-ring",

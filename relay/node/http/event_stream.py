@@ -14,7 +14,7 @@ from relay.node.http.event_json import encode
 from relay.node.http.event_ring import EventRing
 
 MEDIA_TYPE = "text/event-stream; charset=utf-8"
-#: Seconds without an event after which a comment is sent, so that both ends notice when the other one is gone.
+#: Seconds without an event of the stream after which a comment is sent, so that both ends notice when the other one is gone.
 KEEP_ALIVE_S = 15.0
 #: What a client that follows the standard waits (ms) before it comes back.
 RETRY_MS = 500
@@ -74,17 +74,20 @@ class EventStream:
         return encode("gap", self._ring.id_of(self._after), about)
 
     async def _follow(self, send: Send) -> None:
+        """Send what there is, and a comment when nothing was for a while; not all that the ring gets is for this stream."""
         ring = self._ring
+        quiet_until = trio.current_time() + KEEP_ALIVE_S
         while ring.oldest(self._messages) <= self._after + 1:
             chunk, self._after = ring.read(self._after, self._messages)
-            if chunk:
-                await send(_body(chunk))
-                await trio.lowlevel.checkpoint()
-                continue
-            with trio.move_on_after(KEEP_ALIVE_S) as quiet:
-                await ring.grown(self._after)
-            if quiet.cancelled_caught:
-                await send(_body(b": nothing new\n\n"))
+            if not chunk:
+                with trio.move_on_at(quiet_until) as quiet:
+                    await ring.grown(self._after)
+                if not quiet.cancelled_caught:
+                    continue
+                chunk = b": nothing new\n\n"
+            await send(_body(chunk))
+            await trio.lowlevel.checkpoint()
+            quiet_until = trio.current_time() + KEEP_ALIVE_S
 
 
 async def _until_gone(receive: Receive, scope: trio.CancelScope) -> None:

@@ -1,10 +1,12 @@
 """Guard: the HTTP server gets to see whole, small requests, with a body only where one is wanted, and no other protocol.
 
-The server's library speaks HTTP/2 and WebSocket too, and reads bodies of any length. Nothing here needs them.
+The server's library speaks HTTP/2 and WebSocket too, and reads bodies of any length. Nothing here needs them. What it could
+read differently than the guard, such as a line that ends without a carriage return, is refused.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -12,8 +14,12 @@ import trio
 
 #: Request line and headers of one request at most.
 HEAD_BYTES_MAX = 8_192
+#: Bytes that a client has to take, or of a body to send, within the time that it is given.
+PIECE_BYTES = 64 << 10
 _READ_BYTES = 16_384
 _HEAD_END = b"\r\n\r\n"
+#: In a line these end it for some readers and not for others, or make it a part of the line before.
+_AMBIGUOUS = re.compile(rb"[\0\r\n]|^[ \t]")
 _METHODS = (b"GET", b"HEAD")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 #: Headers that announce a body, and that ask for another protocol.
@@ -30,6 +36,8 @@ class Head:
     def __init__(self, head: bytes, bodies: Mapping[bytes, int]) -> None:
         """`head` ends with an empty line. `bodies`: the paths that bodies are posted to, with the bytes of one at most."""
         self._lines = head.removesuffix(_HEAD_END).split(b"\r\n")
+        if any(_AMBIGUOUS.search(line) for line in self._lines):
+            raise Refused("400 Bad Request")
         headers = [
             (name.strip().lower(), value.strip()) for name, _, value in (each.partition(b":") for each in self._lines[1:])
         ]
@@ -68,20 +76,24 @@ def _length(headers: list[tuple[bytes, bytes]], bytes_max: int) -> int:
 class GuardedStream:
     """The stream of one connection as the server reads and writes it, until `refused` says why a request is not taken.
 
-    It never holds more than one request and one read. How long a request may take is for the server to say, which closes idle
-    connections; an answer has to be taken within `answer_timeout_s` (seconds).
+    It never holds more than one request and one read. The server closes connections on which no request begins; what has begun
+    goes on at a least pace: each `PIECE_BYTES` of a body or of an answer within `piece_timeout_s` (seconds).
     """
 
-    def __init__(self, stream: trio.SocketStream, answer_timeout_s: float, bodies: Mapping[bytes, int]) -> None:
+    def __init__(self, stream: trio.SocketStream, piece_timeout_s: float, bodies: Mapping[bytes, int]) -> None:
         self.socket = stream.socket
         #: The status of the request that was refused, which is the last one; empty until then.
         self.refused = ""
         #: Covers the server, which has nothing more to do once a request was refused.
         self.scope = trio.CancelScope()
         self._stream = stream
-        self._answer_timeout_s = answer_timeout_s
+        self._piece_timeout_s = piece_timeout_s
         self._bodies = bodies
         self._arrived = bytearray()
+        #: Whether a body is on its way, for which the server takes the connection to be idle.
+        self._in_body = False
+        #: Whether the server has ended its direction.
+        self._ended = False
 
     async def receive_some(self, _max_bytes: int | None = None) -> bytes:
         """The next whole request; nothing after the last one."""
@@ -108,13 +120,29 @@ class GuardedStream:
         if head.waits:
             with suppress(trio.BrokenResourceError):
                 await self.send_all(_CONTINUE)
-        while len(self._arrived) < head.body_bytes:
-            if not await self._read():
-                return b""
+        if not await self._await_body(head.body_bytes):
+            return b""
         body = bytes(self._arrived[: head.body_bytes])
         del self._arrived[: head.body_bytes]
         await trio.lowlevel.checkpoint()
         return head.encode() + body
+
+    async def _await_body(self, size: int) -> bool:
+        """Whether so many bytes have arrived, which they must piece by piece."""
+        self._in_body = True
+        try:
+            while len(self._arrived) < size:
+                wanted = min(len(self._arrived) + PIECE_BYTES, size)
+                with trio.move_on_after(self._piece_timeout_s) as arriving:
+                    while len(self._arrived) < wanted:
+                        if not await self._read():
+                            return False
+                if arriving.cancelled_caught:
+                    self._refuse("408 Request Timeout")
+                    await trio.lowlevel.checkpoint()
+        finally:
+            self._in_body = False
+        return True
 
     async def _read(self) -> bool:
         """Whether more has arrived."""
@@ -127,20 +155,27 @@ class GuardedStream:
         self.scope.cancel()
 
     async def send_all(self, data: bytes) -> None:
-        """Send. Raises BrokenResourceError, also when the client takes too long, or the server is ending this direction."""
-        with trio.move_on_after(self._answer_timeout_s) as sending:
+        """Send. Raises BrokenResourceError, also when the client takes a piece too slowly, or the server is ending."""
+        for at in range(0, len(data) or 1, PIECE_BYTES):
+            if at and self.scope.cancel_called:  # the server lets nobody cancel it while it sends
+                raise trio.BrokenResourceError("the server is ending")
+            await self._send(data[at : at + PIECE_BYTES])
+
+    async def _send(self, piece: bytes) -> None:
+        with trio.move_on_after(self._piece_timeout_s) as sending:
             try:
-                await self._stream.send_all(data)
-            except trio.BusyResourceError as error:  # the server knows no such error, and it would end the node
+                await self._stream.send_all(piece)
+            except trio.BusyResourceError as error:  # the server knows no such error
                 raise trio.BrokenResourceError("the connection is being closed") from error
         if sending.cancelled_caught:
             raise trio.BrokenResourceError("the answer was not taken in time")
 
     async def send_eof(self) -> None:
         if not self.refused:
+            self._ended = True
             await self._stream.send_eof()
 
     async def aclose(self) -> None:
-        """Close the connection, except after a refusal: that one is still to be told."""
-        if not self.refused:
+        """Close the connection, except after a refusal: that one is still to be told. Nor is it idle while a body arrives."""
+        if not self.refused and (self._ended or not self._in_body):
             await self._stream.aclose()

@@ -8,6 +8,8 @@ from contextlib import suppress
 import jsonschema
 import pytest
 import trio
+import trio.testing
+from starlette.types import Message
 
 from relay.events import Certainty, Duty, Failure, Role, SiteSwitched, Unreachable
 from relay.node.http import event_ring, event_stream
@@ -140,7 +142,7 @@ async def test_the_ring_counts_what_it_holds_and_keeps_its_bounds() -> None:
 
 
 async def test_one_who_takes_nothing_is_cut_off_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relay.node.http.server.UNTAKEN_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("relay.node.http.server.PIECE_TIMEOUT_S", 0.5)
     node = FakeNode()
     node.ring = EventRing("NYC", bytes_max=1 << 20)
     async with served(node) as place, events(place) as quick:
@@ -154,6 +156,29 @@ async def test_one_who_takes_nothing_is_cut_off_and_nobody_waits_for_it(monkeypa
                 assert numbers(await quick.some(1)) == [n]
             with trio.fail_after(15):
                 assert await all_of(slow) < 200 * 50_000
+
+
+async def test_a_stream_that_leaves_out_what_comes_is_kept_alive(autojump_clock: trio.testing.MockClock) -> None:
+    ring, said_at, gone = EventRing("NYC"), list[float](), trio.Event()
+
+    async def send(message: Message) -> None:
+        if message.get("body") == b": nothing new\n\n":
+            said_at.append(trio.current_time() - began)
+
+    async def receive() -> Message:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(event_stream.EventStream(ring, event_stream.Streams(), 0, messages=False), {}, receive, send)
+        for n in range(1, 51):
+            await trio.sleep(1)
+            ring.put(ROLE if n == 20 else said(n, b"x"), 0)
+        gone.set()
+    assert said_at == pytest.approx(
+        [event_stream.KEEP_ALIVE_S, 20 + event_stream.KEEP_ALIVE_S, 20 + 2 * event_stream.KEEP_ALIVE_S], abs=0.5
+    )
 
 
 async def test_streams_leave_room_for_requests(monkeypatch: pytest.MonkeyPatch) -> None:

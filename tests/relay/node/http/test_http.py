@@ -241,7 +241,7 @@ async def test_one_connection_too_many_is_told_so_and_gets_in_when_another_ends(
 
 @pytest.mark.slow
 async def test_a_client_that_takes_nothing_holds_up_the_end_no_longer_than_configured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "UNTAKEN_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(server, "PIECE_TIMEOUT_S", 1.0)
     node = FakeNode()
     node.join()
     with trio.fail_after(15):

@@ -8,10 +8,13 @@ from contextlib import suppress
 import pytest
 import trio
 
+from relay.events import SiteSwitched
 from relay.node.http import server
-from relay.node.http.guard import HEAD_BYTES_MAX, GuardedStream
+from relay.node.http.guard import HEAD_BYTES_MAX, PIECE_BYTES, GuardedStream
+from sitestack.channel.inbox import Delivery
 from sitestack.model.address import Physical
-from tests.relay.node.http.test_http import FakeNode, served
+from sitestack.model.message import Batch, Scope, pack_body
+from tests.relay.node.http.test_http import A, FakeNode, served
 
 ASK = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 
@@ -88,7 +91,7 @@ async def test_a_request_that_does_not_end_is_cut_off(monkeypatch: pytest.Monkey
 
 
 async def test_an_answer_that_is_taken_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "UNTAKEN_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(server, "PIECE_TIMEOUT_S", 0.3)
     node = FakeNode()
     node.join()
     async with served(node) as place:
@@ -99,6 +102,112 @@ async def test_an_answer_that_is_taken_too_slowly_is_given_up(monkeypatch: pytes
             await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3_000)
             with trio.fail_after(5), pytest.raises(trio.BrokenResourceError):
                 await sip(stream)
+
+
+def narrow(place: Physical, room: int) -> trio.SocketStream:
+    """A connection whose end takes so many bytes before they are read."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+    sock.connect(place)
+    return trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+
+
+LARGE = Delivery(A, Batch("NYC", A, Scope.ALL, 1, 1, pack_body([bytes(1536 << 10)])))
+
+
+async def test_a_large_answer_that_is_taken_at_the_least_pace_is_taken_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "PIECE_TIMEOUT_S", 1.0)
+    node = FakeNode()
+    node.ring.put(LARGE, 0)
+    node.ring.put(SiteSwitched("SFO", True), 0)
+    async with served(node) as place, narrow(place, 262_144) as reader:
+        await reader.send_all(b"GET /events?from=oldest HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer, began = b"", trio.current_time()
+        while b"event: site_switched" not in answer:
+            chunk = await reader.receive_some(65_536)
+            assert chunk
+            answer += chunk
+            await trio.sleep(len(chunk) / 800_000)
+        assert trio.current_time() - began > 2 * server.PIECE_TIMEOUT_S
+
+
+async def test_who_takes_a_large_answer_slowly_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "PIECE_TIMEOUT_S", 1.0)
+    node = FakeNode()
+    node.ring.put(LARGE, 0)
+    async with trio.open_nursery() as nursery:
+        async with served(node) as place:
+            reader = narrow(place, 16_384)
+            await reader.send_all(b"GET /events?from=oldest HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 200 " in await reader.receive_some()
+            nursery.start_soon(sip_to_the_end, reader)
+            await trio.sleep(0.3)
+            ending = trio.current_time()
+        assert trio.current_time() - ending < 2 * server.PIECE_TIMEOUT_S
+
+
+async def sip_to_the_end(stream: trio.SocketStream) -> None:
+    with suppress(trio.BrokenResourceError):
+        while True:
+            if not await stream.receive_some(16_384):
+                break
+            await trio.sleep(0.1)
+    await trio.aclose_forcefully(stream)
+
+
+async def until(stream: trio.SocketStream, end: bytes) -> bytes:
+    """An answer that ends so."""
+    answer = b""
+    while not answer.endswith(end):
+        chunk = await stream.receive_some()
+        assert chunk, answer
+        answer += chunk
+    return answer
+
+
+def post_of(size: int) -> bytes:
+    return b"POST /messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size
+
+
+async def test_a_body_that_comes_at_the_least_pace_is_taken_and_a_slower_one_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "IDLE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(server, "PIECE_TIMEOUT_S", 0.6)
+    async with served(FakeNode()) as place:
+        async with await trio.open_tcp_stream(*place) as stream:
+            began = trio.current_time()
+            await stream.send_all(ASK + b"\r\n" + post_of(6 * PIECE_BYTES))
+            assert b" 200 " in await until(stream, b"alive\n")
+            for _ in range(6):
+                await trio.sleep(0.2)
+                await stream.send_all(bytes(PIECE_BYTES))
+            assert b" 503 " in await until(stream, b"}")  # it is no member
+            assert trio.current_time() - began > 2 * server.PIECE_TIMEOUT_S
+            await stream.send_all(ASK + b"\r\n")
+            assert b" 200 " in await until(stream, b"alive\n")
+        async with await trio.open_tcp_stream(*place) as stream:
+            began = trio.current_time()
+            await stream.send_all(post_of(2 * PIECE_BYTES) + bytes(PIECE_BYTES))
+            answer = b""
+            with suppress(trio.BrokenResourceError), trio.CancelScope() as dribbling:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(dribble, stream)
+                    answer = await stream.receive_some()
+                    dribbling.cancel()
+            assert answer.startswith(b"HTTP/1.1 408 ")
+            assert trio.current_time() - began < 4 * server.PIECE_TIMEOUT_S
+
+
+async def test_a_body_behind_the_last_answer_of_a_connection_does_not_keep_it_open() -> None:
+    async with served(FakeNode()) as place, await trio.open_tcp_stream(*place) as stream:
+        began = trio.current_time()
+        await stream.send_all(ASK + b"Connection: close\r\n\r\n" + post_of(PIECE_BYTES))
+        answer = b"".join([chunk async for chunk in stream])
+        assert (answer.count(b"HTTP/1.1 "), answer.split(b" ")[1]) == (1, b"200")
+        with pytest.raises(trio.BrokenResourceError):
+            await dribble(stream)
+        assert trio.current_time() - began < server.IDLE_TIMEOUT_S / 2
 
 
 async def test_one_address_leaves_room_for_others() -> None:
