@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from relay.node.channel import RelayChannel
+from sitestack.channel.calling import SCOPES
 from sitestack.channel.message_keys import Known
 from sitestack.model.envelope import KEY_BYTES_MAX
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
@@ -72,9 +73,8 @@ class Messages:
         channel = self._channel()
         if channel is None:
             return _refuse(503, "This node is no member now.", again=True)
-        sha256 = hashlib.sha256(posted.payload).digest()
         if (known := channel.keys.known(posted.key.encode())) is not None:
-            return _answer(channel, posted.key, known, sha256, repeated=True)
+            return _answer(channel, posted, known, repeated=True)
         repeated = posted.key in self._under_way
         self._under_way.add(posted.key)
         try:
@@ -88,7 +88,7 @@ class Messages:
             return _refuse(
                 504, "The message is under way; to know when it has arrived, post it again with its key.", again=True
             )
-        return _answer(channel, posted.key, known, sha256, repeated)
+        return _answer(channel, posted, known, repeated)
 
     async def _send(self, channel: RelayChannel, posted: Posted) -> Response | None:
         """Send, or answer why not; then nothing was sent."""
@@ -143,13 +143,15 @@ def _payload(about: dict[str, Any]) -> bytes:
         raise Unfit("text: must be a string; base64: must be one of base64.") from None
 
 
-def _answer(channel: RelayChannel, key: str, known: Known, sha256: bytes, repeated: bool) -> Response:
+def _answer(channel: RelayChannel, posted: Posted, known: Known, repeated: bool) -> Response:
     """The message with this key is delivered here: is it this one?"""
-    if known.digest != sha256:
+    if known.digest != hashlib.sha256(posted.payload).digest():
         return _refuse(422, "Another message has been published with this key.")
+    if known.id.scope is not SCOPES[posted.scope]:
+        return _refuse(422, "This message has been published with this key and another scope.")
     mine = known.id.origin == channel.address
     identity = [known.id.site, known.id.origin.hex(), known.id.scope.name.lower(), known.id.n]
-    return JSONResponse({"id": identity, "key": key, "repeated": repeated or not mine})
+    return JSONResponse({"id": identity, "key": posted.key, "repeated": repeated or not mine})
 
 
 def _refuse(status: int, why: str, *, again: bool = False) -> Response:

@@ -115,6 +115,16 @@ async def test_a_key_names_one_message() -> None:
         assert (status, about) == (422, {"error": "Another message has been published with this key."})
 
 
+async def test_a_key_names_a_message_to_whom_it_was_sent() -> None:
+    """Otherwise a program would be told that all sites have what went to one."""
+    async with site("A", "B") as (places, _):
+        assert (await post(places[0], b"pay", "/messages?scope=site", Idempotency_Key="k"))[0] == 200
+        for place in places:
+            status, about, _ = await post(place, b"pay", Idempotency_Key="k")
+            assert (status, about) == (422, {"error": "This message has been published with this key and another scope."})
+            assert (await post(place, b"pay", "/messages?scope=site", Idempotency_Key="k"))[1]["repeated"] is True
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "why"),
     [
