@@ -197,7 +197,7 @@ async def test_one_tcp_connection_serves_all_clusters_of_two_processes_and_outli
 
 
 async def test_processes_that_have_only_some_clusters_in_common_connect_by_any_of_them() -> None:
-    async with processes("tcp", True) as [p, q], p.channel("only p", "X"), q.channel("only q", "Y"):
+    async with processes("tcp", True) as [p, q], p.channel("only-p", "X"), q.channel("only-q", "Y"):
         async with p.channel("one", "A") as a, q.channel("one", "B") as b:
             await wait_for_view(a, 2)
             await converse(a, b, 20)
