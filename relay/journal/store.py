@@ -101,7 +101,7 @@ class JournalStore:
         self._began_w = 0
         self._written: dict[Path, int] = {}
         #: Segments that were deleted to make room, of which no record says so yet.
-        self._untold: list[Segment] = []
+        self._untold: dict[Path, Segment] = {}
         #: The last record of each class that stays in force.
         self._standing: dict[type[records.Record], records.Record] = {}
         self._seen = JournalStatistics()
@@ -187,7 +187,8 @@ class JournalStore:
         if not self._options.retention.is_limited:
             return
         try:
-            self._untold += (retired := self._retirable(path, record))
+            retired = self._retirable(path, record)
+            self._untold.update({segment.path: segment for segment in retired})
             self._take(retired)
         except OSError as error:
             self._seen.retention_error = str(error)
@@ -198,8 +199,8 @@ class JournalStore:
             return
         try:
             retired = self._retirable(path, record)
-            if told := [*self._untold, *retired]:
-                self._put(self._encoder.encode(retired_record(record.t, record.w, told)))
+            if told := self._untold | {segment.path: segment for segment in retired}:
+                self._put(self._encoder.encode(retired_record(record.t, record.w, told.values())))
                 self._untold.clear()
                 self._take(retired)
             self._seen.retention_error = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from relay.journal import JournalOptions, JournalStore, Problem, find_journals, read_journal, read_segment
 from relay.journal.bulk import read_bulk
 from relay.journal.retention import Retention, retired_until
-from relay.journal.store import create_file
+from relay.journal.store import SegmentFile, create_file
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.view import ViewId
@@ -130,15 +131,15 @@ def test_what_cannot_be_deleted_is_told_and_harms_nothing(tmp_path: Path, monkey
     assert journal.statistics().lost_records == 0
 
 
-def test_a_disk_that_old_journals_have_filled_is_freed_of_them(tmp_path: Path) -> None:
-    class Quota:
-        """A file on a disk that holds 4,000 bytes."""
+def quota(directory: Path) -> Callable[[Path], SegmentFile]:
+    """Makes files on a disk that holds 4,000 bytes."""
 
+    class Quota:
         def __init__(self, path: Path) -> None:
             self.file = create_file(path)
 
         def write(self, data: bytes, /) -> int | None:
-            if sum(sizes(tmp_path)) + len(data) > 4_000:
+            if sum(sizes(directory)) + len(data) > 4_000:
                 raise OSError(errno.ENOSPC, "No space left on device")
             return self.file.write(data)
 
@@ -148,8 +149,12 @@ def test_a_disk_that_old_journals_have_filled_is_freed_of_them(tmp_path: Path) -
         def close(self) -> None:
             self.file.close()
 
+    return Quota
+
+
+def test_a_disk_that_old_journals_have_filled_is_freed_of_them(tmp_path: Path) -> None:
     options = JournalOptions(tmp_path, SEGMENT_BYTES, retention=Retention(age_s_max=3_600.0))
-    journal = JournalStore(options, "NYC", A, "A", Quota)
+    journal = JournalStore(options, "NYC", A, "A", quota(tmp_path))
     for second in range(200):
         journal.write(drop(second))
     full = journal.statistics()
@@ -166,3 +171,25 @@ def test_a_disk_that_old_journals_have_filled_is_freed_of_them(tmp_path: Path) -
     assert (full.records - 10) * SECOND < until < full.records * SECOND
     assert [each.n for each in rest if isinstance(each, records.Drop) and each.why == "journal"] == [full.lost_records]
     assert rest[-10:] == [drop(second) for second in range(20_000, 20_010)]
+
+
+def test_what_could_not_be_deleted_from_a_full_disk_is_told_once_when_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    options = JournalOptions(tmp_path, SEGMENT_BYTES, retention=Retention(age_s_max=3_600.0))
+    journal = JournalStore(options, "NYC", A, "A", quota(tmp_path))
+    for second in range(200):
+        journal.write(drop(second))
+    with monkeypatch.context() as refused:
+        refused.setattr("relay.journal.store.take", refuse)
+        for second in range(20_000, 20_010):
+            journal.write(drop(second))
+        assert "Permission denied" in journal.retention_error
+    journal.write(drop(20_020))
+    journal.close()
+    [found] = find_journals([tmp_path], [])
+    [told] = [each for each in read_journal(found, []) if isinstance(each, records.Drop) and retired_until(each) is not None]
+    assert told.n == journal.statistics().retired
