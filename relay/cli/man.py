@@ -16,7 +16,9 @@ ENVIRONMENT = {
     "RELAY_NAME": "The member's name, in place of name in the configuration.",
     "RELAY_KEYS": "The directory with the site's keys, in place of security.keys.",
     "RELAY_PEERS": "The other sites, in place of relay.bridge.peers: SITE=host:port, any number of times.",
+    "RELAY_ROUTERS": "The gossip routers, in place of discovery.routers: host:port, any number of times.",
     "RELAY_RUN_DIRECTORY": "Where the status sockets are.",
+    "RELAY_JGROUPS_JAR": "The jars for relay bench --peer jgroups or jgroups5, in place of --jgroups-jar; a colon between two.",
 }
 
 
