@@ -10,9 +10,9 @@ from typing import NoReturn
 
 import click
 
-from relay.cli.exits import EXIT_INTERRUPTED, EXIT_USAGE
+from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Unanswered
 from sitestack.channel.version import installed_version, running_build
-from sitestack.model.errors import LocalError
+from sitestack.model.errors import JoinFailed, LocalError, SlowConsumer
 
 #: Name -> module with its `command`, in the order of the help text. A module is imported when its command is used, so that a
 #: node does not wait for, and does not carry, what only benchmarks and drills need.
@@ -88,7 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.Abort:
         sys.exit(EXIT_INTERRUPTED)
     except click.ClickException as error:
-        _fail(f"relay: {error.format_message()}")
+        _fail(f"relay: {error.format_message()}", EXIT_CHECK_FAILED if isinstance(error, Unanswered) else EXIT_USAGE)
+    except (JoinFailed, SlowConsumer) as error:
+        _fail(str(error), EXIT_CHECK_FAILED)
     except LocalError as error:
         _fail(str(error))
     except BrokenPipeError:
@@ -100,6 +102,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _fail(sentence: str) -> NoReturn:
+def _fail(sentence: str, code: int = EXIT_USAGE) -> NoReturn:
     click.echo(sentence, err=True)
-    sys.exit(EXIT_USAGE)
+    sys.exit(code)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import trio
 
-from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.exits import EXIT_CHECK_FAILED, Unanswered
 from relay.cli.output import json_option, print_json
 from relay.node.control_socket import give_order
 from relay.node.status_socket import fetch_status, find_sockets, run_directory
@@ -81,7 +81,7 @@ def _switch(ctx: click.Context, site: str, socket: Path | None, *, offline: bool
     try:
         answer = trio.run(give_order, path, {"site": site, "offline": offline})
     except OSError as error:
-        raise click.ClickException(f"no node takes orders at {path} ({error.strerror or error}).") from error
+        raise Unanswered(f"no node takes orders at {path} ({error.strerror or error}).") from error
     word, mine = "offline" if offline else "online", escaped(status["site"])
     if not answer.get("done"):
         click.echo(f"{site} is not {word} for {mine} yet: its members have no coordinator at present. Say it again.", err=True)
@@ -97,13 +97,13 @@ async def _one_node(socket: Path | None, site: str) -> tuple[Path, dict[str, Any
             status = await fetch_status(path)
         except OSError as error:
             if socket is not None:
-                raise click.ClickException(f"no node answers at {path} ({error.strerror or error}).") from error
+                raise Unanswered(f"no node answers at {path} ({error.strerror or error}).") from error
             continue
         if socket is not None or (status.get("site") != site and "links" in status):
             found[path] = status
     sites = sorted({str(status.get("site")) for status in found.values()})
     if not sites:
-        raise click.ClickException(f"no node of yours that could do it is running on this machine: see {run_directory()}.")
+        raise Unanswered(f"no node of yours that could do it is running on this machine: see {run_directory()}.")
     if len(sites) > 1:
         raise click.ClickException(f"nodes of {' and '.join(sites)} run here: name a status socket with --node.")
     return next(iter(found.items()))

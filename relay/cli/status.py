@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
-from http.client import UNAUTHORIZED, HTTPException
+from http.client import FORBIDDEN, UNAUTHORIZED, HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import click
@@ -18,7 +18,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.exits import EXIT_CHECK_FAILED, Unanswered
 from relay.cli.output import json_option, print_json, print_whole, stdout
 from relay.cli.status_tables import status_tables
 from relay.keys.files import read_secret
@@ -32,8 +32,23 @@ _SCHEMES = ("http://", "https://")
 _STRANGE = "no node of this version; --json prints what it says"
 
 
+def _address(ctx: click.Context, parameter: click.Parameter, target: str | None) -> str | None:
+    """What can be asked: a path, or a URL with a host and, perhaps, a port."""
+    if target is not None and target.startswith(_SCHEMES):
+        try:
+            parts = urlsplit(target)
+            is_whole = bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_whole = False
+        if not is_whole:
+            raise click.BadParameter(f"{target!r} is no URL of a node, such as http://127.0.0.1:7800.", ctx, parameter)
+    return target
+
+
 @click.command(name="status")
-@click.option("--node", "target", metavar="SOCKET|URL", help="One node.  [default: all in RELAY_RUN_DIRECTORY]")
+@click.option(
+    "--node", "target", metavar="SOCKET|URL", callback=_address, help="One node.  [default: all in RELAY_RUN_DIRECTORY]"
+)
 @click.option(
     "--token", type=click.Path(path_type=Path), help="A file with the node's token, for a URL of a node that wants it."
 )
@@ -55,7 +70,7 @@ def command(ctx: click.Context, target: str | None, token: Path | None, queues: 
     if target is not None:
         status = _ask(target, token)
         if not as_json and not _can_be_shown(status):
-            raise click.ClickException(f"what answers at {target} is no node of this version; --json prints what it says.")
+            raise Unanswered(f"what answers at {target} is no node of this version; --json prints what it says.")
         _show([status], status if as_json else None, queues)
         return
     found, silent = _ask_here(as_json)
@@ -78,7 +93,7 @@ def _ask_here(as_json: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
 
 def _watch(target: str | None, token: Path | None, queues: bool) -> None:
     """Show the tables again every second. A node that does not answer meanwhile is a line, and no end."""
-    with Live(console=stdout, screen=True, auto_refresh=False) as live, suppress(KeyboardInterrupt):
+    with Live(console=stdout, screen=True, auto_refresh=False) as live:
         while True:
             live.update(_scene(target, token, queues), refresh=True)
             time.sleep(WATCH_INTERVAL_S)
@@ -123,11 +138,13 @@ def _ask(target: str, token: Path | None) -> dict[str, Any]:
     try:
         return _ask_url(target, token) if target.startswith(_SCHEMES) else trio.run(fetch_status, Path(target))
     except HTTPError as error:
+        error.close()
         answer = "it wants its token: --token FILE" if error.code == UNAUTHORIZED else f"it answers {error.code}"
-        raise click.ClickException(f"{target} does not tell its status ({answer}).") from error
+        kind = click.ClickException if error.code in (UNAUTHORIZED, FORBIDDEN) else Unanswered
+        raise kind(f"{target} does not tell its status ({answer}).") from error
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
-        raise click.ClickException(f"no node answers at {target} ({reason}).") from error
+        raise Unanswered(f"no node answers at {target} ({reason}).") from error
 
 
 def _ask_url(url: str, token: Path | None) -> dict[str, Any]:

@@ -1,0 +1,136 @@
+"""The exit codes are what `relay man` and docs/operations.md say that they are."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import FORBIDDEN, NOT_FOUND, SERVICE_UNAVAILABLE, UNAUTHORIZED
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+
+import pytest
+
+from relay.cli import exits
+from relay.cli.app import COMMANDS
+from relay.instruments.drills.soak.report import Leg, Soak
+from sitestack.model.errors import SlowConsumer
+from tests.relay.cli.conftest import Run
+from tests.relay.node.test_daemon import configure
+
+PROJECT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def nobody_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No node runs on this machine as far as the commands can see."""
+    monkeypatch.setenv("RELAY_RUN_DIRECTORY", str(tmp_path))
+
+
+@contextmanager
+def answering(status: int, body: bytes = b"") -> Iterator[str]:
+    """A server that gives this answer to everything."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Be quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_they_are_in_the_docs_with_the_same_words() -> None:
+    codes = {value for name, value in vars(exits).items() if name.startswith("EXIT_")}
+    assert set(exits.MEANINGS) == codes
+    page = (PROJECT / "docs" / "operations.md").read_text(encoding="utf-8")
+    section = page.partition("## Exit codes\n")[2].partition("\n## ")[0]
+    assert {int(code): meaning for code, meaning in re.findall(r"^\| (\d+) \| (.*) \|$", section, re.M)} == exits.MEANINGS
+
+
+def test_done_failed_and_wrong_usage(run: Run) -> None:
+    assert run("--version").code == exits.EXIT_DONE
+    assert run("status").code == exits.EXIT_CHECK_FAILED
+    assert run("stratus").code == exits.EXIT_USAGE
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "status",
+        "status --json",
+        "status --node /nowhere.sock",
+        "status --node /nowhere.sock --json",
+        "status --node http://127.0.0.1:1",
+        "site list",
+        "site offline SFO",
+        "site online SFO --node /nowhere.sock",
+    ],
+)
+def test_where_no_node_answers_it_is_1_and_one_sentence(run: Run, arguments: str) -> None:
+    code, _, err = run(*arguments.split())
+    assert (code, err.count("\n")) == (exits.EXIT_CHECK_FAILED, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code"),
+    [
+        (SERVICE_UNAVAILABLE, b"", exits.EXIT_CHECK_FAILED),
+        (NOT_FOUND, b"", exits.EXIT_CHECK_FAILED),
+        (200, b"<html>", exits.EXIT_CHECK_FAILED),
+        (200, b'{"view": 5}', exits.EXIT_CHECK_FAILED),
+        (UNAUTHORIZED, b"", exits.EXIT_USAGE),  # the same command will never be answered otherwise
+        (FORBIDDEN, b"", exits.EXIT_USAGE),
+    ],
+)
+def test_what_answers_and_tells_no_status_is_no_node(run: Run, status: int, body: bytes, code: int) -> None:
+    with answering(status, body) as url:
+        ended = run("status", "--node", url)
+    assert (ended.code, ended.err.count("\n")) == (code, 1)
+
+
+@pytest.mark.parametrize("command", ["node", "pub"])
+def test_a_site_that_cannot_be_joined_may_be_later(run: Run, command: str) -> None:
+    """A service manager starts a node again unless the code is that of a wrong configuration."""
+    with TemporaryDirectory(prefix="relay-") as directory:
+        config = configure(Path(directory), channel={"join_timeout_s": 0.01})
+        own = ["--status", f"{directory}/a"] if command == "node" else ["hello"]
+        code, _, err = run(command, config, "--insecure", "--name", "A", *own)
+    assert code == exits.EXIT_CHECK_FAILED
+    assert "could not be joined within 0.01 s" in err
+
+
+def test_a_member_that_was_too_slow_may_come_back(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(*_: object) -> None:
+        raise SlowConsumer("A in NYC has left: it took nothing.")
+
+    monkeypatch.setattr("relay.cli.node._run", leave)
+    with TemporaryDirectory(prefix="relay-") as directory:
+        assert run("node", configure(Path(directory)), "--insecure").code == exits.EXIT_CHECK_FAILED
+
+
+def test_a_soak_in_which_nobody_lived_long_enough_has_shown_nothing(run: Run, tmp_path: Path) -> None:
+    leg = Leg(3_000, "pass", (), 60.0, 1, 9, 0, 0, 0, 0, actions=1, rotations=0, queues={}, slopes=())
+    report = tmp_path / "soak.json"
+    report.write_text(json.dumps(Soak(3, 60.0, 60.0, 10.0, [leg]).to_json()), encoding="utf-8")
+    ended = run("soak", "--minutes", 1, "--leg", 1, "--seed", 3, "--report", report)
+    assert (ended.code, "NOT EXERCISED" in ended.out) == (exits.EXIT_NOT_EXERCISED, True)
+
+
+def test_whoever_ends_with_3_is_named_there() -> None:
+    modules = {name: PROJECT / f"{module.replace('.', '/')}.py" for name, module in COMMANDS.items()}
+    may = {name for name, file in modules.items() if "EXIT_NOT_EXERCISED" in file.read_text(encoding="utf-8")}
+    assert set(re.findall(r"relay (\w+)", exits.MEANINGS[exits.EXIT_NOT_EXERCISED])) == may
