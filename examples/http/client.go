@@ -4,7 +4,7 @@
 //	go run client.go follow URL...         prints the text of each message, once
 //
 // Name several nodes, best of one site: when one does not answer the next one is asked. RELAY_TOKEN holds the token of nodes
-// that want one.
+// that want one. A message that no node has taken for half an hour, or RELAY_GIVE_UP_S seconds, is given up.
 package main
 
 import (
@@ -23,6 +23,8 @@ const (
 	pause    = 200 * time.Millisecond
 	keysMax  = 65536
 	lineSize = 16 << 20
+	answer   = 20 * time.Second // longer than a node lets a message be under way
+	giveUp   = 30 * time.Minute // members know a key for an hour, and would show again what is posted later
 )
 
 // Message is the data of an event of the kind "message".
@@ -40,11 +42,21 @@ type Client struct {
 	reached map[string]float64 // sender -> the number of its last message
 	keys    map[string]bool
 	oldest  []string // keys in the order in which they came
+	giveUp  time.Duration
+	http    http.Client
 }
 
 // NewClient makes a client of these nodes.
 func NewClient(urls []string) *Client {
-	return &Client{urls: urls, token: os.Getenv("RELAY_TOKEN"), reached: map[string]float64{}, keys: map[string]bool{}}
+	client := &Client{urls: urls, token: os.Getenv("RELAY_TOKEN"), giveUp: giveUp}
+	client.reached, client.keys = map[string]float64{}, map[string]bool{}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = answer
+	client.http.Transport = transport
+	if seconds, err := strconv.Atoi(os.Getenv("RELAY_GIVE_UP_S")); err == nil {
+		client.giveUp = time.Duration(seconds) * time.Second
+	}
+	return client
 }
 
 func (c *Client) do(method, url, body string, headers map[string]string) (*http.Response, error) {
@@ -58,7 +70,7 @@ func (c *Client) do(method, url, body string, headers map[string]string) (*http.
 	for name, value := range headers {
 		request.Header.Set(name, value)
 	}
-	return http.DefaultClient.Do(request)
+	return c.http.Do(request)
 }
 
 // turn makes the next node the one that is asked.
@@ -67,21 +79,27 @@ func (c *Client) turn() { c.urls = append(c.urls[1:], c.urls[0]) }
 // Post publishes a message. It may be called again with the same key, also by another process: everybody is shown it once.
 func (c *Client) Post(text, key string) error {
 	headers := map[string]string{"Idempotency-Key": key, "Content-Type": "text/plain"}
+	ends := time.Now().Add(c.giveUp)
 	for ; ; c.turn() {
 		answer, err := c.do("POST", c.urls[0]+"/messages", text, headers)
-		wait := pause
+		wait, last := pause, "no answer"
 		if err == nil {
+			last = answer.Status
 			said, _ := io.ReadAll(answer.Body)
 			answer.Body.Close()
 			if answer.StatusCode == http.StatusOK {
 				return nil
 			}
-			if answer.StatusCode < 500 && answer.StatusCode != http.StatusTooManyRequests {
+			isTooSlow := answer.StatusCode == http.StatusRequestTimeout || answer.StatusCode == http.StatusTooManyRequests
+			if answer.StatusCode < 500 && !isTooSlow {
 				return fmt.Errorf("%s: %s", answer.Status, said)
 			}
 			if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil {
 				wait = time.Duration(seconds) * time.Second
 			}
+		}
+		if time.Now().Add(wait).After(ends) {
+			return fmt.Errorf("%s: not taken in time, at last %s", key, last)
 		}
 		time.Sleep(wait)
 	}

@@ -4,37 +4,44 @@
 //   node client.mjs follow URL...         prints the text of each message, once
 //
 // Name several nodes, best of one site: when one does not answer the next one is asked. RELAY_TOKEN holds the token of nodes that
-// want one.
+// want one. A message that no node has taken for half an hour, or RELAY_GIVE_UP_S seconds, is given up.
 
 import { createInterface } from "node:readline";
 
 const PAUSE_MS = 200;
 const KEYS_MAX = 65_536;
+const GIVE_UP_MS = 1_800_000; // members know a key for an hour, and would show again what is posted later
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export class RelayClient {
   #urls;
   #headers;
+  #giveUpMs;
   #reached = new Map(); // sender -> the number of its last message
   #keys = new Set();
 
-  constructor(urls, token = "") {
+  constructor(urls, token = "", giveUpMs = GIVE_UP_MS) {
     this.#urls = [...urls]; // the first one is asked
     this.#headers = token ? { Authorization: `Bearer ${token}` } : {};
+    this.#giveUpMs = giveUpMs;
   }
 
   // Publishes a message. It may be called again with the same key, also by another process: everybody is shown it once.
   async post(text, key) {
+    const ends = Date.now() + this.#giveUpMs;
     for (;;) {
       const url = this.#urls[0];
       const headers = { ...this.#headers, "Idempotency-Key": key, "Content-Type": "text/plain" };
       const answer = await fetch(`${url}/messages`, { method: "POST", body: text, headers }).catch(() => null);
       const said = await answer?.text().catch(() => null); // a node that dies may end in the middle of its answer
       if (answer?.status === 200 && said) return JSON.parse(said);
-      if (said && answer.status < 500 && answer.status !== 429) throw new Error(`${answer.status}: ${said}`);
+      const isLater = said == null || answer.status >= 500 || answer.status === 408 || answer.status === 429;
+      if (!isLater) throw new Error(`${answer.status}: ${said}`);
+      const wait = 1000 * Number(answer?.headers.get("retry-after") ?? 0) || PAUSE_MS;
+      if (Date.now() + wait >= ends) throw new Error(`${key}: not taken in time, at last ${answer?.status ?? "no answer"}`);
       this.#urls.push(this.#urls.shift());
-      await pause(1000 * Number(answer?.headers.get("retry-after") ?? 0) || PAUSE_MS);
+      await pause(wait);
     }
   }
 
@@ -90,7 +97,7 @@ async function main([what, ...rest]) {
   const token = process.env.RELAY_TOKEN;
   if (what === "post") {
     const [prefix, ...urls] = rest;
-    const client = new RelayClient(urls, token);
+    const client = new RelayClient(urls, token, 1000 * Number(process.env.RELAY_GIVE_UP_S ?? 0) || GIVE_UP_MS);
     let number = 0;
     for await (const line of createInterface({ input: process.stdin })) await client.post(line, `${prefix}-${(number += 1)}`);
     return;

@@ -42,7 +42,7 @@ class Answer(NamedTuple):
     @property
     def is_final(self) -> bool:
         """Whether it will say the same again."""
-        return self.status not in (0, 429) and self.status < 500
+        return self.status not in (0, 408, 429) and self.status < 500
 
     def __str__(self) -> str:
         return f"{self.status or 'no answer'}, {self.why}" if self.why else str(self.status)

@@ -56,6 +56,21 @@ def test_too_much_is_waited_for_as_long_as_the_node_says(door: ScriptedDoor) -> 
     assert (naps.taken, door.keys()) == ([3.0, 3.0], ["k"])
 
 
+def test_a_body_that_came_too_slowly_is_posted_again_with_its_key_and_not_for_ever(door: ScriptedDoor) -> None:
+    naps = Naps()
+    answers = chain([408], repeat(None))
+    door.script = lambda _: next(answers)
+    with closing(naps.publisher(door.url)) as publisher:
+        publisher.publish(b"x", "k")
+    assert (naps.taken, door.keys()) == ([1.0], ["k"])
+    door.script = lambda _: 408
+    with (
+        closing(naps.publisher(door.url)) as publisher,
+        pytest.raises(PublishError, match=r"not taken within 10 s.* told 408"),
+    ):
+        publisher.publish(b"x", "k")
+
+
 def test_a_node_that_wants_to_be_asked_at_once_is_not_asked_without_a_pause(door: ScriptedDoor) -> None:
     naps = Naps()
     answers = chain([429, 503], repeat(None))
