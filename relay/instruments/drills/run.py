@@ -205,8 +205,9 @@ class _Run:
         """Note in the timeline what has changed in each site, as its relay sees it."""
         self._heard.update(statuses)
         for site in self._drill.sites:
-            relays = {seat: status for seat, status in statuses.items() if seat.site == site and status.get("role") == "relay"}
-            told = "; ".join(_scene(seat, status) for seat, status in relays.items()) or f"nobody relays for {site}"
+            here = {seat: status for seat, status in statuses.items() if seat.site == site}
+            told = "; ".join([_scene(seat, here[seat]) for seat in here if here[seat].get("role") in ("relay", "coord")])
+            told = told or f"nobody relays for {site}"
             before = self._seen.get(site)
             self._seen[site] = told
             if before is not None and told != before:
@@ -250,7 +251,10 @@ class _Run:
 
 
 def _scene(seat: Seat, status: Status) -> str:
+    """What a coordinator's status says of its site."""
     view = ", ".join(status["view"]["members"])
+    if status["role"] == "coord":
+        return f"{seat.name} coordinates {view} and has no link"
     others = [site for site in (status.get("global_view") or {}).get("sites", {}) if site != seat.site]
     seen = f" and sees {', '.join(others)}" if others else " and sees no other site"
     return f"{seat.name} relays for {view}{seen}"

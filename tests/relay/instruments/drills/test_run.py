@@ -103,3 +103,18 @@ async def test_all_may_send_also_one_that_stands_still(autojump_clock: trio.test
     _, place, _ = await loaded(0.0, method=still, load=DrillLoad(rate=10, seconds=4, senders="all"))
     assert {name: len(lines) for name, lines in place.fed.items() if name != "B"} == dict.fromkeys("ACDEF", 40)
     assert len(place.fed["B"]) == pytest.approx(20, abs=2)
+
+
+async def test_the_time_line_tells_a_relay_without_links_from_a_site_without_a_relay(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class CutPlace(SlowPlace):
+        async def status(self, seat: Seat) -> Status | None:
+            found = await super().status(seat)
+            return found and {**found, "role": "coord"} if seat.name == "D" and 1 <= trio.current_time() < 2 else found
+
+    kill = Action("kill", target="NYC.A", at_s=3)
+    run, _, _ = await load(plan_drill(Drill(name="mine", load=LOAD, method=(kill,)), 1), CutPlace(), 0)
+    told = [moment.what for moment in run._timeline]
+    assert told[:2] == ["SFO: D coordinates D, E, F and has no link", "SFO: D relays for D, E, F and sees NYC"]
+    assert told[-1] == "NYC: B relays for B, C and sees SFO"
