@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,29 @@ def test_every_metric_and_label_that_is_asked_for_is_exported(expression: str) -
             values = EXPORTED[name].get(label, set())
             found = [each for each in values if (re.fullmatch(pattern, each) if sign == "=~" else each == value)]
             assert found, f"{expression}: no {label} of {name} is {value}"
+
+
+#: What a member says of another site, and so of a pair of sites.
+OF_LINKS = {f"relay_{name}" for name in ("link_up", "site_offline", "slow", "waited_for")} | {
+    name for name in EXPORTED if name.startswith("relay_lag_")
+}
+
+
+@pytest.mark.parametrize("expression", sorted({each for each in expressions() if OF_LINKS.intersection(METRIC.findall(each))}))
+def test_what_is_said_of_links_is_judged_for_each_pair_of_sites(expression: str) -> None:
+    assert "by (from, site)" in expression, "with three sites a link of the third would hide a cut"
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool is here: the alert rules were not evaluated")
+def test_the_alert_rules_fire_when_they_should() -> None:
+    ran = subprocess.run(
+        ["promtool", "test", "rules", "alerts.test.yaml"],
+        cwd=PROJECT / "deploy/prometheus",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def test_every_alert_names_its_section_of_the_runbook() -> None:
