@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import shutil
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +27,20 @@ def kubectl(*arguments: str) -> str:
     result = subprocess.run(["kubectl", *arguments], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     return result.stdout
+
+
+def make_keys(directory: Path) -> Path:
+    """Keys of both sites and a token for HTTP, as the README makes them."""
+    sites = [argument for site in OTHER for argument in ("--site", site)]
+    subprocess.run([sys.executable, "-m", "relay", "keygen", str(directory / "keys"), *sites], check=True, capture_output=True)
+    (directory / "keys/token").write_text(f"{secrets.token_hex(32)}\n", encoding="utf-8")
+    return directory / "keys"
+
+
+def create_secret(site: str, keys: Path, *options: str) -> str:
+    """The Secret that the pods of a site wait for."""
+    files = ("--from-file", str(keys / site), "--from-file", str(keys / "token"))
+    return kubectl("create", "secret", "generic", "relay-keys", *files, *options)
 
 
 def write_overlay(directory: Path, site: str, namespaces: dict[str, str], image: str) -> Path:
@@ -60,6 +77,18 @@ def namespaces() -> Iterator[dict[str, str]]:
         subprocess.run(["kubectl", "delete", "namespace", *names.values(), "--ignore-not-found", "--wait=false"])
 
 
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl is here: no Secret was made")
+def test_the_secret_has_what_members_read(tmp_path: Path) -> None:
+    """Needs no cluster."""
+    config = yaml.safe_load((K8S / "base/relay.yaml").read_text(encoding="utf-8"))
+    keys = make_keys(tmp_path)
+    for site in OTHER:
+        made = json.loads(create_secret(site, keys, "--dry-run=client", "--output=json"))
+        files = {f"/etc/relay-keys/{name}" for name in made["data"]}
+        assert files == {f"/etc/relay-keys/{each.name}" for each in (keys / site).iterdir()} | {config["http"]["token"]}
+        assert made["metadata"]["name"] in (K8S / "base/statefulset.yaml").read_text(encoding="utf-8")
+
+
 @pytest.fixture
 def image() -> str:
     given = os.environ.get(IMAGE, "")
@@ -72,8 +101,10 @@ def image() -> str:
 @pytest.mark.needs("a cluster, kubectl and RELAY_KUBERNETES_IMAGE")
 @pytest.mark.conforms("USR-5")
 def test_one_command_a_data_centre_and_everybody_sees_all_six(image: str, namespaces: dict[str, str], tmp_path: Path) -> None:
+    keys = make_keys(tmp_path)
     for site in OTHER:
         kubectl("apply", "--kustomize", str(write_overlay(tmp_path, site, namespaces, image)))
+        create_secret(site, keys, "--namespace", namespaces[site])
     for namespace in namespaces.values():
         kubectl("--namespace", namespace, "rollout", "status", "statefulset/relay", f"--timeout={READY_S}s")
     for site, namespace in namespaces.items():
@@ -93,6 +124,7 @@ def test_who_cannot_reach_the_other_site_is_in_a_view_and_not_ready(
     """Only NYC is there. Its relay says that it has no link; the others are ready, and nobody is restarted for it."""
     kubectl("apply", "--kustomize", str(write_overlay(tmp_path, "NYC", namespaces, image)))
     place = ("--namespace", namespaces["NYC"])
+    create_secret("NYC", make_keys(tmp_path), *place)
     kubectl(*place, "wait", "statefulset/relay", "--for=jsonpath={.status.readyReplicas}=2", f"--timeout={READY_S}s")
     states = json.loads(kubectl(*place, "get", "pods", "--output=json"))["items"]
     views = []
