@@ -1,8 +1,11 @@
-"""What becomes of each shell command in the documentation: it is run here, run by another test, or cannot be run, and why."""
+"""What becomes of each command in the documentation: it is run here, run by another test, or cannot be run, and why."""
 
 from __future__ import annotations
 
+import sys
 from typing import NamedTuple
+
+from tests.docs.shell_blocks import ROOT
 
 
 class Story(NamedTuple):
@@ -20,17 +23,28 @@ class Story(NamedTuple):
 _JOURNALS = "relay journal generate journals/ --deliveries 2000"
 _FIRST_WORD = " | cut -d' ' -f1"
 _KEYS = "relay keygen DIR --site NYC"
-_ROUTER = ("relay router", "timeout --preserve-status --signal TERM 4 relay router")
+_BOTH_KEYS = "relay keygen keys --site NYC --site SFO"
+_FOR_A_WHILE = "timeout --preserve-status --signal TERM 4 relay"
+_ROUTER = ("relay router", f"{_FOR_A_WHILE} router")
 _PORTS = ((":7900", ":0"), (":7801", ":0"))
+_NODE = "examples/nyc.yaml --name A --keys keys/NYC"
+#: With the environment that runs the tests, in place of one that would first have to be installed.
+_MAKE = f"make --file {ROOT}/Makefile VENV={sys.prefix}" + "".join(
+    [f" --assume-old={sys.prefix}/.{each}-installed" for each in ("runtime", "dev")]
+)
 
 #: Run whenever the tests are.
 CHEAP = (
+    Story(("relay --version", "relay completion bash", "relay node --print-config", "relay drill --list")),
     Story(("relay keygen keys --site NYC --site SFO",)),
     Story(("relay keygen keys --site NYC --site SFO && (umask 077 && openssl rand -hex 32 >keys/token)",)),
+    Story(("relay keygen DIR --site NYC --site SFO", "relay keygen DIR --site NYC --renew")),
+    Story(("relay keygen DIR --site NYC",)),
+    Story(("openssl rand -hex 32 > token; chmod 600 token",)),
     Story(("relay config check FILE", "relay node FILE --print-config"), instead=(("FILE", "examples/nyc.yaml"),)),
-    Story(("relay check journals",), _JOURNALS),
+    Story(("relay check journals", "relay check DIR"), _JOURNALS, (("DIR", "journals"),)),
     Story(
-        ("relay keys add DIR/NYC", "relay keys use DIR/NYC ID", "relay keys remove DIR/NYC OLD"),
+        ("relay keys list DIR/NYC", "relay keys add DIR/NYC", "relay keys use DIR/NYC ID", "relay keys remove DIR/NYC OLD"),
         f"{_KEYS}; OLD=$(relay keys list DIR/NYC{_FIRST_WORD})",
         (
             ("relay keys add DIR/NYC", f"ID=$(relay keys add DIR/NYC{_FIRST_WORD})"),
@@ -38,14 +52,39 @@ CHEAP = (
             ("NYC OLD", "NYC $OLD"),
         ),
     ),
-    Story(("relay drill --list",)),
+    Story(("make reference",), "mkdir docs", (("make", _MAKE),)),
+    Story(("make sbom",), f"cp {ROOT}/requirements*.lock {ROOT}/pyproject.toml .", (("make", _MAKE),)),
 )
 
 #: Run with the long tests.
 LONG = (
+    Story(("make demo",), instead=(("make", _MAKE),)),
     Story(("relay bench local-throughput --seconds 2 --json",)),
+    Story(("relay bench local-throughput --seconds 3 --runs 1",)),
     Story(("relay bench total-order --seconds 2 --json",)),
+    Story(("relay bench total-order --sizes 100 --runs 1",)),
     Story((".venv/bin/relay simulate --seeds 0:60",), instead=((".venv/bin/relay", "relay"),)),
+    Story(("relay simulate --seeds 0:300",)),
+    Story(("relay simulate --seeds 0:48",), instead=(("0:48", "0:8"),)),
+    Story(("relay simulate --plan routed",), instead=(("routed", "routed --seeds 0:20"),)),
+    Story(
+        ("relay simulate --seeds N --save-plan FILE", "relay simulate FILE", "relay simulate small.json"),
+        "relay simulate --seeds 7 --save-plan small.json",
+        (("seeds N", "seeds 7"), ("FILE", "plan.json")),
+    ),
+    Story(("relay simulate --seeds 1234",)),
+    Story(
+        (
+            "relay journal generate DIR --deliveries N --skew 0.5 --segment-bytes 16777216 --seed 1",
+            "relay journal generate DIR",
+        ),
+        instead=(("DIR --deliveries N", "skewed --deliveries 2000"), ("DIR", "journals")),
+    ),
+    Story(
+        ("relay node FILE", "relay node CONFIG --http 7800"),
+        _BOTH_KEYS,
+        (("relay node", f"{_FOR_A_WHILE} node"), ("FILE", _NODE), ("CONFIG", _NODE), ("7800", "0")),
+    ),
     Story(
         ("relay router nyc.yaml --bind 10.1.0.5:7900 --http 10.1.0.5:7801",),
         instead=(_ROUTER, ("10.1.0.5", "127.0.0.1"), *_PORTS),
@@ -56,43 +95,69 @@ LONG = (
     ),
     # It finds the multicasts of a site of one unanswered, and the other site away: that is 1.
     Story(("relay doctor nyc.yaml --keys keys/NYC",), exits=(0, 1)),
+    Story(("relay doctor CONFIG",), instead=(("CONFIG", "nyc.yaml --keys keys/NYC"),), exits=(0, 1)),
     Story(("relay drill kill-relay",)),
     Story(("relay drill kill-relay --report out.html",)),
     Story(("relay drill kill-relay --insecure",)),
-    Story(("relay audit journals/",), _JOURNALS),
+    Story(("relay audit journals/", "relay audit DIR"), _JOURNALS, (("DIR", "journals"),)),
     Story(("relay audit journals/ --json",), _JOURNALS),
     Story(("relay audit journals/ --out audit/",), _JOURNALS),
     Story(("relay audit journals/ --master local[2]",), _JOURNALS),
 )
 
-_PEERS = "tests/relay/instruments/bench/test_peers.py::test_a_peer_does_the_work"
-_BY_HAND = "tests/docs/test_commands.py::test_by_hand_each_in_a_terminal"
+#: The session of the README, which `test_by_hand_each_in_a_terminal` runs as it stands there.
+SESSION = (
+    "relay node examples/nyc.yaml --name A --keys keys/NYC --publish - --events -",
+    "relay node examples/sfo.yaml --name D --keys keys/SFO --publish - --events -",
+    'relay pub examples/sfo.yaml --keys keys/SFO "hello, New York"',
+    "relay status",
+)
 
-#: The test that runs the same command line, with options of its own where it stands in for a reader.
+_STATUS = "tests/relay/node/http/test_token.py::test_a_secret_is_in_nothing_that_a_node_says"
+_SITE = "tests/relay/cli/test_site_command.py::test_a_node_takes_a_site_offline_and_online_again"
+_DRILL = "tests/relay/instruments/drills/test_drill_command.py::test_a_short_drill_loses_nothing"
+_BENCH = "tests/relay/instruments/bench"
+_AUTONOMY = f"{_BENCH}/test_autonomy.py::test_a_pair_is_measured_and_the_other_site_gets_everything_after_the_cut"
+_ANALYTICS = "tests/relay/instruments/analytics"
+
+#: The test that runs the same command line, with values and further options of its own where it stands in for a reader.
 ELSEWHERE = {
-    "make demo": "tests/relay/instruments/test_demo.py::test_killing_the_relay_half_way_loses_nothing",
-    'relay pub examples/sfo.yaml --keys keys/SFO "hello, New York"': _BY_HAND,
-    "relay node examples/nyc.yaml --name A --keys keys/NYC --publish - --events -": _BY_HAND,
-    "relay node examples/sfo.yaml --name D --keys keys/SFO --publish - --events -": _BY_HAND,
-    "relay status": _BY_HAND,
     "relay audit journals/ --follow --out audit/": (
-        "tests/relay/instruments/analytics/follow/test_follow_command.py::test_a_signal_ends_it_with_a_sentence"
+        f"{_ANALYTICS}/follow/test_follow_command.py::test_a_signal_ends_it_with_a_sentence"
     ),
-    "relay bench total-order --peer jgroups5 --jgroups-jar jgroups-5.5.7.Final.jar": _PEERS,
-    "relay bench all --peer zenoh --peer zeromq --peer nats --report page.html": _PEERS,
+    "relay bench scale": f"{_BENCH}/test_more_scenarios.py::test_a_scenario_is_measured_and_shown",
+    "relay bench site-autonomy": _AUTONOMY,
+    "relay bench site-autonomy --json": _AUTONOMY,
+    "relay bench unicast-rtt": f"{_BENCH}/test_latency.py::test_round_trips_are_measured_beside_the_echo",
+    "relay drill NAME": _DRILL,
+    "relay drill NAME --json": _DRILL,
+    "relay site offline NYC": _SITE,
+    "relay site offline SFO": _SITE,
+    "relay site online SFO": _SITE,
+    "relay status --json": _STATUS,
+    "relay status --node URL": _STATUS,
+    "relay status --token FILE": _STATUS,
+    "relay status --watch": "tests/relay/cli/test_status_command.py::test_watching_goes_on_until_it_is_interrupted",
+    "python -m hatchling build": "tests/deploy/test_distribution.py::wheel",
     "spark-submit relay/instruments/analytics/job.py journals/ --out audit/": (
-        "tests/relay/instruments/analytics/test_job.py::test_spark_submit_says_what_the_command_says_and_writes_the_tables"
+        f"{_ANALYTICS}/test_job.py::test_spark_submit_says_what_the_command_says_and_writes_the_tables"
     ),
 }
 
 _CONTAINERS = "needs Docker with its daemon; tests/deploy/test_compose_up.py starts these containers where there is one"
 _CLUSTER = "needs a Kubernetes cluster; tests/deploy/test_kubernetes_apply.py where RELAY_KUBERNETES_IMAGE is set"
+_PEERS = f"needs peers that are installed; {_BENCH}/test_peers.py measures each beside us for a moment, where it is"
+_INDEX = "needs a package index"
+_EARLIER = "needs an earlier release"
 _MINUTES = "takes many minutes, and the whole machine"
+_QUIET = "needs user namespaces, and a quiet machine: what fails it is how much later messages are under attack"
+_REWRITES = "rewrites a page of this checkout; `make test` compares the page with what this would write"
 _SUITE = "is, or contains, the tests that would run it"
 
 #: By the beginning of the command: why no test runs it.
 NOT_RUN = {
     "docker ": _CONTAINERS,
+    "RELAY_LOAD_PAUSE_S=0.5 docker ": _CONTAINERS,
     "members() { docker compose ": _CONTAINERS,
     'read -r relay second rest <<< "$(members nyc-b)"': _CONTAINERS,
     "for member in nyc-a nyc-b nyc-c sfo-d sfo-e sfo-f; do\ndocker compose ": _CONTAINERS,
@@ -102,21 +167,40 @@ NOT_RUN = {
     "kind load ": _CLUSTER,
     "for site in nyc sfo; do for pod in relay-0 relay-1 relay-2; do\nkubectl ": _CLUSTER,
     "RELAY_KUBERNETES_IMAGE=": _CLUSTER,
+    "systemctl ": "needs systemd, and a unit that is installed; tests/deploy/test_systemd.py has systemd read it",
+    "make audit-dependencies": "asks a public database",
+    "make browser": "installs packages of the system",
+    "make compiled": _MINUTES,
+    "make conformance": _REWRITES,
+    "make mutants": _MINUTES,
+    "make pytest-long": _SUITE,
     "make test": _SUITE,
     ".venv/bin/pytest tests/sitestack/layers/sequencer": _SUITE,
+    "pytest ": _SUITE,
     ".venv/bin/python -m tests.mutants ": _MINUTES,
+    "python -m tests.mutants": _MINUTES,
+    "python -m tests.docs.wire_page": _REWRITES,
     "python -m tests.relay.instruments.analytics.promises.planted ": _MINUTES,
+    "python -m tests.relay.instruments.analytics.standalone ": _MINUTES,
+    "python -m tests.relay.node.late_site ": _MINUTES,
+    "relay bench all ": _MINUTES,
+    "relay bench total-order --peer ": _PEERS,
     "relay soak": _MINUTES,
+    "relay simulate --seeds 0:10000": _MINUTES,
     "relay drill wan-flap --repeat 10 --json": _MINUTES,
+    "relay drill NAME --repeat ": _MINUTES,
+    "relay drill kill-relay --repeat 3": _MINUTES,
     "relay drill kill-relay --on compose": _CONTAINERS,
+    "relay drill kill-relay --on kubernetes": _CLUSTER,
     "relay drill mine.yaml --journal DIR": "is a drill of the reader's own",
-    "relay drill hostile-lan": "takes root, for network namespaces",
-    "relay drill upgrade --before PYTHON": "needs an earlier release",
-    "relay drill upgrade --before before/bin/python": "needs an earlier release",
-    'python -m venv before && before/bin/pip install "sitestack==0.1.0"': "needs an earlier release, and a package index",
-    'pip install ".[analytics]"': "needs a package index",
-    "pip install 'sitestack[peers]'": "needs a package index",
+    "relay drill hostile-lan": _QUIET,
+    "relay drill upgrade --before PYTHON": _EARLIER,
+    "relay drill upgrade --before before/bin/python": _EARLIER,
+    'python -m venv before && before/bin/pip install "sitestack==0.1.0"': f"{_EARLIER}, and a package index",
+    "pip install ": _INDEX,
+    "RELAY_COMPILED=1 pip wheel .": _MINUTES,
     "mvn dependency:get ": "needs a repository of Java packages",
+    "git grep ": "needs a checkout with git; tests/docs/test_traps.py finds each code in the files",
     "curl -H 'Idempotency-Key: order-4711' ": "needs a node at port 7800; examples/http/post.sh is run instead",
     "curl -N 'http://127.0.0.1:7800/events?from=oldest'": "does not end; examples/http/follow.sh is run instead",
 }

@@ -1,10 +1,11 @@
-"""Every shell command of the documentation is run by a test, or is listed with the reason why not."""
+"""Every command of the documentation, in blocks and in sentences, is run by a test, or is listed with the reason why not."""
 
 from __future__ import annotations
 
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,18 +16,25 @@ from pathlib import Path
 import pytest
 
 from relay.instruments.drills.layout import draw_group
-from tests.docs.commands import CHEAP, ELSEWHERE, LONG, NOT_RUN, Story
+from tests.docs.command_lines import names_only
+from tests.docs.commands import CHEAP, ELSEWHERE, LONG, NOT_RUN, SESSION, Story
 from tests.docs.shell_blocks import PAGES, ROOT, commands_of, documented_commands, shell_blocks
+from tests.docs.spans import commands_in_sentences
 from tests.harness.sockets import free_ports
 from tests.relay.node.test_secured_nodes import until
 
-LIMIT_S = 240
-_RUN = [command for story in (*CHEAP, *LONG) for command in story.commands]
+#: Much longer than any of it takes, for slow machines.
+LIMIT_S = 600
+_RUN = [*SESSION, *[command for story in (*CHEAP, *LONG) for command in story.commands]]
+
+
+def instructions(text: str) -> list[str]:
+    """The commands of a page, without those that a sentence only names: what `relay pub` is about is no line to type."""
+    return [*documented_commands(text), *[each for each in commands_in_sentences(text) if not names_only(each)]]
+
+
 #: By page.
-DOCUMENTED = {
-    page: [command for block in shell_blocks(page.read_text(encoding="utf-8")) for command in commands_of(block)]
-    for page in PAGES
-}
+DOCUMENTED = {page: instructions(page.read_text(encoding="utf-8")) for page in PAGES}
 
 
 def accounts(command: str) -> int:
@@ -46,13 +54,18 @@ def test_nothing_is_accounted_for_that_is_not_documented() -> None:
     assert [command for command, times in Counter(_RUN).items() if times > 1] == []
 
 
-@pytest.mark.parametrize("where", sorted(set(ELSEWHERE.values())))
-def test_the_test_that_runs_it_is_there(where: str) -> None:
+@pytest.mark.parametrize(("command", "where"), ELSEWHERE.items(), ids=ELSEWHERE)
+def test_the_test_that_runs_it_is_there_and_has_its_words(command: str, where: str) -> None:
     file, name = where.split("::")
-    functions = [
-        node for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)
-    ]
-    assert name in [each.name for each in functions]
+    module = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    assert name in [node.name for node in module.body if isinstance(node, ast.FunctionDef)]
+    strings = {str(node.value) for node in ast.walk(module) if isinstance(node, ast.Constant)}
+    assert {word for word in words_of(command) if not any(word in each.split("/") for each in strings)} == set()
+
+
+def words_of(command: str) -> set[str]:
+    """What is not for a reader to fill in: names of programs, commands and modules, and options."""
+    return {word for word in command.split() if word not in ("relay", "python") and re.fullmatch(r"-{0,2}[a-z][a-z-]*", word)}
 
 
 def test_a_command_that_nobody_knows_is_noticed() -> None:
@@ -61,6 +74,26 @@ def test_a_command_that_nobody_knows_is_noticed() -> None:
     found = documented_commands(page)
     assert found == ["relay dance --fast", "for a in b; do\nrelay sing $a\ndone"]
     assert [accounts(command) for command in found] == [0, 0]
+
+
+def test_a_command_in_a_sentence_is_noticed_and_the_name_of_one_is_none() -> None:
+    page = """Say `relay pub`, or `relay site
+offline`; never `relay dance --fast`, `X=1 make haste` or `` docker `ps` ``. `kind: x` and `git` are none.
+
+A stray quote: `
+
+and `relay status
+--watch`, `relay simulate`, `relay sing`, `relay journal generate x`."""
+    found = instructions(page)
+    assert found == [
+        "relay dance --fast",
+        "X=1 make haste",
+        "docker `ps`",
+        "relay status --watch",
+        "relay sing",
+        "relay journal generate x",
+    ]
+    assert [accounts(command) for command in found] == [0, 0, 1, 1, 0, 0]
 
 
 def place(directory: Path) -> dict[str, str]:
@@ -116,9 +149,11 @@ def test_a_command_that_takes_long_works(story: Story, tmp_path: Path) -> None:
 def test_by_hand_each_in_a_terminal(directory: Path) -> None:
     """The session of the README: what is typed into one terminal, or published, comes out of both."""
     environment = place(directory)
-    keygen, *nodes, pub, status = next(
+    keygen, *typed_lines = next(
         [*commands_of(block)] for block in shell_blocks((ROOT / "README.md").read_text()) if "relay pub" in block
     )
+    assert tuple(typed_lines) == SESSION
+    *nodes, pub, status = typed_lines
 
     def run(command: str) -> str:
         ran = subprocess.run(
