@@ -107,8 +107,9 @@ LONG = (
 
 #: The session of the README, which `test_by_hand_each_in_a_terminal` runs as it stands there.
 SESSION = (
-    "relay node examples/nyc.yaml --name A --keys keys/NYC --publish - --events -",
+    "relay node examples/nyc.yaml --name A --keys keys/NYC --publish - --events - --http 7800",
     "relay node examples/sfo.yaml --name D --keys keys/SFO --publish - --events -",
+    "relay sub examples/nyc.yaml --keys keys/NYC",
     'relay pub examples/sfo.yaml --keys keys/SFO "hello, New York"',
     "relay status",
 )

@@ -12,6 +12,8 @@ import sys
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -147,13 +149,14 @@ def test_a_command_that_takes_long_works(story: Story, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_by_hand_each_in_a_terminal(directory: Path) -> None:
-    """The session of the README: what is typed into one terminal, or published, comes out of both."""
+    """The session of the README: what is typed into a node, or published, comes out of all, and the dashboard is there."""
     environment = place(directory)
+    [port] = free_ports(1)
     keygen, *typed_lines = next(
         [*commands_of(block)] for block in shell_blocks((ROOT / "README.md").read_text()) if "relay pub" in block
     )
     assert tuple(typed_lines) == SESSION
-    *nodes, pub, status = typed_lines
+    *nodes, sub, pub, status = [line.replace("--http 7800", f"--http {port}") for line in typed_lines]
 
     def run(command: str) -> str:
         ran = subprocess.run(
@@ -164,21 +167,30 @@ def test_by_hand_each_in_a_terminal(directory: Path) -> None:
 
     run(keygen)
     with ExitStack() as stack:
-        terminals = []
-        for number, command in enumerate(nodes):
-            out = directory / f"terminal{number}"
+        terminals: list[Path] = []
+
+        def start(command: str) -> subprocess.Popen[str]:
+            terminals.append(out := directory / f"terminal{len(terminals)}")
             line = f"exec {command} >{out} 2>{out}.log"
             typed = subprocess.Popen(["bash", "-c", line], cwd=directory, env=environment, stdin=subprocess.PIPE, text=True)
             stack.callback(typed.communicate)
             stack.callback(typed.kill)
-            terminals.append((typed, out))
-        until(lambda: all(out.exists() and '"view"' in out.read_text() for _, out in terminals))
-        until(lambda: json.loads(run(f"{status} --json"))["nodes"][0]["global_view"]["sites"].keys() == {"NYC", "SFO"})
-        typed, _ = terminals[0]
+            return typed
+
+        def views(of: str) -> list[Any]:
+            return [each[of] for each in json.loads(run(f"{status} --json"))["nodes"]]
+
+        typed, _ = [start(each) for each in nodes]
+        until(lambda: all(out.exists() and '"view"' in out.read_text() for out in terminals))
+        until(lambda: all(view and view["sites"].keys() == {"NYC", "SFO"} for view in views("global_view")))
+        start(sub)
+        until(lambda: any(len(view["members"]) == 2 for view in views("view")))
+        with urlopen(f"http://127.0.0.1:{port}/", timeout=LIMIT_S) as page:
+            assert b"<title>" in page.read()
         assert typed.stdin is not None
         typed.stdin.write("typed here\n")
         typed.stdin.flush()
         run(pub)
         for said in ("typed here", "hello, New York"):
-            until(lambda said=said: all(said in out.read_text() for _, out in terminals))  # type: ignore[misc]
+            until(lambda said=said: all(said in out.read_text() for out in terminals))  # type: ignore[misc]
         assert "NYC" in run(status)
