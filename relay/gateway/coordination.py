@@ -60,8 +60,8 @@ class Coordination:
         self._trimming = -1
         state = self._state
         if self._masters > 1:
-            # Said in each view: whoever has just joined knows nothing of it yet.
-            self._injector.cast(Masters(deal(state.masters, view.members, self._masters)))
+            # First of all in each view: who has just joined knows nothing of it, and judges the entries as the others do.
+            self._injector.lead(Masters(deal(state.masters, view.members, self._masters)))
 
     def start_over(self) -> None:
         """This member begins to coordinate, or its site has merged."""

@@ -58,6 +58,10 @@ class Injector:
             self.waiting_bytes += len(batch.body)
             self.waiting_bytes_high = max(self.waiting_bytes_high, self.waiting_bytes)
 
+    def lead(self, header: Header) -> None:
+        """Put an entry before all that wait: it is the first of this view, for who has joined with it."""
+        self._queued.appendleft(Frame(self._address, None, (header,)))
+
     def bring(self, frame: Frame) -> list[Effect]:
         """Another master has sent an entry: pass it on, if it is its next one."""
         entry, through = frame.headers if len(frame.headers) == 2 else (None, None)
@@ -74,15 +78,15 @@ class Injector:
         if not self._open:
             return []
         effects = self._send(now) if self._to is not None else []
-        if self._brought:
-            effects += [Down(frame) for frame in self._brought]
-            self._brought.clear()
         if self._queued:
             frames = list(self._queued)
             self._queued.clear()
             self._cast.extend(frames)
             effects += [Down(frame) for frame in frames] if self._to is None else self._sending(frames, self._sent)
             self._sent += len(frames)
+        # After what leads: other masters may have brought entries since the view, and nothing of it has been cast yet.
+        effects += [Down(frame) for frame in self._brought]
+        self._brought.clear()
         return effects
 
     def _send(self, now: float) -> list[Effect]:

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Edit, Mutant
 
 MASTERS_STORIES = "tests/simulation/relay/test_masters.py"
 INJECTOR = "tests/relay/gateway/test_injector.py"
+FIRST = "tests/relay/gateway/test_first_entry.py"
 SHARES = "tests/relay/replica/test_shares.py"
 
 MASTERS = (
@@ -77,6 +78,26 @@ MASTERS = (
             ),
         ),
         (f"{INJECTOR}::test_the_coordinator_passes_on_the_next_entry_of_each_master_and_no_other",),
+    ),
+    Mutant(
+        "REL-35-first",
+        "who has just joined hears who the relays are after what the coordinator casts again",
+        (Edit("relay/gateway/coordination.py", "self._injector.lead(Masters(", "self._injector.cast(Masters("),),
+        (f"{FIRST}::test_a_joiner_admits_nothing_that_the_others_refuse_of_a_site_that_is_down",),
+    ),
+    Mutant(
+        "REL-35-brought",
+        "what other masters have brought is cast before who they are",
+        (
+            Edit(
+                "relay/gateway/injector.py",
+                "        effects = self._send(now) if self._to is not None else []",
+                "        effects = self._send(now) if self._to is not None else []\n"
+                "        effects += [Down(frame) for frame in self._brought]\n"
+                "        self._brought.clear()",
+            ),
+        ),
+        (f"{FIRST}::test_masters_come_before_what_waits_and_before_what_others_brought",),
     ),
     Mutant(
         "REL-35-unicast",
