@@ -202,18 +202,24 @@ class Remote:
         return [name for name, each in self.lineages.items() if each.view is not None and member in each.view.members]
 
     def lineage(self, name: ViewId) -> Lineage:
-        """The lineage of this name, made when it is new, and moved to the end: lineages are forgotten from the front.
-
-        At the bound a lineage that shows no view is forgotten, otherwise the one heard of least recently. So the lineage that
-        lives is not forgotten while short-lived ones of its site come and go.
-        """
+        """The lineage of this name, made when it is new, and moved to the end: lineages are forgotten from the front."""
         found = self.lineages.pop(name, None) or Lineage()
         while len(self.lineages) >= LINEAGES_MAX:
-            hidden = [each for each, lineage in self.lineages.items() if lineage.view is None]
-            del self.lineages[next(iter(hidden or self.lineages))]
+            del self.lineages[self._dispensable()]
         self.lineages[name] = found
         self._settle()
         return found
+
+    def _dispensable(self) -> ViewId:
+        """The lineage to forget at the bound: one that shows no view, then one that never linked, then any; the first of them.
+
+        So the lineage that lives is not forgotten while short-lived ones of its site come and go, or are told of one after the
+        other before its own view. The last one that has linked and not shown a view yet is the one that tells.
+        """
+        hidden = [name for name, each in self.lineages.items() if each.view is None]
+        telling = [name for name in hidden if self.lineages[name].epoch is not None and name not in self.reached]
+        passed = [name for name, each in self.lineages.items() if each.epoch is None]
+        return next(iter([name for name in hidden if name not in telling[-1:]] or passed or self.lineages))
 
     def pinning(self) -> list[Lineage]:
         """The lineages that entries are held for: those that have ever linked."""

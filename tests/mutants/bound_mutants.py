@@ -1,10 +1,11 @@
-"""The mutants of bounds that hold for each sender, and of what is refused where it enters."""
+"""The mutants of bounds: what holds for each sender, what is refused where it enters, and what gives way at a bound."""
 
 from __future__ import annotations
 
 from tests.mutants.mutant import Edit, Mutant
 
 LAYERS = "tests/sitestack/layers"
+LOST = "tests/relay/replica/test_lost_lineage.py"
 
 BOUNDS = (
     Mutant(
@@ -25,6 +26,12 @@ BOUNDS = (
             f"{LAYERS}/nakack/test_nakack.py"
             "::test_a_gap_is_asked_for_only_after_a_delay_and_then_less_and_less_often_from_everybody",
         ),
+    ),
+    Mutant(
+        "BOUND-lineages",
+        "at the bound of lineages that of the relay that tells of the others goes first",
+        (Edit("relay/replica/remote_site.py", "[name for name in hidden if name not in telling[-1:]]", "hidden"),),
+        (f"{LOST}::test_a_site_of_two_that_lost_its_relay_again_and_again_while_it_was_away_is_heard_to_the_end",),
     ),
     Mutant(
         "BOUND-left",

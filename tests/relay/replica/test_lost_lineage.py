@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from relay.gateway.config import LinkConfig
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.grace import Grace
 from relay.layer import RelayConfig
@@ -177,6 +178,48 @@ def test_strays_of_a_site_do_not_push_out_the_lineage_of_the_one_that_lives() ->
         assert list(lineages) == list(nyc.relay.layer.state.remotes["SFO"].lineages)
         assert len(lineages) == LINEAGES_MAX
         assert (lineages[sfo.view.lineage].view, lineages[sfo.view.lineage].epoch) == (sfo.view, sfo.view.id)
+
+
+def test_a_site_of_two_that_lost_its_relay_again_and_again_while_it_was_away_is_heard_to_the_end() -> None:
+    """Each death begins a lineage, and the replay tells of all of them before that of the relay that tells."""
+    link = LinkConfig(window_bytes=4_000, chunk_bytes=1_000)
+    world, nyc, sfo = two_sites(2, gateway={"link": link})
+    world.run(1)
+    world.part("NYC", "SFO")
+    world.run(1)
+    sent = []
+    for n in range(LINEAGES_MAX + 2):
+        sent += [f"{n}.{each}." + "x" * 1_000 for each in range(3)]
+        for word in sent[-3:]:
+            nyc.members[1].send(word)
+        world.run(0.5)
+        nyc.kill(nyc.relay)
+        nyc.join(f"N{n}")
+        world.run(0.5)
+    world.heal()
+    world.run(10)
+    for member in sfo.members:
+        assert [word for word in member.words if word in sent] == sent
+        assert member.gaps() == []
+        assert nyc.view is not None
+        assert member.global_views()[-1].components["NYC"] == nyc.view.id
+    assert sfo.relay.layer.gateway.linked("NYC")
+
+
+def test_who_tells_and_what_shows_a_view_outlive_what_never_linked() -> None:
+    remote = Remote()
+    names = [ViewId(n, ADDRESS) for n in range(1, LINEAGES_MAX + 3)]
+    shown, telling, *passed = names
+    remote.show(View(shown, shown, (ADDRESS,), ("D",)))
+    remote.lineage(shown).epoch = shown
+    remote.lineage(telling).epoch = telling
+    for name in passed:
+        remote.show(View(name, name, (ADDRESS,), ("D",)))
+    assert list(remote.lineages) == [shown, telling, *passed[2:]]
+    later = ViewId(99, ADDRESS)
+    remote.lineage(later).epoch = later
+    remote.lineage(ViewId(100, ADDRESS))
+    assert list(remote.lineages) == [shown, *passed[3:], later, ViewId(100, ADDRESS)], "another one tells now"
 
 
 def test_a_lineage_that_is_heard_of_is_not_the_oldest_any_more() -> None:
