@@ -149,11 +149,13 @@ class SiteState:
         if view is None:
             return [Dropped("site_state_no_way")]
         if frame.dest_site != self._site:
-            if self._gateway.active:
+            if self._gateway.linked(frame.dest_site):
                 refusal = self._gateway.send_unicast(frame.dest_site, frame.dest, frame)
                 return [] if refusal is None else [Dropped("site_state_no_way")]
-            if view.coordinator != self._me and frame.member == self._me:
-                return [Down(Frame(self._me, view.coordinator, (frame,)))]
+            # A relay of another share than the first may have no link to that site.
+            relay = self._state.relay
+            if relay not in (None, self._me) and frame.member == self._me:
+                return [Down(Frame(self._me, relay, (frame,)))]
             return [Dropped("site_state_no_way")]
         if frame.dest != self._me:
             there = view.rank(frame.dest) >= 0 and self._gateway.active
