@@ -46,6 +46,8 @@ class LinkSender:
         #: Position in the buffer of the next entry to look at; None before the peer's STATE.
         self._cursor: int | None = None
         self._replay = None if state.buffer.spill is None else Replay(state.buffer, state.buffer.spill)
+        #: Per origin the lowest number on the disk that was passed over for lower ones in memory, which come behind the disk.
+        self._passed_over: dict[Address, int] = {}
         #: What the peer has once all that was sent here arrives: the last number per origin, and the last view.
         self._sent: dict[Address, int] = {}
         self._sent_view: ViewId | None = None
@@ -80,6 +82,7 @@ class LinkSender:
         self._in_flight = deque(kept)
         self.in_flight_bytes = sum(size for _, size in kept)
         self._ahead.clear()
+        self._passed_over.clear()
         self._cursor = self._state.buffer.first
         if self._replay is not None:
             self._cursor = self._replay.start(vector)
@@ -121,6 +124,8 @@ class LinkSender:
                     self._cursor = at
                     self._bridge_holes(fresh=False)
                     continue
+            if self._cursor >= buffer.end and self._turn_back():
+                continue
             if self._cursor > self._watermarks.sendable or self._cursor >= buffer.end:
                 return None
             entry = buffer.at(self._cursor) if spilled is None else spilled
@@ -130,7 +135,9 @@ class LinkSender:
             self._cursor += 1
             if entry.view is not None:
                 self._pass(entry.view)
-            elif batch is not None and (spilled is None or not self._has_lower(batch)):
+            elif batch is not None and spilled is not None and self._has_lower(batch):
+                self._passed_over.setdefault(batch.origin, batch.first)
+            elif batch is not None:
                 self._send(batch, frame_bytes_max)
         return self._ahead.popleft()
 
@@ -142,6 +149,24 @@ class LinkSender:
         """Whether memory has what the peer lacks before a batch on the disk, as a merge may have it: then that goes first."""
         before = self._sent.get(batch.origin, 0)
         return before + 1 < batch.first and self._state.buffer.has_lower(batch.origin, before, batch.first)
+
+    def _turn_back(self) -> bool:
+        """At the end: whether the cursor is on the disk again, for what was passed over there and is next now.
+
+        The next number of the origin would show the hole, but none may ever come.
+        """
+        state, sent = self._state, self._sent
+        waiting = [
+            origin
+            for origin, first in self._passed_over.items()
+            if not state.buffer.has_lower(origin, sent.get(origin, 0), first)
+        ]
+        if self._replay is None or not waiting:
+            return False
+        for origin in waiting:
+            del self._passed_over[origin]
+        self._cursor = self._replay.start(SiteVector(dict(sent), self._sent_view))
+        return self._cursor < state.buffer.first
 
     def _pass(self, view: View) -> None:
         """The cursor passes a view: with one relay it goes now, with several when `ViewOrder` says so."""

@@ -78,4 +78,10 @@ SPILL = (
         (Edit("relay/replica/pace.py", "        return has_room and spill", "        return spill"),),
         (f"{UNITS}::test_nobody_waits_for_a_site_that_is_sent_what_is_on_the_disk_as_long_as_that_has_room",),
     ),
+    Mutant(
+        "SPILL-back",
+        "what was passed over on the disk for lower numbers in memory is sent when its origin says more, which may be never",
+        (Edit("relay/gateway/sender.py", "        if self._replay is None or not waiting:", "        if True:"),),
+        (f"{UNITS}::test_what_was_passed_over_on_the_disk_is_sent_though_its_origin_says_nothing_more",),
+    ),
 )

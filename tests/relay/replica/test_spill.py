@@ -318,6 +318,31 @@ def test_what_the_parts_of_a_split_site_hold_out_of_order_is_sent_in_order_or_to
         assert member.words[len(first) :] == words
 
 
+@pytest.mark.parametrize("bytes_max", [600, 1_000])
+def test_what_was_passed_over_on_the_disk_is_sent_though_its_origin_says_nothing_more(bytes_max: int) -> None:
+    """The disk has lost lower numbers of one that is gone, and the other part of the site has them in memory."""
+    world, nyc, sfo = cut_off(spill=SpillConfig(bytes_max, age_s=1e6))
+    relay, elsewhere, origin = nyc.members
+    words = publish(world, origin, *range(4))
+    other = nyc.split([elsewhere])
+    words += publish(world, origin, *range(4, 20))
+    publish(world, relay, *[f"push {n}" for n in range(12)])
+    for name in "EFG":
+        other.join(name)
+    nyc.kill(origin)
+    nyc.merge(other)
+    world.heal()
+    world.run(10)
+    for member in sfo.members:
+        heard = [word for word in member.words if word in words]
+        lost = [event for event in member.events if isinstance(event, Gap) and event.origin == origin.address]
+        missing = [word for event in lost for word in words[event.first - 1 : event.last]]
+        assert sorted([*heard, *missing], key=int) == words
+        assert heard == sorted(heard, key=int)
+        assert heard[-1] == words[-1]
+    assert not spilled(nyc.relay)
+
+
 def test_a_site_that_is_taken_offline_frees_the_disk() -> None:
     world, nyc, _ = cut_off()
     publish(world, nyc.members[1], *range(30))
