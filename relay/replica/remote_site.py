@@ -211,15 +211,17 @@ class Remote:
         return found
 
     def _dispensable(self) -> ViewId:
-        """The lineage to forget at the bound: one that shows no view, then one that never linked, then any; the first of them.
+        """The lineage to forget at the bound: one that never linked, of these one without a view; then one that shows no view;
+        then any. Of several the first.
 
-        So the lineage that lives is not forgotten while short-lived ones of its site come and go, or are told of one after the
-        other before its own view. The last one that has linked and not shown a view yet is the one that tells.
+        So the lineage that lives is not forgotten while short-lived ones of its site come and go, nor the one whose relay tells
+        of all others before its own view.
         """
-        hidden = [name for name, each in self.lineages.items() if each.view is None]
-        telling = [name for name in hidden if self.lineages[name].epoch is not None and name not in self.reached]
-        passed = [name for name, each in self.lineages.items() if each.epoch is None]
-        return next(iter([name for name in hidden if name not in telling[-1:]] or passed or self.lineages))
+
+        def rank(name: ViewId) -> tuple[bool, bool]:
+            return self.lineages[name].epoch is not None, self.lineages[name].view is not None
+
+        return min(self.lineages, key=rank)
 
     def pinning(self) -> list[Lineage]:
         """The lineages that entries are held for: those that have ever linked."""

@@ -183,7 +183,8 @@ class Replica:
         before = tuple(remote.lineages)
         if not self.state.apply_view(entry):
             return refused(Admission.OLD_VIEW)
-        ended = tuple([name for name in before if name not in remote.lineages])
+        parts = [part.lineage for part in entry.view.subviews]
+        ended = tuple([name for name in before if name in parts and name not in remote.lineages])
         return Outcome(events=self.update(), ended=ended)
 
     def _site_down(self, entry: SiteDown, now: float) -> Outcome:

@@ -216,10 +216,25 @@ def test_who_tells_and_what_shows_a_view_outlive_what_never_linked() -> None:
     for name in passed:
         remote.show(View(name, name, (ADDRESS,), ("D",)))
     assert list(remote.lineages) == [shown, telling, *passed[2:]]
-    later = ViewId(99, ADDRESS)
-    remote.lineage(later).epoch = later
-    remote.lineage(ViewId(100, ADDRESS))
-    assert list(remote.lineages) == [shown, *passed[3:], later, ViewId(100, ADDRESS)], "another one tells now"
+    remote.hide(shown, forget=False)
+    later = [ViewId(n, ADDRESS) for n in range(100, 100 + LINEAGES_MAX - 1)]
+    for name in later[:-1]:
+        remote.lineage(name).epoch = name
+    assert list(remote.lineages) == [shown, telling, *later[:-1]]
+    remote.lineage(shown)
+    remote.lineage(later[-1])
+    assert list(remote.lineages) == [*later[:-1], shown, later[-1]], "of those that have linked the first without a view"
+
+
+def test_who_comes_back_after_the_grace_time_outlives_the_history_that_it_tells() -> None:
+    remote, back = Remote(), ViewId(50, ADDRESS)
+    remote.show(View(back, back, (ADDRESS,), ("D",)))
+    remote.lineage(back).epoch = back
+    remote.hide(back, forget=False)
+    remote.lineage(back)
+    for n in range(1, LINEAGES_MAX + 2):
+        remote.show(View(ViewId(n, ADDRESS), ViewId(n, ADDRESS), (ADDRESS,), ("D",)))
+        assert back in remote.lineages
 
 
 def test_a_lineage_that_is_heard_of_is_not_the_oldest_any_more() -> None:
