@@ -25,7 +25,7 @@ from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import Ack, Bye, ForOne, Hello, Routed
 from relay.replica.entries import LinkUp, SiteDown, SiteSwitch
 from relay.replica.remote_site import Admission
-from relay.replica.shares import Share
+from relay.replica.shares import WHOLE, Share
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Physical
 from sitestack.model.errors import ProtocolError
@@ -196,6 +196,7 @@ class Peering:
         gone, key = self.table.forget(connection)
         if key is not None:
             self._grace.lost(key, now)
+            self._receiver.forget(key)
             if not self.table.linked(key[0]):
                 self._dialer.lost(key[0], now, hasty=gone.session.answered)
         self._hung_up(gone.dialed, now)
@@ -243,7 +244,8 @@ class Peering:
         if isinstance(frame, Ack):
             self._acks.collect((peer.site, peer.lineage), frame.vectors.get(self._site))
             return []
-        answer = self._receiver.admit(peer.site, frame)
+        whole = link.session.share == WHOLE
+        answer = self._receiver.admit(peer.site, frame, peer.lineage if whole else None)
         if answer is Admission.HOLE:
             link.session.report_hole()
         return [] if answer is Admission.NEXT else [Dropped(answer.value)]
@@ -260,6 +262,7 @@ class Peering:
         effects = [] if older is None else self._close(older, Ending.SUPERSEDED, now)
         self.table.accept(connection, key)
         self._grace.linked(key)
+        self._receiver.forget(key)
         self._dialer.linked(hello.site)
         if is_news:
             self._injector.cast(LinkUp(hello.site, hello.lineage, hello.epoch))

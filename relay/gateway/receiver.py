@@ -17,6 +17,7 @@ from relay.replica.state import ReplicatedState
 from relay.replica.vectors import bound
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
+from sitestack.model.view import ViewId
 
 
 class LinkReceiver:
@@ -28,6 +29,12 @@ class LinkReceiver:
         self._injector = injector
         self._going_down = going_down
         self._reached: dict[str, dict[Address, int]] = {}
+        #: Per link, the last view of history that was held back: it goes before the first message that is lacked here.
+        self._history: dict[Key, RemoteView] = {}
+
+    def forget(self, link: Key) -> None:
+        """This link begins, or has ended."""
+        self._history.pop(link, None)
 
     def reset(self, site: str) -> None:
         """A cast batch of this site was not admitted: begin again from the replicated state."""
@@ -36,19 +43,23 @@ class LinkReceiver:
     def clear(self) -> None:
         """Forget all that was cast: this member stops relaying, or the parts of its site have merged."""
         self._reached.clear()
+        self._history.clear()
 
-    def admit(self, peer: str, frame: Header) -> Admission:
-        """RELAY's FORWARD and VIEW: cast a frame of the peer's site (`standing.py`), if it is the next one of its origin."""
+    def admit(self, peer: str, frame: Header, lineage: ViewId | None = None) -> Admission:
+        """RELAY's FORWARD and VIEW: cast a frame of the peer's site (`standing.py`), if it is the next one of its origin.
+
+        `lineage`: of the relay that speaks, if it carries the whole site.
+        """
         if isinstance(frame, Data):
-            return self._data(peer, frame)
+            return self._data(peer, frame, lineage)
         if isinstance(frame, RemoteView):
-            return self._view(peer, frame)
+            return self._view(peer, frame, lineage)
         if isinstance(frame, RemoteGap):
             return self._gap(peer, frame)
         assert isinstance(frame, RemoteBaseline)
         return self._baseline(peer, frame)
 
-    def _data(self, peer: str, frame: Data) -> Admission:
+    def _data(self, peer: str, frame: Data, lineage: ViewId | None) -> Admission:
         """Cast a batch if it is the next one."""
         batch = frame.batch
         if self._site in frame.visited:
@@ -56,6 +67,8 @@ class LinkReceiver:
         answer = admission(self._number(peer, batch.origin), batch.first, batch.last)
         if answer is Admission.NEXT:
             self._raise(peer, batch.origin, batch.last)
+            if lineage is not None and (view := self._history.pop((peer, lineage), None)) is not None:
+                self._injector.cast(view)
             self._injector.cast(Relayed((*frame.visited, self._site)), batch)
         return answer
 
@@ -77,12 +90,21 @@ class LinkReceiver:
         self._injector.cast(frame)
         return Admission.NEXT
 
-    def _view(self, peer: str, frame: RemoteView) -> Admission:
-        """Cast a view of the peer's site if it is the newest of its lineage, or the site is about to leave the global view."""
-        remote = self._state.remotes.get(peer)
-        stays = (peer, frame.view.lineage) not in self._going_down
-        if remote is not None and stays and not remote.is_news(frame.view):
+    def _view(self, peer: str, frame: RemoteView, lineage: ViewId | None) -> Admission:
+        """Cast a view of the peer's site if it is the newest of its lineage, or the site is about to leave the global view.
+
+        Of another lineage than the one that speaks it is news only if it was never shown here (G3). What was is history, told
+        because a third site lacks it, and cast only if this one lacks a message that comes after it (G5).
+        """
+        remote, view = self._state.remotes.get(peer), frame.view
+        stays = (peer, view.lineage) not in self._going_down
+        if remote is not None and stays and not remote.is_news(view):
             return Admission.DUPLICATE
+        if lineage is not None:
+            self._history.pop((peer, lineage), None)
+            if remote is not None and lineage != view.lineage and remote.has_shown(view):
+                self._history[peer, lineage] = frame
+                return Admission.DUPLICATE
         self._injector.cast(frame)
         return Admission.NEXT
 

@@ -234,6 +234,11 @@ class Remote:
             return True
         return reached == view.id and (lineage is None or lineage.view is None)
 
+    def has_shown(self, view: View) -> bool:
+        """True for a view that its lineage has ever shown, or had gone beyond."""
+        reached = self.reached.get(view.lineage)
+        return reached is not None and view.id <= reached
+
     def show(self, view: View) -> bool:
         """Take a new view of the site; False when it is no news. A merge view ends the lineages that it joins."""
         if not self.is_news(view):

@@ -1,10 +1,11 @@
-"""The mutants of bounds: what holds for each sender, what is refused where it enters, and what gives way at a bound."""
+"""The mutants of bounds, what gives way at one included, and of what is refused where it enters."""
 
 from __future__ import annotations
 
 from tests.mutants.mutant import Edit, Mutant
 
 LAYERS = "tests/sitestack/layers"
+BACK = "tests/relay/gateway/test_history.py"
 LOST = "tests/relay/replica/test_lost_lineage.py"
 
 BOUNDS = (
@@ -100,5 +101,21 @@ BOUNDS = (
         "a member's name has line ends, and forges lines of the logs of others",
         (Edit("sitestack/wire/schema.py", " or not value.isprintable()", ""),),
         ("tests/sitestack/wire/test_texts.py::test_a_header_with_a_name_that_cannot_be_printed_is_refused",),
+    ),
+)
+
+#: Views of another site that were shown before (`relay/gateway/receiver.py`).
+HISTORY = (
+    Mutant(
+        "G3 history",
+        "a site that is back is shown as it was long ago",
+        (Edit("relay/gateway/receiver.py", "lineage != view.lineage and remote.has_shown(view)", "False"),),
+        (f"{BACK}::test_who_is_back_is_not_shown_with_members_that_are_long_dead",),
+    ),
+    Mutant(
+        "G5 history",
+        "last words of a member that is gone come without the view that has it",
+        (Edit("relay/gateway/receiver.py", "                self._injector.cast(view)\n", "                pass\n"),),
+        (f"{BACK}::test_a_message_that_is_lacked_brings_the_view_that_has_its_sender",),
     ),
 )

@@ -7,7 +7,7 @@ file (checked by `test_table.py`).
 
 from __future__ import annotations
 
-from tests.mutants.bound_mutants import BOUNDS
+from tests.mutants.bound_mutants import BOUNDS, HISTORY
 from tests.mutants.bridge_mutants import BRIDGE
 from tests.mutants.credit_mutants import CREDIT
 from tests.mutants.handover_mutants import HANDOVER
@@ -53,4 +53,5 @@ MUTANTS = (
     *NODE,
     *ROUTERS,
     *BOUNDS,
+    *HISTORY,
 )
