@@ -21,7 +21,9 @@ from sitestack.model.view import ViewId
 
 
 class LinkReceiver:
-    """The numbers reached by what was cast, per site and origin. Bounds: `ORIGINS_MAX` per site; the injector's bytes."""
+    """The numbers reached by what was cast, per site and origin. Bounds: `ORIGINS_MAX` per site; a view for each link; the
+    injector's bytes.
+    """
 
     def __init__(self, site: str, state: ReplicatedState, injector: Injector, going_down: Container[Key]) -> None:
         self._site = site

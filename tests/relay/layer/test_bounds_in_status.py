@@ -64,6 +64,7 @@ SHOWN = {
     "relay.gateway.peering.table.links": "relay.connections",
     "relay.gateway.peering.table.touched": TURN,
     "relay.gateway.peering.receiver.reached": "relay.origins",
+    "relay.gateway.peering.receiver.history": "a view for each link",
     "relay.gateway.places.of": SITES,
     "relay.gateway.places.routed": SITES,
     "relay.gateway.peering.dialer.peers": SITES,
