@@ -78,13 +78,13 @@ def test_every_metric_and_label_that_is_asked_for_is_exported(expression: str) -
 
 
 #: What a member says of another site, and so of a pair of sites.
-OF_LINKS = {f"relay_{name}" for name in ("link_up", "site_offline", "slow", "waited_for")} | {
-    name for name in EXPORTED if name.startswith("relay_lag_")
-}
+OF_PAIRS = {
+    f"relay_{name}" for name in ("link_up", "site_offline", "site_down", "slow", "waited_for", "global_view_members")
+} | {name for name in EXPORTED if name.startswith("relay_lag_")}
 
 
-@pytest.mark.parametrize("expression", sorted({each for each in expressions() if OF_LINKS.intersection(METRIC.findall(each))}))
-def test_what_is_said_of_links_is_judged_for_each_pair_of_sites(expression: str) -> None:
+@pytest.mark.parametrize("expression", sorted({each for each in expressions() if OF_PAIRS.intersection(METRIC.findall(each))}))
+def test_what_is_said_of_another_site_is_judged_for_each_pair_of_sites(expression: str) -> None:
     assert "by (from, site)" in expression, "with three sites a link of the third would hide a cut"
 
 
