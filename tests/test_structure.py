@@ -17,7 +17,7 @@ PROJECT = Path(__file__).parent.parent
 Rule = Callable[[str, str], list[str]]
 
 PACKAGE_RULES: tuple[Rule, ...] = (rules.check_import_direction, rules.check_doors, rules.check_purity)
-GENERAL_RULES: tuple[Rule, ...] = (rules.check_sizes, rules.check_name, rules.check_comments)
+GENERAL_RULES: tuple[Rule, ...] = (rules.check_sizes, rules.check_name, rules.check_contents, rules.check_comments)
 
 
 def complaints(roots: tuple[str, ...], rule: Rule) -> list[str]:
@@ -178,6 +178,16 @@ def test_a_utils_module_is_caught(path: str) -> None:
 
 def test_a_name_with_utility_in_it_passes() -> None:
     assert rules.check_name("relay/utilisation.py", "") == []
+
+
+@pytest.mark.parametrize("text", ['"""What moved away."""\n\nfrom __future__ import annotations\n', '"""Only."""\nimport os\n'])
+def test_a_module_that_holds_nothing_is_caught(text: str) -> None:
+    assert len(rules.check_contents("sitestack/layers/membership/times.py", text)) == 1
+
+
+@pytest.mark.parametrize(("path", "text"), [("relay/__init__.py", '"""A package."""\n'), ("relay/a.py", '"""One."""\nX = 1\n')])
+def test_a_module_that_holds_something_passes(path: str, text: str) -> None:
+    assert rules.check_contents(path, text) == []
 
 
 @pytest.mark.parametrize(

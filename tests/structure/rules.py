@@ -112,6 +112,18 @@ def check_name(path: str, _text: str) -> list[str]:
     return []
 
 
+def check_contents(path: str, text: str) -> list[str]:
+    """Complain about a module that holds nothing: what is left when its content has moved. A package may be empty."""
+    body = [] if path.endswith("__init__.py") else ast.parse(text).body
+    told = (ast.Import, ast.ImportFrom)
+    holds = any(not isinstance(node, told) and not _is_text(node) for node in body)
+    return [f"{path}: holds nothing"] if body and not holds else []
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
 def check_comments(path: str, text: str) -> list[str]:
     """No unfinished business in comments, and no ignore that does not say what it ignores."""
     complaints = []
