@@ -10,7 +10,6 @@ RUN python -m pip --python /opt/relay/bin/python install --no-cache-dir --requir
 COPY hatch_build.py pyproject.toml README.md LICENSE ./
 COPY sitestack sitestack
 COPY relay relay
-COPY pyspark_relay pyspark_relay
 # The wheel is made by this stage's Python and installed into the other one, which so has no tool that builds.
 RUN python -m hatchling build -t wheel -d /wheel \
     && python -m pip --python /opt/relay/bin/python install --no-cache-dir --no-deps /wheel/*.whl
@@ -47,8 +46,12 @@ CMD ["node", "/etc/relay/relay.yaml", "--http", "7800"]
 
 
 FROM build AS build-analytics
-COPY requirements-analytics.lock ./
-RUN python -m pip --python /opt/relay/bin/python install --no-cache-dir --require-hashes --requirement requirements-analytics.lock
+COPY requirements-spark.lock ./
+RUN python -m pip --python /opt/relay/bin/python install --no-cache-dir --require-hashes --requirement requirements-spark.lock
+COPY spark spark
+WORKDIR /src/spark
+RUN python -m hatchling build -t wheel -d /wheel-spark \
+    && python -m pip --python /opt/relay/bin/python install --no-cache-dir --no-deps /wheel-spark/*.whl
 # Of Java the modules that Spark loads: 54 MB, where the packaged runtime has 190. Any version that Spark knows will do.
 ENV JAVA_MODULES=java.se,jdk.crypto.ec,jdk.incubator.vector,jdk.management,jdk.security.auth,jdk.security.jgss,jdk.unsupported,jdk.zipfs
 # The packages of Java want a directory for manuals that slim images do not have.

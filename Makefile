@@ -1,7 +1,6 @@
 # Everything runs in .venv, which is made from the lock files on first use.
-# requirements.lock: what `relay` needs to run. requirements-build.lock: what makes its wheel, or installs a checkout.
-# requirements-dev.lock: both, and what the tests need.
-# requirements-analytics.lock: what `relay audit` needs to run, in an image of its own.
+# requirements.lock: a node. requirements-lab.lock, requirements-spark.lock: a node and relay-lab, or pyspark-relay.
+# requirements-build.lock: the tools that build a wheel or install a checkout. requirements-dev.lock: all of these, and the tests.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -83,7 +82,7 @@ sbom: $(DEV)
 
 # Whether a vulnerability is known in what is installed anywhere. Fails, too, where the database cannot be reached.
 audit-dependencies: $(DEV)
-	@for lock in requirements requirements-build requirements-analytics requirements-dev; do \
+	@for lock in requirements requirements-build requirements-lab requirements-spark requirements-dev; do \
 		echo "$$lock.lock" >&2; \
 		$(BIN)/pip-audit --strict --disable-pip --require-hashes --requirement $$lock.lock --progress-spinner off || { \
 			echo "$$lock.lock: not known to be clean. What was found, or why nothing could be looked up, is said above." >&2; \
@@ -93,13 +92,15 @@ audit-dependencies: $(DEV)
 
 # Refreshes all lock files to the newest releases that pyproject.toml allows, for every platform and Python >= 3.11.
 COMPILE := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
-LOCK := $(BIN)/uv pip compile pyproject.toml $(COMPILE)
+LOCK := $(BIN)/uv pip compile $(COMPILE) --no-emit-package sitestack
 lock: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
-	$(LOCK) --output-file requirements.lock
+	$(LOCK) pyproject.toml --extra node --output-file requirements.lock
 	$(BIN)/uv pip compile --group build $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock
-	$(LOCK) --extra analytics --constraint requirements.lock --output-file requirements-analytics.lock
-	$(LOCK) --group dev --extra analytics --extra drills --constraint requirements.lock --output-file requirements-dev.lock
+	$(LOCK) lab/pyproject.toml --constraint requirements.lock --output-file requirements-lab.lock
+	$(LOCK) spark/pyproject.toml --constraint requirements.lock --output-file requirements-spark.lock
+	$(LOCK) pyproject.toml lab/pyproject.toml spark/pyproject.toml --extra node --group dev --constraint requirements.lock \
+		--output-file requirements-dev.lock
 
 clean:
 	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
@@ -109,16 +110,17 @@ $(BIN)/python:
 	@PYTHON="$(PYTHON)" tools/make-venv $(VENV)
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-INSTALL_SELF := $(INSTALL) --no-deps --no-build-isolation --editable .
+INSTALL_SELF := $(INSTALL) --no-deps --no-build-isolation --editable . --editable lab
+PROJECTS := pyproject.toml lab/pyproject.toml spark/pyproject.toml
 
-$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml | $(BIN)/python
-	@echo "Installing what relay needs into $(VENV) ..." >&2
-	@$(INSTALL) --require-hashes --requirement requirements.lock --requirement requirements-build.lock
+$(RUNTIME): requirements-lab.lock requirements-build.lock $(PROJECTS) | $(BIN)/python
+	@echo "Installing relay and its lab into $(VENV) ..." >&2
+	@$(INSTALL) --require-hashes --requirement requirements-lab.lock --requirement requirements-build.lock
 	@$(INSTALL_SELF)
 	@touch $@
 
-$(DEV): requirements-dev.lock pyproject.toml | $(BIN)/python
-	@echo "Installing what relay and its tests need into $(VENV) ..." >&2
+$(DEV): requirements-dev.lock $(PROJECTS) | $(BIN)/python
+	@echo "Installing relay, its lab, its part for Spark and the tests' tools into $(VENV) ..." >&2
 	@$(INSTALL) --require-hashes --requirement requirements-dev.lock
-	@$(INSTALL_SELF)
+	@$(INSTALL_SELF) --editable spark
 	@touch $@

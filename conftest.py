@@ -13,7 +13,7 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no 
     """Test by test to whoever is free, but all that need Spark to one process, so that there is one session."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/relay/instruments/analytics/") else nodeid
+        return "spark" if nodeid.startswith("tests/spark/") else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

@@ -24,7 +24,6 @@ COMPILED = (
     "sitestack/layers/",
     "sitestack/model/",
     "sitestack/seal/",
-    "sitestack/sim/",
     "sitestack/stack/",
     "sitestack/wire/",
 )
@@ -45,7 +44,6 @@ INTERPRETED = {
     "relay/__main__.py": _RARE,
     "relay/events.py": _RECORDS,
     "relay/gateway/wire.py": _RECORDS,
-    "relay/instruments/": _INSTRUMENT,
     "relay/replica/entries.py": _RECORDS,
     "relay/replica/entry.py": _RECORDS,
     "relay/replica/held_entries.py": _RECORDS,
@@ -86,8 +84,6 @@ INTERPRETED = {
     "sitestack/model/state_events.py": _RECORDS,
     "sitestack/model/view.py": _RECORDS,
     "sitestack/promises/": _INSTRUMENT,
-    "sitestack/sim/network_faults.py": _RECORDS,
-    "sitestack/sim/process.py": _BASE,
 }
 
 

@@ -47,15 +47,15 @@ if TYPE_CHECKING:
     )
     from relay.gateway.config import LinkConfig as LinkConfig
     from relay.journal import JournalOptions as JournalOptions, JournalStore as JournalStore
-    from relay.node.bridge import BridgeConfig as BridgeConfig
+    from relay.node.bridge.bridge import BridgeConfig as BridgeConfig
     from relay.node.channel import (
         RelayChannel as RelayChannel,
         RelayChannelStatistics as RelayChannelStatistics,
         open_channel as open_channel,
     )
-    from relay.node.config_file import load_config as load_config
+    from relay.node.config.config_file import load_config as load_config
     from relay.node.events import BatchEvent as BatchEvent, Event as Event
-    from relay.node.settings import (
+    from relay.node.config.settings import (
         BudgetSettings as BudgetSettings,
         HttpSettings as HttpSettings,
         JournalSettings as JournalSettings,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         RelaySettings as RelaySettings,
         SecuritySettings as SecuritySettings,
     )
-    from relay.node.spill_settings import SpillSettings as SpillSettings
+    from relay.node.config.spill_settings import SpillSettings as SpillSettings
     from relay.site_state.config import SiteStateSettings as SiteStateSettings
     from relay.unicast.config import RemoteUnicastConfig as RemoteUnicastConfig
     from sitestack import (
@@ -129,11 +129,11 @@ _MODULES = {
     "relay.events": ("Certainty", "Duty", "GlobalView", "Role", "SiteSwitched", "Unreachable"),
     "relay.gateway.config": ("LinkConfig",),
     "relay.journal": ("JournalOptions", "JournalStore"),
-    "relay.node.bridge": ("BridgeConfig",),
+    "relay.node.bridge.bridge": ("BridgeConfig",),
     "relay.node.channel": ("RelayChannel", "RelayChannelStatistics", "open_channel"),
-    "relay.node.config_file": ("load_config",),
+    "relay.node.config.config_file": ("load_config",),
     "relay.node.events": ("BatchEvent", "Event"),
-    "relay.node.settings": (
+    "relay.node.config.settings": (
         "BudgetSettings",
         "HttpSettings",
         "JournalSettings",
@@ -142,7 +142,7 @@ _MODULES = {
         "RelaySettings",
         "SecuritySettings",
     ),
-    "relay.node.spill_settings": ("SpillSettings",),
+    "relay.node.config.spill_settings": ("SpillSettings",),
     "relay.site_state.config": ("SiteStateSettings",),
     "relay.unicast.config": ("RemoteUnicastConfig",),
 }

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sitestack.calls import CallResult as CallResult, Flushed as Flushed, Lack as Lack, NoAnswer as NoAnswer
     from sitestack.channel.channel import Channel as Channel
     from sitestack.channel.events import BatchEvent as BatchEvent, Event as Event
-    from sitestack.channel.inbox import Delivery as Delivery
+    from sitestack.channel.receiving.inbox import Delivery as Delivery
     from sitestack.channel.open import open_channel as open_channel, open_transport as open_transport
     from sitestack.channel.statistics import ChannelStatistics as ChannelStatistics
     from sitestack.config import (
@@ -97,7 +97,7 @@ _MODULES = {
     "sitestack.calls": ("CallResult", "Flushed", "Lack", "NoAnswer"),
     "sitestack.channel.channel": ("Channel",),
     "sitestack.channel.events": ("BatchEvent", "Event"),
-    "sitestack.channel.inbox": ("Delivery",),
+    "sitestack.channel.receiving.inbox": ("Delivery",),
     "sitestack.channel.open": ("open_channel", "open_transport"),
     "sitestack.channel.statistics": ("ChannelStatistics",),
     "sitestack.config": ("ChannelConfig", "ProtocolsConfig", "SiteConfig", "TransportConfig", "lan", "local", "named_hosts"),

@@ -9,8 +9,8 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import hatch_build
-from relay.instruments.simulation.plan_json import StoredPlan
-from relay.node.settings import NodeConfig
+from relay.node.config.settings import NodeConfig
+from relay_lab.simulation.plan_json import StoredPlan
 from tests.structure import policy
 
 PROJECT = Path(__file__).parent.parent

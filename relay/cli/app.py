@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -10,50 +9,16 @@ from typing import NoReturn
 
 import click
 
+from relay.cli.command_group import CommandGroup
 from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Unanswered
 from sitestack.channel.version import installed_version, running_build
 from sitestack.model.errors import JoinFailed, LocalError, SlowConsumer
 
-#: Name -> module with its `command`, in the order of the help text. A module is imported when its command is used, so that a
-#: node does not wait for, and does not carry, what only benchmarks and drills need.
+#: Name -> module with its `command`, in the order of the help text.
 COMMANDS = {
-    "demo": "relay.cli.demo",
-    "node": "relay.cli.node",
-    "router": "relay.cli.router",
-    "pub": "relay.cli.pub",
-    "sub": "relay.cli.sub",
-    "config": "relay.cli.config",
-    "keygen": "relay.cli.keygen",
-    "keys": "relay.cli.keys",
-    "doctor": "relay.cli.doctor",
-    "status": "relay.cli.status",
-    "site": "relay.cli.site",
-    "journal": "relay.cli.journal",
-    "check": "relay.cli.check",
-    "audit": "relay.cli.audit",
-    "simulate": "relay.cli.simulate",
-    "drill": "relay.cli.drill",
-    "soak": "relay.cli.soak",
-    "bench": "relay.cli.bench",
-    "completion": "relay.cli.completion",
-    "man": "relay.cli.man",
+    name: f"relay.cli.{name}"
+    for name in ("node", "router", "pub", "sub", "config", "keygen", "keys", "doctor", "status", "site", "journal", "check")
 }
-
-
-class CommandGroup(click.Group):
-    """Knows its commands by name and imports each when it is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the table."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, or None, which click reports as unknown."""
-        if cmd_name not in COMMANDS:
-            return None
-        command = importlib.import_module(COMMANDS[cmd_name]).command
-        assert isinstance(command, click.Command)
-        return command
 
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -64,6 +29,7 @@ def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
 
 @click.group(
     cls=CommandGroup,
+    modules=COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )

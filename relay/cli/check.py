@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from relay.check import check_directories
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import json_option, print_json, print_verdict, stdout
-from relay.instruments.check import check_directories
 from sitestack.promises import Report
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from relay.node.config_file import load_config
-from relay.node.config_reference import reference
-from relay.node.settings import NodeConfig
+from relay.node.config.config_file import load_config
+from relay.node.config.config_reference import reference
+from relay.node.config.settings import NodeConfig
 
 
 @click.group(name="config")

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from relay.keys.directory import read_key_ring
-from relay.node.config_file import load_config
-from relay.node.settings import KEYS_AND_INSECURE, NodeConfig
+from relay.node.config.config_file import load_config
+from relay.node.config.settings import KEYS_AND_INSECURE, NodeConfig
 from sitestack.model.errors import ConfigurationError
 
 Function = Callable[..., Any]

@@ -11,11 +11,11 @@ import trio
 
 from relay.cli.member import identity_options, load_member, refuse_without_keys
 from relay.cli.running import only_cause
-from relay.node.config_file import print_config
+from relay.node.config.config_file import print_config
+from relay.node.config.settings import NodeConfig
 from relay.node.daemon import NodeOptions, run_node
-from relay.node.lines import STANDARD
-from relay.node.logs import configure_log
-from relay.node.settings import NodeConfig
+from relay.node.output.lines import STANDARD
+from relay.node.output.logs import configure_log
 from sitestack.model.address import Physical
 
 

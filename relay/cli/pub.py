@@ -12,8 +12,8 @@ import click
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.member import identity_options, load_member, refuse_without_keys
 from relay.cli.running import run_until_signal
-from relay.node.lines import STANDARD, LineSource
-from relay.node.logs import configure_log
+from relay.node.output.lines import STANDARD, LineSource
+from relay.node.output.logs import configure_log
 from relay.node.visitor import publish
 
 

@@ -9,7 +9,7 @@ import trio
 
 from relay.cli.member import load_member, refuse_without_keys
 from relay.cli.running import only_cause
-from relay.node.logs import configure_log
+from relay.node.output.logs import configure_log
 from relay.router.daemon import RouterOptions, run_router
 from sitestack.model.address import Physical
 

@@ -10,8 +10,8 @@ import trio
 
 from relay.cli.exits import EXIT_CHECK_FAILED, Unanswered
 from relay.cli.output import json_option, print_json
-from relay.node.control_socket import give_order
-from relay.node.status_socket import fetch_status, find_sockets, run_directory
+from relay.node.status.control_socket import give_order
+from relay.node.status.status_socket import fetch_status, find_sockets, run_directory
 from sitestack.model.printable import escaped
 
 _site = click.argument("site", metavar="SITE")

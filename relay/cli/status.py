@@ -22,7 +22,14 @@ from relay.cli.exits import EXIT_CHECK_FAILED, Unanswered
 from relay.cli.output import json_option, print_json, print_whole, stdout
 from relay.cli.status_tables import status_tables
 from relay.keys.files import read_secret
-from relay.node.status_socket import ANSWER_BYTES_MAX, ANSWER_TIMEOUT_S, fetch_status, find_sockets, parse_status, run_directory
+from relay.node.status.status_socket import (
+    ANSWER_BYTES_MAX,
+    ANSWER_TIMEOUT_S,
+    fetch_status,
+    find_sockets,
+    parse_status,
+    run_directory,
+)
 from sitestack.model.errors import LocalError
 from sitestack.model.printable import escaped
 

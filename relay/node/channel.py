@@ -27,18 +27,17 @@ from relay.events import (
     Unreachable,
 )
 from relay.journal.recorder import RELAY_RECORDS
+from relay.journal.spill_files import SpillFiles, spill_files, spill_problem
 from relay.layer import RelayLayer
-from relay.node.bridge import Bridge, BridgeStatistics
-from relay.node.credentials import LOOK_INTERVAL_S, Credentials
+from relay.node.bridge.bridge import Bridge, BridgeStatistics
+from relay.node.bridge.credentials import LOOK_INTERVAL_S, Credentials
+from relay.node.bridge.listener import require_free
+from relay.node.bridge.router_calls import RouterCalls
+from relay.node.config.settings import NodeConfig, find_problems
 from relay.node.events import BetweenSites
-from relay.node.foreign_datagrams import ForeignDatagrams
-from relay.node.listener import require_free
-from relay.node.router_calls import RouterCalls
-from relay.node.settings import NodeConfig, find_problems
 from relay.node.site_keys import SiteKeys
-from relay.node.spill_files import SpillFiles, spill_files, spill_problem
+from relay.node.status.foreign_datagrams import ForeignDatagrams
 from sitestack.assembly import build_stack
-from sitestack.channel.calling import Reach
 from sitestack.channel.channel import Channel
 from sitestack.channel.extension import Extension
 from sitestack.channel.open import (
@@ -50,8 +49,9 @@ from sitestack.channel.open import (
     require_sound,
     shared_state,
 )
-from sitestack.channel.sockets import resolve_names
-from sitestack.channel.state_handover import SharedState
+from sitestack.channel.presence.sockets import resolve_names
+from sitestack.channel.receiving.state_handover import SharedState
+from sitestack.channel.sending.calling import Reach
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.flow_control import FlowControl

@@ -19,25 +19,25 @@ from relay.events import GlobalView, Role, Unreachable
 from relay.journal import JournalOptions, JournalStore
 from relay.journal.retention import Retention
 from relay.node.channel import RelayChannel, open_channel
-from relay.node.control_socket import open_control_socket, take_orders
-from relay.node.door import Door
-from relay.node.event_lines import EventLines
-from relay.node.event_output import EventOutput
+from relay.node.config.reload import PEERS, applied, compare
+from relay.node.config.settings import NodeConfig
 from relay.node.free_memory import give_back_memory
 from relay.node.http.event_ring import EventRing
 from relay.node.http.token import BearerToken, required_token
-from relay.node.lines import LineSink, LineSource
-from relay.node.log_output import LogOutput
-from relay.node.logs import set_level
-from relay.node.loop_watch import LoopWatch
-from relay.node.readable import ReadableLines
-from relay.node.reload import PEERS, applied, compare
-from relay.node.settings import NodeConfig
-from relay.node.slow_members import SlowMembers
-from relay.node.status import Identity, NodeStatistics, NodeStatus
-from relay.node.status_socket import answer_status, open_status_socket, run_directory, socket_path
-from sitestack.channel.inbox import Delivery
+from relay.node.output.event_lines import EventLines
+from relay.node.output.event_output import EventOutput
+from relay.node.output.lines import LineSink, LineSource
+from relay.node.output.log_output import LogOutput
+from relay.node.output.logs import set_level
+from relay.node.output.readable import ReadableLines
+from relay.node.status.control_socket import open_control_socket, take_orders
+from relay.node.status.door import Door
+from relay.node.status.loop_watch import LoopWatch
+from relay.node.status.slow_members import SlowMembers
+from relay.node.status.status import Identity, NodeStatistics, NodeStatus
+from relay.node.status.status_socket import answer_status, open_status_socket, run_directory, socket_path
 from sitestack.channel.open import read_clocks
+from sitestack.channel.receiving.inbox import Delivery
 from sitestack.journal.recorder import Write
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.errors import ChannelClosed, LocalError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from relay.events import GlobalView, SiteSwitched, Unreachable
-from sitestack.channel.inbox import Delivery
+from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.gap import Gap
 from sitestack.model.message import Message
 from sitestack.model.view import View

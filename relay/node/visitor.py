@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import trio
 
 from relay.node.channel import RelayChannel, open_channel
-from relay.node.lines import LineSink
-from relay.node.message_json import gap_object, malformed_object, message_objects
-from relay.node.readable import ReadableLines
-from relay.node.settings import NodeConfig
-from sitestack.channel.inbox import Delivery
+from relay.node.config.settings import NodeConfig
+from relay.node.output.lines import LineSink
+from relay.node.output.message_json import gap_object, malformed_object, message_objects
+from relay.node.output.readable import ReadableLines
+from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.errors import LocalError, ProtocolError
 from sitestack.model.gap import Gap
 

@@ -12,13 +12,13 @@ from typing import Any
 import structlog
 import trio
 
-from relay.node.credentials import LOOK_INTERVAL_S
-from relay.node.door import Door
+from relay.node.bridge.credentials import LOOK_INTERVAL_S
+from relay.node.config.settings import NodeConfig
 from relay.node.http.token import required_token
-from relay.node.loop_watch import LoopWatch
-from relay.node.settings import NodeConfig
 from relay.node.site_keys import SiteKeys
-from relay.node.status import plain_level
+from relay.node.status.door import Door
+from relay.node.status.loop_watch import LoopWatch
+from relay.node.status.status import plain_level
 from relay.router.server import RouterServer
 from relay.router.switchboard import Spliced
 from sitestack.model.address import Physical

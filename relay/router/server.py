@@ -17,7 +17,7 @@ from itertools import count
 import structlog
 import trio
 
-from relay.node.door import Door
+from relay.node.status.door import Door
 from relay.router.effects import Cut, Effect, Say, Splice
 from relay.router.outbox import Outboxes
 from relay.router.router import Router

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args
 
 import trio
 
-from sitestack.channel.backlog_guard import BacklogGuard
-from sitestack.channel.credit_gate import CreditGate
 from sitestack.channel.driver import Driver
 from sitestack.channel.extension import Extension
-from sitestack.channel.inbox import Delivery, Inbox, Mark
-from sitestack.channel.message_keys import MessageKeys
-from sitestack.channel.receive_end import ReceiveEnd
-from sitestack.channel.rendezvous import find_rendezvous
-from sitestack.channel.residence import Residence
-from sitestack.channel.sending import Sending
-from sitestack.channel.state_handover import SharedState, StateEvent, StateHandover
+from sitestack.channel.presence.rendezvous import find_rendezvous
+from sitestack.channel.presence.residence import Residence
+from sitestack.channel.receiving.backlog_guard import BacklogGuard
+from sitestack.channel.receiving.inbox import Delivery, Inbox, Mark
+from sitestack.channel.receiving.receive_end import ReceiveEnd
+from sitestack.channel.receiving.state_handover import SharedState, StateEvent, StateHandover
+from sitestack.channel.sending.credit_gate import CreditGate
+from sitestack.channel.sending.message_keys import MessageKeys
+from sitestack.channel.sending.sending import Sending
 from sitestack.channel.statistics import ChannelStatistics
 from sitestack.channel.version import installed_version
 from sitestack.config import SiteConfig

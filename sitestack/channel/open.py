@@ -13,8 +13,8 @@ import trio
 
 from sitestack.assembly import build_stack
 from sitestack.channel.channel import Channel
-from sitestack.channel.sockets import HostNames, open_carrier, open_sockets, resolve_names
-from sitestack.channel.state_handover import SharedState
+from sitestack.channel.presence.sockets import HostNames, open_carrier, open_sockets, resolve_names
+from sitestack.channel.receiving.state_handover import SharedState
 from sitestack.config import SiteConfig, find_problems
 from sitestack.journal.recorder import NO_EVENTS, EventRecords, Recorder, Write
 from sitestack.model.address import Address

@@ -24,7 +24,7 @@ TESTS = (
     "tests/sitestack/layers",
     "tests/sitestack/model",
     "tests/sitestack/seal",
-    "tests/sitestack/sim",
+    "tests/lab/sim",
     "tests/sitestack/stack",
     "tests/sitestack/wire",
     "tests/relay/gateway",
@@ -33,8 +33,8 @@ TESTS = (
     "tests/relay/unicast",
     "tests/simulation",
     "tests/relay/cli/test_config_command.py",
-    "tests/relay/node/test_any_configuration.py",
-    "tests/relay/node/test_config.py",
+    "tests/relay/node/config/test_any_configuration.py",
+    "tests/relay/node/config/test_config.py",
     "tests/relay/node/test_relay_channel.py",
 )
 MARKS = "not long and not slow and not inside"

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from relay.keys.directory import read_key_ring
-from relay.node.config_file import load_config
-from relay.node.credentials import Credentials
+from relay.node.bridge.credentials import Credentials
+from relay.node.config.config_file import load_config
+from relay.node.config.settings import NodeConfig
 from relay.node.http.token import required_token
-from relay.node.settings import NodeConfig
 
 PROJECT = Path(__file__).parent.parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.relay.instruments.test_demo import RELAY
+from tests.lab.test_demo import RELAY
 
 PROJECT = Path(__file__).parent.parent.parent
 BASE_IMAGE = "python:3.11-slim"

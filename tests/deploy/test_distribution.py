@@ -13,19 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.structure.policy import PACKAGES
-
 PROJECT = Path(__file__).parents[2]
+
+
+def build(folder: str, target: Path) -> zipfile.ZipFile:
+    """What `python -m hatchling build` makes of a folder of this checkout."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
+    subprocess.run(command, cwd=PROJECT / folder, check=True, capture_output=True)
+    [file] = target.iterdir()
+    return zipfile.ZipFile(file)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """What `python -m hatchling build` makes of this checkout."""
-    target = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
-    subprocess.run(command, cwd=PROJECT, check=True, capture_output=True)
-    [file] = target.iterdir()
-    return zipfile.ZipFile(file)
+    """The wheel of a node."""
+    return build(".", tmp_path_factory.mktemp("wheel"))
 
 
 def metadata(wheel: zipfile.ZipFile) -> Message:
@@ -41,12 +43,33 @@ def test_it_is_not_called_by_the_name_of_a_stranger(wheel: zipfile.ZipFile) -> N
     assert "Framework :: Trio" in said.get_all("Classifier", [])
 
 
+def packages(wheel: zipfile.ZipFile) -> set[str]:
+    return {name.split("/")[0] for name in wheel.namelist() if ".dist-info/" not in name}
+
+
 def test_it_holds_the_packages_with_their_types_and_data(wheel: zipfile.ZipFile) -> None:
-    names = set(wheel.namelist())
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == set(PACKAGES)
-    assert {"sitestack/py.typed", "relay/py.typed", "relay/instruments/drills/library/kill-relay.yaml"} <= names
-    packaged = {path.relative_to(PROJECT).as_posix() for root in PACKAGES for path in (PROJECT / root).rglob("*.py")}
-    assert packaged <= names
+    assert packages(wheel) == {"sitestack", "relay"}
+    assert {"sitestack/py.typed", "relay/py.typed", "relay/node/http/dashboard/index.html"} <= set(wheel.namelist())
+    packaged = {path.relative_to(PROJECT).as_posix() for root in packages(wheel) for path in (PROJECT / root).rglob("*.py")}
+    assert packaged <= set(wheel.namelist())
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "data"),
+    [
+        ("lab", "relay_lab", "relay_lab/drills/library/kill-relay.yaml"),
+        ("spark", "pyspark_relay", "pyspark_relay/source/data_source.py"),
+    ],
+)
+def test_the_other_distributions_hold_their_package_and_ask_for_the_same_version(
+    tmp_path: Path, folder: str, name: str, data: str, wheel: zipfile.ZipFile
+) -> None:
+    other = build(folder, tmp_path)
+    assert packages(other) == {name}
+    assert data in other.namelist()
+    version = metadata(wheel)["Version"]
+    assert metadata(other)["Version"] == version
+    assert f"sitestack[node]=={version}" in metadata(other).get_all("Requires-Dist", [])
 
 
 def test_the_page_of_an_index_has_no_link_that_only_a_checkout_has(wheel: zipfile.ZipFile) -> None:

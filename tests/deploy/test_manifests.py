@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from relay.node.config_file import load_config
-from relay.node.settings import NodeConfig
+from relay.node.config.config_file import load_config
+from relay.node.config.settings import NodeConfig
 
 K8S = Path(__file__).parent.parent.parent / "k8s"
 SITES = ("nyc", "sfo")

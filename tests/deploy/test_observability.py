@@ -15,9 +15,9 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from relay.journal.store import JournalStatistics
-from relay.node.bridge import BridgeStatistics
+from relay.node.bridge.bridge import BridgeStatistics
 from relay.node.http.metrics import exposition
-from relay.node.status import Identity, NodeStatus
+from relay.node.status.status import Identity, NodeStatus
 from sitestack.model.level import Level
 from tests.relay.node.http.test_http import EVERYBODY, LINK, NODE, VIEW
 

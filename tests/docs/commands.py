@@ -35,7 +35,7 @@ _MAKE = f"make --file {ROOT}/Makefile VENV={sys.prefix}" + "".join(
 
 #: Run whenever the tests are.
 CHEAP = (
-    Story(("relay --version", "relay completion bash", "relay node --print-config", "relay drill --list")),
+    Story(("relay --version", "relay node --print-config", "relay drill --list")),
     Story(("relay keygen keys --site NYC --site SFO",)),
     Story(("relay keygen keys --site NYC --site SFO && (umask 077 && openssl rand -hex 32 >keys/token)",)),
     Story(("relay keygen DIR --site NYC --site SFO", "relay keygen DIR --site NYC --renew")),
@@ -116,10 +116,10 @@ SESSION = (
 
 _STATUS = "tests/relay/node/http/test_token.py::test_a_secret_is_in_nothing_that_a_node_says"
 _SITE = "tests/relay/cli/test_site_command.py::test_a_node_takes_a_site_offline_and_online_again"
-_DRILL = "tests/relay/instruments/drills/test_drill_command.py::test_a_short_drill_loses_nothing"
-_BENCH = "tests/relay/instruments/bench"
+_DRILL = "tests/lab/drills/test_drill_command.py::test_a_short_drill_loses_nothing"
+_BENCH = "tests/lab/bench"
 _AUTONOMY = f"{_BENCH}/test_autonomy.py::test_a_pair_is_measured_and_the_other_site_gets_everything_after_the_cut"
-_ANALYTICS = "tests/relay/instruments/analytics"
+_ANALYTICS = "tests/spark"
 
 #: The test that runs the same command line, with values and further options of its own where it stands in for a reader.
 ELSEWHERE = {
@@ -140,7 +140,7 @@ ELSEWHERE = {
     "relay status --token FILE": _STATUS,
     "relay status --watch": "tests/relay/cli/test_status_command.py::test_watching_goes_on_until_it_is_interrupted",
     "python -m hatchling build": "tests/deploy/test_distribution.py::wheel",
-    "spark-submit relay/instruments/analytics/job.py journals/ --out audit/": (
+    "spark-submit spark/pyspark_relay/job.py journals/ --out audit/": (
         f"{_ANALYTICS}/test_job.py::test_spark_submit_says_what_the_command_says_and_writes_the_tables"
     ),
 }
@@ -181,8 +181,8 @@ NOT_RUN = {
     ".venv/bin/python -m tests.mutants ": _MINUTES,
     "python -m tests.mutants": _MINUTES,
     "python -m tests.docs.wire_page": _REWRITES,
-    "python -m tests.relay.instruments.analytics.promises.planted ": _MINUTES,
-    "python -m tests.relay.instruments.analytics.standalone ": _MINUTES,
+    "python -m tests.spark.promises.planted ": _MINUTES,
+    "python -m tests.spark.standalone ": _MINUTES,
     "python -m tests.relay.node.late_site ": _MINUTES,
     "relay bench all ": _MINUTES,
     "relay bench total-order --peer ": _PEERS,

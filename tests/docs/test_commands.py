@@ -17,7 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from relay.instruments.drills.layout import draw_group
+from relay_lab.drills.layout import draw_group
 from tests.docs.command_lines import names_only
 from tests.docs.commands import CHEAP, ELSEWHERE, LONG, NOT_RUN, SESSION, Story
 from tests.docs.shell_blocks import PAGES, ROOT, commands_of, documented_commands, shell_blocks

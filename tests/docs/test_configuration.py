@@ -8,9 +8,9 @@ from typing import Literal
 
 import pytest
 
-from relay.node.config_keys import Key, find_comments, find_keys
-from relay.node.config_reference import reference
-from relay.node.settings import DERIVED, NodeConfig
+from relay.node.config.config_keys import Key, find_comments, find_keys
+from relay.node.config.config_reference import reference
+from relay.node.config.settings import DERIVED, NodeConfig
 from sitestack.model.address import Physical
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "configuration.md"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from relay.instruments.simulation import liveness, verdict
+from relay_lab.simulation import liveness, verdict
 from sitestack.promises import LIVENESS, SAFETY, Checker, check_introduced, check_uniform_agreement
 from sitestack.promises.total_order import check_total_order
 

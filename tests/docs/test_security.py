@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.instruments.drills.library import find_drill
-from relay.instruments.drills.plan import ATTACK_VERBS
+from relay_lab.drills.library import find_drill
+from relay_lab.drills.plan import ATTACK_VERBS
 from tests.mutants.table import MUTANTS
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from relay.events import Baseline
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
-from sitestack.channel.inbox import Delivery, Inbox, Mark
-from sitestack.channel.state_handover import SharedState, StateEvent, StateHandover
+from sitestack.channel.receiving.inbox import Delivery, Inbox, Mark
+from sitestack.channel.receiving.state_handover import SharedState, StateEvent, StateHandover
 from sitestack.layers.state_transfer import StateTransfer, StateTransferConfig
 from sitestack.model.events import Event, ViewInstalled
 from sitestack.model.frame import Frame

@@ -12,9 +12,9 @@ import trio
 
 from relay.events import BridgeConnected, BridgeReceived, BridgeSend, BridgeWritten, Dial, Listen
 from relay.gateway.wire import VERSION, Hello, encode
-from relay.node.bridge import Bridge, BridgeConfig
-from relay.node.credentials import Credentials
-from relay.node.tls import TlsStream
+from relay.node.bridge.bridge import Bridge, BridgeConfig
+from relay.node.bridge.credentials import Credentials
+from relay.node.bridge.tls import TlsStream
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from sitestack.model.view import ViewId

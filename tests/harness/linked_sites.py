@@ -9,16 +9,16 @@ from relay.events import BridgeSend
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.routes import RoutesConfig
 from relay.gateway.wire import FrameParser
-from relay.instruments.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from relay.layer import RelayConfig
 from relay.replica.config import BufferConfig
+from relay_lab.sim.process import Process
+from relay_lab.sim.world import World
+from relay_lab.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
 from sitestack.config import Order, SiteConfig
 from sitestack.journal import records
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame, Header
-from sitestack.sim.process import Process
-from sitestack.sim.world import World
 from tests.harness.script import Script
 from tests.harness.stories import SETTLED, one_each
 

@@ -10,7 +10,7 @@ import sys
 
 import trio
 
-from relay.node.lines import LineSource
+from relay.node.output.lines import LineSource
 from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig, TransportConfig

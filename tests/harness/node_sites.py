@@ -14,7 +14,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from relay.instruments.drills.layout import draw_group
+from relay_lab.drills.layout import draw_group
 from tests.harness.sockets import free_port
 
 #: Much longer than any of it takes, for slow machines.

@@ -19,6 +19,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from relay_lab.sim.network_faults import Packet
+from relay_lab.sim.process import Process
+from relay_lab.sim.world import Maker, World
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.model.address import Address, Physical
@@ -26,9 +29,6 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Scope
-from sitestack.sim.network_faults import Packet
-from sitestack.sim.process import Process
-from sitestack.sim.world import Maker, World
 from sitestack.stack.layer import Local
 from sitestack.stack.turn import Step
 from tests.harness.transcript import Transcript, texts

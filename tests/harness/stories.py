@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import TypeVar
 
+from relay_lab.sim.world import World
 from sitestack.config import Order, ProtocolsConfig, SiteConfig
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.events import Event
 from sitestack.model.frame import Header
 from sitestack.promises import History, check_all
-from sitestack.sim.world import World
 from sitestack.stack.layer import Layer
 from tests.harness.script import Script, site_maker
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -141,7 +142,8 @@ def tell(folder: Path, stories: Sequence[str]) -> bool:
 def sow(folder: Path, seeds: int, left_out: Sequence[int], *, go_on: bool) -> list[dict[str, Any]]:
     """The seeds that broke a promise, and the promise; only the first of them unless `go_on`."""
     command = [sys.executable, "-m", "tests.mutants.seeds", str(seeds), *map(str, left_out), *(["--all"] if go_on else [])]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": "lab"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Unusable(f"the seeds could not run:\n{done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines()]

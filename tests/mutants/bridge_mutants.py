@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Edit, Mutant
 
-TLS = "tests/relay/node/test_bridge_tls.py"
-LIMITS = "tests/relay/node/test_bridge_limits.py"
-CREDENTIALS = "tests/relay/node/test_credentials.py"
+TLS = "tests/relay/node/bridge/test_bridge_tls.py"
+LIMITS = "tests/relay/node/bridge/test_bridge_limits.py"
+CREDENTIALS = "tests/relay/node/bridge/test_credentials.py"
 GATEWAY = "tests/relay/gateway/test_gateway.py"
 SESSION = "tests/relay/gateway/test_session.py"
 TAKEOVER = "tests/relay/gateway/test_takeover.py"
@@ -24,7 +24,7 @@ BRIDGE = (
     _unguarded(
         "C9-optional",
         "a certificate is looked at only when there is one",
-        "relay/node/tls.py",
+        "relay/node/bridge/tls.py",
         "    context.verify_mode = ssl.CERT_REQUIRED",
         "    context.verify_mode = ssl.CERT_OPTIONAL",
         f"{TLS}::test_a_caller_without_a_certificate_is_refused",
@@ -32,7 +32,7 @@ BRIDGE = (
     _unguarded(
         "C9-any-authority",
         "certificates are not verified",
-        "relay/node/tls.py",
+        "relay/node/bridge/tls.py",
         "    context.verify_mode = ssl.CERT_REQUIRED",
         "    context.verify_mode = ssl.CERT_NONE",
         IMPOSTOR,
@@ -41,7 +41,7 @@ BRIDGE = (
     _unguarded(
         "C9-old-tls",
         "any version of TLS will do",
-        "relay/node/tls.py",
+        "relay/node/bridge/tls.py",
         "    context.minimum_version = ssl.TLSVersion.TLSv1_3",
         "    context.minimum_version = ssl.TLSVersion.TLSv1_2",
         f"{TLS}::test_a_caller_with_an_older_tls_is_refused",
@@ -49,7 +49,7 @@ BRIDGE = (
     _unguarded(
         "C9-tickets",
         "tickets are given, so a connection can be resumed without a certificate",
-        "relay/node/tls.py",
+        "relay/node/bridge/tls.py",
         "        context.num_tickets = 0",
         "        context.num_tickets = 2",
         f"{TLS}::test_no_ticket_is_given_so_nothing_can_be_sent_early_or_resumed",
@@ -57,7 +57,7 @@ BRIDGE = (
     _unguarded(
         "C9-nameless",
         "whatever the authority has signed is a site",
-        "relay/node/tls.py",
+        "relay/node/bridge/tls.py",
         "        if site is None:",
         "        if False:",
         IMPOSTOR,
@@ -65,7 +65,7 @@ BRIDGE = (
     _unguarded(
         "C9-called",
         "whoever answers a call is the site that was called",
-        "relay/node/proving.py",
+        "relay/node/bridge/proving.py",
         "            if named != site:",
         "            if False:",
         CALLED,
@@ -123,7 +123,7 @@ BRIDGE = (
     _unguarded(
         "C17-handshake",
         "a handshake may take for ever",
-        "relay/node/tls.py",
+        "relay/node/bridge/tls.py",
         "    with trio.move_on_after(timeout_s):",
         "    with trio.move_on_after(1e9):",
         f"{LIMITS}::test_a_caller_that_says_nothing_is_closed_in_time",
@@ -140,7 +140,7 @@ BRIDGE = (
     _unguarded(
         "C17-pending",
         "whoever has proved nothing is let wait in any number",
-        "relay/node/pending.py",
+        "relay/node/bridge/pending.py",
         "        self._make_room(host)",
         "        pass",
         f"{LIMITS}::test_a_thousand_idle_callers_neither_push_out_a_link_nor_keep_out_another",
@@ -148,7 +148,7 @@ BRIDGE = (
     _unguarded(
         "C17-host",
         "one host may take all places of those who have proved nothing",
-        "relay/node/pending.py",
+        "relay/node/bridge/pending.py",
         ">= self._host_max:",
         ">= self._pending_max:",
         f"{LIMITS}::test_one_host_has_a_quarter_of_the_places_of_those_who_have_proved_nothing",
@@ -156,7 +156,7 @@ BRIDGE = (
     _unguarded(
         "C17-site",
         "one site may take all connections",
-        "relay/node/bridge.py",
+        "relay/node/bridge/bridge.py",
         "accepted.count(site) >= (connections_max + 1) // 2",
         "accepted.count(site) >= connections_max",
         f"{LIMITS}::test_no_site_takes_the_places_of_the_others",
@@ -164,7 +164,7 @@ BRIDGE = (
     _unguarded(
         "C18-descriptors",
         "without descriptors nothing is given up, and nobody gets in",
-        "relay/node/listener.py",
+        "relay/node/bridge/listener.py",
         "                    self._relieve()\n",
         "",
         f"{LIMITS}::test_without_descriptors_whoever_has_proved_nothing_gives_one_back",
@@ -172,7 +172,7 @@ BRIDGE = (
     _unguarded(
         "C19-ended",
         "a certificate that has ended is used on",
-        "relay/node/credentials.py",
+        "relay/node/bridge/credentials.py",
         "        if now >= facts.ends:",
         "        if False:",
         f"{CREDENTIALS}::test_after_its_end_no_link_is_made_and_a_new_one_is_read",
@@ -180,7 +180,7 @@ BRIDGE = (
     _unguarded(
         "C19-revoked",
         "links go on whose authority is trusted no more",
-        "relay/node/bridge.py",
+        "relay/node/bridge/bridge.py",
         "            if self._proving.is_distrusted(connection.stream):",
         "            if False:",
         f"{CREDENTIALS}::test_a_link_ends_when_the_authority_of_the_other_site_is_trusted_no_more",
@@ -188,7 +188,7 @@ BRIDGE = (
     _unguarded(
         "C19-withdrawn",
         "files that are gone withdraw nothing",
-        "relay/node/credentials.py",
+        "relay/node/bridge/credentials.py",
         "            if None in state:",
         "            if False:",
         f"{CREDENTIALS}::test_files_that_are_gone_withdraw_the_certificate_until_they_are_back",
@@ -196,7 +196,7 @@ BRIDGE = (
     _unguarded(
         "C21-readable",
         "a key that others can read is used",
-        "relay/node/credentials.py",
+        "relay/node/bridge/credentials.py",
         "        read_secret(key)  # refuses what others can read",
         "        pass",
         f"{CREDENTIALS}::test_files_that_others_could_get_at_are_refused",
@@ -237,7 +237,7 @@ BRIDGE = (
     _unguarded(
         "C17-insecure-hello",
         "without certificates who calls may take for ever to say HELLO",
-        "relay/node/pending.py",
+        "relay/node/bridge/pending.py",
         "            with trio.move_on_after(self._handshake_s):\n",
         "            with trio.move_on_after(1e9):\n",
         f"{LIMITS}::test_without_certificates_a_caller_has_the_same_time_to_say_hello",
@@ -245,7 +245,7 @@ BRIDGE = (
     _unguarded(
         "C17-insecure-pending",
         "without certificates whoever connects takes the place of a link",
-        "relay/node/proving.py",
+        "relay/node/bridge/proving.py",
         "return Caller(stream, None, await self.pending.hear_hello(stream))",
         "return Caller(stream, None)",
         f"{LIMITS}::test_a_thousand_idle_callers_neither_push_out_a_link_nor_keep_out_another",
@@ -269,7 +269,7 @@ BRIDGE = (
     _unguarded(
         "C17-reset",
         "a connection that is reset ends the node",
-        "relay/node/bridge.py",
+        "relay/node/bridge/bridge.py",
         "with suppress(trio.BrokenResourceError, trio.ClosedResourceError):\n            while data",
         "with suppress(trio.ClosedResourceError):\n            while data",
         f"{TLS}::test_both_sides_hear_when_a_connection_breaks",
@@ -277,7 +277,7 @@ BRIDGE = (
     _unguarded(
         "C17-linger",
         "a peer that reads no farewell is waited for",
-        "relay/node/bridge.py",
+        "relay/node/bridge/bridge.py",
         "            connection.scope.deadline = trio.current_time() + self._config.linger_s\n",
         "",
         f"{TLS}::test_a_peer_that_reads_nothing_is_left_after_the_linger_time",
@@ -285,7 +285,7 @@ BRIDGE = (
     _unguarded(
         "C17-garbage",
         "what is no handshake ends the node",
-        "relay/node/tls.py",
+        "relay/node/bridge/tls.py",
         "        except ssl.SSLError as error:\n            await self._tell_why()\n",
         "        except ssl.SSLCertVerificationError as error:\n            await self._tell_why()\n",
         f"{TLS}::test_whatever_a_caller_says_instead_of_a_handshake_ends_its_connection_and_nothing_else",
@@ -293,7 +293,7 @@ BRIDGE = (
     _unguarded(
         "C18-accept",
         "without descriptors nobody is ever let in again",
-        "relay/node/listener.py",
+        "relay/node/bridge/listener.py",
         "                except OSError as error:\n                    self._door.fail(error)\n",
         "                except TimeoutError as error:\n                    self._door.fail(error)\n",
         f"{LIMITS}::test_accepting_goes_on_after_a_failure_without_certificates_too",
@@ -301,7 +301,7 @@ BRIDGE = (
     _unguarded(
         "C19-half",
         "a certificate whose files are half written is withdrawn",
-        "relay/node/credentials.py",
+        "relay/node/bridge/credentials.py",
         "            if None in state:\n",
         "            if True:\n",
         f"{CREDENTIALS}::test_a_file_that_is_half_written_changes_nothing_but_is_said",
@@ -309,7 +309,7 @@ BRIDGE = (
     _unguarded(
         "C19-soon",
         "nobody is warned before a certificate ends",
-        "relay/node/credentials.py",
+        "relay/node/bridge/credentials.py",
         "not 0 < left < WARNING_DAYS * DAY_S",
         "True",
         f"{CREDENTIALS}::test_the_end_is_said_a_month_before",
@@ -317,7 +317,7 @@ BRIDGE = (
     _unguarded(
         "C19-links",
         "links end whenever certificates are read again",
-        "relay/node/bridge.py",
+        "relay/node/bridge/bridge.py",
         "            if self._proving.is_distrusted(connection.stream):",
         "            if True:",
         f"{CREDENTIALS}::test_links_outlast_a_renewal_and_new_ones_take_the_new_certificate",

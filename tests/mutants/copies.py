@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.mutants.mutant import Edit
 
 ROOT = Path(__file__).parents[2]
-_FOLDERS = ("sitestack", "relay", "tests")
+_FOLDERS = ("sitestack", "relay", "lab", "spark", "tests")
 _FILES = ("pyproject.toml", "conftest.py")
 
 

@@ -31,7 +31,7 @@ ABOUT = {
     "U2": ("sitestack/layers/unicast/",),
 }
 #: Tests that are asked for their own rows only: whole sites take long, and in real time one may fail on a busy machine.
-OWN_ONLY = ("tests/simulation/", "tests/relay/instruments/", "tests/relay/node/", "tests/sitestack/channel/")
+OWN_ONLY = ("tests/simulation/", "tests/lab/", "tests/spark/", "tests/relay/node/", "tests/sitestack/channel/")
 #: Seconds in which all marked tests run without a mutant, and measured; and those of one mutant.
 MEASURE_SECONDS_MAX = 1_800
 MUTANT_SECONDS_MAX = 240

@@ -66,7 +66,7 @@ NODE = (
     _unguarded(
         "C1-said",
         "members that are secured otherwise are told to nobody",
-        "relay/node/foreign_datagrams.py",
+        "relay/node/status/foreign_datagrams.py",
         "                self._seen[reason] = (count, now)\n",
         "                pass\n",
         "tests/relay/node/test_site_keys.py::test_each_kind_of_foreign_datagram_is_told_while_they_come_and_a_while_longer",
@@ -188,10 +188,10 @@ NODE = (
     _unguarded(
         "C23-socket",
         "other users of the machine reach the status socket",
-        "relay/node/status_socket.py",
+        "relay/node/status/status_socket.py",
         "    before = os.umask(0o177)\n",
         "    before = os.umask(0)\n",
-        "tests/relay/node/test_status_socket.py::test_only_its_user_may_connect",
+        "tests/relay/node/status/test_status_socket.py::test_only_its_user_may_connect",
     ),
     _unguarded(
         "C23-ports",
@@ -212,9 +212,9 @@ NODE = (
     _unguarded(
         "C25-terminal",
         "what others say steers the terminal that shows the log",
-        "relay/node/logs.py",
+        "relay/node/output/logs.py",
         "[escape_texts, structlog.dev.ConsoleRenderer()]",
         "[structlog.dev.ConsoleRenderer()]",
-        "tests/relay/node/test_logs.py::test_on_a_terminal_no_character_is_an_order",
+        "tests/relay/node/output/test_logs.py::test_on_a_terminal_no_character_is_an_order",
     ),
 )

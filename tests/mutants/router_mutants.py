@@ -6,8 +6,8 @@ from tests.mutants.mutant import Edit, Mutant
 
 MACHINE, LINK = "relay/router/router.py", "sitestack/transport/router_link.py"
 OUTBOX, TUNNEL = "relay/router/outbox.py", "sitestack/transport/tunnel.py"
-BOARD, CALLS = "relay/router/switchboard.py", "relay/node/router_calls.py"
-SWITCHED, MET = "tests/relay/router/test_switchboard.py", "tests/relay/node/test_router_calls.py"
+BOARD, CALLS = "relay/router/switchboard.py", "relay/node/bridge/router_calls.py"
+SWITCHED, MET = "tests/relay/router/test_switchboard.py", "tests/relay/node/bridge/test_router_calls.py"
 ALONE, WITH_SOCKETS = "tests/relay/router/test_router.py", "tests/relay/router/test_tunnel.py"
 
 ROUTERS = (
@@ -57,7 +57,7 @@ ROUTERS = (
     Mutant(
         "ROUTER-cut-off",
         "who has no router takes all others for dead",
-        (Edit("sitestack/channel/rendezvous.py", "                hand_in(CutOff())\n", "                pass\n"),),
+        (Edit("sitestack/channel/presence/rendezvous.py", "                hand_in(CutOff())\n", "                pass\n"),),
         ("tests/relay/router/test_sites.py::test_without_a_router_for_longer_than_a_member_may_be_silent_the_view_stays",),
     ),
     Mutant(
@@ -77,7 +77,7 @@ ROUTERS = (
         "with TCP a member that has been killed is missed when its heartbeats are",
         (
             Edit(
-                "sitestack/channel/rendezvous.py",
+                "sitestack/channel/presence/rendezvous.py",
                 "                        hand_in(CheckMember(gone))\n",
                 "                        pass\n",
             ),

@@ -19,8 +19,8 @@ RECEIVER = "relay/gateway/receiver.py"
 SENDER = "relay/gateway/sender.py"
 SESSION = "relay/gateway/session.py"
 FORWARDING = "relay/unicast/forwarding.py"
-SETTINGS = "relay/node/settings.py"
-BRIDGE = "relay/node/bridge.py"
+SETTINGS = "relay/node/config/settings.py"
+BRIDGE = "relay/node/bridge/bridge.py"
 ADDRESS = "sitestack/model/address.py"
 SEARCH = "sitestack/layers/discovery/search.py"
 OPEN = "sitestack/channel/open.py"
@@ -320,12 +320,18 @@ OF_THE_WHOLE = (
     RowMutant(
         "REL-36",
         "whoever connects is let in without a certificate",
-        (Edit("relay/node/tls.py", "    context.verify_mode = ssl.CERT_REQUIRED", "    context.verify_mode = ssl.CERT_NONE"),),
+        (
+            Edit(
+                "relay/node/bridge/tls.py",
+                "    context.verify_mode = ssl.CERT_REQUIRED",
+                "    context.verify_mode = ssl.CERT_NONE",
+            ),
+        ),
     ),
     RowMutant(
         "REL-36",
         "whoever answers a call is the site that was called",
-        (Edit("relay/node/proving.py", "            if named != site:", "            if False:"),),
+        (Edit("relay/node/bridge/proving.py", "            if named != site:", "            if False:"),),
     ),
     RowMutant(
         "USR-2",

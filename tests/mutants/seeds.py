@@ -13,7 +13,8 @@ from pathlib import Path
 from types import FrameType
 
 import relay
-from relay.instruments.simulation import run_seed
+import relay_lab
+from relay_lab.simulation import run_seed
 
 #: Seconds of processor time for a seed, which usually takes about one; in a mutant, virtual time may stand still.
 SECONDS_MAX = 30
@@ -39,6 +40,7 @@ def judge(seed: int) -> tuple[int, str]:
 
 def main(arguments: list[str]) -> None:
     """Run the seeds of the command line."""
+    assert Path(relay_lab.__file__).is_relative_to(Path.cwd())
     assert Path(relay.__file__).is_relative_to(Path.cwd()), "the seeds must run on the code of the folder they are started in"
     go_on = "--all" in arguments
     count, *left_out = [int(each) for each in arguments if each != "--all"]

@@ -14,7 +14,7 @@ SITE_STATE = (
         "what waits in the inbox is shown although it is in the state",
         (
             Edit(
-                "sitestack/channel/inbox.py",
+                "sitestack/channel/receiving/inbox.py",
                 "        self.leave_out(contains)\n        told",
                 "        told",
             ),
@@ -32,7 +32,9 @@ SITE_STATE = (
         "a joiner is not told that the state which it gets goes back to another site's",
         (
             Edit(
-                "sitestack/channel/state_handover.py", "StateGiven(mark.at, mine, self._contains)", "StateGiven(mark.at, mine)"
+                "sitestack/channel/receiving/state_handover.py",
+                "StateGiven(mark.at, mine, self._contains)",
+                "StateGiven(mark.at, mine)",
             ),
         ),
         (f"{STORIES}::test_a_joiner_of_the_late_site_gets_what_its_first_member_fetched_and_nothing_twice",),

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Edit, Mutant
 SEAL = "tests/sitestack/seal/test_seal.py"
 SEALED = "tests/sitestack/transport/test_sealed.py"
 FORGED = (
-    "tests/relay/instruments/drills/hostile/test_forged_at_members.py"
+    "tests/lab/drills/hostile/test_forged_at_members.py"
     "::test_forged_views_joins_suspicions_and_all_the_rest_do_nothing_and_are_answered_by_nothing"
 )
 ROTATION = f"{SEAL}::TestRotation::test_neighbouring_steps_understand_each_other"

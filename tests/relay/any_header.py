@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from relay.gateway.wire import FRAMES, Hello, ShareHello
 from relay.layer import RelayLayer
-from relay.node.settings import NodeConfig
+from relay.node.config.settings import NodeConfig
 from relay.replica.held_entries import HeldEntries, HeldEntry
 from relay.replica.shares import MASTERS_MAX
 from sitestack.assembly import build_stack

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.node.config_file import load_config
+from relay.node.config.config_file import load_config
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
+from relay_lab.sim.network_faults import Packet
 from sitestack.layers.membership import Membership
 from sitestack.layers.membership.headers import Commit, FlushReply, FlushRequest, Prepare
 from sitestack.layers.nakack import NakAck
 from sitestack.layers.nakack.headers import Retransmit
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
-from sitestack.sim.network_faults import Packet
 from tests.harness.script import Script
 from tests.harness.stories import SOON, layer, say, site, told, verdict
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from relay_lab.sim.process import Process
+from relay_lab.sim.world import World
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.layers.batching import BatchingConfig
 from sitestack.layers.sequencer import Forward
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Undeliverable
-from sitestack.sim.process import Process
-from sitestack.sim.world import World
 from sitestack.stack.layer import Local
 from tests.harness.script import Script
 from tests.harness.stories import SETTLED, SOON, verdict

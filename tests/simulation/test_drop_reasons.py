@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.instruments.simulation.coverage import GOALS
+from relay_lab.simulation.coverage import GOALS
 from tests.simulation.drop_reasons import COMPUTED, collect, computed, constants, words
 from tests.simulation.rare_drops import RARE
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.instruments.simulation import SeedRun
-from relay.instruments.simulation.plan_json import from_text
+from relay_lab.simulation import SeedRun
+from relay_lab.simulation.plan_json import from_text
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 

@@ -8,14 +8,14 @@ from typing import get_args
 
 import pytest
 
-from relay.instruments.simulation import Kind, Plan, dice, draw, grey, scenarios
-from relay.instruments.simulation.dice import Scenario
-from relay.instruments.simulation.faults import Burst, Fault, Flood, Pause, SlowWan, WanCut, sites_of
-from relay.instruments.simulation.generator import LASTING_S_MAX, LASTING_S_MIN
-from relay.instruments.simulation.grey_faults import FailingDisk, GreyFault, SlowApplication
-from relay.instruments.simulation.plan import LOAD_S
-from relay.instruments.simulation.weights import FAULTS, KINDS, ROOMY, SMALL_BUDGETS, Row
 from relay.replica.config import BufferConfig
+from relay_lab.simulation import Kind, Plan, dice, draw, grey, scenarios
+from relay_lab.simulation.dice import Scenario
+from relay_lab.simulation.faults import Burst, Fault, Flood, Pause, SlowWan, WanCut, sites_of
+from relay_lab.simulation.generator import LASTING_S_MAX, LASTING_S_MIN
+from relay_lab.simulation.grey_faults import FailingDisk, GreyFault, SlowApplication
+from relay_lab.simulation.plan import LOAD_S
+from relay_lab.simulation.weights import FAULTS, KINDS, ROOMY, SMALL_BUDGETS, Row
 
 PLANS = [draw(seed) for seed in range(1_000)]
 #: Without those whose small window asks for members, unicasts and sizes of their own.

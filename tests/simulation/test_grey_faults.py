@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from relay.instruments.simulation import Plan, SeedRun, draw
-from relay.instruments.simulation.faults import Fault, Flood, Kill, Pause, WanCut
-from relay.instruments.simulation.grey_faults import GreyFault, Hole, LateLetters, NarrowWire, SlowApplication, SmallOnly
+from relay_lab.sim.process import Process
+from relay_lab.simulation import Plan, SeedRun, draw
+from relay_lab.simulation.faults import Fault, Flood, Kill, Pause, WanCut
+from relay_lab.simulation.grey_faults import GreyFault, Hole, LateLetters, NarrowWire, SlowApplication, SmallOnly
 from sitestack.journal import records
 from sitestack.layers.flow_control import FlowControl
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
-from sitestack.sim.process import Process
 
 
 def plan_with(*faults: Fault, lasting_s: float = 0.0) -> Plan:

@@ -8,13 +8,13 @@ from itertools import combinations
 
 import pytest
 
+from relay_lab.sim.process import Process
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.layers.membership import Membership, MembershipConfig
 from sitestack.layers.membership.config import QuarantineTimes
 from sitestack.layers.membership.headers import FlushReply, Prepared
 from sitestack.model.events import Unreached
 from sitestack.model.view import View
-from sitestack.sim.process import Process
 from tests.harness.script import Script, WithheldDatagram
 from tests.harness.stories import site, verdict
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from relay_lab.sim.world import World
 from sitestack.journal.records import Send
 from sitestack.layers.resolver import Resolver
 from sitestack.layers.sequencer import Forward
 from sitestack.model.message import Scope
-from sitestack.sim.world import World
 from tests.harness.script import Script, site_maker
 from tests.harness.stories import SOON, layer, one_each, say, site, verdict
 

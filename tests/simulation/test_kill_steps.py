@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from relay.instruments.simulation import SeedRun, draw
-from relay.instruments.simulation.faults import Flood, Kill
+from relay_lab.simulation import SeedRun, draw
+from relay_lab.simulation.faults import Flood, Kill
 from sitestack.stack.turn import STEPS, Step
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from relay_lab.sim.world import World
 from sitestack.config import SiteConfig
 from sitestack.journal import records
 from sitestack.layers.membership.headers import Commit, Installed, JoinRequest, SuspectReport
 from sitestack.promises import History
 from sitestack.promises.history import Fate
-from sitestack.sim.world import World
 from tests.harness.script import Script, site_maker
 from tests.simulation.test_membership import assert_sound, views
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from relay.instruments.simulation import SeedRun
-from relay.instruments.simulation.faults import Flood, Kill
-from relay.instruments.simulation.verdict import SeedVerdict
+from relay_lab.sim.process import Process
+from relay_lab.simulation import SeedRun
+from relay_lab.simulation.faults import Flood, Kill
+from relay_lab.simulation.verdict import SeedVerdict
 from sitestack.journal import records
 from sitestack.layers.flow_control.accounts import Outlet
 from sitestack.model.message import Scope
-from sitestack.sim.process import Process
 from tests.simulation.test_verdicts import calm_run
 
 SECOND = 10**9

@@ -6,15 +6,15 @@ from functools import partial
 
 import pytest
 
+from relay_lab.sim import network_faults
+from relay_lab.sim.process import Process
+from relay_lab.sim.world import World
 from sitestack.config import SiteConfig
 from sitestack.journal import records
 from sitestack.layers.membership import MembershipStatistics
 from sitestack.layers.membership.headers import Commit, FlushRequest, JoinRequest, Prepare
 from sitestack.model.message import Scope
 from sitestack.promises import History, check_all
-from sitestack.sim import network_faults
-from sitestack.sim.process import Process
-from sitestack.sim.world import World
 from tests.harness.script import Script, site_maker
 
 CONFIG = SiteConfig(site="NYC")

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
+from relay_lab.sim.process import Process
+from relay_lab.sim.world import World
 from sitestack.config import SiteConfig
 from sitestack.journal import records
 from sitestack.layers.membership import MembershipStatistics
 from sitestack.model.address import Address
 from sitestack.promises import History, check_all
-from sitestack.sim.process import Process
-from sitestack.sim.world import World
 from tests.harness.script import site_maker
 from tests.harness.stories import site, verdict
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from relay.instruments.simulation import SeedRun, draw
-from relay.instruments.simulation.faults import Flood, Split
-from relay.instruments.simulation.weights import KINDS
+from relay_lab.simulation import SeedRun, draw
+from relay_lab.simulation.faults import Flood, Split
+from relay_lab.simulation.weights import KINDS
 from sitestack.layers.flow_control import FlowControlStatistics
 
 NARROW = [plan for plan in map(draw, range(600)) if plan.window_bytes is not None]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
+from relay_lab.sim.network_faults import Packet
+from relay_lab.sim.world import World
 from sitestack.config import SiteConfig
 from sitestack.layers.membership import Membership
 from sitestack.model.address import Physical
 from sitestack.model.path_events import NarrowPath
-from sitestack.sim.network_faults import Packet
-from sitestack.sim.world import World
 from tests.harness.script import Script, site_maker
 from tests.harness.stories import SETTLED, layer, verdict
 

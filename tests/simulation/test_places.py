@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from relay_lab.sim.world import World
 from sitestack.layers.discovery.headers import IHave
 from sitestack.layers.membership import Membership
 from sitestack.model.address import Physical
 from sitestack.model.events import ViewInstalled
-from sitestack.sim.world import World
 from tests.harness.script import Script, site_maker
 from tests.harness.stories import SOON, one_each, say, site, told, verdict
 

@@ -10,10 +10,10 @@ from typing import Any, get_args
 import pytest
 
 from relay.gateway.config import LinkConfig
-from relay.instruments.simulation import Kind, draw
-from relay.instruments.simulation.faults import Burst, CutStream, Fault, Kill, WanCut
-from relay.instruments.simulation.plan_json import StoredPlan, from_text, to_text
 from relay.replica.config import BufferConfig
+from relay_lab.simulation import Kind, draw
+from relay_lab.simulation.faults import Burst, CutStream, Fault, Kill, WanCut
+from relay_lab.simulation.plan_json import StoredPlan, from_text, to_text
 
 PLAN = replace(
     draw(0),

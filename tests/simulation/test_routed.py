@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from relay.gateway.routes import RoutesConfig
-from relay.instruments.simulation import Plan, SeedRun, draw, run_seed
-from relay.instruments.simulation.faults import CutStream, Kill, Pause, WanCut
-from relay.instruments.simulation.routes import routes_of
-from relay.instruments.simulation.shrink import shrink
+from relay_lab.simulation import Plan, SeedRun, draw, run_seed
+from relay_lab.simulation.faults import CutStream, Kill, Pause, WanCut
+from relay_lab.simulation.routes import routes_of
+from relay_lab.simulation.shrink import shrink
 
 pytestmark = pytest.mark.conforms("REL-33")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from relay_lab.sim.world import World
 from sitestack.layers.sequencer import Forward, Sequenced
 from sitestack.model.frame import Frame
-from sitestack.sim.world import World
 from tests.harness.script import Script, site_maker
 from tests.harness.stories import SOON, one_each, site
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from relay.instruments.simulation import run_seed
+from relay_lab.simulation import run_seed
 
 
 @pytest.mark.parametrize("seed", range(100_000, 100_030))
@@ -17,7 +17,7 @@ def test_no_promise_is_broken(seed: int) -> None:
 
 
 def test_a_seed_gives_the_same_bytes_in_every_process_whatever_the_hash_seed() -> None:
-    program = "from relay.instruments.simulation import run_seed; print([run_seed(s).trace_hash for s in (1, 6, 12)])"
+    program = "from relay_lab.simulation import run_seed; print([run_seed(s).trace_hash for s in (1, 6, 12)])"
 
     def run(hash_seed: str) -> str:
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from relay_lab.sim.world import World
 from sitestack.journal import records
 from sitestack.layers.membership.headers import FlushRequest, JoinRequest, Prepared
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
 from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
-from sitestack.sim.world import World
 from tests.harness.script import Script, site_maker
 from tests.harness.stories import SOON, layer, one_each, say, site, told, verdict
 

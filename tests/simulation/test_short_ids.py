@@ -8,6 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from relay_lab.sim.network_faults import Packet
+from relay_lab.sim.process import Process
+from relay_lab.sim.world import Maker, World
 from sitestack.config import SiteConfig
 from sitestack.layers.membership.headers import Commit
 from sitestack.layers.sequencer import Forward, Sequenced
@@ -15,9 +18,6 @@ from sitestack.layers.short_ids import IdTable, ShortIdsConfig, ShortIdsLayer
 from sitestack.model.address import Address, Physical
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
-from sitestack.sim.network_faults import Packet
-from sitestack.sim.process import Process
-from sitestack.sim.world import Maker, World
 from tests.harness.script import Script, site_maker
 from tests.harness.stories import SETTLED, layer, one_each, say, told, verdict
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from relay.instruments.simulation import Plan, SeedRun, draw
-from relay.instruments.simulation.faults import CutStream, Kill, Leave, Pause, SlowWan, Split, WanCut
-from relay.instruments.simulation.grey_faults import Hole
-from relay.instruments.simulation.shrink import RUNS_MAX, shrink
+from relay_lab.simulation import Plan, SeedRun, draw
+from relay_lab.simulation.faults import CutStream, Kill, Leave, Pause, SlowWan, Split, WanCut
+from relay_lab.simulation.grey_faults import Hole
+from relay_lab.simulation.shrink import RUNS_MAX, shrink
 from sitestack.layers.membership import flush
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from relay.instruments.simulation import Plan, SeedRun, draw
-from relay.instruments.simulation.faults import Flood, SlowWan
-from relay.instruments.simulation.process import RelayProcess
+from relay_lab.simulation import Plan, SeedRun, draw
+from relay_lab.simulation.faults import Flood, SlowWan
+from relay_lab.simulation.process import RelayProcess
 
 
 def plan_with(*faults: Flood | SlowWan) -> Plan:

@@ -8,14 +8,14 @@ from typing import Literal, cast
 
 import pytest
 
-from relay.instruments.simulation import SeedRun
-from relay.instruments.simulation.faults import Fault, Flood, Kill, WanCut
-from relay.instruments.simulation.grey_faults import FailingDisk
-from relay.instruments.simulation.shortage import Shortage
-from relay.instruments.simulation.weights import ROOMY
 from relay.replica.config import BufferConfig, SpillConfig
+from relay_lab.sim.process import Process
+from relay_lab.simulation import SeedRun
+from relay_lab.simulation.faults import Fault, Flood, Kill, WanCut
+from relay_lab.simulation.grey_faults import FailingDisk
+from relay_lab.simulation.shortage import Shortage
+from relay_lab.simulation.weights import ROOMY
 from sitestack.journal import records
-from sitestack.sim.process import Process
 from tests.harness.journals import Told
 from tests.simulation.test_grey_faults import plan_with
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
+from relay_lab.sim.network_faults import loss
+from relay_lab.sim.world import World
 from sitestack.config import SiteConfig, lan
 from sitestack.model.address import Physical
-from sitestack.sim.network_faults import loss
-from sitestack.sim.world import World
 from tests.harness.script import Script, site_maker
 
 COUNT = 30

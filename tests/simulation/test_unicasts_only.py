@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from relay_lab.sim.network_faults import deaf
 from sitestack.config import Order
-from sitestack.sim.network_faults import deaf
 from tests.harness.script import Script
 from tests.harness.stories import say, site, verdict
 

@@ -9,20 +9,20 @@ from typing import Any, cast
 
 import pytest
 
-from relay.instruments.simulation import SeedRun, draw
-from relay.instruments.simulation.faults import Flood, Leave
-from relay.instruments.simulation.levels_at_rest import unsettled
-from relay.instruments.simulation.missed import unaccounted
-from relay.instruments.simulation.shortage import Shortage
-from relay.instruments.simulation.verdict import SeedVerdict
 from relay.replica.config import BufferConfig
+from relay_lab.sim.process import Process
+from relay_lab.simulation import SeedRun, draw
+from relay_lab.simulation.faults import Flood, Leave
+from relay_lab.simulation.levels_at_rest import unsettled
+from relay_lab.simulation.missed import unaccounted
+from relay_lab.simulation.shortage import Shortage
+from relay_lab.simulation.verdict import SeedVerdict
 from sitestack.journal import records
 from sitestack.layers.nakack.receiver_windows import ReceiverWindows
 from sitestack.layers.sequencer.forward_table import ForwardTable
 from sitestack.model.address import Address
 from sitestack.model.message import Batch
 from sitestack.promises import History
-from sitestack.sim.process import Process
 from tests.harness.journals import Told
 
 SECOND = 10**9

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 #: Our packages; everything else that is imported is the standard library or needs a door (below).
-PACKAGES = ("sitestack", "relay", "pyspark_relay")
+PACKAGES = ("sitestack", "relay", "relay_lab", "pyspark_relay")
+
+#: Where each package is in the repository.
+ROOTS = ("sitestack", "relay", "lab/relay_lab", "spark/pyspark_relay")
 
 #: Where the sizes and the comment marks are looked at, besides the packages.
 OTHER_ROOTS = ("tests",)
@@ -17,16 +20,22 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("sitestack/layers",),
     ("sitestack/config.py",),
     ("sitestack/assembly.py", "sitestack/transport"),
-    ("sitestack/channel", "sitestack/sim"),
+    ("sitestack/channel",),
     ("relay/events.py",),
-    ("relay/replica", "relay/journal", "relay/keys"),
-    ("relay/gateway",),
+    ("relay/replica", "relay/keys"),
+    ("relay/gateway", "relay/journal"),
     ("relay/unicast", "relay/site_state"),
     ("relay/layer",),
     ("relay/node",),
     ("relay/router",),
-    ("relay/instruments",),
+    ("relay/check.py", "relay/report"),
     ("relay/cli",),
+    ("relay_lab/sim",),
+    ("relay_lab/simulation",),
+    ("relay_lab/drills",),
+    ("relay_lab/bench", "relay_lab/demo"),
+    ("relay_lab/cli",),
+    ("pyspark_relay",),
 )
 
 #: Whoever is in here knows none of its neighbours: every layer is a file or a folder of its own.
@@ -42,38 +51,40 @@ SHELL = (
     "relay/node/",
     "relay/router/daemon.py",
     "relay/router/server.py",
-    "relay/instruments/analytics/",
-    "relay/instruments/bench/",
-    "relay/instruments/demo/",
-    "relay/instruments/drills/",
+    "spark/pyspark_relay/",
+    "lab/relay_lab/bench/",
+    "lab/relay_lab/cli/",
+    "lab/relay_lab/demo/",
+    "lab/relay_lab/drills/",
 )
 
 #: Third-party library -> path prefixes of the modules that may import it.
 DOORS: dict[str, tuple[str, ...]] = {
-    "click": ("relay/cli/", "relay/instruments/demo/"),
+    "click": ("relay/cli/", "lab/relay_lab/cli/", "spark/pyspark_relay/audit_command.py"),
     "cryptography": ("sitestack/seal/", "relay/keys/"),
-    "docker": ("relay/instruments/drills/",),
+    "docker": ("lab/relay_lab/drills/",),
     "hypercorn": ("relay/node/http/server.py",),
     "msgpack": ("sitestack/wire/codec.py", "relay/journal/"),
     "mypy_extensions": ("sitestack/model/native.py",),  # seen by type checkers and the compiler only
     "prometheus_client": ("relay/node/http/metrics.py",),
-    "nats": ("relay/instruments/bench/peers/nats_member.py",),
-    "py4j": ("relay/instruments/analytics/",),
-    "pyarrow": ("relay/instruments/analytics/",),
-    "pyspark": ("relay/instruments/analytics/",),
-    "rich": ("relay/cli/", "relay/instruments/demo/"),
+    "nats": ("lab/relay_lab/bench/peers/nats_member.py",),
+    "py4j": ("spark/pyspark_relay/",),
+    "pyarrow": ("spark/pyspark_relay/",),
+    "pyspark": ("spark/pyspark_relay/",),
+    "rich": ("relay/cli/", "lab/relay_lab/cli/", "lab/relay_lab/demo/", "spark/pyspark_relay/audit_command.py"),
     "starlette": ("relay/node/http/",),
     "structlog": SHELL,
     "trio": SHELL,
     "typing_extensions": ("sitestack/channel/channel.py",),  # seen by type checkers only
-    "yaml": ("relay/node/config_file.py",),
-    "zenoh": ("relay/instruments/bench/peers/eclipse_zenoh.py",),
-    "zmq": ("relay/instruments/bench/peers/zeromq.py",),
+    "yaml": ("relay/node/config/config_file.py",),
+    "zenoh": ("lab/relay_lab/bench/peers/eclipse_zenoh.py",),
+    "zmq": ("lab/relay_lab/bench/peers/zeromq.py",),
 }
 
-#: Package of ours that needs an extra -> path prefixes of the modules that may import it: nothing else comes to depend on it.
+#: Package of another distribution of ours -> path prefixes of the modules that may import it.
 INNER_DOORS: dict[str, tuple[str, ...]] = {
-    "relay.instruments.analytics": ("relay/instruments/analytics/", "relay/cli/audit.py", "pyspark_relay/"),
+    "pyspark_relay": ("spark/pyspark_relay/",),
+    "relay_lab": ("lab/relay_lab/",),
 }
 
 #: A file aims at 80 to 250 lines and a function at under 30; these are the hard stops.

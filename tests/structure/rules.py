@@ -39,8 +39,11 @@ def _floor(path: str) -> int | None:
 
 
 def _room(path: str) -> str:
-    """The folder or the file right below a package."""
+    """The folder or the file right below a package; the package itself, where that is one room."""
+    path = path.removeprefix("lab/").removeprefix("spark/")
     first, _, rest = path.partition("/")
+    if any(first in rooms for rooms in policy.FLOORS):
+        return first
     name = f"{first}/{rest.split('/')[0].removesuffix('.py')}"
     return f"{name}.py" if any(f"{name}.py" in rooms for rooms in policy.FLOORS) else name
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import trio
 
-from relay.node.credentials import Credentials
+from relay.node.bridge.credentials import Credentials
+from relay.node.bridge.router_calls import RouterFailed, call
+from relay.node.bridge.tls import TlsStream, Unproven
+from relay.node.config.settings import NodeConfig
 from relay.node.doctor.finding import Finding
-from relay.node.router_calls import RouterFailed, call
-from relay.node.settings import NodeConfig
-from relay.node.tls import TlsStream, Unproven
 from sitestack.model.address import Physical
 from sitestack.seal.proofs import Proofs
 from sitestack.transport.names import Names

@@ -11,8 +11,8 @@ from email.utils import parsedate_to_datetime
 
 import trio
 
+from relay.node.config.settings import NodeConfig
 from relay.node.doctor.finding import Finding
-from relay.node.settings import NodeConfig
 from sitestack.model.address import Physical
 
 ANSWER_S = 2.0

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from relay.keys.directory import read_key_ring
+from relay.node.config.settings import NodeConfig
 from relay.node.doctor.bridges import examine_bridges
 from relay.node.doctor.clocks import examine_clocks
 from relay.node.doctor.finding import Finding
 from relay.node.doctor.machine import examine_keys, examine_path, examine_ports
 from relay.node.doctor.routers import RouterExamination
 from relay.node.doctor.site import SiteExamination
-from relay.node.settings import NodeConfig
 from sitestack.model.errors import ConfigurationError
 from sitestack.seal.proofs import Proofs
 from sitestack.transport.interfaces import find_interface

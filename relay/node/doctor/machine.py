@@ -6,10 +6,10 @@ import socket
 import sys
 from pathlib import Path
 
-from relay.node.credentials import Credentials
+from relay.node.bridge.credentials import Credentials
+from relay.node.config.settings import NodeConfig
 from relay.node.doctor.finding import Finding
-from relay.node.settings import NodeConfig
-from relay.node.status_socket import find_sockets, run_directory
+from relay.node.status.status_socket import find_sockets, run_directory
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.transport.ports import bind_pair

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import trio
 
+from relay.node.config.settings import NodeConfig
 from relay.node.doctor.enquiry import NAME, Ask, Enquiry
 from relay.node.doctor.finding import Finding
 from relay.node.doctor.machine import examine_buffers
-from relay.node.foreign_datagrams import MEANINGS
-from relay.node.settings import NodeConfig
+from relay.node.status.foreign_datagrams import MEANINGS
 from sitestack.channel.driver import Driver
 from sitestack.channel.open import make_transport
-from sitestack.channel.rendezvous import REGISTERED_VERSION
+from sitestack.channel.presence.rendezvous import REGISTERED_VERSION
 from sitestack.layers.discovery.headers import IAmHere
 from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import Contact, printable

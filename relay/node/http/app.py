@@ -19,7 +19,7 @@ from relay.node.http.metrics import exposition
 from relay.node.http.openapi import describe_api
 from relay.node.http.pages import page_routes
 from relay.node.http.token import BearerToken
-from relay.node.readiness import why_not_ready
+from relay.node.status.readiness import why_not_ready
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from relay.events import GlobalView, Role, SiteSwitched, Unreachable
-from relay.node.message_json import gap_object, message_objects
-from sitestack.channel.inbox import Delivery
+from relay.node.output.message_json import gap_object, message_objects
+from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.events import Event
 from sitestack.model.gap import Gap
 from sitestack.model.view import View

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import trio
 
 from relay.node.http.event_json import encode, kinds_and_objects
-from sitestack.channel.inbox import DELIVERY_BYTES, Delivery
+from sitestack.channel.receiving.inbox import DELIVERY_BYTES, Delivery
 from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event
 from sitestack.model.level import Level

@@ -1,7 +1,8 @@
 """`POST /messages`: a program in any language publishes a message, and may do so again until it is told that it has arrived.
 
-A message has a key, the client's or one made here. It travels with the message (`sitestack/channel/message_keys.py`), so the
-same message may be posted again, here or at any other member of any site, and everybody is shown it once.
+A message has a key, the client's or one made here. It travels with the message
+(`sitestack/channel/sending/message_keys.py`), so the same message may be posted again, here or at any other member of any
+site, and everybody is shown it once.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from relay.node.channel import RelayChannel
-from sitestack.channel.calling import SCOPES
-from sitestack.channel.message_keys import Known
+from sitestack.channel.sending.calling import SCOPES
+from sitestack.channel.sending.message_keys import Known
 from sitestack.model.envelope import KEY_BYTES_MAX
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
 

@@ -18,9 +18,9 @@ from hypercorn.typing import ASGIFramework, ConnectionState
 from hypercorn.utils import wrap_app
 from starlette.applications import Starlette
 
-from relay.node.door import Door
 from relay.node.http.guard import HEAD_BYTES_MAX, GuardedStream
 from relay.node.http.messages import BODY_BYTES_MAX, MESSAGES
+from relay.node.status.door import Door
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 

@@ -8,7 +8,7 @@ import ipaddress
 from pathlib import Path
 
 from relay.keys.files import read_secret
-from relay.node.settings import NodeConfig
+from relay.node.config.settings import NodeConfig
 from sitestack.model.errors import ConfigurationError
 
 #: Characters of a token: what has fewer can be guessed, and what has more is no token.

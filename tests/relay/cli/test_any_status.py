@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relay.cli import status as command
-from relay.node.status_socket import parse_status
-from tests.relay.cli.conftest import Run
+from relay.node.status.status_socket import parse_status
+from tests.harness.command_line import Run
 from tests.relay.cli.test_status_command import STATUS
 
 QUICKLY = settings(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.node.config_reference import reference
-from tests.relay.cli.conftest import Run
+from relay.node.config.config_reference import reference
+from tests.harness.command_line import Run
 
 EXAMPLES = Path(__file__).parent.parent.parent.parent / "examples"
 

@@ -12,7 +12,7 @@ from sitestack.journal import records
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 from tests.harness.addresses import address
-from tests.relay.cli.conftest import Run
+from tests.harness.command_line import Run
 
 A = address("A")
 VID = ViewId(1, A)

@@ -10,7 +10,7 @@ import trio
 
 from relay.keys.certificates import read_facts
 from relay.keys.directory import read_key_ring
-from tests.relay.cli.conftest import Run
+from tests.harness.command_line import Run
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from relay.keys.directory import KEY_RING, read_key_ring
-from tests.relay.cli.conftest import Run
+from tests.harness.command_line import Run
 
 
 @pytest.fixture

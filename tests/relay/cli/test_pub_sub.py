@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from relay.node.visitor import _json_lines
-from sitestack.channel.inbox import Delivery
+from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.address import Address
 from sitestack.model.message import Batch, Scope
-from tests.relay.cli.conftest import Run
+from tests.harness.command_line import Run
 from tests.relay.node.test_daemon import configure
 
 LIMIT_S = 60.0

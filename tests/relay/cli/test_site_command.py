@@ -11,10 +11,10 @@ import pytest
 import trio
 
 from relay.cli.site import _state
-from relay.node.control_socket import control_path
-from relay.node.status_socket import fetch_status
+from relay.node.status.control_socket import control_path
+from relay.node.status.status_socket import fetch_status
+from tests.harness.command_line import Run
 from tests.harness.sockets import free_port
-from tests.relay.cli.conftest import Run
 from tests.relay.node.test_daemon import LIMIT_S, configure, node
 
 

@@ -22,7 +22,7 @@ from rich.console import Console
 from relay.cli import status
 from relay.cli.exits import EXIT_INTERRUPTED
 from relay.cli.status_tables import status_tables
-from tests.relay.cli.conftest import Run
+from tests.harness.command_line import Run
 
 STATUS: dict[str, Any] = {
     "site": "NYC",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sitestack.channel.version import installed_version
-from tests.relay.cli.conftest import Run
+from tests.harness.command_line import Run
 
 COMMANDS = ("demo", "node", "config", "status", "journal", "check", "simulate", "bench")
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from relay.instruments.simulation.memory_disk import MemoryDisk
 from relay.layer import RelayLayer
-from relay.node.settings import NodeConfig
+from relay.node.config.settings import NodeConfig
 from relay.replica.config import BufferConfig, SpillConfig
+from relay_lab.simulation.memory_disk import MemoryDisk
 from sitestack.assembly import build_stack
 from sitestack.model.address import Address
 from sitestack.stack.layer import Local

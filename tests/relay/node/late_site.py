@@ -20,9 +20,9 @@ from typing import Any
 
 import trio
 
-from relay.node.bridge import BridgeConfig
+from relay.node.bridge.bridge import BridgeConfig
 from relay.node.channel import RelayChannel, open_channel
-from relay.node.settings import NodeConfig, RelaySettings
+from relay.node.config.settings import NodeConfig, RelaySettings
 from relay.site_state.config import SiteStateSettings
 from sitestack.config import ProtocolsConfig
 from sitestack.layers.discovery import DiscoveryConfig

@@ -11,10 +11,10 @@ import trio
 
 from relay.keys.directory import make_key_directory
 from relay.node import channel as node_channel
-from relay.node.bridge import BridgeConfig
+from relay.node.bridge.bridge import BridgeConfig
+from relay.node.bridge.credentials import Credentials
 from relay.node.channel import RelayChannel, open_channel
-from relay.node.credentials import Credentials
-from relay.node.settings import NodeConfig, RelaySettings, SecuritySettings
+from relay.node.config.settings import NodeConfig, RelaySettings, SecuritySettings
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.message import Message

@@ -9,7 +9,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from relay.node.settings import NodeConfig
+from relay.node.config.settings import NodeConfig
 from sitestack.model.address import Physical
 from sitestack.model.errors import LocalError
 from tests.harness.sockets import free_port

@@ -18,8 +18,8 @@ from urllib.request import urlopen
 import pytest
 import trio
 
-from relay.instruments.drills.layout import draw_group
-from relay.node.status_socket import fetch_status
+from relay.node.status.status_socket import fetch_status
+from relay_lab.drills.layout import draw_group
 
 #: Much longer than any of it takes, for slow machines.
 LIMIT_S = 30.0

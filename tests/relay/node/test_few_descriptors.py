@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import trio
 
-from relay.node.status_socket import fetch_status
+from relay.node.status.status_socket import fetch_status
 from tests.relay.node.test_daemon import LIMIT_S, configure
 
 DESCRIPTORS = 64

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from relay.instruments.simulation.plan_json import CHARS_MAX, from_text
-from relay.node.config_file import FILE_BYTES_MAX, PROBLEMS_MAX, load_config
-from relay.node.status_socket import parse_status
+from relay.node.config.config_file import FILE_BYTES_MAX, PROBLEMS_MAX, load_config
+from relay.node.status.status_socket import parse_status
+from relay_lab.simulation.plan_json import CHARS_MAX, from_text
 from sitestack.model.errors import ConfigurationError
 
 #: Many times what a configuration takes, on a slow machine.

@@ -9,7 +9,7 @@ import trio
 
 from relay.events import Duty
 from relay.layer.statistics import RelayStatistics
-from relay.node.settings import NodeConfig, find_problems
+from relay.node.config.settings import NodeConfig, find_problems
 from tests.relay.node.test_relay_channel import Process, World, sees, take
 
 SITES = {"NYC": ("A", "B", "C"), "SFO": ("D", "E")}

@@ -12,9 +12,9 @@ import trio
 from structlog.testing import capture_logs
 
 from relay.events import Duty, GlobalView, Unreachable
-from relay.node.bridge import BridgeConfig
+from relay.node.bridge.bridge import BridgeConfig
 from relay.node.channel import RelayChannel, open_channel
-from relay.node.settings import NodeConfig, RelaySettings
+from relay.node.config.settings import NodeConfig, RelaySettings
 from sitestack.config import ProtocolsConfig
 from sitestack.journal import records
 from sitestack.layers.discovery import DiscoveryConfig

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import trio
 
-from relay.node.bridge import BridgeConfig
+from relay.node.bridge.bridge import BridgeConfig
 from relay.node.channel import RelayChannel, open_channel
-from relay.node.settings import NodeConfig, RelaySettings
+from relay.node.config.settings import NodeConfig, RelaySettings
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.sockets import free_ports

@@ -17,8 +17,8 @@ from typing import Any
 import trio
 
 from relay.keys.directory import make_key_directory, new_secret, read_key_ring, write_key_ring
-from relay.node.foreign_datagrams import MEANINGS
-from relay.node.status_socket import fetch_status
+from relay.node.status.foreign_datagrams import MEANINGS
+from relay.node.status.status_socket import fetch_status
 from sitestack.seal.key_ring import SiteKey
 from tests.relay.node.test_daemon import configure, say
 from tests.relay.node.test_daemon import node as started

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from relay.node.channel import open_channel
-from relay.node.settings import NodeConfig
+from relay.node.config.settings import NodeConfig
 from sitestack.channel.open import open_transport
 from sitestack.config import TransportConfig
 from sitestack.model.address import ProxyUUID

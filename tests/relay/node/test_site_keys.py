@@ -12,9 +12,9 @@ from trio.testing import MockClock
 from relay.keys.directory import KEY_RING, new_secret, read_key_ring, write_key_ring
 from relay.node import channel as node_channel
 from relay.node.channel import RelayChannel, open_channel
-from relay.node.foreign_datagrams import MEANINGS, STANDS_S, ForeignDatagrams
-from relay.node.settings import NodeConfig, SecuritySettings
+from relay.node.config.settings import NodeConfig, SecuritySettings
 from relay.node.site_keys import SiteKeys
+from relay.node.status.foreign_datagrams import MEANINGS, STANDS_S, ForeignDatagrams
 from sitestack.config import TransportConfig
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.gap import Gap

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import trio
 
-from relay.node.settings import BudgetSettings, NodeConfig
-from relay.node.spill_settings import SpillSettings, spill_problems
+from relay.node.config.settings import BudgetSettings, NodeConfig
+from relay.node.config.spill_settings import SpillSettings, spill_problems
 from sitestack.model.gap import Gap
 from sitestack.model.message import Message
 from tests.relay.node.test_relay_channel import World, sees

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from relay.instruments.drills.executor import Executor
-from relay.instruments.drills.load import plan_drill
-from relay.instruments.drills.local import LocalExecutor, open_local
-from relay.instruments.drills.plan import Action, Drill, DrillLoad, Seat, seat_members
-from relay.instruments.drills.run import Phase, run_drill
+from relay_lab.drills.executor import Executor
+from relay_lab.drills.load import plan_drill
+from relay_lab.drills.local import LocalExecutor, open_local
+from relay_lab.drills.plan import Action, Drill, DrillLoad, Seat, seat_members
+from relay_lab.drills.run import Phase, run_drill
 
 pytestmark = pytest.mark.long
 

@@ -8,8 +8,8 @@ import trio
 from structlog.testing import capture_logs
 
 from relay.node.channel import RelayChannel
+from relay.node.config.settings import NodeConfig
 from relay.node.daemon import WATCH_INTERVAL_S, NodeOptions, _Node
-from relay.node.settings import NodeConfig
 
 
 class DeafChannel:

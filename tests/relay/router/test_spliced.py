@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import trio
 from structlog.testing import capture_logs
 
-from relay.node.router_calls import RouterFailed, call, conversation
+from relay.node.bridge.router_calls import RouterFailed, call, conversation
 from sitestack.model.address import Physical
 from sitestack.wire import routing
 from tests.harness.sockets import until

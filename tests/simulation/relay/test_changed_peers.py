@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from relay.events import BridgeClose, Peers
-from relay.instruments.simulation.process import BRIDGE_PORT
 from relay.replica.config import BufferConfig
+from relay_lab.simulation.process import BRIDGE_PORT
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame

@@ -8,11 +8,11 @@ from functools import partial
 
 import pytest
 
-from relay.instruments.simulation import SeedRun, draw
-from relay.instruments.simulation.faults import Kill
 from relay.replica.config import BufferConfig
+from relay_lab.sim.tcp_streams import Slowness
+from relay_lab.simulation import SeedRun, draw
+from relay_lab.simulation.faults import Kill
 from sitestack.promises import History, check_all
-from sitestack.sim.tcp_streams import Slowness
 from tests.harness.linked_sites import ACROSS, Sites
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from relay.events import SlowSite
 from relay.replica.config import BufferConfig
+from relay_lab.sim.tcp_streams import Slowness
 from sitestack.journal import records
 from sitestack.model.message import Scope
-from sitestack.sim.tcp_streams import Slowness
 from tests.harness.linked_sites import Sites
 
 #: Bytes: two seconds' worth of `LINE`. `CRAWL` takes longer for it than the grace time, so a site behind `CRAWL` is too slow.

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from relay.layer import RelayLayer
 from relay.replica.config import BufferConfig
+from relay_lab.sim.network_faults import Packet
 from sitestack.layers.membership import Membership
 from sitestack.layers.unicast import Unicast
 from sitestack.model.address import Physical
 from sitestack.model.frame import Header
-from sitestack.sim.network_faults import Packet
 from tests.harness.linked_sites import Sites, two_sites
 from tests.harness.script import WithheldDatagram
 from tests.harness.stories import layer

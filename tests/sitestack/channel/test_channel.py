@@ -13,9 +13,9 @@ import trio.testing
 from trio.testing import MockClock
 
 from sitestack.channel.channel import Channel
-from sitestack.channel.inbox import Delivery
 from sitestack.channel.open import make_local
-from sitestack.channel.sending import BURST_BYTES, BURST_MESSAGES
+from sitestack.channel.receiving.inbox import Delivery
+from sitestack.channel.sending.sending import BURST_BYTES, BURST_MESSAGES
 from sitestack.layers.batching import BatchingStatistics
 from sitestack.model.address import Address
 from sitestack.model.errors import ChannelClosed, ConfigurationError, JoinFailed, LocalError, MessageTooLarge

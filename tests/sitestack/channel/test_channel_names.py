@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sitestack.channel.inbox import Delivery
+from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Message
 from sitestack.model.roster import Roster

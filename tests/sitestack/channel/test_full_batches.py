@@ -10,8 +10,8 @@ import trio
 from trio.testing import MockClock
 
 from sitestack.channel.channel import Channel
-from sitestack.channel.inbox import Delivery
 from sitestack.channel.open import open_channel
+from sitestack.channel.receiving.inbox import Delivery
 from sitestack.config import SITE_CHARS_MAX, Order, SiteConfig, local
 from sitestack.layers.batching import SIZE_BYTES, BatchingConfig
 from sitestack.layers.fragment.layer import FragmentStatistics

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import pytest
 
+from relay_lab.sim.world import World
 from sitestack.config import SiteConfig
 from sitestack.layers.uniform import Uniform, UniformConfig
 from sitestack.model.events import Event, Settled, Stable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
-from sitestack.sim.world import World
 from sitestack.stack.layer import Local, Up
 from tests.harness.addresses import address
 from tests.harness.script import Script, site_maker

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitestack.channel.inbox import Delivery
+from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.errors import ProtocolError
 from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body, unpack_body
 from sitestack.model.roster import Roster

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sitestack.channel.sockets import open_sockets
+from sitestack.channel.presence.sockets import open_sockets
 from sitestack.config import ChannelConfig, SiteConfig, lan, local, named_hosts
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from relay.instruments.drills.layout import draw_group
+from relay_lab.drills.layout import draw_group
 from sitestack.config import TransportConfig, lan
 from sitestack.model.address import Physical
 from sitestack.transport.udp import _IP_MULTICAST_ALL, UdpTransport

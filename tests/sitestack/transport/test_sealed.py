@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from relay.instruments.drills.layout import draw_group
+from relay_lab.drills.layout import draw_group
 from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig, TransportConfig, local

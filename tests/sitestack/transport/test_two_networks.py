@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 import trio
 
-from relay.instruments.drills.wires import has_wires
+from relay_lab.drills.wires import has_wires
 
 #: Tells that the namespace is there, and holds it until its standard input ends.
 HOLD = "ip link set lo up && echo ready && read end"

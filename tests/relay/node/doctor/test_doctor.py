@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import trio
 
-from relay.node.bridge import BridgeConfig
-from relay.node.credentials import Credentials
+from relay.node.bridge.bridge import BridgeConfig
+from relay.node.bridge.credentials import Credentials
+from relay.node.config.settings import NodeConfig, RelaySettings, SecuritySettings
 from relay.node.doctor import Finding, examine
 from relay.node.doctor.bridges import examine_bridges
 from relay.node.doctor.machine import examine_buffers, examine_keys, examine_path, examine_ports
 from relay.node.doctor.site import SiteExamination
-from relay.node.settings import NodeConfig, RelaySettings, SecuritySettings
 from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig, TransportConfig
 from sitestack.layers.discovery import DiscoveryConfig
@@ -26,8 +26,8 @@ from sitestack.transport.memory import MemoryNetwork
 from sitestack.transport.udp import UdpStatistics
 from tests.harness.certificates import authority, signed, write_site
 from tests.harness.channels import members
+from tests.harness.command_line import Run, run
 from tests.harness.sockets import free_port
-from tests.relay.cli.conftest import Run, run
 
 __all__ = ["run"]
 

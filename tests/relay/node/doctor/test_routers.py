@@ -10,21 +10,21 @@ import pytest
 import trio
 
 from relay.keys.directory import read_key_ring
-from relay.node.bridge import BridgeConfig
-from relay.node.credentials import Credentials
+from relay.node.bridge.bridge import BridgeConfig
+from relay.node.bridge.credentials import Credentials
+from relay.node.config.settings import HttpSettings, NodeConfig, RelaySettings
 from relay.node.doctor.bridges import examine_bridges
 from relay.node.doctor.clocks import examine_clocks
 from relay.node.doctor.routers import RouterExamination
 from relay.node.doctor.site import SiteExamination
-from relay.node.settings import HttpSettings, NodeConfig, RelaySettings
 from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig, TransportConfig
 from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.model.address import Physical
 from sitestack.seal.proofs import Proofs
 from tests.harness.sockets import free_port
+from tests.relay.node.bridge.test_router_calls import routers, two_sites
 from tests.relay.node.doctor.test_doctor import told
-from tests.relay.node.test_router_calls import routers, two_sites
 from tests.relay.router.routers import RING, router, site
 
 LIMIT_S = 45

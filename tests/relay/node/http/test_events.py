@@ -16,7 +16,7 @@ from relay.node.http import event_ring, event_stream
 from relay.node.http.event_json import KINDS
 from relay.node.http.event_ring import EventRing
 from relay.node.http.openapi import describe_api
-from sitestack.channel.inbox import Delivery
+from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.address import ProxyUUID
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Scope

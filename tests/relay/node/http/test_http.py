@@ -17,13 +17,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from relay.events import Duty, GlobalView, Role
 from relay.node.channel import RelayChannel
-from relay.node.door import Door
 from relay.node.http import probe, server
 from relay.node.http.app import Served, make_app
 from relay.node.http.event_ring import EventRing
 from relay.node.http.server import serve_http
 from relay.node.http.token import BearerToken
-from relay.node.status import Identity, NodeStatistics, NodeStatus
+from relay.node.status.door import Door
+from relay.node.status.status import Identity, NodeStatistics, NodeStatus
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.level import Level

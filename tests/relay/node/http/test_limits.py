@@ -11,7 +11,7 @@ import trio
 from relay.events import SiteSwitched
 from relay.node.http import server
 from relay.node.http.guard import HEAD_BYTES_MAX, PIECE_BYTES, GuardedStream
-from sitestack.channel.inbox import Delivery
+from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.address import Physical
 from sitestack.model.message import Batch, Scope, pack_body
 from tests.relay.node.http.test_http import A, FakeNode, served

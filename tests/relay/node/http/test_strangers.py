@@ -13,11 +13,11 @@ import trio
 import trio.testing
 from starlette.applications import Starlette
 
-from relay.node.door import Door
 from relay.node.http.app import make_app
 from relay.node.http.health import Health, make_health_app
 from relay.node.http.server import serve_http
 from relay.node.http.token import BearerToken
+from relay.node.status.door import Door
 from sitestack.model.address import Physical
 from tests.relay.node.http.test_http import ANY_PORT, FakeNode
 from tests.relay.node.http.test_limits import ask

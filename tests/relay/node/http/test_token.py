@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from relay.node.config.settings import HttpSettings, NodeConfig, SecuritySettings
 from relay.node.daemon import NodeOptions, run_node
 from relay.node.http.app import make_app
 from relay.node.http.server import serve_http
 from relay.node.http.token import BearerToken, is_loopback, read_token, required_token
-from relay.node.settings import HttpSettings, NodeConfig, SecuritySettings
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from tests.relay.node.http.test_http import ANY_PORT, FakeNode

@@ -1,0 +1,212 @@
+"""Runs the processes of a benchmark and puts their measurements together."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import trio
+
+from relay.keys.directory import make_key_directory
+from relay_lab.bench.scenarios import MemberTask, Scenario, Workload
+from relay_lab.drills.layout import draw_group
+from sitestack.channel.version import running_build
+
+WARM_UP_S = 2.0
+#: Seconds of the run that times the layers: shares of CPU time need no long window.
+PROFILE_S = 2.0
+JOIN_TIMEOUT_S = 60.0
+#: Seconds beyond its window that a load may take to deliver what is under way, on a slow machine.
+_SLACK_S = 60.0
+_END_TIMEOUT_S = 10.0
+
+#: Is told what is being measured.
+Observe = Callable[[str], None]
+#: Is called after each window with the size, the seconds, and the figures: others may have a window now.
+Afterwards = Callable[[int, float, Mapping[str, Any]], Awaitable[None]]
+
+
+class BenchFailed(Exception):
+    """A process of the benchmark died or took too long."""
+
+
+class BenchProcess:
+    """One member's process, and the lines it says."""
+
+    def __init__(self, name: str, process: trio.Process) -> None:
+        self._name = name
+        self._process = process
+        self._rest = b""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def tell(self, load: Workload) -> None:
+        assert self._process.stdin is not None
+        await self._process.stdin.send_all(json.dumps(asdict(load)).encode() + b"\n")
+
+    async def hear(self, timeout_s: float) -> dict[str, Any]:
+        """The next object. Raises BenchFailed when there is none in time."""
+        assert self._process.stdout is not None
+        with trio.move_on_after(timeout_s):
+            while b"\n" not in self._rest:
+                chunk = await self._process.stdout.receive_some()
+                if not chunk:
+                    raise BenchFailed(f"Member {self._name} of the benchmark ended before it had answered.")
+                self._rest += chunk
+            line, _, self._rest = self._rest.partition(b"\n")
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        raise BenchFailed(f"Member {self._name} of the benchmark did not answer within {timeout_s:g} s.")
+
+    def kill(self) -> None:
+        """As a crash would: nothing is said any more."""
+        self._process.kill()
+
+    async def end(self) -> None:
+        """Close the standard input, at which the process leaves; kill it when that takes too long."""
+        with trio.CancelScope(shield=True):
+            assert self._process.stdin is not None
+            await self._process.stdin.aclose()
+            with trio.move_on_after(_END_TIMEOUT_S):
+                await self._process.wait()
+            if self._process.returncode is None:
+                self._process.kill()
+                await self._process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under which throughput is measured."""
+
+    journal: bool = False
+    #: With keys.
+    secured: bool = False
+    #: With short ids in place of uuids.
+    short_ids: bool = False
+    #: Messages a second of each member, one at a time; None: as fast as credit allows.
+    rate: float | None = None
+
+
+async def measure(
+    scenario: Scenario,
+    sizes: Sequence[int],
+    window_s: float,
+    runs: int,
+    conditions: Conditions,
+    observe: Observe,
+    afterwards: Afterwards,
+) -> dict[str, dict[str, Any]]:
+    """By size: rate, cost, latency, memory, bytes of a datagram, and the share of each layer. Raises BenchFailed."""
+    ours: dict[str, dict[str, Any]] = {}
+    rate = conditions.rate
+    async with _members(scenario, conditions, profiled=False) as members:
+        for size in sizes:
+            results = []
+            for run in range(1, runs + 1):
+                observe(f"{size} bytes, run {run} of {runs}")
+                results.append(summarise(await carry(members, Workload(size, WARM_UP_S, window_s, rate))))
+                await afterwards(size, window_s, results[-1])
+            ours[str(size)] = {**_median(results), "runs": runs}
+    if running_build() == "compiled":
+        return ours  # a compiled call cannot be timed
+    async with _members(scenario, conditions, profiled=True) as members:
+        for size in sizes:
+            observe(f"{size} bytes, where the time goes")
+            ours[str(size)]["parts"] = shares(await carry(members, Workload(size, WARM_UP_S / 2, PROFILE_S, rate)))
+    return ours
+
+
+async def carry(members: Sequence[BenchProcess], load: Workload) -> list[dict[str, Any]]:
+    """Let all members carry a load. Returns what each has measured. Raises BenchFailed when something wrong was delivered."""
+    for member in members:
+        await member.tell(load)
+    return await hear_all(members, load)
+
+
+async def hear_all(members: Sequence[BenchProcess], load: Workload) -> list[dict[str, Any]]:
+    """What each has measured under the load that it was told."""
+    results = [await member.hear(load.warm_up_s + load.window_s + _SLACK_S) for member in members]
+    if wrong := sum(result.get("wrong", 0) for result in results):
+        raise BenchFailed(f"{wrong} batches did not follow the last one of their sender, or did not hold what was sent.")
+    return results
+
+
+def summarise(results: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """One run in figures: mean rate, median latency, worst 99th percentile and memory of a member, CPU time of all members."""
+    delivered = sum(result["delivered"] for result in results)
+    datagrams = sum(result["sent_datagrams"] for result in results)
+    summary = {
+        "rate": sum(result["delivered"] / result["seconds"] for result in results) / len(results),
+        "cpu_s_per_million": sum(result["cpu_s"] for result in results) / max(delivered, 1) * 1e6,
+        "batch_messages": delivered / max(sum(result["batches"] for result in results), 1),
+        "datagram_bytes": sum(result["sent_bytes"] for result in results) / max(datagrams, 1),
+        "datagrams_per_million": datagrams / max(delivered, 1) * 1e6,
+        "cores": sum(result["cpu_s"] / result["seconds"] for result in results),
+        "waiting": sum(result["queued_s"] / result["seconds"] for result in results),
+        "turns_per_thousand": sum(result["turns"] for result in results) / max(delivered, 1) * 1e3,
+        "rss_mb": max(result["rss_mb"] for result in results),
+        "rss_sum_mb": sum(result["rss_mb"] for result in results),
+    }
+    if all(result["p50_us"] is not None for result in results):
+        summary["p50_us"] = median(result["p50_us"] for result in results)
+        summary["p99_us"] = max(result["p99_us"] for result in results)
+    return summary
+
+
+def shares(results: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """The share of all CPU time per part of the stack, largest first; `rest` is the walk, the channel and the application."""
+    cpu_s = sum(result["cpu_s"] for result in results)
+    parts: dict[str, float] = {}
+    for result in results:
+        for part, seconds in result["parts_s"].items():
+            parts[part] = parts.get(part, 0.0) + seconds
+    parts["rest"] = max(cpu_s - sum(parts.values()), 0.0)
+    ordered = sorted(parts.items(), key=lambda item: -item[1])
+    return {part: round(seconds / cpu_s, 4) for part, seconds in ordered} if cpu_s else {}
+
+
+def _median(results: Sequence[dict[str, float]]) -> dict[str, float]:
+    common = [key for key in results[0] if all(key in result for result in results)]
+    return {key: round(median(result[key] for result in results), 3) for key in common}
+
+
+@asynccontextmanager
+async def _members(scenario: Scenario, conditions: Conditions, *, profiled: bool) -> AsyncIterator[list[BenchProcess]]:
+    """The processes, all in one view. After the block none is left."""
+    group, port = draw_group()
+    with tempfile.TemporaryDirectory(prefix="relay-bench-") as directory:
+        journal = f"{directory}/journal" if conditions.journal else ""
+        task = MemberTask("", scenario.members, scenario.order, group, port, journal, profiled, short_ids=conditions.short_ids)
+        if conditions.secured:
+            keys = Path(directory) / "keys"
+            make_key_directory(keys, [task.site])
+            task = replace(task, keys=str(keys / task.site))
+        async with members_of(task) as members:
+            yield members
+
+
+@asynccontextmanager
+async def members_of(task: MemberTask) -> AsyncIterator[list[BenchProcess]]:
+    """As many processes as the task says, which differ by name only. After the block none is left."""
+    async with AsyncExitStack() as stack:
+        members: list[BenchProcess] = []
+        for number in range(task.members):
+            named = replace(task, name=f"M{number + 1}")
+            command = [sys.executable, "-m", "relay_lab.bench.member", json.dumps(asdict(named))]
+            process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            members.append(BenchProcess(named.name, process))
+            stack.push_async_callback(members[-1].end)
+            await members[-1].hear(JOIN_TIMEOUT_S)
+        for member in members:
+            await member.hear(JOIN_TIMEOUT_S)
+        yield members

@@ -1,0 +1,159 @@
+"""Peers beside us: after each of our windows one of each peer, so that whatever else the machine does meets all of them.
+
+A ratio is the median of the ratios of these pairs. The processes of all stay up throughout; who is not measured is idle.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import trio
+
+from relay_lab.bench.harness import WARM_UP_S, BenchFailed, Observe, hear_all
+from relay_lab.bench.peers.catalogue import Installed
+from relay_lab.bench.peers.processes import PeerGroup, peer_group
+from relay_lab.bench.scenarios import Scenario, Workload
+
+_COMPARED = ("rate", "cpu_s_per_million", "cores", "rss_sum_mb", "p50_us", "p90_us", "p99_us", "cpu_s_per_trip")
+#: Decimals that are kept of a figure.
+_DECIMALS = 6
+#: Seconds in which a Java machine compiles what runs often.
+_COMPILING_S = 5.0
+#: Lines of a process that are shown when it fails.
+_SAID_LINES = 20
+
+Figures = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Contender:
+    """A peer that does a scenario."""
+
+    installed: Installed
+    group: PeerGroup
+    scenario: Scenario
+    #: Where its processes leave what they say when something is wrong.
+    directory: Path
+    #: Size -> our figures and its own, a pair for each window.
+    pairs: dict[str, list[tuple[Figures, Figures]]] = field(default_factory=dict)
+
+    async def measure(self, size: int, window_s: float) -> Figures:
+        """One window. Before the first one of a program in Java a long one that does not count: it is compiled as it runs."""
+        if self.installed.peer.major and not self.pairs:
+            await self._measure(size, _COMPILING_S)
+        return await self._measure(size, window_s)
+
+    async def _measure(self, size: int, window_s: float) -> Figures:
+        if self.scenario.trip:
+            return await self._ask(size, window_s)
+        sends, listens = Workload(size, WARM_UP_S, window_s), Workload(size, WARM_UP_S, window_s, 0.0)
+        task, members = self.group.task, self.group.members
+        for number, member in enumerate(members):
+            await member.tell(sends if task.work == "local" or number == task.asker else listens)
+        # A member counts what it spends within its own window: on a busy machine that is not quite when ours is.
+        servers_s = await self._used(WARM_UP_S, window_s, servers_only=True)
+        results = await hear_all(members, sends)
+        cpu_s = servers_s + sum(each["cpu_s"] for each in results)
+        found = put_together(results[len(results) // 2 :] if task.work == "relay" else results)
+        # As with ours: the CPU of a delivery in one site, of a message that has crossed between two.
+        cost = cpu_s / max(found["delivered"], 1) * 1e6 * (found["members"] if task.work == "relay" else 1)
+        return {**found, "cpu_s_per_million": cost, "cores": cpu_s / window_s, "rss_sum_mb": sum(self.group.rss_mb())}
+
+    async def _ask(self, size: int, window_s: float) -> Figures:
+        asker = self.group.members[self.group.task.asker]
+        idle = Workload(size, 0.0, 0.0, 0.0)
+        for member in self.group.members:  # the first command ends the probes of each
+            await member.tell(idle)
+        await hear_all(self.group.members, idle)
+        load = Workload(size, WARM_UP_S / 2, window_s, trip=self.scenario.trip)
+        await asker.tell(load)
+        cpu_s = await self._used(load.warm_up_s, window_s)
+        result = (await hear_all([asker], load))[0]
+        return {**result, "cpu_s_per_trip": cpu_s / max(result["trips"], 1)}
+
+    async def _used(self, warm_up_s: float, window_s: float, *, servers_only: bool = False) -> float:
+        """The CPU seconds of all processes, or of the servers, in the window."""
+        await trio.sleep(warm_up_s)
+        before = self.group.cpu_s(servers_only=servers_only)
+        await trio.sleep(window_s)
+        return self.group.cpu_s(servers_only=servers_only) - before
+
+
+def put_together(receivers: Sequence[Figures]) -> dict[str, float]:
+    """What the members that count were delivered in a window."""
+    figures: dict[str, float] = {
+        "rate": sum(each["delivered"] / each["seconds"] for each in receivers) / len(receivers),
+        "delivered": sum(each["delivered"] for each in receivers),
+        "members": len(receivers),
+    }
+    if all(each["p50_us"] is not None for each in receivers):
+        figures["p50_us"] = median(each["p50_us"] for each in receivers)
+        figures["p99_us"] = max(each["p99_us"] for each in receivers)
+    return figures
+
+
+class Beside:
+    """Whoever takes turns with us; with nobody it does nothing."""
+
+    def __init__(self, contenders: Sequence[_Contender], observe: Observe) -> None:
+        self._contenders = contenders
+        self._observe = observe
+
+    async def take_turns(self, size: int, window_s: float, ours: Figures) -> None:
+        """After a window of ours, with these figures: one of each peer. Raises BenchFailed."""
+        for contender in self._contenders:
+            title = contender.installed.peer.title
+            self._observe(f"{size} bytes, {title}")
+            try:
+                found = await contender.measure(size, window_s)
+            except BenchFailed as error:
+                raise BenchFailed(f"{title}: {error}{_said(contender.directory, contender.installed)}") from None
+            contender.pairs.setdefault(str(size), []).append((ours, found))
+
+    def figures(self) -> dict[str, Any]:
+        """By peer: its version, and by size its figures and the ratios of ours to its."""
+        return {
+            each.installed.peer.name: {
+                "version": each.installed.version,
+                "sizes": {size: compare(pairs) for size, pairs in each.pairs.items()},
+            }
+            for each in self._contenders
+        }
+
+
+def compare(pairs: Sequence[tuple[Figures, Figures]]) -> dict[str, Any]:
+    """Medians of a peer's windows, and of the ratios ours / theirs of the pairs, as far as both have a figure."""
+    theirs = [key for key in _COMPARED if all(key in found for _, found in pairs)]
+    both = [key for key in theirs if all(key in ours and found[key] for ours, found in pairs)]
+    ratio = {key: round(median(ours[key] / found[key] for ours, found in pairs), 3) for key in both}
+    return {**{key: round(median(found[key] for _, found in pairs), _DECIMALS) for key in theirs}, "ratio": ratio}
+
+
+@asynccontextmanager
+async def beside(name: str, scenario: Scenario, peers: Sequence[Installed], observe: Observe) -> AsyncIterator[Beside]:
+    """Those of the peers that do a scenario, all running. After the block none of their processes is left."""
+    async with AsyncExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-bench-")))
+        contenders = []
+        for installed in peers:
+            if installed.peer.why_not(name) is None:
+                observe(f"starting {installed.peer.title}")
+                try:
+                    group = await stack.enter_async_context(peer_group(installed, name, scenario, directory))
+                except BenchFailed as error:
+                    raise BenchFailed(f"{installed.peer.title}: {error}{_said(directory, installed)}") from None
+                contenders.append(_Contender(installed, group, scenario, directory))
+        yield Beside(contenders, observe)
+
+
+def _said(directory: Path, installed: Installed) -> str:
+    """The last lines that its processes wrote to their standard errors, each on a line of its own."""
+    files = sorted(directory.glob(f"{installed.peer.name}-*.err"))
+    lines = [file.read_text(encoding="utf-8", errors="replace").splitlines()[-_SAID_LINES:] for file in files]
+    return "".join(f"\n{line}" for each in lines for line in each)

@@ -1,0 +1,145 @@
+"""The figures of several scenarios as one HTML page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+from relay.report import Cell, Figure, draw_bars, draw_note, draw_page, draw_table, draw_tiles
+from relay_lab.bench.peers.catalogue import PEERS
+from relay_lab.bench.scale import COMPARED
+from relay_lab.bench.scenarios import SCENARIOS, Scenario
+
+#: Of each figure the key, the title, and how many of its decimals are shown.
+FIGURES = {
+    "rate": ("messages/s at each member", 0),
+    "cpu_s_per_million": ("CPU s per million", 2),
+    "cores": ("busy cores", 2),
+    "waiting": ("processes that wait for a core", 2),
+    "turns_per_thousand": ("turns per 1,000", 2),
+    "batch_messages": ("messages in a batch", 0),
+    "rss_mb": ("peak memory of one, MB", 0),
+    "rss_sum_mb": ("peak memory of all, MB", 0),
+    "p50_us": ("p50 µs", 0),
+    "p90_us": ("p90 µs", 0),
+    "p99_us": ("p99 µs", 0),
+    "outage_ms": ("without a delivery, ms", 0),
+    "messages": ("messages", 0),
+    "datagrams_per_thousand": ("datagrams sent per 1,000 deliveries", 2),
+    "arrivals_per_thousand": ("datagrams read per 1,000 deliveries", 1),
+    "core_s": ("seconds of one core", 1),
+}
+#: What a scenario's chart shows, the first of these that it has -> its title, which says what is better.
+_CHARTED = {
+    "rate": "messages a second at each member (longer is better)",
+    "p50_us": "round trip in µs, median (shorter is better)",
+    "outage_ms": "milliseconds without a delivery (shorter is better)",
+}
+#: What a second chart shows beside that -> its figure and title.
+_CHARTED_TOO = {
+    "rate": ("cpu_s_per_million", "CPU seconds of all processes for a million (shorter is better)"),
+    "p50_us": ("p99_us", "round trip in µs, 99th percentile (shorter is better)"),
+}
+#: What is nested in a scenario's figures.
+_NAMES = {"echo": "bare UDP echo", "cut": "WAN cut", "whole": "WAN whole"}
+
+Sizes = Mapping[str, Mapping[str, Any]]
+
+
+def draw_report(machine: Mapping[str, Any], results: Mapping[str, Sizes], peers: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page: for each scenario what it is, charts, a table of all figures, and one of the peers.
+
+    `results`: scenario -> size -> figures. `peers`: scenario -> peer -> its figures, or why it has none.
+    """
+    note = "All processes on the loopback interface of one machine. Compare figures of one page, not of two machines."
+    body = [
+        "<h1>Relay: benchmarks</h1>",
+        draw_note(note),
+        draw_tiles([(name.replace("_", " "), str(value)) for name, value in machine.items()]),
+    ]
+    for name, sizes in results.items():
+        body += [f"<h2>{escape(name)}</h2>", draw_note(SCENARIOS[name].about)]
+        body += _draw_scenario(SCENARIOS[name], sizes, peers.get(name, {}))
+    return draw_page("Relay: benchmarks", body)
+
+
+def _draw_scenario(about: Scenario, sizes: Sizes, peers: Mapping[str, Any]) -> Iterator[str]:
+    ours, theirs = dict(figure_rows(sizes)), dict(peer_rows(peers))
+    charted = next((key for key in _CHARTED if any(key in figures for figures in ours.values())), None)
+    # What the chart does not show, such as the simulator, is of another kind, and gets a table of its own.
+    alike = {name: figures for name, figures in ours.items() if charted in figures}
+    if charted is not None:
+        yield _draw_chart(charted, _CHARTED[charted], alike, theirs)
+        also, title = _CHARTED_TOO.get(charted, ("", ""))
+        if any(also in figures for figures in alike.values()):
+            yield _draw_chart(also, title, alike, theirs)
+    for rows in (alike, {name: figures for name, figures in ours.items() if name not in alike}):
+        yield _draw_figures(rows) if rows else ""
+    if about.grows:
+        yield draw_note(" ".join(f"{size} bytes, {ratio_sentence(figures['ratio'])}" for size, figures in sizes.items()))
+    if theirs:
+        yield "<h3>Beside it, in turns</h3>"
+        yield _draw_figures(theirs)
+        yield "<h3>Ours / theirs</h3>"
+        yield draw_note("Of a rate more than 1 is better, of everything else less. Medians of the ratios of pairs of windows.")
+        yield _draw_figures({name: figures["ratio"] for name, figures in theirs.items()}, decimals=2)
+    why = [
+        f"{PEERS[name].title}: not applicable, {found['not_applicable']}."
+        for name, found in peers.items()
+        if "sizes" not in found
+    ]
+    yield draw_note(" ".join(why)) if why else ""
+
+
+def _draw_chart(key: str, title: str, ours: Sizes, theirs: Sizes) -> str:
+    """Rows of the same size beside each other; who is not Relay has another colour."""
+    rows = {**{name if "," in name or not theirs else f"{name}, Relay": figures for name, figures in ours.items()}, **theirs}
+    others = {*theirs, *(name for name in rows if name.endswith(_NAMES["echo"]))}
+    sizes = list(dict.fromkeys(name.partition(",")[0] for name in rows))
+    ordered = [name for size in sizes for name in rows if name.partition(",")[0] == size]
+    return draw_bars({name: rows[name][key] for name in ordered if key in rows[name]}, title, others)
+
+
+def _draw_figures(rows: Mapping[str, Mapping[str, Any]], decimals: int | None = None) -> str:
+    keys = [key for key in FIGURES if any(key in figures for figures in rows.values())]
+    cells: list[list[Cell]] = [
+        [
+            name.replace(" ", "\N{NO-BREAK SPACE}"),
+            *[_show(figures.get(key), FIGURES[key][1] if decimals is None else decimals) for key in keys],
+        ]
+        for name, figures in rows.items()
+    ]
+    return draw_table(["", *[FIGURES[key][0] for key in keys]], cells)
+
+
+def figure_rows(sizes: Sizes) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """A row for each object that has figures, however a scenario nests them."""
+    for size, figures in sizes.items():
+        if any(key in figures for key in FIGURES):
+            yield f"{size} bytes", figures
+        for inner, deeper in figures.items():
+            if inner != "ratio" and isinstance(deeper, Mapping) and any(key in deeper for key in FIGURES):
+                count, _, how = inner.partition(" ")
+                yield (
+                    f"{size} bytes, {f'{count} members {how}'.strip() if count.isdecimal() else _NAMES.get(inner, inner)}",
+                    deeper,
+                )
+
+
+def ratio_sentence(ratio: Mapping[str, float]) -> str:
+    """What became of rate and costs with more members (`scale.COMPARED`)."""
+    many, few = COMPARED
+    costs = f"for {ratio['cpu_s_per_million']:.2f} times the CPU of a delivery"
+    return f"{many} members beside {few}: each delivers {ratio['rate']:.2f} times as many messages a second, {costs}."
+
+
+def peer_rows(peers: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """A row for each size and peer."""
+    for name, found in peers.items():
+        for size, figures in found.get("sizes", {}).items():
+            yield f"{size} bytes, {PEERS[name].title}", figures
+
+
+def _show(value: float | None, decimals: int) -> Cell:
+    return None if value is None else Figure(f"{value:,.{decimals}f}")

@@ -1,0 +1,147 @@
+"""What can be measured, and what the processes of a measurement are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from relay.node.bridge.bridge import BridgeConfig
+from relay.node.config.settings import NodeConfig, RelaySettings
+from relay_lab.bench.round_trips import Trip
+from sitestack.config import Order, ProtocolsConfig, SiteConfig, TransportConfig
+from sitestack.layers.short_ids import ShortIdsConfig
+from sitestack.model.address import Physical
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """All members of one site send, and deliver everything."""
+
+    order: Order
+    #: What it measures, in a sentence.
+    about: str
+    members: int = 3
+    #: Whether another site takes part, whose connection is cut in every other run (X11).
+    cuts_wan: bool = False
+    #: What round trips are measured, one at a time; none: throughput is.
+    trip: Trip | None = None
+    #: Whether the number of members grows.
+    grows: bool = False
+    #: Whether the coordinator is killed, and deliveries are missed.
+    kills: bool = False
+    #: Whether another site takes part, to which messages are relayed.
+    relayed: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether members only send, and may do so with journals and keys."""
+        return not (self.cuts_wan or self.trip or self.grows or self.kills or self.relayed)
+
+
+SCENARIOS = {
+    "local-throughput": Scenario(
+        order="fifo",
+        about="Three members of one site send as fast as they may, and deliver everything; the order of each sender is kept.",
+    ),
+    "total-order": Scenario(order="total", about="The same with one order for all messages, through the coordinator."),
+    "site-autonomy": Scenario(
+        order="total",
+        about="A steady load in one site, with the connection to another site and with that cut, in turns.",
+        cuts_wan=True,
+    ),
+    "unicast-rtt": Scenario(
+        order="total", about="One member asks another one of its site, one question at a time.", members=2, trip="unicast"
+    ),
+    "own-delivery": Scenario(
+        order="total",
+        about="How soon a member that does not coordinate is delivered its own multicast in the total order.",
+        members=2,
+        trip="own",
+    ),
+    "relay-rtt": Scenario(
+        order="total",
+        about="One member multicasts a question to two sites, and a member of the other site answers by unicast.",
+        members=2,
+        trip="relay",
+    ),
+    "relay-flat-out": Scenario(
+        order="total",
+        about="One member that does not relay sends as fast as it may, all of both sites deliver; rates are the other site's.",
+        members=2,
+        relayed=True,
+    ),
+    "local-failover": Scenario(
+        order="total",
+        about="The coordinator of a steady load is killed: the longest time without a delivery at those that are left.",
+        kills=True,
+    ),
+    "relay-failover": Scenario(
+        order="total",
+        about="The relay of a steady load is killed: the longest time without a delivery at the other site.",
+        kills=True,
+        relayed=True,
+    ),
+    "scale": Scenario(
+        order="fifo",
+        about="The load of local-throughput with more and more members; a hundred in the simulator have a steady load.",
+        grows=True,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MemberTask:
+    """The task of one process, which is passed on the command line as JSON."""
+
+    name: str
+    members: int
+    order: Order
+    multicast_group: str
+    multicast_port: int
+    #: The directory of the journal; empty for none.
+    journal: str
+    #: Whether to time the layers, which costs a lot of speed.
+    profiled: bool = False
+    site: str = "BENCH"
+    #: The port of this member's bridge; 0: the member does not listen.
+    bind_port: int = 0
+    #: Another site and the port of its bridge; empty for none.
+    peer: str = ""
+    peer_port: int = 0
+    #: The directory with the keys of the site; empty for none.
+    keys: str = ""
+    #: Whether it asks and answers, and does not count what it delivers.
+    trips: bool = False
+    #: Whether it writes short ids in place of uuids.
+    short_ids: bool = False
+
+    def site_config(self) -> SiteConfig:
+        """On the loopback interface, with all defaults but for the short ids."""
+        transport = TransportConfig(
+            interface="127.0.0.1", multicast_group=self.multicast_group, multicast_port=self.multicast_port
+        )
+        protocols = ProtocolsConfig(short_ids=ShortIdsConfig(self.short_ids))
+        return SiteConfig(site=self.site, order=self.order, transport=transport, protocols=protocols)
+
+    def node_config(self) -> NodeConfig:
+        """The same with a bridge, which is dialed again soon after a cut."""
+        site = self.site_config()
+        bind = Physical("127.0.0.1", self.bind_port) if self.bind_port else None
+        bridge = BridgeConfig(bind=bind, peers={self.peer: (Physical("127.0.0.1", self.peer_port),)})
+        relay = RelaySettings(bridge=bridge, dial_s_max=0.5)
+        return NodeConfig(site=site.site, order=site.order, transport=site.transport, relay=relay)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One measurement, which is passed to all processes on standard input as JSON."""
+
+    #: Bytes of each message.
+    size: int
+    #: Seconds of load before the window.
+    warm_up_s: float
+    #: Seconds of load that are measured.
+    window_s: float
+    #: Messages a second of each member; None: as fast as credit allows.
+    rate: float | None = None
+    #: The questions of a member that asks; None for one that tells what it has spent.
+    trip: Trip | None = None

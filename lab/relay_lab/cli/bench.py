@@ -1,0 +1,142 @@
+"""`relay bench`: how fast it is on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.output import json_option, print_json, progress_bar
+from relay.cli.running import run_until_signal
+from relay_lab.bench.harness import BenchFailed, Conditions
+from relay_lab.bench.machine import describe_machine
+from relay_lab.bench.peers.catalogue import PEER_SIZE_MIN, PEERS, Installed, PeerMissing, find_peers
+from relay_lab.bench.report import draw_report
+from relay_lab.bench.run import measure_scenario
+from relay_lab.bench.scenarios import SCENARIOS
+from relay_lab.cli.bench_tables import print_answer
+
+#: A message carries the time at which it was sent.
+_SIZE_MIN = 8
+
+
+def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
+    sizes = tuple([int(part) for part in value.split(",") if part.isascii() and part.isdecimal()])
+    if len(sizes) != value.count(",") + 1 or min(sizes) < _SIZE_MIN:
+        raise click.BadParameter(
+            f"{value!r} is not a list of sizes of at least {_SIZE_MIN} bytes, such as 100,1000.", ctx, param
+        )
+    return sizes
+
+
+@click.command(name="bench")
+@click.argument("scenario", type=click.Choice([*SCENARIOS, "all"]))
+@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=5.0, show_default=True, help="The measured window.")
+@click.option(
+    "--runs", type=click.IntRange(1, 100), default=3, show_default=True, help="Windows of each size; the median counts."
+)
+@click.option("--sizes", callback=_sizes, default="100,1000", show_default=True, help="Sizes of messages in bytes.")
+@click.option("--journal", is_flag=True, help="With journals.")
+@click.option("--secured/--insecure", default=False, show_default=True, help="With keys, made for the occasion, or without.")
+@click.option("--short-ids", is_flag=True, help="With short ids in place of uuids on the wire.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0.1, 1_000_000),
+    help="Messages a second of each member, one at a time. [default: as fast as they may]",
+)
+@click.option("--peer", "peers", type=click.Choice(list(PEERS)), multiple=True, help="Beside this system, in turns; repeat it.")
+@click.option(
+    "--jgroups-jar",
+    "jars",
+    envvar="RELAY_JGROUPS_JAR",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    help="The jar of JGroups 2.12 or 5, for --peer jgroups or jgroups5; or in RELAY_JGROUPS_JAR.",
+)
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write one HTML page with charts.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    scenario: str,
+    seconds: float,
+    runs: int,
+    sizes: tuple[int, ...],
+    journal: bool,
+    secured: bool,
+    short_ids: bool,
+    rate: float | None,
+    peers: tuple[str, ...],
+    jars: tuple[Path, ...],
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure throughput or latency on this machine.
+
+    Three members, each a process, all send as fast as they may, or at a rate.
+
+    The rate is what each member delivers, its own messages included. local-throughput keeps the order of each sender,
+    total-order one order for all. site-autonomy: a steady load, with the connection to another site and without it in turns;
+    the ratios are cut to whole.
+
+    unicast-rtt, own-delivery and relay-rtt: one member asks, one question at a time: another member, nobody (its own multicast
+    comes back in the total order), or a member of another site. The ratios are to a bare UDP echo in the same run.
+
+    relay-flat-out: a member of one site sends, the members of another one deliver. local-failover, relay-failover: the
+    coordinator is killed; the longest time without a delivery at those that are left, or at the other site. scale: the load of
+    local-throughput with 2, 4, 8 and 12 members, and a steady one with 100 in the simulator. All but round trips and failover
+    say the CPU and the peak memory of all processes, and what is delivered is checked: the order of each sender, the sizes and
+    the bytes.
+
+    With --peer each of our windows is followed by one of the peer, which does the same with as many members; ratios are ours
+    to theirs, the medians of the pairs. You install the peers: pip install 'sitestack[peers]' for zenoh, zeromq and nats, which
+    also needs nats-server; java, javac and a jar for jgroups and jgroups5. What a peer does not have is not applicable.
+    """
+    names = list(SCENARIOS) if scenario == "all" else [scenario]
+    conditions = Conditions(journal, secured, short_ids, rate)
+    if conditions != Conditions() and not all(SCENARIOS[name].is_plain for name in names):
+        raise click.UsageError(f"{scenario} is measured without journals, keys and short ids, at its own rate.", ctx)
+    found = _find_peers(ctx, peers, jars, sizes, conditions)
+    machine = describe_machine()
+    results: dict[str, dict[str, Any]] = {}
+    beside: dict[str, dict[str, Any]] = {}
+    with progress_bar() as progress:
+        task = progress.add_task("starting", total=None)
+        for name in names:
+
+            def observe(what: str, name: str = name) -> None:
+                progress.update(task, description=f"{name}: {what}")
+
+            body = partial(measure_scenario, name, sizes, seconds, runs, conditions, found, observe)
+            try:
+                results[name], beside[name] = run_until_signal(body)
+            except BenchFailed as error:
+                click.echo(str(error), err=True)
+                ctx.exit(EXIT_CHECK_FAILED)
+    if report is not None:
+        report.write_text(draw_report(machine, results, beside), encoding="utf-8")
+    how = {"machine": machine, **asdict(conditions)}
+    answers = [{"scenario": name, **how, "ours": ours, "peers": beside[name]} for name, ours in results.items()]
+    if as_json:
+        print_json(answers if scenario == "all" else answers[0])
+    else:
+        for answer in answers:
+            print_answer(answer)
+
+
+def _find_peers(
+    ctx: click.Context, names: tuple[str, ...], jars: tuple[Path, ...], sizes: tuple[int, ...], conditions: Conditions
+) -> list[Installed]:
+    """The peers that are asked for. Whatever is wrong with them is said before anything is measured."""
+    if names and conditions != Conditions():
+        raise click.UsageError("--peer compares without journals, keys and short ids, as fast as both may.", ctx)
+    if names and min(sizes) < PEER_SIZE_MIN:
+        raise click.UsageError(f"--peer needs --sizes of at least {PEER_SIZE_MIN} bytes.", ctx)
+    try:
+        return find_peers(names, jars)
+    except PeerMissing as error:
+        raise click.UsageError(str(error), ctx) from None

@@ -1,0 +1,127 @@
+"""`relay demo`: the main job on an embedded default."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Literal, get_args
+
+import click
+
+from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
+from relay.cli.running import run_until_signal
+from relay_lab.demo import demo_table, read_lines
+from relay_lab.drills.executor import MemberDied
+from relay_lab.drills.layout import Discovery, require_names
+from relay_lab.drills.load import DrillPlan
+from relay_lab.drills.local import open_local
+from relay_lab.drills.plan import Action, Drill, DrillLoad, seat_members
+from relay_lab.drills.result import DrillResult
+from relay_lab.drills.run import Phase, run_drill
+from relay_lab.drills.sites import NotReady
+
+Kill = Literal["relay", "none"]
+
+#: What the progress bar says.
+PHASES: dict[Phase, str] = {
+    "starting": "starting the sites",
+    "sending": "relaying",
+    "quieting": "waiting until it is quiet",
+    "stopping": "leaving",
+    "checking": "checking the journals",
+    "done": "done",
+}
+
+
+@click.command(name="demo")
+@click.option("--members", type=click.IntRange(1, 26), default=3, show_default=True, help="Members of each site.")
+@click.option(
+    "--input", "input_", type=click.Path(path_type=Path), help="The file whose lines are published.  [default: our license]"
+)
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), default=50.0, show_default=True, help="Lines per second and site."
+)
+@click.option(
+    "--kill", type=click.Choice(["relay", "none"]), help="Whom to kill half-way.  [default: relay, when there is another]"
+)
+@click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals in this directory.")
+@click.option(
+    "--discovery",
+    type=click.Choice(get_args(Discovery)),
+    default="multicast",
+    show_default=True,
+    help="How the members of a site find each other: by multicast, a list of hosts, a name in DNS, or two gossip routers, with "
+    "UDP or TCP; in a tunnel they also talk through these.",
+)
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    members: int,
+    input_: Path | None,
+    rate: float,
+    kill: Kill | None,
+    journal: Path | None,
+    discovery: Discovery,
+    as_json: bool,
+) -> None:
+    """Relay a file between two sites here.
+
+    All members are real processes on this machine, with UDP multicast inside a site and a TCP bridge between them. Half-way
+    the relay of one site is killed.
+
+    Prints what every member delivered, and exits with 1 when anything was lost, duplicated or reordered.
+    """
+    kill = kill or ("relay" if members > 1 else "none")
+    if kill == "relay" and members < 2:
+        raise click.UsageError("--kill relay needs --members 2 or more: somebody has to take over.", ctx)
+    plan = _plan(read_lines(input_), members, rate, kill)
+    if discovery == "dns":
+        require_names(seat_members(plan.drill.sites, plan.drill.members))
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-demo-")))
+        journals = journal or directory / "journal"
+        require_new(journals, "--journal")
+        journals.mkdir(parents=True, exist_ok=True)
+        try:
+            result = _run(plan, directory, journals, discovery)
+        except (NotReady, MemberDied) as error:
+            click.echo(str(error), err=True)
+            ctx.exit(EXIT_CHECK_FAILED)
+    _print(result, as_json)
+    ctx.exit(0 if result.passed else EXIT_CHECK_FAILED)
+
+
+def _plan(lines: list[bytes], members: int, rate: float, kill: Kill) -> DrillPlan:
+    """Two sites, and a fault when half of the lines are sent."""
+    seconds = len(lines) / rate
+    method = (Action("kill", at_s=seconds / 2, target="NYC.relay"),) if kill == "relay" else ()
+    drill = Drill(name="demo", members=members, load=DrillLoad(rate=rate, seconds=seconds), method=method)
+    return DrillPlan(drill, lines)
+
+
+def _run(plan: DrillPlan, directory: Path, journals: Path, discovery: Discovery) -> DrillResult:
+    with progress_bar() as progress:
+        task = progress.add_task(PHASES["starting"], total=None)
+
+        def observe(phase: Phase, done: int, total: int) -> None:
+            progress.update(task, description=PHASES[phase], completed=done, total=None if phase == "starting" else total)
+
+        place = open_local(plan.drill, plan.seed, directory, journals, discovery)
+        return run_until_signal(lambda: run_drill(plan, place, observe))
+
+
+def _print(result: DrillResult, as_json: bool) -> None:
+    for fault in result.faults():
+        click.echo(fault, err=True)
+    if as_json:
+        print_json(result.to_json())
+        return
+    stdout.print(demo_table(result))
+    if result.failover_s is not None:
+        stdout.print(f"The other site heard nothing for {result.failover_s:.2f} s while the relay was replaced.")
+    counts = result.to_json()
+    lost = ", ".join(f"{counts[name]} {name}" for name in ("lost", "duplicated", "reordered"))
+    print_verdict(result.passed, f"{counts['sent']} lines sent, {lost}, in {result.seconds:.1f} s")

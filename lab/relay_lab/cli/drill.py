@@ -1,0 +1,190 @@
+"""`relay drill`: harm is done to sites under load, and the journals say what came of it."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import get_args
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_NOT_EXERCISED
+from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
+from relay.cli.running import run_until_signal
+from relay_lab.cli.demo import PHASES
+from relay_lab.demo import demo_table
+from relay_lab.drills.executor import MemberDied, PlaceFailed, Venue
+from relay_lab.drills.library import drill_names, find_drill
+from relay_lab.drills.load import plan_drill
+from relay_lab.drills.plan import Drill, at_place
+from relay_lab.drills.report import REPORT_SUFFIXES, write_report
+from relay_lab.drills.report.facts import RUN_COLUMNS, means, runs
+from relay_lab.drills.result import DrillResult, overall, summary
+from relay_lab.drills.run import Phase, run_drill
+from relay_lab.drills.sites import NotReady
+from relay_lab.drills.venues import VenueName, find_venue
+
+_EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NOT_EXERCISED}
+
+_EPILOG = f"NAME is one of {', '.join(drill_names())}. A FILE ends with .yaml."
+
+
+def _list(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
+    """Print the drills that come with relay, and what each of them is for."""
+    if not is_wanted:
+        return
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("drill", no_wrap=True)
+    table.add_column("what it shows")
+    for name in drill_names():
+        table.add_row(name, Text(find_drill(name).why))
+    stdout.print(table)
+    ctx.exit()
+
+
+@click.command(name="drill", epilog=_EPILOG)
+@click.argument("name", metavar="NAME|FILE")
+@click.option("--on", "where", type=click.Choice(get_args(VenueName)), default="local", show_default=True, help="Where.")
+@click.option("--repeat", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Runs, each with the next seed.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Decides what the drill leaves open: when exactly, and to whom."
+)
+@click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals of each run here.")
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a report with a chart: .html or .md.")
+@click.option("--insecure", is_flag=True, help="Members without keys: with --on local.")
+@click.option("--before", metavar="PYTHON", default="", help="What runs the earlier release: for an upgrade with --on local.")
+@json_option
+@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Print what all drills show.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    name: str,
+    where: VenueName,
+    repeat: int,
+    seed: int,
+    journal: Path | None,
+    report: Path | None,
+    insecure: bool,
+    before: str,
+    as_json: bool,
+) -> None:
+    """Do harm to two sites under load.
+
+    All members are real: processes on this machine (local), containers of the compose file (compose), or pods in the cluster
+    that kubectl talks to (kubernetes). What cannot be done there is refused before anything starts.
+
+    Prints what happened when and what every member delivered, and exits with 1 when that is not as the drill says, with 3 when
+    nothing was wrong but the harm met nothing, or not under load.
+    """
+    drill = at_place(find_drill(name), where)
+    if report is not None:
+        _refuse_report(report, ctx)
+    if journal is not None:
+        require_new(journal, "--journal")
+    venue = find_venue(where, insecure=insecure, before=before)
+    _prepare(venue, drill)
+    results: list[DrillResult] = []
+    aborted: list[str] = []
+    for each in range(seed, seed + repeat):
+        try:
+            result = _run(venue, drill, each, journal, f"run {each - seed + 1} of {repeat}: " if repeat > 1 else "")
+        except (NotReady, MemberDied, PlaceFailed) as error:
+            aborted.append(f"seed {each}: {error}")
+            click.echo(aborted[-1], err=True)
+        else:
+            results.append(result)
+            for fault in (*result.faults(), *result.unexercised):
+                click.echo(f"seed {each}: {fault}", err=True)
+    try:
+        if as_json:
+            print_json({"on": where, **summary(drill, results, aborted)})
+        else:
+            _print(drill, results, aborted)
+    finally:
+        # Neither is lost with the other: a report that cannot be written, an output that nobody reads to its end.
+        if report is not None:
+            _write(report, write_report(report.suffix, drill, where, results, aborted))
+    ctx.exit(_EXITS[overall(results, aborted)])
+
+
+def _refuse_report(report: Path, ctx: click.Context) -> None:
+    """Before the runs, which take long."""
+    if report.suffix not in REPORT_SUFFIXES:
+        raise click.UsageError(f"--report {report} must end with {' or '.join(REPORT_SUFFIXES)}.", ctx)
+    if not report.parent.is_dir():
+        raise click.UsageError(f"--report {report}: there is no directory {report.parent}.", ctx)
+
+
+def _write(report: Path, text: str) -> None:
+    try:
+        report.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"--report {report} could not be written ({error.strerror}).") from error
+
+
+def _prepare(venue: Venue, drill: Drill) -> None:
+    """Once for all runs. It may take a while: an image is built."""
+    with progress_bar() as progress:
+        progress.add_task("preparing the place", total=None)
+        try:
+            run_until_signal(lambda: venue.prepare(drill))
+        except PlaceFailed as error:
+            raise click.ClickException(str(error)) from error
+
+
+def _run(venue: Venue, drill: Drill, seed: int, journal: Path | None, prefix: str) -> DrillResult:
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-drill-")))
+        journals = directory / "journal" if journal is None else journal / f"seed-{seed}"
+        journals.mkdir(parents=True)
+        progress = stack.enter_context(progress_bar())
+        task = progress.add_task(prefix + PHASES["starting"], total=None)
+
+        def observe(phase: Phase, done: int, total: int) -> None:
+            progress.update(
+                task, description=prefix + PHASES[phase], completed=done, total=None if phase == "starting" else total
+            )
+
+        return run_until_signal(
+            lambda: run_drill(plan_drill(drill, seed), venue.open(drill, seed, directory, journals), observe)
+        )
+
+
+def _print(drill: Drill, results: list[DrillResult], aborted: list[str]) -> None:
+    stdout.print(Text(f"{drill.name}: ", style="bold") + Text(drill.why))
+    if how := means(results):
+        stdout.print(Text(f"How harm was done: {' '.join(how)}"))
+    if len(results) == 1:
+        stdout.print(_timeline(results[0]))
+        stdout.print(demo_table(results[0]))
+    elif results:
+        stdout.print(_runs(results))
+    counts = summary(drill, results, aborted)
+    told = ", ".join(f"{counts[name]} {name}" for name in ("lost", "duplicated", "reordered"))
+    told += f", {counts['gaps']} declared lost"
+    if counts["failover_s"] is not None:
+        told += f"; longest silence {counts['failover_s']:.2f} s"
+        told += f" in the median, {counts['failover_worst_s']:.2f} s at worst" if len(results) > 1 else ""
+    print_verdict(counts["verdict"] == "pass", told, failed=counts["verdict"].upper())
+
+
+def _timeline(result: DrillResult) -> Table:
+    table = Table(title="What happened", title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("seconds", justify="right")
+    table.add_column("event")
+    for moment in result.timeline:
+        table.add_row(f"{moment.at_s:.2f}", Text(moment.what))
+    return table
+
+
+def _runs(results: list[DrillResult]) -> Table:
+    table = Table(box=SIMPLE_HEAD)
+    for name in RUN_COLUMNS:
+        table.add_column(name, justify="right")
+    for row in runs(results):
+        table.add_row(*row)
+    return table

@@ -1,0 +1,93 @@
+"""What the members of all places have in common: a child process that leads to them, last words, and a status over HTTP."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from http.client import HTTPException
+from pathlib import Path
+from typing import BinaryIO
+from urllib.request import ProxyHandler, Request, build_opener
+
+import trio
+
+from relay.node.status.status_socket import ANSWER_BYTES_MAX, parse_status
+from relay_lab.drills.executor import MemberDied, Status
+from relay_lab.drills.plan import Seat
+
+#: How many of the last lines of a member's log a report of its death repeats.
+LAST_WORDS_LINES = 5
+#: A member that does not answer within this time is asked again.
+ANSWER_TIMEOUT_S = 2.0
+#: Members are asked at addresses of this machine's own networks, which no proxy knows.
+_OPENER = build_opener(ProxyHandler({}))
+
+
+def last_words(seat: Seat, exit_code: int | None, log: str) -> str:
+    """One sentence on how a member ended, with the end of its log."""
+    lines = log.splitlines()[-LAST_WORDS_LINES:]
+    said = f": {' / '.join(lines)}" if lines else ", and said nothing."
+    return f"Member {seat.name} of {seat.site} ended with exit code {exit_code}{said}"
+
+
+async def fetch_over_http(url: str, token: str = "") -> Status:
+    """The status that a member serves to whoever has its token. Raises OSError when no status is answered in time."""
+    request = Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+
+    def ask() -> Status:
+        try:
+            with _OPENER.open(request, timeout=ANSWER_TIMEOUT_S) as answer:
+                return parse_status(answer.read(ANSWER_BYTES_MAX), url)
+        except HTTPException as error:
+            raise OSError(f"{url}: {error!r}") from error
+
+    return await trio.to_thread.run_sync(ask, abandon_on_cancel=True)
+
+
+class Child:
+    """A process of this machine, fed by its standard input, whose standard error goes to a log in `directory`."""
+
+    def __init__(self, seat: Seat, directory: Path) -> None:
+        self.seat = seat
+        self._log = directory / f"{seat.site}-{seat.name}.log"
+        self._process: trio.Process | None = None
+
+    async def spawn(self, command: Sequence[str], *, own_session: bool = False, output: int = subprocess.DEVNULL) -> None:
+        """Start the process. In a session of its own the terminal's Ctrl-C does not reach it. `output`: a file descriptor."""
+        with self._open_log() as log:
+            self._process = await trio.lowlevel.open_process(
+                command, stdin=subprocess.PIPE, stdout=output, stderr=log, start_new_session=own_session
+            )
+
+    def _open_log(self) -> BinaryIO:
+        return open(self._log, "ab")
+
+    async def feed(self, lines: bytes) -> None:
+        """Write to the standard input. Raises MemberDied."""
+        stdin = self.running().stdin
+        assert stdin is not None
+        try:
+            await stdin.send_all(lines)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise MemberDied(self.last_words()) from None
+
+    def running(self) -> trio.Process:
+        """The process, which must have been started."""
+        assert self._process is not None
+        return self._process
+
+    def has_ended(self) -> bool:
+        """Whether the process was started and is gone."""
+        return self._process is not None and self._process.returncode is not None
+
+    async def reap(self) -> None:
+        """Wait for the end of the process, and give back what it held."""
+        process = self.running()
+        await process.wait()
+        if process.stdin is not None:
+            await process.stdin.aclose()
+
+    def last_words(self) -> str:
+        """One sentence on how the process ended, with the end of its log."""
+        log = self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
+        return last_words(self.seat, None if self._process is None else self._process.returncode, log)

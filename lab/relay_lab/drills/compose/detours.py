@@ -1,0 +1,74 @@
+"""Proxies on the links between sites, for harm that cannot be done to packets: half-open always, delay without sch_netem.
+
+The proxies listen on this machine at the gateway address of the WAN, at a port for each pair of a caller and a called member.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from relay_lab.drills.executor import Pair, PlaceFailed
+from relay_lab.drills.network import Network
+from relay_lab.drills.plan import Drill, Seat, between_sites, parse_link
+from relay_lab.drills.proxy import StreamProxy, bind_streams
+
+#: The first port of the proxies. Nothing else listens at the gateway of a run's own network, so any port will do.
+_PORT = 17_700
+#: Place of the first member's address in the subnet, with room for the addresses that an engine takes for itself.
+_FIRST_ADDRESS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Detours:
+    """The addresses of a WAN with proxies."""
+
+    gateway: str
+    #: Member -> its address on the WAN.
+    addresses: Mapping[Seat, str]
+    #: (calling member, called member) -> the port at the gateway.
+    ports: Mapping[Pair, int]
+
+    def peers(self, seat: Seat) -> str:
+        """The value of RELAY_PEERS for a member."""
+        return " ".join(
+            [f"{other.site}={self.gateway}:{port}" for (caller, other), port in self.ports.items() if caller == seat]
+        )
+
+
+def is_between_sites(drill: Drill, link: str) -> bool:
+    """Whether a link leads from one site to another."""
+    one, other, _ = parse_link(link, drill.sites, drill.members)
+    return one.site != other.site
+
+
+def leads_by_proxies(drill: Drill, netem: bool) -> bool:
+    """Whether the drill does something between sites that only a proxy can do; `netem`: whether the kernel has it."""
+    verbs = {action.do for action in drill.method if action.link and is_between_sites(drill, action.link)}
+    return "half-open" in verbs or ("delay" in verbs and not netem)
+
+
+def plan_detours(seats: Sequence[Seat], subnet: str) -> Detours:
+    """Choose addresses for the members and ports for the proxies in a subnet."""
+    network = ipaddress.ip_network(subnet)
+    return Detours(
+        gateway=str(network[1]),
+        addresses={seat: str(network[_FIRST_ADDRESS + place]) for place, seat in enumerate(seats)},
+        ports={pair: _PORT + place for place, pair in enumerate(between_sites(seats))},
+    )
+
+
+async def start_detours(detours: Detours, bridge_port: int, network: Network, nursery: trio.Nursery) -> None:
+    """Start all proxies in the nursery. The network of the WAN must exist already. Raises PlaceFailed."""
+    for (caller, called), port in detours.ports.items():
+        try:
+            listener = await bind_streams(detours.gateway, port)
+        except OSError as error:
+            raise PlaceFailed(
+                f"The gateway {detours.gateway} of the run's WAN cannot be listened on ({error.strerror})."
+            ) from error
+        there, back = network.line(caller, called), network.line(called, caller)
+        nursery.start_soon(StreamProxy(listener, (detours.addresses[called], bridge_port), there, back).run)

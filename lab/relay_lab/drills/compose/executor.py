@@ -1,0 +1,187 @@
+"""A drill in containers: the engine harms members and whole sites; packet filters and traffic control harm single links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import trio
+
+from relay_lab.drills.compose.engine import Container, Engine
+from relay_lab.drills.compose.filters import NETEM, SHAPING, drop_rules, shaping_commands
+from relay_lab.drills.compose.member import ContainerMember
+from relay_lab.drills.compose.namespaces import filter_packets, interfaces, shape_traffic
+from relay_lab.drills.executor import Executor, Pair
+from relay_lab.drills.network import OPEN, Condition, Network, harmed
+from relay_lab.drills.plan import Seat, between_sites
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an executor has to know of its compose project."""
+
+    engine: Engine
+    containers: Mapping[Seat, Container]
+    #: Member -> its service in the compose file.
+    services: Mapping[Seat, str]
+    #: Site -> the engine's name of its network; and the same of the WAN.
+    site_networks: Mapping[str, str]
+    wan: str
+    http_port: int
+    #: What whoever asks for a status has to show.
+    token: str = field(repr=False)
+    #: The directory in every container for the journals, on a shared volume.
+    journal: str
+    #: The conditions that proxies between the sites look up; None where there are no proxies.
+    detour: Network | None = None
+    #: Whether the event loops of the members can be blocked.
+    blockable: bool = False
+
+
+class ComposeExecutor(Executor):
+    """The containers of one project. The engine is on this machine, so all have its clock."""
+
+    MEANS: ClassVar = {
+        "restart": "restart: the container is started again.",
+        "kill": "kill: SIGKILL to the container.",
+        "pause": "pause: the engine's freezer (docker pause).",
+    }
+
+    def __init__(self, setting: Setting, directory: Path) -> None:
+        self._containers = {
+            seat: ContainerMember(
+                seat,
+                container,
+                setting.site_networks[seat.site],
+                setting.http_port,
+                token=setting.token,
+                blockable=setting.blockable,
+            )
+            for seat, container in setting.containers.items()
+        }
+        super().__init__(self._containers)
+        self._setting = setting
+        self._directory = directory
+        self._conditions: dict[Pair, Condition] = {}
+        #: Whether traffic control was ever needed; dropping packets does without it.
+        self._shaped = False
+        #: Members without the WAN -> the address that they get back.
+        self._cut_off: dict[Seat, str] = {}
+
+    async def start(self, seat: Seat) -> None:
+        """Start a member; its links are harmed as they were before it ended, at its new addresses too."""
+        await super().start(seat)
+        if self._conditions:
+            await self._harm({seat, *self._neighbours(seat)})
+
+    async def block(self, seat: Seat) -> None:
+        """A blocking call in the process of the container."""
+        self._used("block: a blocking call in the main thread of the container's process.")
+        await self._containers[seat].block()
+
+    async def unblock(self, seat: Seat) -> None:
+        """The end of the blocking call."""
+        await self._containers[seat].unblock()
+
+    # -- links -----------------------------------------------------------------------------------------------------
+
+    async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
+        """Harm links: the engine cuts whole sites off by taking the WAN away from one; everything else is done to packets.
+
+        Where proxies stand between the sites, they do all the harm there.
+        """
+        if self._setting.detour is not None:
+            pairs = self._harm_detours(pairs, self._setting.detour, do, amount)
+            if not pairs:
+                return
+        if do in ("cut", "stall") and (site := self._between_sites(pairs)):
+            await self._leave_wan(site)
+            return
+        if do == "heal" and self._cut_off:
+            await self._join_wan({seat for pair in pairs for seat in pair} & self._cut_off.keys())
+        if do == "heal":
+            pairs = [pair for pair in pairs if self._conditions.get(pair, OPEN) != OPEN]
+        else:
+            self._tell_means(do)
+        self._shaped = self._shaped or do in SHAPING
+        for pair in pairs:
+            self._conditions[pair] = harmed(self._conditions.get(pair, OPEN), do, amount)
+        await self._harm({seat for pair in pairs for seat in pair})
+
+    def _harm_detours(self, pairs: Sequence[Pair], detour: Network, do: str, amount: float) -> list[Pair]:
+        """Harm the links between sites by the proxies. Returns the pairs inside a site, which are left to do."""
+        inside = [pair for pair in pairs if pair[0].site == pair[1].site]
+        if len(inside) < len(pairs):
+            self._used("links between sites: proxies in user space at the gateway of the WAN.")
+        for source, destination in pairs:
+            if source.site != destination.site:
+                detour.change(source, destination, do, amount)
+        return inside
+
+    def _tell_means(self, do: str) -> None:
+        means = {"lose": "iptables, statistic", "mtu": "iptables, length", "slow": "tc, htb"}
+        how = means.get(do, "tc, netem" if do in NETEM else "iptables, DROP")
+        self._used(f"{do}: {how}, in the network namespaces of the containers.")
+
+    def _between_sites(self, pairs: Sequence[Pair]) -> str:
+        """The last site, if these pairs are all links between sites; else an empty text."""
+        seats = list(self._setting.containers)
+        return seats[-1].site if set(pairs) == set(between_sites(seats)) else ""
+
+    async def _leave_wan(self, site: str) -> None:
+        self._used(f"cut between the sites: all members of {site} disconnected from the network of the WAN.")
+        async with trio.open_nursery() as nursery:
+            for seat in [seat for seat in self._setting.containers if seat.site == site]:
+                nursery.start_soon(self._disconnect, seat)
+
+    async def _disconnect(self, seat: Seat) -> None:
+        state = await trio.to_thread.run_sync(self._container(seat).state)
+        if address := state.addresses.get(self._setting.wan):
+            self._cut_off[seat] = address
+            await trio.to_thread.run_sync(self._setting.engine.disconnect, self._setting.wan, self._container(seat))
+
+    async def _join_wan(self, seats: Iterable[Seat]) -> None:
+        async with trio.open_nursery() as nursery:
+            for seat in seats:
+                connect = partial(
+                    self._setting.engine.connect,
+                    self._setting.wan,
+                    self._container(seat),
+                    alias=self._setting.services[seat],
+                    address=self._cut_off.pop(seat),
+                )
+                nursery.start_soon(trio.to_thread.run_sync, connect)
+
+    async def _harm(self, seats: Iterable[Seat]) -> None:
+        """Tell the kernel the conditions of all links of these members."""
+        states = {seat: await trio.to_thread.run_sync(each.state) for seat, each in self._setting.containers.items()}
+        for seat in self._setting.containers:
+            if seat in set(seats) and (pid := states[seat].pid):
+                places = [(address, other) for other in states for address in states[other].addresses.values()]
+                incoming = {address: self._conditions.get((other, seat), OPEN) for address, other in places}
+                outgoing = {address: self._conditions.get((seat, other), OPEN) for address, other in places}
+                await filter_packets(pid, drop_rules(incoming))
+                if self._shaped:
+                    await shape_traffic(pid, shaping_commands(interfaces(pid), outgoing))
+
+    def _neighbours(self, seat: Seat) -> Iterable[Seat]:
+        return [other for pair, condition in self._conditions.items() if seat in pair and condition != OPEN for other in pair]
+
+    # -- the rest --------------------------------------------------------------------------------------------------
+
+    async def journals(self) -> Sequence[Path]:
+        """One directory, into which the shared volume is copied."""
+        first = next(iter(self._setting.containers.values()))
+        await trio.to_thread.run_sync(first.copy_out, self._setting.journal, self._directory)
+        return [self._directory]
+
+    async def abort(self) -> None:
+        """Leave nothing standing still, so that it can be removed."""
+        for member in self._containers.values():
+            await member.abort()
+
+    def _container(self, seat: Seat) -> Container:
+        return self._setting.containers[seat]

@@ -1,0 +1,152 @@
+"""The compose project of one run: the shipped compose file with names, networks and configurations of its own. Pure.
+
+The file is the only description of the sites: Compose resolves it (`docker compose config --format json`), the members are read
+from its services, and everything that is not named here stays as it is.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relay_lab.drills import blockable as blockable_relay
+from relay_lab.drills.compose.detours import Detours
+from relay_lab.drills.layout import merged
+from relay_lab.drills.plan import Drill, Seat, seat_members
+
+#: Range for the networks of drills: that for benchmarks (RFC 2544), which no real network uses.
+_SUBNETS = ipaddress.ip_network("198.19.0.0/16")
+_SUBNET_PREFIX = 24
+_CONFIG = "/etc/relay/relay.yaml"
+#: The service that makes the keys of all sites and the token for HTTP, and then waits, and where it has the token.
+KEYS = "keys"
+TOKEN = "/var/lib/relay/keys/http/token"
+#: The port of a site's members where there is no multicast.
+_MEMBER_PORT = 7601
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The members, sites and networks of a compose file."""
+
+    services: Mapping[Seat, str]
+    #: The configuration file of each site on this machine.
+    files: Mapping[str, str]
+    #: The network that carries a site's own messages.
+    networks: Mapping[str, str]
+    #: The network that all members share.
+    wan: str
+
+    def refuse(self, drill: Drill) -> Iterator[str]:
+        """A sentence when the file has other sites or members than the drill."""
+        if list(self.services) != seat_members(drill.sites, drill.members):
+            there = "; ".join(
+                f"{site} with {', '.join(seat.name for seat in self.services if seat.site == site)}" for site in self.files
+            )
+            wanted = f"{drill.members} members in each of {', '.join(drill.sites)}"
+            yield f"The drill {drill.name} wants {wanted}, and the compose file has {there}."
+
+
+def read_topology(resolved: Mapping[str, Any], configurations: Mapping[str, Mapping[str, Any]]) -> Topology:
+    """The topology of a resolved compose file; `configurations` holds what each configuration file in it says.
+
+    Raises KeyError, TypeError or ValueError when these are no sites.
+    """
+    services: dict[Seat, str] = {}
+    files: dict[str, str] = {}
+    networks: dict[str, list[set[str]]] = {}
+    for name, service in resolved["services"].items():
+        sources = [each["source"] for each in service.get("configs") or () if each["target"] == _CONFIG]
+        if not sources:
+            continue
+        file = resolved["configs"][sources[0]]["file"]
+        site = configurations[file]["site"]
+        services[Seat(site, service["environment"]["RELAY_NAME"])] = name
+        files[site] = file
+        networks.setdefault(site, []).append(set(service["networks"]))
+    everybody = [each for members in networks.values() for each in members]
+    [wan] = set.intersection(*everybody)
+    own = {site: min(set.intersection(*members) - {wan}) for site, members in networks.items()}
+    return Topology(services, files, own, wan)
+
+
+def derive_project(
+    resolved: Mapping[str, Any],
+    topology: Topology,
+    image: str,
+    files: Mapping[str, str],
+    subnets: Mapping[str, str],
+    detours: Detours | None = None,
+    *,
+    blockable: bool = False,
+) -> dict[str, Any]:
+    """The project of a run: members fed by standard input, and who makes their keys, on networks of the run's own.
+
+    `files` maps sites to configuration files, `subnets` networks to subnets. `blockable`: whether event loops can be blocked.
+    """
+    pools = {name: {"subnet": subnet} for name, subnet in subnets.items()}
+    services = {}
+    for seat, name in topology.services.items():
+        service = dict(resolved["services"][name])
+        # Whoever ends during a drill stays away until the drill starts it again.
+        for key in ("build", "depends_on", "container_name", "ports", "restart"):
+            service.pop(key, None)
+        service["image"] = image
+        service["command"] = ["node", _CONFIG, "--publish", "-"]
+        service["stdin_open"] = True
+        if blockable:
+            service["entrypoint"] = ["python", "-m", blockable_relay.__name__]
+        # The drill asks the members itself; six more processes every few seconds would only take time from them.
+        service["healthcheck"] = {"disable": True}
+        service["configs"] = [{"source": seat.site, "target": _CONFIG}]
+        service["networks"] = {
+            network: {"aliases": [name, _alias(seat.site)]} if network != topology.wan else {"aliases": [name]}
+            for network in service["networks"]
+        }
+        if detours is not None:
+            service["environment"] = {**service["environment"], "RELAY_PEERS": detours.peers(seat)}
+            service["networks"][topology.wan]["ipv4_address"] = detours.addresses[seat]
+            pools[topology.wan]["gateway"] = detours.gateway
+        services[name] = service
+    if KEYS in resolved["services"]:
+        maker = {key: value for key, value in resolved["services"][KEYS].items() if key != "build"}
+        services[KEYS] = {**maker, "image": image}
+    mounted = {
+        each["source"] for service in services.values() for each in service.get("volumes", ()) if each["type"] == "volume"
+    }
+    return {
+        "services": services,
+        "configs": {site: {"file": file} for site, file in files.items()},
+        "networks": {name: {"ipam": {"config": [pool]}} for name, pool in pools.items()},
+        "volumes": {name: {} for name in resolved["volumes"] if name in mounted},
+    }
+
+
+def derive_configuration(base: Mapping[str, Any], drill: Drill, subnet: str, multicast: bool) -> dict[str, Any]:
+    """A site's configuration for a run: the shipped one, moved to the run's network, with the drill's changes.
+
+    Without multicast the members find each other by a DNS name that all of them share.
+    """
+    own: dict[str, Any] = {"transport": {"interface": subnet}}
+    if not multicast:
+        own["transport"] |= {"multicast": False, "port": _MEMBER_PORT}
+        own["discovery"] = {"dns": f"{_alias(base['site'])}:{_MEMBER_PORT}"}
+    return merged(merged(base, own), drill.config)
+
+
+def draw_subnets(names: Sequence[str], taken: Sequence[str], rng: random.Random) -> dict[str, str]:
+    """A random subnet for each name, none of which overlaps a subnet that is taken."""
+    used = [ipaddress.ip_network(each, strict=False) for each in taken]
+    free = [
+        subnet
+        for subnet in _SUBNETS.subnets(new_prefix=_SUBNET_PREFIX)
+        if not any(other.version == 4 and subnet.overlaps(other) for other in used)
+    ]
+    return dict(zip(names, map(str, rng.sample(free, len(names))), strict=True))
+
+
+def _alias(site: str) -> str:
+    return f"{site.lower()}-members"

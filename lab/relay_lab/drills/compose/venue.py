@@ -1,0 +1,223 @@
+"""Containers as a place for drills: the compose file is read and the image built once, every run is a project of its own."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import trio
+
+import relay
+from relay.node.config.config_file import fill_in, load
+from relay_lab.drills.commands import run_command
+from relay_lab.drills.compose.detours import Detours, leads_by_proxies, plan_detours, start_detours
+from relay_lab.drills.compose.engine import Engine
+from relay_lab.drills.compose.executor import ComposeExecutor, Setting
+from relay_lab.drills.compose.filters import SHAPING
+from relay_lab.drills.compose.namespaces import has_netem, refuse_links
+from relay_lab.drills.compose.project import (
+    KEYS,
+    TOKEN,
+    Topology,
+    derive_configuration,
+    derive_project,
+    draw_subnets,
+    read_topology,
+)
+from relay_lab.drills.executor import Executor, Place, PlaceFailed
+from relay_lab.drills.network import Network
+from relay_lab.drills.plan import Drill
+from sitestack.model.errors import ConfigurationError
+
+COMPOSE_FILE = "docker-compose.yml"
+_OPTION = "relay drill --on compose"
+#: Prefix of the names of projects, so that what an unclean end left behind can be told from everything else.
+_PREFIX = "relay-drill-"
+#: Seconds for a command of Compose that fetches nothing; one that takes longer hangs.
+_LIMIT_S = 180.0
+#: Seconds for a build, which may have to fetch all that the image is made of.
+_BUILD_LIMIT_S = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What all runs share: made once by `prepare`."""
+
+    engine: Engine
+    resolved: Mapping[str, Any]
+    topology: Topology
+    configurations: Mapping[str, Mapping[str, Any]]
+    image: str
+    netem: bool
+
+
+class ComposeVenue:
+    """The compose file in the working directory, or else the one that this code came with."""
+
+    def __init__(self) -> None:
+        self._ready: _Ready | None = None
+
+    async def prepare(self, drill: Drill) -> None:
+        """Read the file, refuse what cannot be done, and build the image. Raises ConfigurationError."""
+        file = find_project() / COMPOSE_FILE
+        engine = await trio.to_thread.run_sync(Engine)
+        resolved = json.loads(await _compose(["--file", str(file), "config", "--format", "json"]))
+        topology, configurations = read_sites(file, resolved)
+        netem = await has_netem()
+        if refusals := [*topology.refuse(drill), *_refuse_verbs(drill), *refuse_links(drill, netem)]:
+            raise ConfigurationError("\n".join(f"{_OPTION}: {refusal}" for refusal in refusals))
+        member = next(iter(topology.services.values()))
+        await _compose(["--file", str(file), "build", member])
+        image = await trio.to_thread.run_sync(engine.image_id, resolved["services"][member]["image"])
+        self._ready = _Ready(engine, resolved, topology, configurations, image, netem)
+
+    def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
+        """A project with networks, volumes and containers that are all gone afterwards."""
+        assert self._ready is not None
+        return _open(self._ready, drill, directory, journal)
+
+
+def find_project() -> Path:
+    """The directory of the compose file. Raises ConfigurationError."""
+    for directory in (Path.cwd(), Path(relay.__file__).parent.parent):
+        if (directory / COMPOSE_FILE).is_file():
+            return directory
+    raise ConfigurationError(f"{_OPTION}: there is no {COMPOSE_FILE} in the working directory; run it in a checkout of relay.")
+
+
+def read_sites(file: Path, resolved: Mapping[str, Any]) -> tuple[Topology, Mapping[str, Mapping[str, Any]]]:
+    """The topology of a compose file, and the contents of the configuration files of its sites.
+
+    Raises ConfigurationError: the file in the working directory may be that of any other project.
+    """
+    try:
+        files = [each["file"] for each in resolved["configs"].values()]
+        configurations = {each: plain for each in files if isinstance(plain := load(Path(each)), dict) and "site" in plain}
+        return read_topology(resolved, configurations), configurations
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError(f"{_OPTION}: {file} does not describe sites of relay.") from error
+
+
+def _refuse_verbs(drill: Drill) -> Iterator[str]:
+    if drill.attacks:
+        yield "Attacks are only made on sites that the drill itself has on this machine, with --on local."
+    if drill.does("upgrade"):
+        yield "upgrade cannot be done to containers, which all run the image of the compose file. It can with --on local."
+    if drill.does("stop-reader"):
+        yield "stop-reader cannot be done to containers: the engine itself reads what they write. It can with --on local."
+    if drill.does("fill-disk", "free-disk"):
+        yield "fill-disk cannot be done to containers: their journals share one volume. It can with --on local."
+
+
+@asynccontextmanager
+async def _open(ready: _Ready, drill: Drill, directory: Path, journal: Path) -> AsyncIterator[Executor]:
+    system = random.SystemRandom()
+    project = f"{_PREFIX}{system.getrandbits(32):08x}"
+    file = directory / "compose.json"
+    taken = await trio.to_thread.run_sync(ready.engine.subnets)
+    topology = ready.topology
+    subnets = draw_subnets([*topology.networks.values(), topology.wan], taken, system)
+    seats = list(topology.services)
+    detours = plan_detours(seats, subnets[topology.wan]) if leads_by_proxies(drill, ready.netem) else None
+    files = _configurations(ready, drill, directory, subnets)
+    plain = derive_project(ready.resolved, topology, ready.image, files, subnets, detours, blockable=drill.does("block"))
+    file.write_text(json.dumps({"name": project, **plain}, indent=2), encoding="utf-8")
+    executor: ComposeExecutor | None = None
+    async with trio.open_nursery() as nursery:
+        try:
+            # Cancelled half-way, it would leave containers without the label by which `down` finds them.
+            with trio.CancelScope(shield=True):
+                await _compose(["--file", str(file), "create", "--no-build", "--quiet-pull"], PlaceFailed)
+            executor = await _executor(ready, drill, project, file, subnets, journal, detours, nursery)
+            yield executor
+        finally:
+            with trio.CancelScope(shield=True):
+                if executor is not None:
+                    await executor.abort()
+                await _compose(["--file", str(file), "down", "--volumes", "--remove-orphans", "--timeout", "0"], PlaceFailed)
+            nursery.cancel_scope.cancel()
+
+
+async def _executor(
+    ready: _Ready,
+    drill: Drill,
+    project: str,
+    file: Path,
+    subnets: Mapping[str, str],
+    journal: Path,
+    detours: Detours | None,
+    nursery: trio.Nursery,
+) -> ComposeExecutor:
+    """The executor of a project whose containers have been created and not started."""
+    topology = ready.topology
+    containers = await trio.to_thread.run_sync(ready.engine.containers, project)
+    config, _ = fill_in(_derived(ready, drill, drill.sites[0], subnets))
+    assert config.http.bind is not None
+    assert config.relay.bridge.bind is not None
+    network = None if detours is None else Network()
+    if detours is not None and network is not None:
+        await start_detours(detours, config.relay.bridge.bind.port, network, nursery)
+    setting = Setting(
+        engine=ready.engine,
+        containers={seat: containers[service] for seat, service in topology.services.items()},
+        services=topology.services,
+        site_networks={site: f"{project}_{name}" for site, name in topology.networks.items()},
+        wan=f"{project}_{topology.wan}",
+        http_port=config.http.bind.port,
+        token=await _make_keys(file) if KEYS in ready.resolved["services"] else "",
+        journal=config.journal.directory,
+        detour=network,
+        blockable=drill.does("block"),
+    )
+    return ComposeExecutor(setting, journal)
+
+
+async def _make_keys(file: Path) -> str:
+    """Have the keys of the run made, before a member starts: the token for HTTP. Raises PlaceFailed."""
+    await _compose(["--file", str(file), "up", "--no-build", "--wait", KEYS], PlaceFailed)
+    told = await _compose(["--file", str(file), "exec", "--no-TTY", KEYS, "cat", TOKEN], PlaceFailed)
+    return told.decode().strip()
+
+
+def _configurations(ready: _Ready, drill: Drill, directory: Path, subnets: Mapping[str, str]) -> dict[str, str]:
+    """Write the configuration file of each site (as JSON, which is YAML)."""
+    files = {}
+    for site in drill.sites:
+        path = directory / f"{site}.json"
+        path.write_text(json.dumps(_derived(ready, drill, site, subnets), indent=2), encoding="utf-8")
+        # Inside the container another user reads the file.
+        path.chmod(0o644)
+        files[site] = str(path)
+    return files
+
+
+def _derived(ready: _Ready, drill: Drill, site: str, subnets: Mapping[str, str]) -> dict[str, Any]:
+    """The configuration of a site. Without multicast where traffic control harms links inside sites: it cannot tell the
+    receivers of one multicast packet apart.
+    """
+    shaped = drill.harms_sites and any(action.do in SHAPING for action in drill.method)
+    base = ready.configurations[ready.topology.files[site]]
+    return derive_configuration(base, drill, subnets[ready.topology.networks[site]], multicast=not shaped)
+
+
+async def _compose(arguments: Sequence[str], error: type[Exception] = ConfigurationError) -> bytes:
+    """Run `docker compose` out of reach of the terminal's Ctrl-C, which would end it while it cleans up.
+
+    Raises `error` when the command fails, PlaceFailed when it does not end.
+    """
+    if shutil.which("docker") is None:
+        raise ConfigurationError(f"{_OPTION}: there is no docker command on this machine.")
+    command = ["docker", "compose", "--progress", "quiet", *arguments]
+    what = next(word for word in ("config", "build", "create", "up", "exec", "down") if word in arguments)
+    limit_s = _BUILD_LIMIT_S if what == "build" else _LIMIT_S
+    done = await run_command(command, limit_s, name=f"docker compose {what}", own_session=True)
+    if done.returncode:
+        said = " ".join(done.stderr.decode(errors="replace").split())
+        raise error(f"docker compose {what} failed: {said[-600:] or 'it did not say why'}")
+    return bytes(done.stdout)

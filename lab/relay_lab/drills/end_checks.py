@@ -1,0 +1,45 @@
+"""What must hold at the end of a drill, besides the promises: its views, its links, and members with full disks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from relay_lab.drills.executor import Status
+from relay_lab.drills.plan import Drill, Seat
+from relay_lab.drills.sites import Sites
+
+
+def unlike_others(sites: Sites, heard: Mapping[Seat, Status], at_end: Mapping[Seat, Status]) -> list[str]:
+    """Problems of members with a full disk: they must deliver everything, and count the records that they lost (B6).
+
+    `heard` holds the last status of each member, `at_end` that of the members that run at the end.
+    """
+    problems = []
+    for seat in sites.full:
+        status = heard[seat]
+        others = [each for other, each in at_end.items() if other.site == seat.site and other not in sites.touched]
+        if any(each["messages"]["delivered"] != status["messages"]["delivered"] for each in others):
+            problems.append(f"{seat.name} of {seat.site}, whose disk was full, delivered something else than the others.")
+        if not status["journal"]["lost_records"]:
+            problems.append(f"The journal of {seat.name} of {seat.site} misses nothing, so its disk was never full.")
+    return problems
+
+
+def wrong_views(drill: Drill, at_end: Mapping[Seat, Status]) -> list[str]:
+    """Problems of the views at the end, where the drill says what they should be."""
+    running = {site: {seat.name for seat in at_end if seat.site == site} for site in drill.sites}
+    return [
+        f"At the end {', '.join(sorted(running.get(site, ())))} are in the view of {site}, not {', '.join(names)}."
+        for site, names in drill.verdict.views.items()
+        if running.get(site) != set(names)
+    ]
+
+
+def lost_links(drill: Drill, at_end: Mapping[Seat, Status]) -> list[str]:
+    """Problems of links that members have given up, where the drill says that all links must last."""
+    return [
+        f"{seat.name} of {seat.site} has given up {count} {'link' if count == 1 else 'links'}: {reason}."
+        for seat, status in at_end.items()
+        for reason, count in status["drops"].items()
+        if drill.verdict.steady_links and reason.startswith("link_")
+    ]

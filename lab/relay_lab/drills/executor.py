@@ -1,0 +1,163 @@
+"""Where a drill happens, and what it needs of the place: processes on this machine, or containers, or a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from relay_lab.drills.hostile.target import AttackReport
+from relay_lab.drills.plan import Action, Drill, Seat
+
+Status = dict[str, Any]
+#: One direction between two members.
+Pair = tuple[Seat, Seat]
+
+
+class MemberDied(Exception):
+    """A member ended although the drill had not told it to. The text names the member and ends with its last words."""
+
+
+class PlaceFailed(Exception):
+    """The place could not do what it was asked. The text is a sentence."""
+
+
+class Member(Protocol):
+    """A member of a drill, whatever it runs in. It may be started again after it has ended."""
+
+    async def start(self) -> None:
+        """Start the process; do not wait until it has joined its site."""
+
+    async def feed(self, lines: bytes) -> None:
+        """Let the member publish these lines. Raises MemberDied."""
+
+    async def status(self) -> Status | None:
+        """What `relay status` would show; None while the member does not answer. Raises MemberDied."""
+
+    async def kill(self) -> None:
+        """End the process at once, as by SIGKILL."""
+
+    async def pause(self) -> None:
+        """Stop the process where it stands, as by SIGSTOP."""
+
+    async def resume(self) -> None:
+        """Let a paused process go on."""
+
+    async def end(self, grace_s: float) -> str:
+        """Ask the member to leave, and kill it when it takes longer. Returns a sentence when something was wrong with that."""
+
+
+class Executor:
+    """Starts, feeds, asks, harms and stops the members of one run. Which of them should run is for `Sites` to know.
+
+    What a place cannot do it refuses in `Venue.prepare`, so a method that no subclass overrides is never called there.
+    """
+
+    #: Whether the members' monotonic clock is that of this machine.
+    same_clock = True
+    #: By what means the place does a verb, in a sentence for the report.
+    MEANS: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, members: Mapping[Seat, Member]) -> None:
+        self._members = members
+        self._started: dict[Seat, None] = {}
+        self._means: dict[str, None] = {}
+
+    async def start(self, seat: Seat) -> None:
+        """Start a member that does not run; do not wait until it has joined its site."""
+        if seat in self._started:
+            self._used(self.MEANS["restart"])
+        self._started[seat] = None
+        await self._members[seat].start()
+
+    async def upgrade(self, seat: Seat) -> None:
+        """Start a member again that has ended, with this release in place of the earlier one that it ran."""
+        raise NotImplementedError
+
+    async def feed(self, seat: Seat, lines: bytes) -> None:
+        """Let a member publish these lines. Raises MemberDied."""
+        await self._members[seat].feed(lines)
+
+    async def status(self, seat: Seat) -> Status | None:
+        """What a member says of itself; None while it does not answer. Raises MemberDied."""
+        return await self._members[seat].status()
+
+    async def kill(self, seat: Seat) -> None:
+        """End a member at once."""
+        self._used(self.MEANS["kill"])
+        await self._members[seat].kill()
+
+    async def pause(self, seat: Seat) -> None:
+        """Stop a member where it stands."""
+        self._used(self.MEANS["pause"])
+        await self._members[seat].pause()
+
+    async def resume(self, seat: Seat) -> None:
+        """Let a paused member go on."""
+        await self._members[seat].resume()
+
+    async def leave(self, seat: Seat, grace_s: float) -> str:
+        """Let a member leave; it is killed when it takes longer. Returns a sentence when something was wrong with that."""
+        return await self._members[seat].end(grace_s)
+
+    async def block(self, seat: Seat) -> None:
+        """Let the member's event loop stand still in a blocking call."""
+        raise NotImplementedError
+
+    async def unblock(self, seat: Seat) -> None:
+        """End the blocking call."""
+        raise NotImplementedError
+
+    async def stop_reader(self, seat: Seat) -> None:
+        """Stop whoever reads what the member delivers; it is not started again."""
+        raise NotImplementedError
+
+    async def fill_disk(self, seat: Seat) -> None:
+        """Leave no room for the member's journal."""
+        raise NotImplementedError
+
+    async def free_disk(self, seat: Seat) -> None:
+        """Make room for the member's journal again."""
+        raise NotImplementedError
+
+    async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
+        """Do to each of these directions what a verb says; `heal` undoes everything."""
+        raise NotImplementedError
+
+    async def attack(self, action: Action, statuses: Mapping[Seat, Status]) -> AttackReport:
+        """Let an attacker do this to a site, whose members say of themselves what `statuses` holds."""
+        raise NotImplementedError
+
+    def memory_bytes(self, seat: Seat) -> int:
+        """The memory that a member's process has now; 0 when that is not known."""
+        return 0
+
+    def means(self) -> Sequence[str]:
+        """By what means harm was done so far, in sentences."""
+        return list(self._means)
+
+    def idle(self) -> Sequence[str]:
+        """Sentences on harm that met nothing, as far as the place can tell: then the drill has shown nothing."""
+        return ()
+
+    async def journals(self) -> Sequence[Path]:
+        """Where the journals are, when every member has stopped; without those of members whose disk was full."""
+        raise NotImplementedError
+
+    def _used(self, means: str) -> None:
+        self._means[means] = None
+
+
+#: Makes the place ready for one run, and leaves nothing of it behind.
+Place = AbstractAsyncContextManager[Executor]
+
+
+class Venue(Protocol):
+    """A kind of place: prepared once, which tells what it cannot do, and opened for every run."""
+
+    async def prepare(self, drill: Drill) -> None:
+        """Make what serves all runs. Raises ConfigurationError, with a sentence for each thing that the place cannot do."""
+
+    def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
+        """The place of one run; `directory` takes what it needs in files, `journal` the journals. Raises PlaceFailed."""

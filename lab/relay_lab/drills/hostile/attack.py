@@ -1,0 +1,32 @@
+"""Starts the attacker for a drill, and waits for its report."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import trio
+
+from relay_lab.drills.executor import PlaceFailed
+from relay_lab.drills.hostile.target import AttackReport, Target, parse_report
+
+#: Seconds beyond its own time after which an attacker has hung.
+_GRACE_S = 60.0
+
+
+async def run_attack(target: Target, file: Path, enter: Sequence[str]) -> AttackReport:
+    """Carry out an attack by a process of its own; `enter` leads to where it stands. Raises PlaceFailed.
+
+    Cancelled, the process is gone.
+    """
+    await trio.Path(file).write_text(target.to_json(), encoding="utf-8")
+    command = [*enter, sys.executable, "-m", "relay_lab.drills.hostile", str(file)]
+    with trio.move_on_after(target.seconds + _GRACE_S):
+        done = await trio.run_process(command, check=False, capture_stdout=True, capture_stderr=True, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            said = " ".join(done.stderr.decode(errors="replace").split())[-500:]
+            raise PlaceFailed(f"The attacker failed ({target.attack}): {said}")
+        return parse_report(done.stdout.decode())
+    raise PlaceFailed(f"The attacker did not come to an end ({target.attack}).")

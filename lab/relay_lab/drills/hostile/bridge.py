@@ -1,0 +1,279 @@
+"""The attacks on the bridge: connections that say nothing, too little, too slowly, or what is not true."""
+
+from __future__ import annotations
+
+import random
+import socket
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from relay.gateway.wire import VERSION as BRIDGE_VERSION
+from relay.gateway.wire import Bye, FrameParser, Hello, encode
+from relay_lab.drills.hostile.target import AttackReport, Target, Victim
+from sitestack.model.address import UUID_BYTES, Address
+from sitestack.model.frame import Header
+from sitestack.model.view import ViewId
+
+#: Seconds for one connection to be made, or to say something.
+_PATIENCE_S = 2.0
+#: Seconds for which the attacker listens to an answer.
+_ANSWER_S = 0.5
+#: Seconds between two bytes of what is slow.
+_SLOW_S = 1.0
+#: Seconds between two looks at all connections.
+_LOOK_S = 0.05
+_READ_BYTES = 65_535
+#: Connections of the attacks that do not say how many.
+_CONNECTIONS = 50
+_HUGE = ((4 << 30) - 1, 64 << 20)
+#: An epoch that no relay has reached.
+_EPOCH = 1 << 40
+_ANSWERS_MAX = 5
+_ANSWER_BYTES = 24
+#: The first byte of a TLS alert: it says no, and nothing else.
+_ALERT = 21
+
+
+class Assault:
+    """One attack on the relay of one site, from the attacker's own address."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._rng = random.Random(target.seed)
+        self._sent: Counter[str] = Counter()
+        self._told: dict[str, None] = {}
+        self._answered_bytes = 0
+        self._answers: list[str] = []
+        self._began = time.monotonic()
+        #: Only whoever relays listens.
+        self._relay = self._listening()
+
+    def run(self) -> AttackReport:
+        """Carry it out."""
+        attack: dict[str, Callable[[], None]] = {
+            "idle": self._idle,
+            "slow-handshake": lambda: self._drip("slow handshake", _client_hello()),
+            "announce": self._announce,
+            "plain": self._plain,
+            "old-tls": self._old_tls,
+            "claim": self._claim,
+        }
+        if self._relay is None:
+            self._told["Nobody listens."] = None
+        else:
+            attack[self._target.attack]()
+        took_s = time.monotonic() - self._began
+        answers, told = tuple(self._answers), tuple(self._told)
+        return AttackReport(dict(self._sent), self._answered_bytes, answers, took_s, int(self._began * 1e9), told)
+
+    def _listening(self) -> Victim | None:
+        for victim in self._target.victims:
+            with suppress(OSError), self._connect(victim):
+                return victim
+        return None
+
+    def _connect(self, victim: Victim | None = None) -> socket.socket:
+        victim = victim or self._relay
+        assert victim is not None
+        place = (victim.host, victim.bridge_port)
+        return socket.create_connection(place, _PATIENCE_S, source_address=(self._target.source, 0))
+
+    # -- slow ------------------------------------------------------------------------------------------------------
+
+    def _idle(self) -> None:
+        """As many connections as the drill says, which say nothing."""
+        self._hold("idle", int(self._target.amount), [b""])
+
+    def _drip(self, kind: str, data: bytes) -> None:
+        """Connections that say what they have to say a byte at a time."""
+        self._hold(kind, int(self._target.amount) or _CONNECTIONS, [data])
+
+    def _announce(self) -> None:
+        """Frames that are said to be huge, a byte at a time."""
+        beginnings = [length.to_bytes(4, "big") + bytes(64) for length in _HUGE]
+        self._hold("announced frames", int(self._target.amount) or _CONNECTIONS, beginnings)
+
+    def _hold(self, kind: str, count: int, beginnings: list[bytes]) -> None:
+        """Open connections, renew those that are closed, and say on each a byte a second, until the time is over."""
+        deadline = time.monotonic() + self._target.seconds
+        held: dict[int, _Held] = {}
+        closed = refused = 0
+        with ExitStack() as stack:
+            while (now := time.monotonic()) < deadline:
+                while len(held) < count and time.monotonic() < deadline:
+                    try:
+                        sock = stack.enter_context(self._connect())
+                    except OSError:
+                        refused += 1
+                        break
+                    sock.setblocking(False)
+                    held[sock.fileno()] = _Held(sock, self._rng.choice(beginnings), now)
+                    self._sent[kind] += 1
+                    if self._sent[kind] >= 10 * count:
+                        deadline = min(deadline, now + _SLOW_S)
+                for number, each in list(held.items()):
+                    if not each.say(now, self._answer):
+                        held.pop(number).sock.close()
+                        closed += 1
+                time.sleep(_LOOK_S)
+        self._told[f"Of {self._sent[kind]} connections {closed} were closed by the relay; {refused} could not be made."] = None
+
+    # -- false -----------------------------------------------------------------------------------------------------
+
+    def _plain(self) -> None:
+        """What is not TLS: a HELLO in plain text in the name of each other site, and garbage."""
+        for sentence in self._each("plain HELLO", "garbage", "HTTP"):
+            data = {"plain HELLO": self._hello(self._other().site), "garbage": self._rng.randbytes(500)}.get(
+                sentence, b"GET / HTTP/1.1\r\nHost: relay\r\n\r\n"
+            )
+            with suppress(OSError), self._connect() as sock:
+                sock.sendall(data)
+                self._sent[sentence] += 1
+                self._listen(sock)
+
+    def _old_tls(self) -> None:
+        """A handshake of TLS 1.2."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        self._certify(context)
+        for kind in self._each("TLS 1.2"):
+            self._handshake(kind, context, self._hello(self._other().site))
+
+    def _claim(self) -> None:
+        """A HELLO in the name of another site: with the certificate of a site of our own, where connections are TLS."""
+        if not self._target.secured:
+            for kind in self._each("claims another site"):
+                with suppress(OSError), self._connect() as sock:
+                    sock.sendall(self._hello(self._other().site))
+                    self._sent[kind] += 1
+                    self._listen(sock)
+            return
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        self._certify(context)
+        for kind in self._each("claims another site", "claims the site itself", "announces 4 GiB"):
+            said = {
+                "claims another site": self._hello(self._other().site),
+                "claims the site itself": self._hello(self._target.site),
+            }.get(kind, _HUGE[0].to_bytes(4, "big") + bytes(64))
+            self._handshake(kind, context, said)
+
+    def _each(self, *kinds: str) -> Iterator[str]:
+        """The kinds in turn, evenly over the time of the attack; fewer when the relay takes its time."""
+        count = int(self._target.amount) or _CONNECTIONS
+        deadline = self._began + self._target.seconds
+        for at in range(count):
+            due = self._began + self._target.seconds * at / count
+            time.sleep(max(0.0, due - time.monotonic()))
+            if time.monotonic() > deadline:
+                return
+            yield kinds[at % len(kinds)]
+
+    def _certify(self, context: ssl.SSLContext) -> None:
+        if self._target.keys:
+            directory = Path(self._target.keys)
+            context.load_cert_chain(directory / "bridge.pem", directory / "bridge.key")
+
+    def _handshake(self, kind: str, context: ssl.SSLContext, data: bytes) -> None:
+        """Connect, say something if there is somebody to say it to, and count what is answered inside the connection."""
+        try:
+            with self._connect() as plain:
+                self._sent[kind] += 1
+                with context.wrap_socket(plain) as sock:
+                    sock.sendall(data)
+                    self._listen(sock, is_certified=bool(self._target.keys))
+        except ssl.SSLError as error:
+            self._told[f"{kind}: {error.reason or error}."] = None
+        except OSError as error:
+            self._told[f"{kind}: {error.strerror or error}."] = None
+
+    def _hello(self, site: str) -> bytes:
+        """The HELLO of a relay that is newer than all others of its site."""
+        sender = next((each for each in self._target.others if each.site == site), self._other())
+        relay = Address(bytes.fromhex(sender.uuid) if sender.uuid else self._rng.randbytes(UUID_BYTES))
+        epoch = ViewId(_EPOCH, relay)
+        return encode(Hello(BRIDGE_VERSION, site, epoch, epoch, relay, sender.name, 1, 1 << 24, 1 << 24))
+
+    def _other(self) -> Victim:
+        return self._target.others[0]
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def _listen(self, sock: socket.socket, *, is_certified: bool = False) -> None:
+        """Take what is answered, until the other end closes, and for no longer than a while.
+
+        Whoever is certified may be told who answers, and that it is sent away, and nothing else.
+        """
+        parser = FrameParser(_READ_BYTES)
+        deadline = time.monotonic() + _ANSWER_S
+        with suppress(TimeoutError):
+            while (left := deadline - time.monotonic()) > 0:
+                sock.settimeout(left)
+                if not (data := sock.recv(_READ_BYTES)):
+                    return
+                if is_certified:
+                    parser.feed(data)
+                    data = b"".join([encode(each) for each in _frames(parser) if not isinstance(each, Hello | Bye)])
+                if data:
+                    self._answer(data)
+
+    def _answer(self, data: bytes) -> None:
+        if data[0] == _ALERT and len(data) < _ANSWER_BYTES:
+            self._told["Some were told no, by a TLS alert."] = None
+            return
+        self._answered_bytes += len(data)
+        if len(self._answers) < _ANSWERS_MAX:
+            self._answers.append(f"{len(data)} bytes: {data[:_ANSWER_BYTES]!r}")
+
+
+class _Held:
+    """A connection that is held, and what it has still to say."""
+
+    def __init__(self, sock: socket.socket, data: bytes, now: float) -> None:
+        self.sock = sock
+        self._data = data
+        self._due = now
+
+    def say(self, now: float, answer: Callable[[bytes], None]) -> bool:
+        """Say the next byte when it is due, and take what is answered; whether the connection is still there."""
+        try:
+            if self._data and now >= self._due:
+                self.sock.send(self._data[:1])
+                self._data, self._due = self._data[1:], now + _SLOW_S
+            data = self.sock.recv(_READ_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if data:
+            answer(data)
+        return bool(data)
+
+
+def _frames(parser: FrameParser) -> Iterator[Header]:
+    while (frame := parser.next_frame()) is not None:
+        yield frame
+
+
+def _client_hello() -> bytes:
+    """The first message of a TLS client."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    said = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), said)
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return said.read()
+
+
+def attack(target: Target) -> AttackReport:
+    """Carry out an attack by connections."""
+    return Assault(target).run()

@@ -1,0 +1,96 @@
+"""What the attacker is told, and what it tells: both travel as JSON. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TypeVar
+
+from relay.node.config.config_values import Reader
+from sitestack.model.address import Physical
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A member, as far as whoever watches the network for long knows it."""
+
+    site: str = ""
+    name: str = ""
+    host: str = ""
+    #: Its UUID, in hexadecimal digits.
+    uuid: str = ""
+    bridge_port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One attack."""
+
+    attack: str = ""
+    site: str = ""
+    #: The multicast group of the site.
+    group: Physical | None = None
+    #: The members of the site, and those of all other sites.
+    victims: tuple[Victim, ...] = ()
+    others: tuple[Victim, ...] = ()
+    #: The view of the site: its counter, and its creator's UUID.
+    view_counter: int = 0
+    view_creator: str = ""
+    #: The attacker's own address.
+    source: str = ""
+    #: Whether the attacker sees, and can forge, whole packets: at a switch of its own, where there is nobody else.
+    raw: bool = False
+    seconds: float = 0.0
+    #: Packets per second, or connections.
+    amount: float = 0.0
+    seed: int = 0
+    #: The directory with the keys of another site that the attacker has; empty: it has none.
+    keys: str = ""
+    #: Whether the members are secured: then a stranger on the bridge has to speak TLS.
+    secured: bool = False
+
+    def to_json(self) -> str:
+        """The text that `parse_target` reads."""
+        plain = {**asdict(self), "group": None if self.group is None else str(self.group)}
+        return json.dumps(plain)
+
+
+@dataclass(frozen=True, slots=True)
+class AttackReport:
+    """What the attacker did and got."""
+
+    #: Kind of packet or connection -> how many.
+    sent: dict[str, int] = field(default_factory=dict)
+    #: Bytes that came back to it, other than those of a handshake.
+    answered_bytes: int = 0
+    #: The first of them, for a human.
+    answers: tuple[str, ...] = ()
+    seconds: float = 0.0
+    #: When it began, on the monotonic clock of the machine: what came before was the start of the process.
+    began_ns: int = 0
+    #: Sentences on what was observed, and on what could not be done.
+    told: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """The text that `parse_report` reads."""
+        return json.dumps(asdict(self))
+
+
+def parse_target(text: str) -> Target:
+    """Raises ValueError when the text is not that of a target."""
+    return _parse(Target, text)
+
+
+def parse_report(text: str) -> AttackReport:
+    """Raises ValueError when the text is not that of a report."""
+    return _parse(AttackReport, text)
+
+
+def _parse(kind: type[T], text: str) -> T:
+    reader = Reader({})
+    parsed = reader.record(kind, json.loads(text))
+    if reader.problems:
+        raise ValueError(" ".join(reader.problems))
+    return parsed

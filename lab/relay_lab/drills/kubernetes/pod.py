@@ -1,0 +1,144 @@
+"""One member in its pod: the process that `kubectl exec` runs there, and the port by which it is asked."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from relay_lab.drills.child import ANSWER_TIMEOUT_S, Child, fetch_over_http
+from relay_lab.drills.executor import MemberDied, PlaceFailed, Status
+from relay_lab.drills.kubernetes.kubectl import Kubectl
+from relay_lab.drills.kubernetes.overlay import HTTP_PORT, JOURNAL, run_member, signal_member
+from relay_lab.drills.plan import Seat
+
+#: A forwarded port that broke is opened again, but not for every question.
+_FORWARD_INTERVAL_S = 1.0
+#: How long a pod that is deleted may take to be gone, and then to be there again.
+_POD_TIMEOUT_S = 120.0
+_KILL_TIMEOUT_S = 10.0
+
+
+class Pod(Child):
+    """The pod of one seat. `directory` takes its log, `journals` what its journal held."""
+
+    def __init__(self, kubectl: Kubectl, seat: Seat, namespace: str, name: str, directory: Path, journals: Path) -> None:
+        super().__init__(seat, directory)
+        self._kubectl = kubectl
+        self._namespace = namespace
+        self._name = name
+        self._journals = journals
+        self._forward: trio.Process | None = None
+        self._url = ""
+        self._forwarded_at = -_FORWARD_INTERVAL_S
+
+    async def start(self) -> None:
+        """Start the member, in a new pod when it has run before. It publishes what `feed` gives it. Raises PlaceFailed."""
+        if self._process is not None:
+            await self._replace()
+        command = [*self._place("exec"), "--stdin", self._name, "--", *run_member(self.seat.name)]
+        await self.spawn(self._kubectl.command(command), own_session=True)
+
+    async def status(self) -> Status | None:
+        """The answer over HTTP, by a forwarded port; None when there is none. Raises MemberDied."""
+        if self.has_ended():
+            raise MemberDied(self.last_words())
+        try:
+            await self._open_forward()
+            return await fetch_over_http(self._url) if self._url else None
+        except OSError:
+            if self._forward is not None and self._forward.returncode is not None:
+                self._url = ""
+            return None
+
+    async def kill(self) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        await self._signal("KILL")
+        await self._gone(_KILL_TIMEOUT_S)
+
+    async def pause(self) -> None:
+        """SIGSTOP."""
+        await self._signal("STOP")
+
+    async def resume(self) -> None:
+        """SIGCONT."""
+        await self._signal("CONT")
+
+    async def end(self, grace_s: float) -> str:
+        """SIGTERM, and SIGKILL when that takes too long. Returns a sentence when something was wrong with the end."""
+        if self._process is None or self.has_ended():
+            return self.last_words()
+        await self._signal("TERM")
+        if not await self._gone(grace_s):
+            await self.kill()
+        return self.last_words() if self._process.returncode else ""
+
+    async def copy_out(self) -> None:
+        """Copy the journal so far into a directory of this pod alone."""
+        packed = await self._kubectl.run(*self._place("exec"), self._name, "--", "tar", "-c", "-C", JOURNAL, "records")
+        target = self._journals / f"{self.seat.site}-{self.seat.name}"
+        target.mkdir(exist_ok=True)
+        with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+            tar.extractall(target, filter="data")
+
+    async def abort(self) -> None:
+        """End the processes of this machine that lead to the pod."""
+        for process in (self._forward, self._process):
+            if process is not None:
+                if process.returncode is None:
+                    process.kill()
+                await process.wait()
+                if process.stdin is not None:
+                    await process.stdin.aclose()
+        self._forward, self._url = None, ""
+
+    async def _replace(self) -> None:
+        """A new pod with the same name; the journal of the old one is copied out first."""
+        await self.copy_out()
+        await self.abort()
+        patience = ("--grace-period=1", "--wait=true", f"--timeout={_POD_TIMEOUT_S:g}s")
+        await self._kubectl.run(*self._place("delete"), "pod", self._name, *patience)
+        with trio.move_on_after(_POD_TIMEOUT_S) as waiting:
+            ready = partial(
+                self._kubectl.try_run, *self._place("wait"), f"pod/{self._name}", "--for=condition=Ready", "--timeout=10s"
+            )
+            while await ready() is None:  # noqa: ASYNC110 - a cluster has no event to wait for
+                await trio.sleep(_FORWARD_INTERVAL_S)
+        if waiting.cancelled_caught:
+            raise PlaceFailed(f"The pod of {self.seat.name} did not come back within {_POD_TIMEOUT_S:g} s.")
+
+    async def _signal(self, name: str) -> None:
+        await self._kubectl.run(*self._place("exec"), self._name, "--", *signal_member(name))
+
+    def _place(self, verb: str) -> list[str]:
+        return [verb, "--namespace", self._namespace]
+
+    async def _gone(self, timeout_s: float) -> bool:
+        with trio.move_on_after(timeout_s):
+            await self.running().wait()
+        return self.has_ended()
+
+    async def _open_forward(self) -> None:
+        """`kubectl port-forward` ends when nobody listened at the other end; it is started again after a while."""
+        if self._url or trio.current_time() < self._forwarded_at + _FORWARD_INTERVAL_S:
+            return
+        self._forwarded_at = trio.current_time()
+        if self._forward is not None and self._forward.returncode is None:
+            self._forward.kill()
+            await self._forward.wait()
+        command = self._kubectl.command([*self._place("port-forward"), f"pod/{self._name}", f":{HTTP_PORT}"])
+        self._forward = await trio.lowlevel.open_process(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        assert self._forward.stdout is not None
+        line = b""
+        with trio.move_on_after(ANSWER_TIMEOUT_S):
+            while b"->" not in line and (piece := await self._forward.stdout.receive_some()):
+                line += piece
+        # "Forwarding from 127.0.0.1:40123 -> 7800"
+        port = line.partition(b"->")[0].strip().rpartition(b":")[2].decode()
+        self._url = f"http://127.0.0.1:{port}/status" if port.isdecimal() else ""

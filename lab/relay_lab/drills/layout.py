@@ -1,0 +1,202 @@
+"""Ports, multicast groups and configuration files of the members of a drill on this machine, for one run alone.
+
+Each member gets a configuration file of its own, because members on one machine need different ports for the bridge; on real
+machines one file serves a site.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from relay_lab.drills.plan import Seat
+from sitestack.model.errors import ConfigurationError
+
+LOOPBACK = "127.0.0.1"
+#: Range for the ports of multicast groups: below the ports that the system gives out by itself.
+_GROUP_PORTS = (20_000, 32_000)
+
+#: How members find each other: by multicast, a list of hosts, a name of all members of a site, or gossip routers, with UDP or
+#: TCP; in a tunnel they also talk through these.
+Discovery = Literal["multicast", "hosts", "dns", "router", "router-tcp", "tunnel"]
+_KINDS: dict[Discovery, str] = {"router": "udp", "router-tcp": "tcp", "tunnel": "tunnel"}
+#: Routers of a run: two, so that one can be lost.
+_ROUTERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The members' own ports, which no proxy stands before."""
+
+    bridges: Mapping[Seat, int]
+    #: UDP ports, where there is no multicast.
+    datagrams: Mapping[Seat, int]
+    #: Multicast group and port of each site, where there is multicast.
+    groups: Mapping[str, tuple[str, int]]
+    #: The address of each member that has one of its own: on a wire, or of the loopback network.
+    addresses: Mapping[Seat, str] = field(default_factory=dict)
+    #: The name in DNS that stands for the addresses of all members of a site.
+    names: Mapping[str, str] = field(default_factory=dict)
+    #: The ports of the gossip routers, and the transport of members that use them.
+    routers: Sequence[int] = ()
+    kind: str = "udp"
+
+    def host(self, seat: Seat) -> str:
+        """The address of a member."""
+        return self.addresses.get(seat, LOOPBACK)
+
+
+@dataclass(frozen=True, slots=True)
+class Detours:
+    """Ports of proxies, by which members reach each other instead of directly."""
+
+    #: (calling member, called member) -> the port to call.
+    bridges: Mapping[tuple[Seat, Seat], int] = field(default_factory=dict)
+    #: Member -> the UDP port at which the others of its site reach it.
+    datagrams: Mapping[Seat, int] = field(default_factory=dict)
+
+
+DIRECT = Detours()
+
+
+@contextmanager
+def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Ports]:
+    """Ports for all members; inside the block the system gives the bridge ports to no other process."""
+    reserved: list[socket.socket] = []
+    sites = [*dict.fromkeys(seat.site for seat in seats)]
+    try:
+        bridges = {seat: _reserve(reserved) for seat in seats}
+        if discovery == "dns":
+            ports = {site: _reserve_pair(reserved) for site in sites}
+            datagrams = {seat: ports[seat.site] for seat in seats}
+            yield Ports(bridges, datagrams, {}, own_addresses(seats), {site: dns_name(site) for site in sites})
+            return
+        datagrams = {seat: _reserve_pair(reserved) for seat in seats} if discovery == "hosts" else {}
+        groups = {site: draw_group() for site in sites} if discovery == "multicast" else {}
+        routers = [_reserve(reserved) for _ in range(_ROUTERS)] if discovery in _KINDS else []
+        yield Ports(bridges, datagrams, groups, routers=routers, kind=_KINDS.get(discovery, "udp"))
+    finally:
+        for each in reserved:
+            each.close()
+
+
+def dns_name(site: str) -> str:
+    """The name that stands for all members of a site."""
+    return f"{site.lower()}.members.test"
+
+
+def own_addresses(seats: Sequence[Seat]) -> dict[Seat, str]:
+    """An address of the loopback network for each member: 127.1.0.1 is the first one of the first site."""
+    sites = [*dict.fromkeys(seat.site for seat in seats)]
+    ranks = {seat: [each for each in seats if each.site == seat.site].index(seat) for seat in seats}
+    return {seat: f"127.{sites.index(seat.site) + 1}.0.{ranks[seat] + 1}" for seat in seats}
+
+
+def require_names(seats: Sequence[Seat]) -> None:
+    """Raises ConfigurationError unless the name of each site stands for the addresses of its members."""
+    for site in dict.fromkeys(seat.site for seat in seats):
+        wanted = [address for seat, address in own_addresses(seats).items() if seat.site == site]
+        found: set[str] = set()
+        with suppress(OSError):
+            found = {str(info[4][0]) for info in socket.getaddrinfo(dns_name(site), None, socket.AF_INET)}
+        if found != set(wanted):
+            raise ConfigurationError(f"{dns_name(site)} must stand for {', '.join(wanted)}, in DNS or in the hosts file.")
+
+
+def write_configurations(
+    ports: Ports,
+    directory: Path,
+    detours: Detours = DIRECT,
+    overrides: Mapping[str, Any] | None = None,
+    keys: Path | None = None,
+) -> dict[Seat, Path]:
+    """Write the configuration file of each member into `directory`. What `overrides` says wins.
+
+    `keys` is the key directory; None: the members are insecure.
+    """
+    files = {}
+    for seat in ports.bridges:
+        security = {"insecure": True} if keys is None else {"keys": str(keys / seat.site)}
+        plain = merged({**_configuration(seat, ports, detours), "security": security}, overrides or {})
+        files[seat] = directory / f"{seat.site}-{seat.name}.yaml"
+        files[seat].write_text(json.dumps(plain, indent=2), encoding="utf-8")
+    return files
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Both mappings merged at all depths; where both have a value, `over` wins."""
+    both = dict(base)
+    for key, value in over.items():
+        before = both.get(key)
+        both[key] = merged(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+    return both
+
+
+def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]:
+    peers: dict[str, list[str]] = {}
+    for other, port in ports.bridges.items():
+        if other.site != seat.site:
+            peers.setdefault(other.site, []).append(f"{ports.host(other)}:{detours.bridges.get((seat, other), port)}")
+    discovery: dict[str, Any] = {}
+    if ports.routers:  # a key that earlier releases do not know
+        discovery["routers"] = [f"{LOOPBACK}:{port}" for port in ports.routers]
+    if ports.names:
+        discovery["dns"] = f"{ports.names[seat.site]}:{ports.datagrams[seat]}"
+    else:
+        ours = {other: port for other, port in ports.datagrams.items() if other.site == seat.site}
+        discovery["initial_hosts"] = [f"{LOOPBACK}:{detours.datagrams.get(other, port)}" for other, port in ours.items()]
+    return {
+        "site": seat.site,
+        "name": seat.name,
+        "transport": _transport(seat, ports, detours),
+        "discovery": discovery,
+        "relay": {"bridge": {"bind": f"{ports.host(seat)}:{ports.bridges[seat]}", "peers": peers}},
+    }
+
+
+def _transport(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]:
+    """One group for the site where there is multicast, else a port for each member."""
+    if seat.site in ports.groups:
+        group, port = ports.groups[seat.site]
+        return {"interface": ports.host(seat), "multicast_group": group, "multicast_port": port}
+    if ports.routers:
+        return {"interface": LOOPBACK, "multicast": False, "kind": ports.kind}
+    plain = {"interface": ports.host(seat), "multicast": False, "port": ports.datagrams[seat]}
+    if seat in detours.datagrams:
+        plain |= {"external_host": LOOPBACK, "external_port": detours.datagrams[seat]}
+    return plain
+
+
+def draw_group() -> tuple[str, int]:
+    """A random multicast group and port, so that two runs at the same time hardly ever hear each other."""
+    system = random.SystemRandom()
+    group = f"239.{system.randint(192, 195)}.{system.randint(0, 255)}.{system.randint(1, 254)}"
+    return group, system.randint(*_GROUP_PORTS)
+
+
+def _reserve_pair(reserved: list[socket.socket]) -> int:
+    """A port that is reserved in TCP and at this moment free in UDP, where a port cannot be bound twice."""
+    while True:
+        port = _reserve(reserved)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+            probe.bind((LOOPBACK, port))
+            return port
+
+
+def _reserve(reserved: list[socket.socket]) -> int:
+    """A free TCP port. While its socket in `reserved` is open, the system gives the port to no process that asks for any port.
+
+    The socket is bound but does not listen: a process that sets SO_REUSEADDR, as members do, can bind the port and listen.
+    """
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    reserved.append(sock)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind((LOOPBACK, 0))
+    port: int = sock.getsockname()[1]
+    return port

@@ -1,0 +1,108 @@
+"""The load of a drill: members publish at a steady rate, until all harm has taken effect that is done under it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import trio
+
+from relay_lab.drills.plan import Action, Drill, Seat, draw_method
+from relay_lab.drills.sites import Sites
+
+#: Seconds between two portions of messages to a sender.
+_FEED_INTERVAL_S = 0.02
+#: The load goes on for so many seconds after the last action has taken effect, so that there is something to see of it.
+AFTER_S = 2.0
+#: And for no longer than this after its planned end: then what the last actions do under load is not known.
+EXTRA_S_MAX = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class DrillPlan:
+    """A drill with the lines to publish."""
+
+    drill: Drill
+    #: The messages that one member of each site publishes.
+    lines: Sequence[bytes]
+    #: Makes the line with a number beyond those, while an action has not taken effect; None: there are no more.
+    more: Callable[[int], bytes] | None = None
+    #: Decides what the drill leaves open: when harm is done, and to which member.
+    seed: int = 0
+
+
+def plan_drill(drill: Drill, seed: int) -> DrillPlan:
+    """A drill with numbered lines of the size and number that its load says."""
+    count = math.ceil(drill.load.rate * drill.load.seconds)
+
+    def line(number: int) -> bytes:
+        return (b"%d " % number).ljust(drill.load.message_bytes, b".")
+
+    return DrillPlan(drill, [line(number) for number in range(count)], line, seed)
+
+
+class Load:
+    """The senders of one run."""
+
+    def __init__(self, plan: DrillPlan, sites: Sites) -> None:
+        self._plan = plan
+        self._load = plan.drill.load
+        self._sites = sites
+        #: How many lines members were given to publish.
+        self.fed = 0
+        #: Actions that were still under way when the load ended.
+        self.late: list[Action] = []
+        self._began = 0.0
+        #: Actions that belong under load and have not taken effect, and when the last one of them has.
+        self._pending = [action for _, action in draw_method(plan.drill, plan.seed) if not action.after_load]
+        self._settled_at = -math.inf
+
+    def settled(self, action: Action) -> None:
+        """An action has taken effect."""
+        if action in self._pending:
+            self._pending.remove(action)
+            self._settled_at = trio.current_time()
+
+    async def run(self, began: float) -> None:
+        """Feed all senders. Raises MemberDied."""
+        self._began = began
+        async with trio.open_nursery() as feeding:
+            if self._load.senders == "one":
+                for site in self._plan.drill.sites:
+                    feeding.start_soon(self._feed, partial(self._sites.sender_of, site))
+            else:
+                for seat in self._sites.seats:
+                    feeding.start_soon(self._feed, partial(self._sites.if_there, seat))
+        self.late = list(self._pending)
+
+    async def _feed(self, sender_now: Callable[[], Seat | None]) -> None:
+        """Feed whoever is the sender now, at the rate of the load.
+
+        What falls due while there is none is sent by the next one; where all send, there is no next one.
+        """
+        sent = 0
+        while sent < self._wanted():
+            due = math.ceil((trio.current_time() - self._began) * self._load.rate + 1e-9)
+            due = int(min(self._wanted(), due))
+            sender = sender_now()
+            if due > sent and sender is not None:
+                await self._sites.feed(sender, [self._line(number) for number in range(sent, due)])
+                self.fed += due - sent
+                sent = due
+            elif self._load.senders == "all" and sender is None:
+                sent = due
+            await trio.sleep(_FEED_INTERVAL_S)
+
+    def _line(self, number: int) -> bytes:
+        lines, more = self._plan.lines, self._plan.more
+        return lines[number] if number < len(lines) or more is None else more(number)
+
+    def _wanted(self) -> float:
+        """How many lines each sender is to publish: without limit while an action has not taken effect, or only just has."""
+        now = trio.current_time()
+        is_waited_for = bool(self._pending) or now < self._settled_at + AFTER_S
+        if self._plan.more is not None and is_waited_for and now < self._began + self._load.seconds + EXTRA_S_MAX:
+            return math.inf
+        return len(self._plan.lines)

@@ -1,0 +1,148 @@
+"""One member of a drill on this machine: `relay node` as a child process, harmed by signals and by the limit of its files.
+
+What it delivers may have a reader of its own, another process, which can be stopped as a hanging application stops.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from relay.node.status.status_socket import fetch_status, socket_path
+from relay_lab.drills.blockable import BLOCK, UNBLOCK
+from relay_lab.drills.child import Child
+from relay_lab.drills.earlier import Earlier
+from relay_lab.drills.executor import MemberDied, Status
+from relay_lab.drills.plan import Seat
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """What a drill needs to harm a member."""
+
+    #: Comes before its command, and leads into its network namespace.
+    enter: Sequence[str] = ()
+    #: Whether its event loop can be blocked.
+    blockable: bool = False
+    #: Whether somebody reads what it delivers, who can be stopped.
+    reader: bool = False
+    #: What runs until the member is upgraded; None: this release from the beginning.
+    earlier: Earlier | None = None
+
+
+class MemberProcess(Child):
+    """`relay node` for one seat. `directory` takes its log and its status socket."""
+
+    def __init__(self, seat: Seat, config: Path, directory: Path, journal: Path, ways: Ways) -> None:
+        super().__init__(seat, directory)
+        self._config = config
+        self._ways = ways
+        self.earlier = ways.earlier
+        self._run_module = (sys.executable, "-m") if ways.earlier is None else ways.earlier.command
+        self._reader: trio.Process | None = None
+        self._journal = journal
+        self._socket = socket_path(directory, seat.site, seat.name)
+
+    async def start(self) -> None:
+        """Start the process; it publishes what `feed` gives it."""
+        module = "relay_lab.drills.blockable" if self._ways.blockable else "relay"
+        command = [*self._ways.enter, *self._run_module, module, "node", str(self._config), "--journal", str(self._journal)]
+        command += ["--status", str(self._socket), "--publish", "-"]
+        if self._ways.reader:
+            await self._end_reader()
+            self._reader = await trio.lowlevel.open_process(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+            assert isinstance(self._reader.stdin, trio.lowlevel.FdStream)
+            async with self._reader.stdin as stdin:
+                await self.spawn([*command, "--events", "-"], output=stdin.fileno())
+        else:
+            await self.spawn(command)
+
+    async def upgrade(self) -> None:
+        """Start the process again, with this release."""
+        self._run_module = (sys.executable, "-m")
+        await self.start()
+
+    async def status(self) -> Status | None:
+        """What the status socket answers; None when nobody does. Raises MemberDied."""
+        if self.has_ended():
+            raise MemberDied(self.last_words())
+        try:
+            return await fetch_status(self._socket)
+        except OSError:
+            return None
+
+    async def kill(self) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        self.running().kill()
+        await self.reap()
+
+    async def pause(self) -> None:
+        """SIGSTOP."""
+        self.running().send_signal(signal.SIGSTOP)
+
+    async def resume(self) -> None:
+        """SIGCONT."""
+        self.running().send_signal(signal.SIGCONT)
+
+    async def block(self) -> None:
+        """A blocking call in the event loop."""
+        self.running().send_signal(BLOCK)
+
+    async def unblock(self) -> None:
+        """The end of the blocking call."""
+        self.running().send_signal(UNBLOCK)
+
+    async def stop_reader(self) -> None:
+        """SIGSTOP to whoever reads what the member delivers."""
+        assert self._reader is not None
+        self._reader.send_signal(signal.SIGSTOP)
+
+    async def _end_reader(self) -> None:
+        if self._reader is not None and self._reader.returncode is None:
+            self._reader.kill()
+            await self._reader.wait()
+
+    def memory_bytes(self) -> int:
+        """The resident set of the process; 0 when it is gone, or when the system does not tell."""
+        try:
+            pages = Path(f"/proc/{self.running().pid}/statm").read_text(encoding="ascii").split()[1]
+        except OSError:
+            return 0
+        return int(pages) * resource.getpagesize()
+
+    def limit_files(self, size: int | None) -> None:
+        """No file of the process may grow beyond this size, so that writing fails as on a full disk; None: no limit."""
+        _, hard = resource.prlimit(self.running().pid, resource.RLIMIT_FSIZE)
+        soft = hard if size is None else size
+        resource.prlimit(self.running().pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+    async def end(self, grace_s: float) -> str:
+        """SIGTERM, and SIGKILL when the process takes longer. Returns a sentence when something was wrong with its end.
+
+        Afterwards there is no process, even when this is cancelled.
+        """
+        process = self._process
+        if process is None:
+            return ""
+        try:
+            if process.returncode is None:
+                process.send_signal(signal.SIGCONT)
+                if self._ways.blockable:
+                    process.send_signal(UNBLOCK)
+                process.send_signal(signal.SIGTERM)
+            with trio.move_on_after(grace_s):
+                await process.wait()
+        finally:
+            with trio.CancelScope(shield=True):
+                if process.returncode is None:
+                    process.kill()
+                await self.reap()
+                await self._end_reader()
+        return self.last_words() if process.returncode else ""

@@ -1,0 +1,89 @@
+"""The condition of each direction between two members: the proxies look it up for every piece of data that they carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import trio
+
+from relay_lab.drills.plan import Seat
+
+#: open: everything passes. cut: datagrams are lost, connections break and new ones are refused. stall: datagrams are lost, and
+#: bytes of connections wait. half-open: bytes are accepted and not delivered, and such a connection never delivers again.
+Mode = Literal["open", "cut", "stall", "half-open"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """How one direction is. Loss, duplication and reordering are shares of datagrams; a TCP connection has none of them."""
+
+    mode: Mode = "open"
+    delay_s: float = 0.0
+    #: Bytes per second that pass; 0: no limit.
+    bytes_per_s: float = 0.0
+    loss: float = 0.0
+    duplication: float = 0.0
+    reordering: float = 0.0
+    #: Longer packets vanish, headers included; 0: none does. Only the kernel does this, see `wires`.
+    packet_bytes_max: float = 0.0
+
+
+OPEN = Condition()
+
+
+#: Verbs that take an amount, with what the amount becomes.
+_GRADED = {
+    "delay": "delay_s",
+    "slow": "bytes_per_s",
+    "lose": "loss",
+    "duplicate": "duplication",
+    "reorder": "reordering",
+    "mtu": "packet_bytes_max",
+}
+
+
+def harmed(before: Condition, do: str, amount: float) -> Condition:
+    """The condition after one more verb; `heal` undoes all of them."""
+    match do:
+        case "cut" | "stall" | "half-open":
+            return replace(before, mode=do)
+        case "heal":
+            return OPEN
+    graded: dict[str, Any] = {_GRADED[do]: amount}
+    return replace(before, **graded)
+
+
+class Direction:
+    """One direction between two members, with its present condition."""
+
+    def __init__(self) -> None:
+        self.condition = OPEN
+        self._changed = trio.Event()
+
+    def set(self, condition: Condition) -> None:
+        """Change the condition, and wake whoever waits for a mode."""
+        self.condition = condition
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def until(self, *modes: Mode) -> None:
+        """Wait until the mode is one of these."""
+        while self.condition.mode not in modes:
+            await self._changed.wait()
+
+
+class Network:
+    """The directions between all members, each made when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[Seat, Seat], Direction] = {}
+
+    def line(self, source: Seat, destination: Seat) -> Direction:
+        """The direction from one member to another."""
+        return self._lines.setdefault((source, destination), Direction())
+
+    def change(self, source: Seat, destination: Seat, do: str, amount: float) -> None:
+        """Do harm to one direction, or heal it."""
+        line = self.line(source, destination)
+        line.set(harmed(line.condition, do, amount))

@@ -1,0 +1,255 @@
+"""A drill as data: its sites, the load, the harm that is done and when, and what must come of it. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+#: What is done to a member: `restart` stops it gracefully when it runs, starts it again, and waits until it has joined;
+#: `upgrade` is a restart into this release out of an earlier one; `start` does not wait; `block` is a blocking call in its
+#: event loop; `stop-reader` stops whoever reads what it delivers.
+MemberVerb: TypeAlias = Literal[
+    "kill",
+    "pause",
+    "resume",
+    "leave",
+    "restart",
+    "upgrade",
+    "start",
+    "fill-disk",
+    "free-disk",
+    "block",
+    "unblock",
+    "stop-reader",
+]
+#: What is done to a link; see `lab/relay_lab/drills/network.py`.
+LinkVerb: TypeAlias = Literal["cut", "stall", "half-open", "delay", "slow", "lose", "duplicate", "reorder", "mtu", "heal"]
+
+#: What an attacker does to a site, who is on its network and is no member; see `lab/relay_lab/drills/hostile/`.
+#: By datagrams: `replay` what was overheard, as it was and edited; `forge` every header; `bomb` with what is dear to read;
+#: `flood`, also at a port where nobody listens, to compare with. By connections to its relay: `idle`, `slow-handshake` and
+#: `announce` hold them; `plain`, `old-tls` and `claim` say what is not true.
+AttackVerb: TypeAlias = Literal[
+    "replay", "forge", "bomb", "flood", "flood-unheard", "idle", "slow-handshake", "announce", "plain", "old-tls", "claim"
+]
+
+MEMBER_VERBS: tuple[str, ...] = get_args(MemberVerb)
+ATTACK_VERBS: tuple[str, ...] = get_args(AttackVerb)
+DATAGRAM_ATTACKS = ("replay", "forge", "bomb", "flood", "flood-unheard")
+#: Verbs that need an amount.
+GRADED = ("delay", "slow", "lose", "duplicate", "reorder", "mtu", *DATAGRAM_ATTACKS, "idle")
+#: Verbs that end an earlier harm. A role in their target means the member that had it when the harm was done.
+UNDOING = ("resume", "free-disk", "unblock", "heal")
+#: Members that a target may name by what they are when the action happens.
+ROLES = ("relay", "second", "member")
+#: The member of a site that the seed picks, the same one throughout a run.
+ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One step of the harm: a verb, and a member, a link or a site that it is done to."""
+
+    do: Literal[MemberVerb, LinkVerb, AttackVerb] = "kill"
+    #: Seconds after the load began.
+    at_s: float = 0.0
+    #: Up to this many seconds later; the seed decides how many.
+    spread_s: float = 0.0
+    #: A member: SITE.relay, SITE.second (the next in line), SITE.member (the last in line), SITE.any, or a name. Of an
+    #: attack the site.
+    target: str = ""
+    #: A link: `X - Y` both ways, `X > Y` one way; X and Y are sites or members.
+    link: str = ""
+    #: Seconds for `delay`, bytes per second for `slow`, a probability for `lose`, `duplicate` and `reorder`; for `mtu` the
+    #: bytes of the longest packet that passes, with its headers; of an attack the packets per second, or the connections.
+    amount: float = 0.0
+    #: Whether it is meant for the time after the load. Otherwise the load lasts until it has taken effect.
+    after_load: bool = False
+    #: Seconds that an attack lasts.
+    for_s: float = 0.0
+    #: The site whose keys the attacker has, which is none of the drill's; empty: the attacker has no key.
+    key_of: str = ""
+
+    def __str__(self) -> str:
+        amount = f" {self.amount:g}" if self.amount else ""
+        return f"{self.do} {self.target or self.link}{amount}{f' with the key of {self.key_of}' if self.key_of else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class DrillLoad:
+    """The steady state: members of each site send.
+
+    It lasts for `seconds`, and longer while an action has not taken effect that is not meant for the time after it.
+    """
+
+    #: Messages per second of each sender.
+    rate: float = 200.0
+    message_bytes: int = 100
+    seconds: float = 8.0
+    #: one: the last member of each site that runs, which is the last to relay. all: every member, also one that stands still.
+    senders: Literal["one", "all"] = "one"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What must come of a drill, besides that nothing is lost, duplicated or reordered and every promise holds."""
+
+    #: none: everything arrives. exact: what the budget could not hold is missing, and declared to the message.
+    gaps: Literal["none", "exact"] = "none"
+    #: Member (SITE.NAME) or site (each member of it) -> the most messages that may be declared lost there; elsewhere none may.
+    gaps_max: dict[str, int] = field(default_factory=dict)
+    #: The longest time that members of one site may hear nothing of the other; 0: the silence is only measured.
+    silence_s_max: float = 0.0
+    #: The longest time that members may hear nothing of their own site; 0: it is only measured.
+    own_silence_s_max: float = 0.0
+    #: `silence_s_max` in containers and in a cluster, where members start and end more slowly; 0: it is the same there.
+    silence_elsewhere_s_max: float = 0.0
+    #: Whether all links must last: none may be given up for silence, or because the peer took no bytes (F26).
+    steady_links: bool = False
+    #: Whether all views must last, and nobody may be suspected.
+    steady_views: bool = False
+    #: The most that a member's memory may grow from the first attack on; 0: it is only measured.
+    growth_mib_max: float = 0.0
+    #: How many times as late as without it messages of other sites may be during an attack, at the 99th percentile; 0: it is
+    #: only measured. Without it: the worst of the pauses between attacks; for a flood that of `flood-unheard`, if there is one.
+    lag_times_max: float = 0.0
+    #: Site -> its members at the end. Empty: all that were not killed and have not left.
+    views: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def gaps_allowed(self, site: str, name: str) -> int:
+        """How many messages may be declared lost at this member."""
+        return self.gaps_max.get(f"{site}.{name}", self.gaps_max.get(site, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """One drill, as its YAML file says it."""
+
+    name: str = ""
+    #: What it shows, in a sentence.
+    why: str = ""
+    sites: tuple[str, ...] = ("NYC", "SFO")
+    #: Members of each site.
+    members: int = 3
+    load: DrillLoad = field(default_factory=DrillLoad)
+    method: tuple[Action, ...] = ()
+    verdict: Expectation = field(default_factory=Expectation)
+    #: Keys of the node's configuration that differ from what a drill has.
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def harms_sites(self) -> bool:
+        """Whether a link inside a site is harmed, so that its members must reach each other by proxies."""
+        return any(one.site == other.site for one, other in self._links())
+
+    @property
+    def harms_bridges(self) -> bool:
+        """Whether a link between sites is harmed."""
+        return any(one.site != other.site for one, other in self._links())
+
+    @property
+    def attacks(self) -> list[Action]:
+        """What an attacker does."""
+        return [action for action in self.method if action.do in ATTACK_VERBS]
+
+    def harms_inside(self, action: Action) -> bool:
+        """Whether an action harms a link inside a site."""
+        one, other, _ = parse_link(action.link, self.sites, self.members)
+        return one.site == other.site
+
+    def does(self, *verbs: str) -> bool:
+        """Whether one of these verbs is in the method."""
+        return any(action.do in verbs for action in self.method)
+
+    def _links(self) -> Iterator[tuple[Place, Place]]:
+        for action in self.method:
+            if action.link:
+                one, other, _ = parse_link(action.link, self.sites, self.members)
+                yield one, other
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One member: where it belongs and what it is called."""
+
+    site: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A site, or one member of it by role or name."""
+
+    site: str
+    #: A role, `any` or a name; empty: everybody in the site.
+    who: str = ""
+
+
+def seat_members(sites: Sequence[str], members: int) -> list[Seat]:
+    """The members of all sites, site by site: A, B, C in the first, D, E, F in the second, and so on."""
+    total = len(sites) * members
+    labels = [chr(ord("A") + place) if total <= 26 else f"M{place + 1:03d}" for place in range(total)]
+    return [Seat(sites[place // members], label) for place, label in enumerate(labels)]
+
+
+def between_sites(seats: Sequence[Seat]) -> list[tuple[Seat, Seat]]:
+    """All pairs of members of different sites, in both directions."""
+    return [(one, other) for one in seats for other in seats if one.site != other.site]
+
+
+def parse_place(text: str, sites: Sequence[str], members: int) -> Place:
+    """Raises ValueError with a sentence when there is no such place."""
+    site, dot, who = text.strip().partition(".")
+    names = {seat.name: seat.site for seat in seat_members(sites, members)}
+    if not dot and site in names:
+        return Place(names[site], site)
+    if site in sites and (not dot or who in (*ROLES, ANY) or names.get(who) == site):
+        return Place(site, who)
+    roles = ", ".join(f"{sites[0]}.{role}" for role in (*ROLES, ANY))
+    raise ValueError(f"there is no {text.strip()!r}; a member is {roles} or one of {', '.join(names)}.")
+
+
+def parse_link(text: str, sites: Sequence[str], members: int) -> tuple[Place, Place, bool]:
+    """Both ends, and whether it means both ways. Raises ValueError with a sentence."""
+    for sign in ("-", ">"):
+        one, found, other = text.partition(sign)
+        if found:
+            return parse_place(one, sites, members), parse_place(other, sites, members), sign == "-"
+    raise ValueError(f"{text!r} is no link; write X - Y for both ways or X > Y for one.")
+
+
+def at_place(drill: Drill, where: str) -> Drill:
+    """The drill with the limit of silence of a place."""
+    limit_s = drill.verdict.silence_elsewhere_s_max
+    if where == "local" or not limit_s:
+        return drill
+    return replace(drill, verdict=replace(drill.verdict, silence_s_max=limit_s))
+
+
+def draw_method(drill: Drill, seed: int) -> list[tuple[float, Action]]:
+    """When each action happens, in order, and to whom: the same seed gives the same."""
+    rng = random.Random(seed)
+    timed = [(action.at_s + rng.random() * action.spread_s, action) for action in drill.method]
+    picked = _pick_members(drill, seed)
+    named = [
+        (at_s, replace(action, target=_named(action.target, picked), link=_named(action.link, picked)))
+        for at_s, action in timed
+    ]
+    return sorted(named, key=lambda each: each[0])
+
+
+def _pick_members(drill: Drill, seed: int) -> dict[str, str]:
+    seats = seat_members(drill.sites, drill.members)
+    picked = {}
+    for site in drill.sites:
+        seat = random.Random(f"{seed} {site}").choice([seat for seat in seats if seat.site == site])
+        picked[f"{site}.{ANY}"] = f"{site}.{seat.name}"
+    return picked
+
+
+def _named(text: str, picked: Mapping[str, str]) -> str:
+    for anybody, somebody in picked.items():
+        text = text.replace(anybody, somebody)
+    return text

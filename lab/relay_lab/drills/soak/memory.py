@@ -1,0 +1,95 @@
+"""How the memory of processes grows: a line through what was measured, by least squares, once they have settled. Pure.
+
+A relay needs some two megabytes more than another member, and a member may relay for a while, again and again. So the line of a
+process has one slope and a height for each of the two roles; else the hour of a takeover would count as growth, or hide it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from relay_lab.drills.plan import Seat
+
+#: Seconds of a process's life that do not count: caches and tables fill.
+SETTLE_S = 20 * 60.0
+_HOUR_S = 3_600.0
+#: The shortest time, in seconds, that a slope is drawn from: what is held for a site that is cut off goes up and down by
+#: several percent within minutes.
+SPAN_S_MIN = _HOUR_S
+#: Seconds of each part that the report shows the mean of.
+PART_S = 10 * 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """The growth of one process, in percent of its mean memory an hour."""
+
+    seat: Seat
+    percent_per_hour: float
+    mean_bytes: float
+    samples: int
+    span_s: float
+    #: The mean of each `PART_S`, in MiB: whether it grows all the time, or once.
+    parts_mib: tuple[float, ...] = ()
+
+
+class Sample(NamedTuple):
+    """What a process had at a time."""
+
+    #: Seconds since it was first seen.
+    age_s: float
+    size: int
+    is_relay: bool
+
+
+@dataclass(slots=True)
+class Weights:
+    """Samples of memory, by member and process."""
+
+    samples: dict[tuple[Seat, int], list[Sample]] = field(default_factory=dict)
+    _first: dict[tuple[Seat, int], float] = field(default_factory=dict)
+
+    def add(self, seat: Seat, pid: int, now: float, size: int, is_relay: bool) -> None:
+        """A process had so many bytes at a time (s)."""
+        began = self._first.setdefault((seat, pid), now)
+        self.samples.setdefault((seat, pid), []).append(Sample(now - began, size, is_relay))
+
+    def slopes(self, settle_s: float = SETTLE_S, span_s: float = SPAN_S_MIN) -> list[Slope]:
+        """The slope of every process that lived long enough after it had settled."""
+        found = []
+        for (seat, _), samples in self.samples.items():
+            settled = [each for each in samples if each.age_s >= settle_s]
+            if len(settled) > 2 and settled[-1].age_s - settled[0].age_s >= span_s:
+                found.append(_fit(seat, settled))
+        return found
+
+
+def _fit(seat: Seat, samples: list[Sample]) -> Slope:
+    roles = [[each for each in samples if each.is_relay is role] for role in (False, True)]
+    # With a height of its own for each role, the common slope is that of what is left when each role's means are taken off.
+    centred = [offset for role in roles if role for offset in _centred(role)]
+    per_s = sum(t * size for t, size in centred) / sum(t**2 for t, _ in centred)
+    count, span = len(samples), samples[-1].age_s - samples[0].age_s
+    mean_size = sum(each.size for each in samples) / count
+    return Slope(seat, 100 * per_s * _HOUR_S / mean_size, mean_size, count, span, _means_mib(samples))
+
+
+def _centred(samples: list[Sample]) -> Iterator[tuple[float, float]]:
+    mean_t = sum(each.age_s for each in samples) / len(samples)
+    mean_size = sum(each.size for each in samples) / len(samples)
+    return ((each.age_s - mean_t, each.size - mean_size) for each in samples)
+
+
+def _means_mib(samples: list[Sample]) -> tuple[float, ...]:
+    parts: dict[int, list[int]] = {}
+    for each in samples:
+        parts.setdefault(int((each.age_s - samples[0].age_s) // PART_S), []).append(each.size)
+    return tuple(round(sum(sizes) / len(sizes) / (1 << 20), 1) for sizes in parts.values())
+
+
+def worst(slopes: Iterable[Slope | Mapping[str, float]]) -> float | None:
+    """The steepest growth (percent an hour); None when nothing was measured."""
+    grown = [each.percent_per_hour if isinstance(each, Slope) else each["percent_per_hour"] for each in slopes]
+    return max(grown, default=None)

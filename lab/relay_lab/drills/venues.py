@@ -1,0 +1,38 @@
+"""The kinds of places for drills, by name. Each is imported only when it is asked for: most runs need no engine or cluster."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from relay_lab.drills.executor import Venue
+from sitestack.model.errors import ConfigurationError
+
+VenueName = Literal["local", "compose", "kubernetes"]
+
+
+def find_venue(name: VenueName, *, insecure: bool = False, before: str = "") -> Venue:
+    """The place of this name; `insecure`: members have no keys there; `before`: what runs the release that they had before.
+
+    Raises ConfigurationError when what the place needs is not installed, and when its members have keys in any case.
+    """
+    if insecure and name != "local":
+        raise ConfigurationError(f"relay drill --on {name}: --insecure is for --on local; elsewhere members have keys.")
+    if before and name != "local":
+        raise ConfigurationError(f"relay drill --on {name}: --before is for --on local.")
+    match name:
+        case "local":
+            from relay_lab.drills.local import LocalVenue  # noqa: PLC0415
+
+            return LocalVenue(insecure=insecure, before=before)
+        case "compose":
+            try:
+                from relay_lab.drills.compose import ComposeVenue  # noqa: PLC0415
+            except ModuleNotFoundError as error:
+                raise ConfigurationError(
+                    f'relay drill --on compose needs the package {error.name}: in a checkout, pip install ".[drills]".'
+                ) from error
+            return ComposeVenue()
+        case "kubernetes":
+            from relay_lab.drills.kubernetes import KubernetesVenue  # noqa: PLC0415
+
+            return KubernetesVenue()

@@ -1,0 +1,193 @@
+"""The switch: a bridge in a network namespace, with a wire to a namespace for each member. None of it is seen by the machine.
+
+    namespace of the switch     bridge: p0  p1  p2 ...      traffic control at p0 is harm to what is on its way to A
+                                         |   |   |
+    namespaces of the members           A   B   C           eth0, with an address that nobody else sees
+
+All are made in a user namespace, so that no rights are needed. Each is held by a process that waits for the end of its standard
+input, so that all are gone when this process is, whatever ends it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import trio
+
+from relay_lab.drills.commands import run_command
+from relay_lab.drills.executor import Pair, PlaceFailed
+from relay_lab.drills.network import OPEN, Condition, harmed
+from relay_lab.drills.plan import Seat
+from relay_lab.drills.wires.rules import MTU_BYTES, Met, port_commands, read_met
+
+#: The members' addresses: of the range for benchmarks (RFC 2544), in namespaces where there is nothing else.
+_SUBNET = "198.18.0"
+_FIRST_ADDRESS = 16
+#: The address of whoever has a port of the switch and is no member.
+_STRANGER = f"{_SUBNET}.1"
+#: Seconds for a command: the kernel answers at once.
+_LIMIT_S = 30.0
+#: Seconds for a holder to end after its standard input has.
+_END_S = 2.0
+_OWN_USERS = ("unshare", "--user", "--map-root-user", "--net")
+#: Tells that the namespace is there, and holds it.
+_HOLD = "ip link set lo up && echo ready && read end"
+#: All that wires are made of, tried in namespaces that end with it.
+_TRIAL = " && ".join(
+    [
+        "ip link add switch type bridge",
+        f"ip link add p0 mtu {MTU_BYTES} type veth peer name p1 mtu {MTU_BYTES}",
+        *[f"tc {command}" for command in port_commands("p0", {"198.18.0.1": Condition(bytes_per_s=1e6, packet_bytes_max=99)})],
+        "unshare --net true",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wire:
+    address: str
+    #: The name of its end at the switch.
+    port: str
+    #: Holds the member's namespace.
+    holder: trio.Process
+
+
+class Wires:
+    """The wires of one run. Made by `open_wires`."""
+
+    def __init__(self, switch: trio.Process, wires: Mapping[Seat, _Wire]) -> None:
+        self._switch = switch
+        self._wires = wires
+        self._conditions: dict[Pair, Condition] = {}
+        self._done: dict[str, None] = {}
+        self._met = Met()
+
+    def address(self, seat: Seat) -> str:
+        """The address of a member, which only members see."""
+        return self._wires[seat].address
+
+    def enter(self, seat: Seat) -> list[str]:
+        """What comes before a command that is to run at a member's end."""
+        return _enter(self._wires[seat].holder)
+
+    async def admit_stranger(self) -> tuple[str, list[str]]:
+        """Give somebody who is no member a port of the switch: the address, and what comes before a command that runs there.
+
+        It sees what passes through the switch.
+        """
+        await _inside(self._switch, f"ip addr replace {_STRANGER}/24 dev switch")
+        return _STRANGER, _enter(self._switch)
+
+    async def harm(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
+        """Do to these directions what a verb says. Raises PlaceFailed."""
+        self._done[do] = None
+        for pair in pairs:
+            self._conditions[pair] = harmed(self._conditions.get(pair, OPEN), do, amount)
+        for receiver in dict.fromkeys(receiver for _, receiver in pairs):
+            port = self._wires[receiver].port
+            await self._count(port)
+            await _inside(self._switch, f"tc qdisc del dev {port} root", check=False)
+            incoming = {
+                self.address(source): condition
+                for (source, destination), condition in self._conditions.items()
+                if destination == receiver
+            }
+            if commands := port_commands(port, incoming):
+                await _inside(self._switch, "tc -batch -", "\n".join([*commands, ""]))
+
+    async def _count(self, port: str) -> None:
+        """Remember what the harm has met that is about to be changed."""
+        self._met = self._met.plus(read_met(await _inside(self._switch, f"tc -s class show dev {port}")))
+
+    def idle(self) -> list[str]:
+        """Sentences on harm that was done, undone, and has met no packet."""
+        if "heal" not in self._done:
+            return []
+        told = []
+        if self._done.keys() & {"cut", "stall", "mtu"} and not self._met.dropped:
+            told.append("No packet was dropped on the wires.")
+        if "slow" in self._done and not self._met.slowed:
+            told.append("No packet had to wait on the wires.")
+        return told
+
+
+async def has_wires() -> bool:
+    """Whether this machine lets us make wires: user namespaces, and what the kernel needs for the harm."""
+    try:
+        done = await run_command([*_OWN_USERS, "sh", "-c", _TRIAL], _LIMIT_S, name="unshare")
+    except (OSError, PlaceFailed):
+        return False
+    return done.returncode == 0
+
+
+@asynccontextmanager
+async def open_wires(seats: Sequence[Seat]) -> AsyncIterator[Wires]:
+    """A wire for each of these members, unharmed. Raises PlaceFailed. Afterwards nothing is left of them."""
+    holders: list[trio.Process] = []
+    try:
+        switch = await _hold([*_OWN_USERS], holders)
+        await _inside(switch, "ip link add switch type bridge mcast_snooping 0 && ip link set switch up")
+        wires = {}
+        for number, seat in enumerate(seats):
+            holder = await _hold([*_enter(switch), "unshare", "--net"], holders)
+            wires[seat] = _Wire(f"{_SUBNET}.{_FIRST_ADDRESS + number}", f"p{number}", holder)
+            await _inside(switch, _plug_in(wires[seat]))
+        yield Wires(switch, wires)
+    finally:
+        with trio.CancelScope(shield=True):
+            for holder in reversed(holders):
+                await _release(holder)
+
+
+def _plug_in(wire: _Wire) -> str:
+    """The commands that lay a wire, in the namespace of the switch."""
+    there = f"nsenter --target {wire.holder.pid} --net ip"
+    return " && ".join(
+        [
+            f"ip link add {wire.port} mtu {MTU_BYTES} type veth peer name eth0 mtu {MTU_BYTES} netns {wire.holder.pid}",
+            f"ip link set {wire.port} master switch up",
+            f"{there} addr add {wire.address}/24 dev eth0",
+            f"{there} link set eth0 up",
+            f"{there} route add default dev eth0",
+        ]
+    )
+
+
+async def _hold(command: Sequence[str], holders: list[trio.Process]) -> trio.Process:
+    """A process that holds the namespaces that the command makes. Raises PlaceFailed."""
+    holder = await trio.lowlevel.open_process(
+        [*command, "sh", "-c", _HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    holders.append(holder)
+    assert holder.stdout is not None
+    with trio.move_on_after(_LIMIT_S):
+        if await holder.stdout.receive_some():
+            return holder
+    raise PlaceFailed("The namespaces for wires between the members could not be made.")
+
+
+async def _release(holder: trio.Process) -> None:
+    for stream in (holder.stdin, holder.stdout):
+        if stream is not None:
+            await stream.aclose()
+    with trio.move_on_after(_END_S):
+        await holder.wait()
+    if holder.returncode is None:
+        holder.kill()
+        await holder.wait()
+
+
+def _enter(holder: trio.Process) -> list[str]:
+    return ["nsenter", "--target", str(holder.pid), "--user", "--preserve-credentials", "--net"]
+
+
+async def _inside(holder: trio.Process, script: str, text: str = "", *, check: bool = True) -> str:
+    """What a script says that runs in the namespaces of a holder. Raises PlaceFailed."""
+    done = await run_command([*_enter(holder), "sh", "-c", script], _LIMIT_S, name="nsenter", text=text)
+    if done.returncode and check:
+        said = " ".join(done.stderr.decode(errors="replace").split()) or f"exit code {done.returncode}"
+        raise PlaceFailed(f"The wires between the members could not be changed ({said}).")
+    return done.stdout.decode(errors="replace")

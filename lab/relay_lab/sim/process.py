@@ -1,0 +1,279 @@
+"""One simulated process: a stack, its socket, its clock and its journal.
+
+The process runs the same turns as a node (`stack/turn.py`), one for all that happens within a tick, in a shell of its own: a
+script can kill it at any effect, between two steps of a turn or within a step, such as between two datagrams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from relay_lab.sim.network import Network
+from relay_lab.sim.schedule import Schedule
+from relay_lab.sim.spans import Spans
+from sitestack.journal import records
+from sitestack.journal.recorder import NO_EVENTS, EventRecords, Recorder
+from sitestack.layers.batching import Batching
+from sitestack.model.address import Physical
+from sitestack.model.errors import LocalError
+from sitestack.model.events import Blocked, Connect, Disconnect, Event, Gone, Left, ShellEffect, ViewInstalled, WatchAt
+from sitestack.model.frame import Frame
+from sitestack.model.message import Scope
+from sitestack.model.view import View
+from sitestack.stack.layer import Local
+from sitestack.stack.stack import Datagram, Stack
+from sitestack.stack.turn import Shell, Step, TurnLoop
+
+T = TypeVar("T")
+#: Type of an event or effect -> what a process does about it.
+Handlers = Mapping[type[Event], Callable[[Any], None]]
+
+#: Datagrams that the socket of a paused process keeps; more are lost.
+SOCKET_DATAGRAMS_MAX = 200
+
+
+class Process:
+    """A member of one site in a simulated world."""
+
+    def __init__(
+        self,
+        local: Local,
+        stack: Stack,
+        physical: Physical,
+        schedule: Schedule,
+        network: Network,
+        seed: int,
+        total_order: bool,
+        *,
+        handlers: Handlers = MappingProxyType({}),
+        event_records: EventRecords = NO_EVENTS,
+    ) -> None:
+        """`handlers` and `event_records` are for the events and effects of layers of another package."""
+        self.local = local
+        self.stack = stack
+        self.physical = physical
+        self.schedule = schedule
+        self.network = network
+        self.alive = True
+        self.left = False
+        self.view: View | None = None
+        #: When it was blocked by a view change while it ran, and when it was paused.
+        self.blocked = Spans()
+        self.paused = Spans()
+        #: Multicasts to all wait, as in a channel.
+        self.held_back = False
+        #: What the application was handed.
+        self.events: list[Event | Frame] = []
+        #: What this process's journal holds.
+        self.records: list[records.Record] = []
+        self.recorder = Recorder(
+            local.site,
+            local.address,
+            self.records.append,
+            self._clock,
+            total_order=total_order,
+            event_records=event_records,
+        )
+        self.recorder.start(local.name, 0, int(schedule.now * 1e9), "sim", seed)
+        #: If set, the process dies after sending this many more datagrams.
+        self.dies_after: int | None = None
+        #: Called before each step of a turn that has something to do, with that: whether the process dies there.
+        self.dies_before: Callable[[Step, Sequence[object]], bool] = lambda step, what: False
+        #: Called with every event when it is recorded and every effect when it is carried out; it may kill the process, and
+        #: then nothing else happens.
+        self.on_event: Callable[[Event | Frame], None] = lambda event: None
+        own: Handlers = {Blocked: self._block, ViewInstalled: self._install, WatchAt: self._watch, Left: self._end}
+        self._handlers: Handlers = {**own, **handlers}
+        self._loop = TurnLoop(
+            stack,
+            Shell(
+                self._step("journal", self._journal),
+                self._step("transmit", self._transmit),
+                self._step("act", self._act),
+                self._step("hand_over", self._hand_over),
+            ),
+        )
+        self._dirty = False
+        self._wake: float | None = None
+        self._was_blocked = False
+        #: Datagrams that no turn has taken yet; and other events that happened while the process was paused.
+        self._arrived: list[tuple[bytes, Physical]] = []
+        self._missed: list[Event] = []
+        top = stack.layers[0]
+        assert isinstance(top, Batching)
+        self.batching = top
+
+    def _clock(self) -> tuple[int, int]:
+        now = int(self.schedule.now * 1e9)
+        return now, now
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it stands still, as by SIGSTOP."""
+        return self.paused.since is not None
+
+    # -- what others do to it --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open the socket and look for the others."""
+        self.network.attach(self.physical, self.local.site, self.local.address, self.receive)
+        self.stack.down(Connect((self.physical,)), self.schedule.now)
+        self.touch()
+
+    def send(self, payload: bytes, scope: Scope = Scope.ALL, target: object = None) -> bool:
+        """Send one message; False when it is refused or there is no credit, as `Channel.send` would have waited."""
+        if not self.alive or self.left or not self.batching.writable or (self.held_back and scope is Scope.ALL):
+            return False
+        try:
+            self.batching.append(payload, scope, target)  # type: ignore[arg-type]
+        except LocalError as error:
+            self.recorder.reject(type(error).__name__)
+            return False
+        self.touch()
+        return True
+
+    def leave(self) -> None:
+        """Leave gracefully."""
+        self.stack.down(Disconnect(), self.schedule.now)
+        self.touch()
+
+    def kill(self) -> None:
+        """Kill the process, as by kill -9."""
+        self.alive = False
+        self.blocked.end(self.schedule.now)
+        self.paused.end(self.schedule.now)
+        self.network.detach(self.physical, self.receive)
+
+    def move(self, to: Physical) -> None:
+        """Move to another address, as when a network interface fails over."""
+        self.network.move(self.physical, to, self.local.site, self.local.address, self.receive)
+        self.physical = to
+        self.input(Connect((to,)))
+
+    def pause(self) -> None:
+        """SIGSTOP: nothing runs; what arrives waits in the socket's buffer, which is finite."""
+        if not self.is_paused:
+            self.paused.begin(self.schedule.now)
+            self._was_blocked = self.blocked.since is not None
+            self.blocked.end(self.schedule.now)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if not self.is_paused:
+            return
+        self.paused.end(self.schedule.now)
+        if self._was_blocked:
+            self.blocked.begin(self.schedule.now)
+        missed, self._missed = self._missed, []
+        for event in missed:
+            self.stack.down(event, self.schedule.now)
+        self.touch()
+
+    def input(self, event: Event) -> None:
+        """Something happened that is told to the stack from above: about a connection, for instance."""
+        if self.is_paused:
+            self._missed.append(event)
+        elif self.alive:
+            self.stack.down(event, self.schedule.now)
+            self.touch()
+
+    # -- turns -----------------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes, source: Physical) -> None:
+        """A datagram arrives in the socket's buffer, which is finite."""
+        if self.alive and not (self.is_paused and len(self._arrived) >= SOCKET_DATAGRAMS_MAX):
+            self._arrived.append((data, source))
+            self.touch()
+
+    def touch(self) -> None:
+        """Something happened: there is a turn at the end of this tick."""
+        if not self._dirty:
+            self._dirty = True
+            self.schedule.at(self.schedule.now, self._turn)
+
+    def _turn(self) -> None:
+        self._dirty = False
+        if not self.alive or self.is_paused:
+            return
+        arrived, self._arrived = self._arrived, []
+        self._loop.turn(arrived, self.schedule.now)
+        self._plan_wake()
+
+    def _plan_wake(self) -> None:
+        due = self._loop.due
+        if due is None or (self._wake is not None and self._wake <= due):
+            return
+        self._wake = due
+        self.schedule.at(due, lambda: self._woken(due))
+
+    def _woken(self, planned: float) -> None:
+        if self._wake == planned:
+            self._wake = None
+        self.touch()
+
+    # -- the steps of a turn ---------------------------------------------------------------------------------------
+
+    def _step(self, step: Step, carry_out: Callable[[Sequence[T]], None]) -> Callable[[Sequence[T]], None]:
+        """A step that a dead process does not come to."""
+
+        def mortal(what: Sequence[T]) -> None:
+            if self.alive and what and self.dies_before(step, what):
+                self.kill()
+            if self.alive:
+                carry_out(what)
+
+        return mortal
+
+    def _journal(self, events: Sequence[Event | Frame]) -> None:
+        for event in events:
+            self.recorder.record(event)
+            self.on_event(event)
+            if not self.alive:
+                return
+
+    def _transmit(self, datagrams: Sequence[Datagram]) -> None:
+        for to, data in datagrams:
+            if self.dies_after is not None:
+                if self.dies_after == 0:
+                    self.kill()
+                    return
+                self.dies_after -= 1
+            self.network.send(self.physical, to, self.local.site, data)
+
+    def _act(self, effects: Sequence[ShellEffect]) -> None:
+        for effect in effects:
+            self._handle(effect)
+            self.on_event(effect)
+            if not self.alive:
+                return
+
+    def _hand_over(self, events: Sequence[Event | Frame]) -> None:
+        """What an application would see."""
+        for event in events:
+            self.events.append(event)
+            self._handle(event)
+
+    def _handle(self, event: Event | Frame) -> None:
+        if isinstance(event, Event) and (handle := self._handlers.get(type(event))) is not None:
+            handle(event)
+
+    def _block(self, event: Blocked) -> None:
+        if not event.quarantined:
+            self.blocked.begin(self.schedule.now)
+
+    def _install(self, event: ViewInstalled) -> None:
+        self.view = event.view
+        if event.quarantined or not event.blocked:
+            self.blocked.end(self.schedule.now)
+
+    def _watch(self, event: WatchAt) -> None:
+        targets = {physical: member for member, physical in event.targets}
+        self.network.watch(self.physical, targets, lambda member: self.input(Gone(member)))
+
+    def _end(self, event: Left) -> None:
+        """Nothing of the turn that says so is left to do."""
+        self.left = True
+        self.recorder.stop(event.answered)
+        self.kill()

@@ -1,0 +1,166 @@
+"""What can happen to a simulated world: faults as plain data, so that a plan can be stored, and shrunk by leaving some out.
+
+A field that is added needs a default, or the plans that are stored cannot be read any more.
+
+In all of them `at` is the time in virtual seconds after the load began, `site` a name, and `rank` a place in the site's view at
+that time: 0 is the coordinator, 1 the second in line, and so on; a rank beyond the end means the last member.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from relay_lab.simulation.grey_faults import GreyFault
+from sitestack.stack.turn import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """A process dies, as by kill -9, and perhaps another starts at its address."""
+
+    at: float
+    site: str
+    rank: int
+    #: How many datagrams the process still sends before it dies: a real process can die at any effect.
+    datagrams: int
+    #: Seconds until a new process starts at the same physical address; None for never.
+    restart_after: float | None
+    #: If given, the process dies instead right before this step of the first turn in which the step has something to do.
+    before: Step | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """A process dies, and another takes its address at once, before any member has noticed (F31, A3)."""
+
+    at: float
+    site: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A process leaves gracefully, and perhaps another starts at its address."""
+
+    at: float
+    site: str
+    rank: int
+    restart_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A process goes on at another address, as when a network interface fails over (F42, A1)."""
+
+    at: float
+    site: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class CutStream:
+    """Every open bridge connection breaks, somewhere in the middle of its bytes."""
+
+    at: float
+    #: Only connections between these two sites; None for all.
+    between: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Nothing arrives inside any site for a while."""
+
+    at: float
+    length: float
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A site is partitioned for a while: the first hosts do not reach the others, nor, unless `one_way`, the others them."""
+
+    at: float
+    length: float
+    site: str
+    #: How many of the hosts, in order of their numbers, are on the first side.
+    hosts: int
+    one_way: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A process stands still for a while, as by SIGSTOP and SIGCONT."""
+
+    at: float
+    length: float
+    site: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class WanCut:
+    """No bytes pass between two sites for a while, in both directions or in one; nothing is reported either."""
+
+    at: float
+    length: float
+    one_way: bool
+    #: The two sites; None for any two.
+    between: tuple[str, str] | None = None
+    #: How many hosts of the first site the cut is about, in order of their numbers: the others pass. None: all.
+    hosts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlowWan:
+    """Between all sites everything is later for a while, and perhaps too few bytes pass for what is sent (F26)."""
+
+    at: float
+    length: float
+    delay_s: float
+    #: In each direction of a connection; None: as many as there are.
+    bytes_per_s: float | None
+    #: Seconds of data that the route buffers, as a bloated buffer does: the sender is rid of it before it passes.
+    queue_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Two members exchange unicasts over a bad wire, and half-way forget their unicast connection (U1, U3, U4, U6)."""
+
+    at: float
+    length: float
+    site: str
+    rank: int
+    #: The rank of the other member.
+    peer: int
+    #: Unicasts from the first member to the second, about half of them after the reset.
+    messages: int
+    #: Which end forgets the connection.
+    closer: Literal["sender", "receiver", "both"]
+    #: The share of datagrams between the two that is lost.
+    loss: float
+    #: Half of the other datagrams are late by up to this many seconds.
+    late_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Flood:
+    """All members of a site send much in a short time."""
+
+    at: float
+    length: float
+    site: str
+    messages: int
+    unicast_share: float
+    #: Largest message in bytes; None: as large as the plan's other messages.
+    size_max: int | None = None
+
+
+WholeFault = Kill | Replace | Leave | Move | CutStream | Burst | Split | Pause | WanCut | SlowWan | Reset | Flood
+Fault = WholeFault | GreyFault
+
+
+def sites_of(fault: Fault) -> tuple[str, ...]:
+    """The sites that a fault names: one, or the two that it is between, or none when it is everywhere."""
+    site, between = getattr(fault, "site", None), getattr(fault, "between", None)
+    return (site,) if site is not None else between or ()

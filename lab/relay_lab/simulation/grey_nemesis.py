@@ -1,0 +1,231 @@
+"""The nemesis of grey faults: lets a part of something not work for a while, and knows when and where it did."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from relay_lab.sim import network_faults
+from relay_lab.sim.network_faults import PacketFault
+from relay_lab.sim.process import Process
+from relay_lab.sim.world import World
+from relay_lab.simulation.faults import Leave
+from relay_lab.simulation.grey_faults import (
+    FailingDisk,
+    GreyFault,
+    Hole,
+    LateLetters,
+    NarrowWire,
+    SlowApplication,
+    SmallOnly,
+)
+from relay_lab.simulation.plan import Plan
+from relay_lab.simulation.process import RelayProcess
+from sitestack.channel.receiving.inbox import DELIVERY_BYTES
+from sitestack.config import ChannelConfig
+from sitestack.layers.flow_control import FlowControlConfig
+from sitestack.model.address import ProxyUUID
+from sitestack.model.events import Credit
+from sitestack.model.frame import Frame
+from sitestack.model.message import Scope
+
+T = TypeVar("T")
+#: Virtual seconds between two takes of an application that is slow.
+TAKE_S = 0.1
+
+
+class GreyNemesis:
+    """Carries out grey faults for `Nemesis`."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        world: World,
+        covered: Counter[str],
+        ranked: Callable[[str, int], Process | None],
+        leave: Callable[[Leave, Process], None],
+    ) -> None:
+        """`ranked` finds the member at a rank; `leave` lets a member leave."""
+        self._plan = plan
+        self._world = world
+        self._covered = covered
+        self._ranked = ranked
+        self._leave = leave
+        #: Sites with two members that did not hear each other, their hosts, and from when to when.
+        self.holes: list[tuple[str, frozenset[str], tuple[float, float]]] = []
+        #: Sites that waited for an application of theirs, and from when to when.
+        self.waited: list[tuple[str, tuple[float, float]]] = []
+        #: Sites of which the disk of a member has failed.
+        self.disks_failed: set[str] = set()
+        self._applications: list[_Application] = []
+
+    def inject(self, fault: GreyFault) -> None:
+        """Carry out a fault now."""
+        match fault:
+            case Hole():
+                self._cut(fault)
+            case SmallOnly():
+                self._lose_large(fault)
+            case NarrowWire():
+                self._narrow(fault)
+            case SlowApplication():
+                self._slow_down(fault)
+            case LateLetters():
+                self._covered["unicasts to the gone"] += 1
+                self._write(fault)
+            case FailingDisk():
+                self._fail_disk(fault)
+
+    def heal(self) -> None:
+        """Let all applications take again what is delivered to them, and disks work; networks are healed by their owner."""
+        for application in self._applications:
+            application.end()
+        for process in self._world.processes:
+            _mend_disk(process)
+
+    # -- wires -----------------------------------------------------------------------------------------------------
+
+    def _cut(self, fault: Hole) -> None:
+        one, other = self._ranked(fault.site, fault.rank), self._ranked(fault.site, fault.peer)
+        if one is None or other is None or one is other:
+            return
+        self._covered["hole one way" if fault.one_way else "hole"] += 1
+        here, there = one.physical.host, other.physical.host
+        ways = [(here, there)] if fault.one_way else [(here, there), (there, here)]
+        cuts = [(frozenset([source]), frozenset([target])) for source, target in ways]
+        now, network = self._world.now, self._world.network
+        self.holes.append((fault.site, frozenset([here, there]), (now, now + fault.length)))
+        network.cuts += cuts
+        self._world.schedule.after(fault.length, lambda: _remove(network.cuts, *cuts))
+
+    def _lose_large(self, fault: SmallOnly) -> None:
+        member = self._ranked(fault.site, fault.rank)
+        peer = None if fault.peer is None else self._ranked(fault.site, fault.peer)
+        if member is None or member is peer:
+            return
+        self._covered["small datagrams only"] += 1
+        source = None if peer is None else peer.physical.host
+        self._add(network_faults.small_only(source, member.physical.host, fault.bytes_max), fault.length)
+
+    def _narrow(self, fault: NarrowWire) -> None:
+        member = self._ranked(fault.site, fault.rank)
+        if member is not None:
+            self._covered["narrow wire"] += 1
+            self._add(network_faults.Wire(member.physical.host, fault.bytes_per_s, fault.queue_bytes), fault.length)
+
+    def _add(self, rule: PacketFault, length: float) -> None:
+        faults = self._world.network.faults
+        faults.append(rule)
+        self._world.schedule.after(length, lambda: _remove(faults, rule))
+
+    def _fail_disk(self, fault: FailingDisk) -> None:
+        member = self._ranked(fault.site, fault.rank)
+        if isinstance(member, RelayProcess):
+            self._covered["disk unreadable" if fault.is_unreadable else "disk full"] += 1
+            self.disks_failed.add(fault.site)
+            member.disk.room, member.disk.is_unreadable = 0, fault.is_unreadable
+            self._world.schedule.after(fault.length, partial(_mend_disk, member))
+
+    # -- applications ----------------------------------------------------------------------------------------------
+
+    def _slow_down(self, fault: SlowApplication) -> None:
+        member = self._ranked(fault.site, fault.rank)
+        if member is None or len(self._world.alive(fault.site)) < 2:
+            return
+        self._covered["slow application" if fault.bytes_per_s else "application takes nothing"] += 1
+        self.waited.append((fault.site, (self._world.now, self._world.now + fault.length)))
+        bound = self._plan.backlog_bytes_max or FlowControlConfig().backlog_bytes_max
+        application = _Application(self._world, member, fault, bound, partial(self._exclude, fault, member))
+        self._applications.append(application)
+        application.begin()
+
+    def _exclude(self, fault: SlowApplication, member: Process) -> None:
+        self._covered["slow application left out"] += 1
+        self._leave(Leave(fault.at, fault.site, fault.rank, fault.restart_after), member)
+
+    def _write(self, fault: LateLetters) -> None:
+        """Its randomness is its own, so that a shrunk plan says the same."""
+        rng = random.Random(f"letters {self._plan.seed} {fault.site} {fault.at!r}")
+        for _ in range(fault.messages):
+            self._world.schedule.after(rng.uniform(0.0, fault.length), lambda: self._write_one(fault.site, rng))
+
+    def _write_one(self, site: str, rng: random.Random) -> None:
+        gone = [process for process in self._world.processes if not process.alive]
+        senders = [process for process in self._world.alive(site) if process.view is not None]
+        if gone and senders:
+            sender, to = rng.choice(senders), rng.choice(gone).local
+            target = to.address if to.site == site else ProxyUUID(to.address, to.site)
+            self._covered["unicast to the gone"] += sender.send(rng.randbytes(20), Scope.UNICAST, target)
+
+
+class _Application:
+    """An application that takes too slowly, with what `Channel` says to its stack and does with a member of such a one."""
+
+    def __init__(
+        self, world: World, member: Process, fault: SlowApplication, bound_bytes: int, exclude: Callable[[], None]
+    ) -> None:
+        self._world = world
+        self._member = member
+        self._bytes_per_s = fault.bytes_per_s
+        self._until = world.now + fault.length
+        self._bound = bound_bytes
+        self._exclude = exclude
+        #: The first event that it has not looked at; bytes that it has not taken; how many of them the stack knows of.
+        self._next = len(member.events)
+        self._backlog = 0.0
+        self._told = 0
+        self._full_since: float | None = None
+
+    def begin(self) -> None:
+        self._world.schedule.after(TAKE_S, self._take)
+
+    def end(self) -> None:
+        """Take everything from now on."""
+        self._until = min(self._until, self._world.now)
+
+    def _take(self) -> None:
+        member, now = self._member, self._world.now
+        if not member.alive or member.left:
+            return
+        new = member.events[self._next :]
+        self._next += len(new)
+        self._backlog += sum(map(_cost_bytes, new))
+        self._backlog = 0.0 if now >= self._until else max(0.0, self._backlog - self._bytes_per_s * TAKE_S)
+        if abs(self._backlog - self._told) >= self._bound // 8 or not self._backlog:
+            self._tell(int(self._backlog))
+        if now < self._until:
+            self._world.schedule.after(TAKE_S, self._take)
+            self._watch(now)
+
+    def _watch(self, now: float) -> None:
+        """As `BacklogGuard`: it leaves when nothing was taken for too long while senders waited for it."""
+        if self._told <= self._bound or self._bytes_per_s or self._member.held_back:
+            self._full_since = None
+        elif self._full_since is None:
+            self._full_since = now
+        elif now - self._full_since >= ChannelConfig().backlog_hold_s:
+            self._until = now
+            self._tell(0)
+            self._exclude()
+
+    def _tell(self, backlog_bytes: int) -> None:
+        self._told = backlog_bytes
+        self._member.input(Credit(backlog_bytes))
+
+
+def _cost_bytes(event: object) -> int:
+    return DELIVERY_BYTES + len(event.batch.body) if isinstance(event, Frame) and event.batch is not None else 0
+
+
+def _mend_disk(process: Process) -> None:
+    assert isinstance(process, RelayProcess)
+    process.disk.room, process.disk.is_unreadable = None, False
+
+
+def _remove(these: list[T], *gone: T) -> None:
+    for each in gone:
+        if each in these:
+            these.remove(each)

@@ -1,0 +1,253 @@
+"""Liveness: what must happen within a time, while faults last and after they have ended (T1 to T3).
+
+It is judged at the end, from the journals and from the periods in which each process was blocked or paused, so that a run costs
+no more for it.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from math import inf
+
+from relay_lab.sim.process import Process
+from relay_lab.sim.spans import overlap_s
+from relay_lab.simulation.faults import CutStream, Fault, Flood, Reset, SlowWan, WanCut, sites_of
+from relay_lab.simulation.grey_faults import LateLetters, NarrowWire
+from relay_lab.simulation.nemesis import Nemesis
+from relay_lab.simulation.plan import Plan
+from sitestack.journal import records
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+
+#: Seconds in which a multicast is delivered by all who stay together (T1): two detections, one after the other, and 2 s.
+DELIVERY_S_MAX = 10.0
+#: Seconds of a minute in which a member may be blocked (T2): a detection of a silent process in the middle of a view change,
+#: and 2 s for view changes in which all answer.
+BLOCKED_S_MAX = 6.0
+#: Seconds more, of both, for each further fault that begins or ends in that time: one more detection.
+DETECTION_S = 4.0
+#: Seconds more where so many datagrams are lost or damaged: the two longest waits between repetitions of a unicast.
+REPEAT_S, LOSSY = 4.0, 0.1
+MINUTE_S = 60.0
+#: Seconds after the end of all faults in which everybody can send, and is heard by everybody (T3).
+WHOLE_S_MAX = 30.0
+
+#: Faults that take no member away from its companions.
+HARMLESS = CutStream | Flood | Reset | SlowWan | WanCut | LateLetters
+
+Key = tuple[Address, Scope, int]
+#: One of the sizes in a record of what was sent.
+SIZE = struct.Struct("<I")
+
+
+class Liveness:
+    """Judges one run; it must be told when the probes are sent."""
+
+    def __init__(self, plan: Plan, nemesis: Nemesis, processes: Sequence[Process]) -> None:
+        """`processes` may still grow."""
+        self._plan = plan
+        self._nemesis = nemesis
+        self._processes = processes
+        #: Who was to be heard by everybody, and from when (ns); and what they could not send.
+        self._probed: list[Process] = []
+        self._probed_ns = 0
+        self._refused: list[str] = []
+
+    def probe(self, now: float) -> None:
+        """Let each survivor send to its site and to all: from now on everybody can, and nothing else is sent (T3)."""
+        leaving = self._nemesis.leaving
+        self._probed = [process for process in self._processes if process.alive and process.local.address not in leaving]
+        self._probed_ns = int(now * 1e9)
+        for process in self._probed:
+            for scope in (Scope.SITE, Scope.ALL):
+                if not process.send(b"probe", scope):
+                    self._refused.append(f"T3 {_label(process)}: cannot send to {scope.name} after all faults have ended")
+
+    def violations(self, now: float) -> list[str]:
+        """A sentence for every broken promise."""
+        sites: dict[str, list[Process]] = {}
+        for process in self._processes:
+            sites.setdefault(process.local.site, []).append(process)
+        said = list(self._refused) + list(self._unheard())
+        for site, processes in sites.items():
+            # With a window of a few frames, what the coordinator itself has to send passes before what others forward to it.
+            said += self._late(site, processes, now) if self._plan.window_bytes is None else ()
+            said += [what for process in processes if (what := self._stood(site, process, now))]
+        return said
+
+    # -- T1 --------------------------------------------------------------------------------------------------------
+
+    def _late(self, site: str, processes: Sequence[Process], now: float) -> Iterator[str]:
+        """For each sender and receiver the first multicast that was late although both stayed in one part."""
+        part = _Part(processes)
+        backlog = _WireBacklog(self._plan, self._nemesis.began, site, processes)
+        delivered = {process: _delivered(process, site) for process in processes}
+        for sender in processes:
+            sends = _sent(sender)
+            for receiver in processes:
+                for sent in sends:
+                    at = delivered[receiver].get((sent.origin, sent.scope, sent.first))
+                    if at is not None and at - sent.t <= DELIVERY_S_MAX * 1e9:
+                        continue
+                    start = sent.t / 1e9
+                    end = start + DELIVERY_S_MAX + self._allowance_s(site, start, start + DELIVERY_S_MAX) + backlog.at(start)
+                    is_late = end <= now and (at is None or at / 1e9 > end)
+                    if is_late and self._stayed_together(part, sender, receiver, start, end):
+                        took = "not" if at is None else f"after {at / 1e9 - start:.3f} s"
+                        yield (
+                            f"T1 {_label(receiver)}: delivered {sent.scope.name} {sent.first} of {_label(sender)}, sent at "
+                            f"{start:.3f} s, {took}, though both stayed in one part"
+                        )
+                        break
+
+    def _allowance_s(self, site: str, start: float, end: float) -> float:
+        """Seconds for each fault but one that begins or ends in a site; and late copies show a dead process as alive."""
+        times = [self._nemesis.began + at for fault in self._plan.faults for at in _times(fault, site)]
+        further = max(0, sum(start - DETECTION_S <= at <= end for at in times) - 1)
+        plan = self._plan
+        late_s = plan.duplication_late_s if plan.duplication else 0.0
+        return DETECTION_S * further + late_s + REPEAT_S * (plan.loss + plan.corruption > LOSSY)
+
+    def _stayed_together(self, part: _Part, sender: Process, receiver: Process, start: float, end: float) -> bool:
+        """Whether both were up for all of the time that is allowed, and nobody parted them, or held them up as it may."""
+        for each in (sender, receiver):
+            if each.left or overlap_s(each.paused.until(end), start, end):
+                return False
+            if not each.alive and each.records[-1].t / 1e9 < end:
+                return False
+        return part.stayed(sender, receiver, int(start * 1e9), int(end * 1e9)) and not self._is_excused(
+            sender, receiver, start, end
+        )
+
+    def _is_excused(self, one: Process, other: Process, start: float, end: float) -> bool:
+        """An application of the site that takes nothing holds it up.
+
+        With `order: fifo` nobody passes on what does not get through a hole: that holds up its two ends, and with `agreement:
+        uniform` all who wait for them.
+        """
+        site, grey, plan = one.local.site, self._nemesis.grey, self._plan
+        if any(where == site and overlap_s([span], start, end) for where, span in grey.waited):
+            return True
+        hosts = {one.physical.host, other.physical.host}
+        holes = [ends for where, ends, span in grey.holes if where == site and overlap_s([span], start, end)]
+        return plan.order == "fifo" and any(ends & hosts or plan.agreement == "uniform" for ends in holes)
+
+    # -- T2 --------------------------------------------------------------------------------------------------------
+
+    def _stood(self, site: str, process: Process, now: float) -> str:
+        """The worst minute of a process, if it was blocked too long in it; a minute begins where a block begins."""
+        blocked = process.blocked.until(now)
+        if sum(until - since for since, until in blocked) <= BLOCKED_S_MAX:
+            return ""
+        for start, _ in blocked:
+            end = start + MINUTE_S
+            stood, allowed = overlap_s(blocked, start, end), BLOCKED_S_MAX + self._allowance_s(site, start, end)
+            if stood > allowed:
+                return f"T2 {_label(process)}: was blocked for {stood:.2f} s in a minute from {start:.2f} s on, not {allowed:g}"
+        return ""
+
+    # -- T3 --------------------------------------------------------------------------------------------------------
+
+    def _unheard(self) -> Iterator[str]:
+        """Probes that some survivor has not delivered in time."""
+        limit_ns = self._probed_ns + int(DELIVERY_S_MAX * 1e9)
+        survivors = [process for process in self._probed if process.alive]
+        heard = {process: _heard_since(process, self._probed_ns) for process in survivors}
+        for sender in survivors:
+            for sent in _sent(sender, self._probed_ns):
+                for receiver, times in heard.items():
+                    if sent.scope is Scope.SITE and receiver.local.site != sender.local.site:
+                        continue
+                    if times.get((sent.origin, sent.scope, sent.first), limit_ns + 1) > limit_ns:
+                        yield (
+                            f"T3 {_label(receiver)}: did not deliver in {DELIVERY_S_MAX:g} s what {_label(sender)} sent to "
+                            f"{sent.scope.name} after all faults had ended"
+                        )
+
+
+class _WireBacklog:
+    """What a narrow wire has still to carry of what its site multicast earlier: nobody gets it sooner than the wire can."""
+
+    def __init__(self, plan: Plan, began: float, site: str, processes: Sequence[Process]) -> None:
+        wires = [fault for fault in plan.faults if isinstance(fault, NarrowWire) and fault.site == site]
+        copies = 1 if plan.multicast else max(1, dict(plan.sites)[site] - 1)
+        #: For each wire the seconds that it is behind, right after each multicast while it is narrow.
+        self._behind: list[list[tuple[float, float]]] = []
+        sends = sorted((sent.t / 1e9, copies * _bytes(sent)) for each in processes if wires for sent in _sent(each))
+        for wire in wires:
+            behind = [(began + wire.at - REPEAT_S, 0.0)]
+            for t, size in sends:
+                if began + wire.at - REPEAT_S <= t <= began + wire.at + wire.length:
+                    before, left = behind[-1]
+                    behind.append((t, max(0.0, left - (t - before)) + size / wire.bytes_per_s))
+            self._behind.append(behind)
+
+    def at(self, t: float) -> float:
+        """Seconds until the slowest wire has carried what was sent up to `t`."""
+        left = [behind[bisect_right(behind, (t, inf)) - 1] for behind in self._behind if behind[0][0] <= t]
+        return max([0.0, *[seconds - (t - since) for since, seconds in left]])
+
+
+class _Part:
+    """The views of the members of a site over time: who was in one part with whom."""
+
+    def __init__(self, processes: Sequence[Process]) -> None:
+        self._views = {process.local.address: _views(process) for process in processes}
+
+    def stayed(self, one: Process, other: Process, start_ns: int, end_ns: int) -> bool:
+        """Whether both were in one view at the start, and nobody of it was, or came, in a view without them until the end.
+
+        Who is excluded stands still until it has merged, or has waited long enough for that (S20): it is in no part then.
+        """
+        both = {one.local.address, other.local.address}
+        members = self._in_force(one.local.address, start_ns)
+        if not members or not all(both <= self._in_force(each, start_ns) for each in members):
+            return False
+        return all(both <= view for each in members for t, view in self._views.get(each, ()) if start_ns < t <= end_ns)
+
+    def _in_force(self, member: Address, t: int) -> frozenset[Address]:
+        views = [view for since, view in self._views.get(member, ()) if since <= t]
+        return views[-1] if views else frozenset()
+
+
+def _views(process: Process) -> list[tuple[int, frozenset[Address]]]:
+    """Since when (ns) which members were in its view."""
+    return [(record.t, frozenset(record.members)) for record in process.records if isinstance(record, records.View)]
+
+
+def _sent(process: Process, since_ns: int = 0) -> list[records.Send]:
+    """The multicasts of a process."""
+    return [r for r in process.records if isinstance(r, records.Send) and r.target is None and r.t >= since_ns]
+
+
+def _bytes(sent: records.Send) -> int:
+    return sum(each for (each,) in SIZE.iter_unpack(sent.sizes))
+
+
+def _delivered(process: Process, site: str) -> dict[Key, int]:
+    """When it delivered the multicasts of its own site (ns), by their first numbers."""
+    found = (r for r in process.records if isinstance(r, records.Deliver) and r.site == site)
+    return {(r.origin, r.scope, r.first): r.t for r in found if r.scope in (Scope.ALL, Scope.SITE)}
+
+
+def _heard_since(process: Process, since_ns: int) -> dict[Key, int]:
+    found = (r for r in process.records if isinstance(r, records.Deliver) and r.t >= since_ns)
+    return {(r.origin, r.scope, r.first): r.t for r in found}
+
+
+def _times(fault: Fault, site: str) -> Iterator[float]:
+    """When a fault begins and ends for the members of a site, in seconds after the load began."""
+    if isinstance(fault, HARMLESS) or site not in (sites_of(fault) or (site,)):
+        return
+    yield fault.at
+    for field in fields(fault):
+        value = getattr(fault, field.name)
+        if field.name in ("length", "restart_after") and value is not None:
+            yield fault.at + value
+
+
+def _label(process: Process) -> str:
+    return f"{process.local.site}/{process.local.name}({process.local.address.hex()[:8]})"

@@ -1,0 +1,82 @@
+"""A plan: sites, what they are told to do, and a list of faults. Plain data, so it can be stored, read and shrunk.
+
+`generator.py` draws plans from seeds, `plan_json.py` writes and reads them, `run.py` carries them out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Literal
+
+from relay.gateway.config import LinkConfig
+from relay.replica.config import BufferConfig
+from relay_lab.simulation.faults import Fault
+from sitestack.config import Agreement, Order
+
+#: Who of a site writes short ids.
+IdWriters = Literal["nobody", "everybody", "some"]
+
+#: How long messages are sent and faults happen, in virtual seconds.
+LOAD_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run. A field that is added needs a default, or the plans that are stored cannot be read any more."""
+
+    #: Seeds all randomness of the run itself: latencies, losses, who sends what.
+    seed: int
+    #: The name of each site, and its number of members.
+    sites: tuple[tuple[str, int], ...]
+    order: Order
+    agreement: Agreement
+    #: Whether members find and reach each other by multicast; else by configured addresses.
+    multicast: bool
+    #: Shares of all datagrams that are lost, duplicated, delayed or corrupted; `_late_s` is by how much at most.
+    loss: float
+    duplication: float
+    duplication_late_s: float
+    reordering: float
+    reordering_late_s: float
+    corruption: float
+    faults: tuple[Fault, ...]
+    #: The number of all messages, and the largest size in bytes.
+    messages: int
+    size_max: int
+    #: The shares of messages that go to one member, and to the own site only.
+    unicast_share: float
+    site_share: float
+    #: The most messages in a batch; None for the product's default.
+    batch_count_max: int | None = None
+    #: The window of flow control; None for the product's default.
+    window_bytes: int | None = None
+    budget: BufferConfig = field(default_factory=BufferConfig)
+    #: A site that starts late, and how many seconds after the load has begun.
+    late: tuple[str, float] | None = None
+    #: The connected pairs of sites, a tree; other pairs reach each other by routes. Empty: all pairs are connected.
+    connections: tuple[tuple[str, str], ...] = ()
+    link: LinkConfig = field(default_factory=LinkConfig)
+    #: Slow connections: two sites, and the bytes per second that pass in each direction.
+    lines: tuple[tuple[str, str, float], ...] = ()
+    #: Extra delay in seconds of everything between sites, for the whole run.
+    wan_delay_s: float = 0.0
+    #: How long faults that last go on after the load, in seconds, with few messages and no other fault.
+    lasting_s: float = 0.0
+    #: How many bytes an application may leave untaken before senders wait; None for the product's default.
+    backlog_bytes_max: int | None = None
+    #: Whether members have settings of their own where members of a site may differ.
+    uneven: bool = False
+    #: Which members write short ids in place of uuids.
+    short_ids: IdWriters = "nobody"
+    #: Sites with several relays, and with how many at most; the others have one.
+    masters: tuple[tuple[str, int], ...] = ()
+
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of sites that are connected."""
+        return self.connections or tuple(combinations([name for name, _ in self.sites], 2))
+
+    def between(self) -> list[str]:
+        """The sites that messages of others pass through: all that are no end of a tree."""
+        ends = [name for pair in self.connections for name in pair]
+        return [name for name, _ in self.sites if ends.count(name) > 1]

@@ -1,0 +1,76 @@
+"""A plan as JSON text, and back: what is found is kept as the plan that shows it, whatever seeds come to stand for later.
+
+The dataclasses themselves say what a plan can hold. A field that has its default is not written, and one that is not there gets
+it: whoever adds a field to a plan or to a fault gives it a default, and older plans stay readable. All other fields have to be
+there, no unknown one may be, and the first mistake is told in one sentence with its path.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from typing import Any
+
+from relay.node.config.config_values import KIND, Reader
+from relay_lab.simulation.faults import Fault
+from relay_lab.simulation.plan import Plan
+
+#: Characters of a plan, and digits of a number in it, at most.
+CHARS_MAX, DIGITS_MAX = 4 << 20, 18
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
+    """A plan, and why it is kept: what it once broke."""
+
+    why: str
+    plan: Plan
+
+
+def to_text(stored: StoredPlan) -> str:
+    """JSON with a field of the plan, or a fault, a line: small, and a difference between two plans can be read."""
+    plan = to_json(stored.plan)
+    faults = ",\n".join([f"      {json.dumps(fault)}" for fault in plan.pop("faults")])
+    lines = [f"    {json.dumps(name)}: {json.dumps(value)}" for name, value in plan.items()]
+    lines.append(f'    "faults": [\n{faults}\n    ]' if faults else '    "faults": []')
+    body = ",\n".join(lines)
+    return f'{{\n  "why": {json.dumps(stored.why)},\n  "plan": {{\n{body}\n  }}\n}}\n'
+
+
+def from_text(text: str) -> StoredPlan:
+    """Raises ValueError with a sentence for what is no plan."""
+    if len(text) > CHARS_MAX:
+        raise ValueError(f"it has more than {CHARS_MAX} characters")
+    try:
+        value = json.loads(text, parse_int=_parse_int)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    reader = Reader({})
+    stored, _ = reader.read(StoredPlan, value)
+    if reader.problems:
+        raise ValueError(reader.problems[0].removesuffix("."))
+    assert isinstance(stored, StoredPlan)
+    return stored
+
+
+def _parse_int(digits: str) -> int:
+    if len(digits) > DIGITS_MAX:
+        raise ValueError(f"it has a number of more than {DIGITS_MAX} digits")
+    return int(digits)
+
+
+def to_json(value: Any) -> Any:
+    """What JSON holds, such that reading it gives the same value; only what differs from the defaults."""
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {KIND: type(value).__name__} if isinstance(value, Fault) else {}
+        pairs = [(field, getattr(value, field.name)) for field in fields(value)]
+        return named | {field.name: to_json(each) for field, each in pairs if not _is_default(field, each)}
+    return [to_json(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _is_default(field: Field[Any], value: Any) -> bool:
+    if field.default_factory is not MISSING:
+        return bool(value == field.default_factory())
+    return field.default is not MISSING and bool(value == field.default)

@@ -1,0 +1,187 @@
+"""A simulated member of a relayed site: a whole node, with its bridge connections on virtual TCP."""
+
+from __future__ import annotations
+
+import random
+
+from relay.events import (
+    BRIDGE_EFFECTS,
+    BridgeClose,
+    BridgeClosed,
+    BridgeConnected,
+    BridgeEffect,
+    BridgeReceived,
+    BridgeSend,
+    BridgeWritten,
+    Dial,
+    DialFailed,
+    GlobalView,
+    Listen,
+    Pacing,
+    StopListening,
+)
+from relay.gateway.connections import ConnectionId
+from relay.gateway.link_table import Key
+from relay.journal.recorder import RELAY_RECORDS
+from relay.layer import RelayConfig, RelayLayer
+from relay_lab.sim.process import Process
+from relay_lab.sim.tcp_streams import TcpStream
+from relay_lab.sim.world import Maker, World
+from relay_lab.simulation.member_settings import uneven, with_short_ids
+from relay_lab.simulation.memory_disk import MemoryDisk
+from sitestack.assembly import build_stack
+from sitestack.config import SiteConfig
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import Event
+from sitestack.stack.layer import Local
+
+#: Every member's bridge listens at this port of its own host.
+BRIDGE_PORT = 7900
+
+
+class RelayProcess(Process):
+    """One member of one site of a relayed world."""
+
+    def __init__(self, world: World, local: Local, config: SiteConfig, relay: RelayConfig, physical: Physical) -> None:
+        #: What it spills; dies with it.
+        self.disk = MemoryDisk()
+        self.relay = RelayLayer(local, relay, self.disk)
+        stack = build_stack(local, config, relay_layer=self.relay)
+        super().__init__(
+            local,
+            stack,
+            physical,
+            world.schedule,
+            world.network,
+            world.seed,
+            config.order == "total",
+            handlers={
+                **dict.fromkeys(BRIDGE_EFFECTS, self._act_on_bridge),
+                GlobalView: self._note_global_view,
+                Pacing: self._pace,
+            },
+            event_records=RELAY_RECORDS,
+        )
+        self.global_view: GlobalView | None = None
+        #: How often its senders were told to wait for another site.
+        self.paced = 0
+        self.bridge = Physical(physical.host, BRIDGE_PORT)
+        self.world = world
+        #: The bridge connections, by the numbers that the relay layer gives them.
+        self.connections: dict[int, TcpStream] = {}
+        self._numbers = 0
+        #: Sentences on relays of other sites that this one believed although it knew of a later relay (R9).
+        self.stale_epochs: list[str] = []
+        self._believed: dict[Key, ConnectionId] = {}
+
+    def kill(self) -> None:
+        """Kill the process; the kernel closes its connections."""
+        super().kill()
+        self.world.streams.unlisten(self.bridge)
+        connections, self.connections = self.connections, {}
+        for stream in connections.values():
+            stream.close()
+
+    def admitted_by(self, other: RelayProcess) -> bool:
+        """Whether the other member's site has admitted every batch that this process holds."""
+        buffer, remote = self.relay.state.buffer, other.relay.state.remotes.get(self.local.site)
+        admitted = {} if remote is None else remote.admitted
+        held = [buffer.at(position).batch for position in range(buffer.first, buffer.end)]
+        return all(batch is None or batch.last <= admitted.get(batch.origin, 0) for batch in held)
+
+    def expects_answers(self) -> bool:
+        """Whether unicasts to other sites still wait for their answers."""
+        return self.relay.unicasts.deadline() is not None
+
+    def _note_global_view(self, event: GlobalView) -> None:
+        self.global_view = event
+
+    def _pace(self, event: Pacing) -> None:
+        self.held_back = bool(event.sites)
+        self.paced += self.held_back
+
+    def _act_on_bridge(self, effect: BridgeEffect) -> None:
+        streams = self.world.streams
+        match effect:
+            case Listen():
+                streams.listen(self.bridge, lambda stream: self._adopt(stream, None))
+            case StopListening():
+                streams.unlisten(self.bridge)
+            case Dial():
+                streams.dial(self.bridge, effect.address, lambda stream: self._dialed(effect, stream))
+            case BridgeSend():
+                stream = self.connections.get(effect.connection)
+                if stream is not None:
+                    self._write(stream, effect)
+            case BridgeClose():
+                stream = self.connections.pop(effect.connection, None)
+                if stream is not None:
+                    stream.close()
+
+    def _write(self, stream: TcpStream, effect: BridgeSend) -> None:
+        """Within the turn, as a node does, if the kernel takes all of it at once."""
+        queued_s, written = stream.send(effect.data), BridgeWritten(effect.connection)
+        if queued_s:
+            self.schedule.after(queued_s, lambda: self._tell(written))
+        else:
+            self.stack.down(written, self.schedule.now)
+
+    def _dialed(self, dial: Dial, stream: TcpStream | None) -> None:
+        if not self.alive:
+            if stream is not None:
+                stream.close()
+        elif stream is None:
+            self._tell(DialFailed(dial.site, dial.address))
+        else:
+            self._adopt(stream, (dial.site, dial.address))
+
+    def _adopt(self, stream: TcpStream, dialed: tuple[str, Physical] | None) -> None:
+        self._numbers += 1
+        number = self._numbers
+        self.connections[number] = stream
+        stream.on_receive = lambda data: self._heard(number, data)
+        stream.on_close = lambda: self._closed(number)
+        self._tell(BridgeConnected(number, dialed))
+
+    def _heard(self, number: int, data: bytes) -> None:
+        if number in self.connections:
+            self._tell(BridgeReceived(number, data))
+            self._watch_fence()
+
+    def _watch_fence(self) -> None:
+        """Check that each accepted link belongs to the latest relay of its lineage that this site knows of."""
+        gateway = self.relay.gateway
+        if gateway.links == self._believed:
+            return
+        for key, connection in gateway.links.items():
+            peer = gateway.connections[connection].session.peer
+            if self._believed.get(key) == connection or peer is None:
+                continue
+            known = self.relay.state.remote(key[0]).lineage(key[1]).epoch
+            if known is not None and peer.epoch < known:
+                self.stale_epochs.append(f"believes the relay of {key[0]} of epoch {peer.epoch}, and knows of {known}")
+        self._believed = dict(gateway.links)
+
+    def _closed(self, number: int) -> None:
+        if self.connections.pop(number, None) is not None:
+            self._tell(BridgeClosed(number))
+
+    def _tell(self, event: Event) -> None:
+        if self.alive:
+            self.input(event)
+
+
+def relay_maker(
+    configs: dict[str, tuple[SiteConfig, RelayConfig]], uneven_seed: int | None = None, ids_seed: int | None = None
+) -> Maker:
+    """Processes of several relayed sites; with a seed, each host has settings of its own, or only some write short ids."""
+
+    def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
+        config, relay = configs[site]
+        if uneven_seed is not None:
+            config = uneven(config, random.Random(f"settings {uneven_seed} {physical.host}"))
+        if ids_seed is not None:
+            config = with_short_ids(config, random.Random(f"short ids {ids_seed} {physical.host}").random() < 0.5)
+        return RelayProcess(world, Local(site, Address.make(rng), name, rng), config, relay, physical)
+
+    return make

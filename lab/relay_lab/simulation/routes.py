@@ -1,0 +1,25 @@
+"""Routes: how the sites of a plan reach those that they have no connection with."""
+
+from __future__ import annotations
+
+from relay.gateway.routes import RoutesConfig
+from relay_lab.simulation.plan import Plan
+
+
+def routes_of(plan: Plan, site: str) -> RoutesConfig:
+    """The routes of a site: the next hop to every site without a connection, and whose data it forwards."""
+    if not plan.connections:
+        return RoutesConfig()
+    neighbours = _neighbours(plan, site)
+    via: dict[str, str] = {}
+    for neighbour in neighbours:
+        behind = [neighbour]
+        for each in behind:  # it grows: all that is reached through this neighbour
+            behind += [further for further in _neighbours(plan, each) if further not in (site, *behind)]
+        via |= dict.fromkeys(behind[1:], neighbour)
+    others = tuple([name for name, _ in plan.sites if name != site])
+    return RoutesConfig(via, others if len(neighbours) > 1 else ())
+
+
+def _neighbours(plan: Plan, site: str) -> list[str]:
+    return [other for pair in plan.connections if site in pair for other in pair if other != site]

@@ -1,0 +1,230 @@
+"""Runs one plan: form the sites, send and disturb, heal, let everything settle, check every promise.
+
+Two phases as in the great simulators: safety under faults, then liveness with none. The checkers read the journals of the
+simulated processes, the same records that a real node writes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from relay.gateway.gateway import GatewayConfig
+from relay.layer import RelayConfig
+from relay_lab.sim import network_faults
+from relay_lab.sim.process import Process
+from relay_lab.sim.tcp_streams import Slowness
+from relay_lab.sim.world import World
+from relay_lab.simulation.levels_at_rest import unsettled
+from relay_lab.simulation.liveness import WHOLE_S_MAX
+from relay_lab.simulation.member_settings import with_short_ids
+from relay_lab.simulation.nemesis import Nemesis
+from relay_lab.simulation.plan import LOAD_S, Plan
+from relay_lab.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
+from relay_lab.simulation.routes import routes_of
+from relay_lab.simulation.verdict import SeedVerdict
+from sitestack.config import SiteConfig
+from sitestack.layers.batching import BatchingConfig
+from sitestack.model.address import Physical, ProxyUUID
+
+#: Virtual seconds for the sites to form, with the plan's losses already on.
+FORM_S = 40.0
+#: Virtual seconds for everything to settle once all faults are healed: failure detection, merging, replay.
+SETTLE_S = 60.0
+#: Virtual seconds for acknowledgements and trims to drain after everything looks settled.
+DRAIN_S = 3.0
+#: Virtual seconds after which everything that waits for dead members has been given up: every queue is at rest (B3).
+REST_S = 130.0
+#: Virtual seconds between two checks whether a phase has ended.
+ASK_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    """The result of one plan."""
+
+    seed: int
+    violations: tuple[str, ...]
+    #: How often each fault and each reason of a drop occurred.
+    covered: dict[str, int]
+    trace_hash: str
+
+
+class SeedRun:
+    """One plan being carried out."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.rng = random.Random(f"run {plan.seed}")
+        self.violations: list[str] = []
+        hosts = {
+            name: [Physical(f"10.{site}.0.{n + 1}", 7800) for n in range(count)]
+            for site, (name, count) in enumerate(plan.sites, 1)
+        }
+        self.hosts = hosts
+        configs = {site: _configs(plan, site, hosts) for site in hosts}
+        ids_seed = plan.seed if plan.short_ids == "some" else None
+        self.world = World(plan.seed, relay_maker(configs, plan.seed if plan.uneven else None, ids_seed))
+        self.world.streams.slow += _lines(plan, hosts)
+        self.nemesis = Nemesis(plan, self.world, hosts, self.rng)
+        self.covered = self.nemesis.covered
+        self._verdict = SeedVerdict(plan, self.world, self.nemesis)
+        #: Processes that are still to be started for the first time.
+        self._awaited = 0
+
+    def result(self) -> SeedResult:
+        """Carry the plan out."""
+        world = self.world
+        self._rates()
+        late = None if self.plan.late is None else self.plan.late[0]
+        for site, hosts in self.hosts.items():
+            for number, host in enumerate(hosts):
+                if site != late:
+                    self._awaited += 1
+                    world.schedule.after(self.rng.random(), partial(self._spawn, site, f"{site[0]}{number}", host))
+        world.run(1.0)
+        if not self._wait(self.converged, FORM_S):
+            self.violations.append(f"FORM did not form in {FORM_S} s: {self._stand()}")
+        else:
+            self._verdict.formed()
+            self.nemesis.begin()
+            world.run(LOAD_S)
+            if self.plan.lasting_s:
+                self.covered["faults that outlast the load"] += 1
+                world.run(self.plan.lasting_s)
+            self._settle()
+            self.violations += self._verdict.violations(settled=not self.violations)
+        for process in world.processes:
+            for reason, count in process.stack.drops.items():
+                self.covered[f"drop {reason}"] += count
+        covered = {what: times for what, times in self.covered.items() if times}
+        return SeedResult(self.plan.seed, tuple(self.violations), covered, world.trace_hash())
+
+    def _spawn(self, site: str, name: str, host: Physical) -> None:
+        self._awaited -= 1
+        self.world.spawn(site, name, host)
+
+    # -- phases ----------------------------------------------------------------------------------------------------
+
+    def _rates(self) -> None:
+        plan = self.plan
+        rules = {
+            "loss": network_faults.loss(plan.loss),
+            "corruption": network_faults.corruption(plan.corruption),
+            "duplication": network_faults.duplication(plan.duplication, plan.duplication_late_s),
+            "reordering": network_faults.reordering(plan.reordering, plan.reordering_late_s),
+        }
+        self.world.network.faults += [self._counting(name, rule) for name, rule in rules.items() if getattr(plan, name)]
+
+    def _counting(self, name: str, rule: network_faults.PacketFault) -> network_faults.PacketFault:
+        def counted(packet: network_faults.Packet, rng: random.Random) -> list[network_faults.Packet]:
+            after = rule(packet, rng)
+            if after != [packet]:
+                self.covered[name] += 1
+            return after
+
+        return counted
+
+    def _settle(self) -> None:
+        self.world.network.faults.clear()
+        self.world.network.cuts.clear()
+        self.world.streams.cuts.clear()
+        for process in self.world.alive():
+            process.resume()
+        self.nemesis.grey.heal()
+        self._verdict.healed()
+        healed = self.world.now
+        self._wait(lambda: self.quiet() and not any(p.held_back for p in self.world.alive()), WHOLE_S_MAX)
+        self._verdict.liveness.probe(self.world.now)
+        if not self._wait(self.quiet, healed + SETTLE_S - self.world.now):
+            self.violations.append(f"SETTLE did not settle in {SETTLE_S} s: {self._stand()}")
+        self.world.run(DRAIN_S)
+        if not self.violations:
+            self._wait(lambda: not any(map(unsettled, self.world.alive())), REST_S)
+
+    def _wait(self, reached: Callable[[], bool], seconds: float) -> bool:
+        """Let time pass until the condition holds, asked now and then."""
+        end = self.world.now + seconds
+        while not reached():
+            if self.world.now >= end:
+                return False
+            self.world.run(ASK_S)
+        return True
+
+    # -- where it stands -------------------------------------------------------------------------------------------
+
+    def converged(self) -> bool:
+        """Whether all living processes have one global view, with all living processes in it."""
+        world = self.world
+        if self._awaited or self.nemesis.restarts:
+            return False
+        living = world.alive()
+        everybody = {ProxyUUID(p.local.address, p.local.site) for p in living}
+        return all(
+            isinstance(p, RelayProcess) and p.global_view is not None and set(p.global_view.members) == everybody
+            for p in living
+        )
+
+    def quiet(self) -> bool:
+        """Whether the processes have converged, and nothing that they sent or hold waits for anything."""
+        living = [p for p in self.world.alive() if isinstance(p, RelayProcess)]
+        return (
+            self.converged()
+            and all(_idle(p) for p in living)
+            and all(p.admitted_by(q) for p in living for q in living if p.local.site != q.local.site)
+        )
+
+    def _stand(self) -> str:
+        return "; ".join(
+            f"{p.local.site}/{p.local.name} {p.local.address} view {None if p.view is None else (p.view.id, p.view.members)}"
+            f" global {None if not isinstance(p, RelayProcess) or p.global_view is None else len(p.global_view.members)}"
+            f" idle {_idle(p)}"
+            for p in self.world.alive()
+        )
+
+
+def _idle(process: Process) -> bool:
+    """Whether nothing that this process sent or holds for others waits for anything."""
+    if process.batching.levels()["credit_bytes"].now:
+        return False
+    return not isinstance(process, RelayProcess) or not process.expects_answers()
+
+
+def _lines(plan: Plan, hosts: dict[str, list[Physical]]) -> list[tuple[frozenset[str], frozenset[str], Slowness]]:
+    """The lines that are slow from the beginning."""
+    of = {site: frozenset(host.host for host in places) for site, places in hosts.items()}
+    lines = [(ends, Slowness(0.0, rate)) for one, other, rate in plan.lines for ends in ((one, other), (other, one))]
+    everybody = frozenset[str]().union(*of.values())
+    late = [(everybody, everybody, Slowness(plan.wan_delay_s))] if plan.wan_delay_s else []
+    return [*late, *[(of[one], of[other], slowness) for (one, other), slowness in lines]]
+
+
+def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[SiteConfig, RelayConfig]:
+    routes = routes_of(plan, site)
+    peers = {
+        other: tuple([Physical(host.host, BRIDGE_PORT) for host in theirs])
+        for other, theirs in hosts.items()
+        if other != site and other not in routes.via
+    }
+    base = SiteConfig(site=site)
+    config = replace(
+        base,
+        order=plan.order,
+        agreement=plan.agreement,
+        transport=replace(base.transport, multicast=plan.multicast),
+        discovery=base.discovery if plan.multicast else replace(base.discovery, initial_hosts=tuple(hosts[site])),
+    )
+    protocols = config.protocols
+    if plan.batch_count_max is not None:
+        protocols = replace(protocols, batching=BatchingConfig(batch_count_max=plan.batch_count_max))
+    flow_control = protocols.flow_control
+    if plan.window_bytes is not None:
+        flow_control = replace(flow_control, window_bytes=plan.window_bytes)
+    if plan.backlog_bytes_max is not None:
+        flow_control = replace(flow_control, backlog_bytes_max=plan.backlog_bytes_max)
+    protocols = replace(protocols, flow_control=flow_control)
+    config = with_short_ids(replace(config, protocols=protocols), plan.short_ids != "nobody")
+    gateway = GatewayConfig(peers=peers, link=plan.link, masters=dict(plan.masters).get(site, 1))
+    return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes)

@@ -1,0 +1,202 @@
+"""Scenarios: each draws one fault, or a few that belong together, for a plan of which everything else is drawn already.
+
+A scenario draws when, where and how much, with the dice that it is given. How often it happens is a weight in `weights.py`. A
+scenario that makes no sense in a plan gives no fault.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import permutations
+from typing import Literal
+
+from relay.replica.config import BufferConfig
+from relay_lab.simulation.dice import back_s, draw_delay, draw_large_site, draw_length, draw_site, moment
+from relay_lab.simulation.faults import (
+    Burst,
+    CutStream,
+    Fault,
+    Flood,
+    Kill,
+    Leave,
+    Move,
+    Pause,
+    Replace,
+    Reset,
+    SlowWan,
+    Split,
+    WanCut,
+)
+from relay_lab.simulation.plan import Plan
+
+_CLOSERS: tuple[Literal["sender", "receiver", "both"], ...] = ("sender", "receiver", "both")
+
+
+# -- members -----------------------------------------------------------------------------------------------------------
+
+
+def kill(rng: random.Random, plan: Plan) -> list[Fault]:
+    """A member dies, the coordinator more often than others; sometimes the next in line a moment later."""
+    site, at = draw_site(rng, plan), moment(rng)
+    faults: list[Fault] = [Kill(at, site, rng.choice((0, 0, 0, 1, 2)), rng.randrange(6), back_s(rng, plan, site))]
+    if rng.random() < 0.2:
+        faults.append(Kill(at + rng.uniform(0.0, 2.0), site, 0, rng.randrange(6), rng.uniform(0.0, 8.0)))
+    return faults
+
+
+def leave(rng: random.Random, plan: Plan) -> list[Fault]:
+    """A member says goodbye."""
+    site = draw_site(rng, plan)
+    return [Leave(moment(rng), site, rng.choice((0, 0, 1)), back_s(rng, plan, site))]
+
+
+def pause(rng: random.Random, plan: Plan) -> list[Fault]:
+    """A member is paused, for longer than the failure detection waits or for less."""
+    return [Pause(moment(rng), draw_length(rng), draw_site(rng, plan), rng.choice((0, 0, 1, 2)))]
+
+
+def move(rng: random.Random, plan: Plan) -> list[Fault]:
+    """A member changes its address. Only with multicast: members that are configured by address must stay there."""
+    return [Move(moment(rng), draw_site(rng, plan), rng.choice((0, 1, 2)))] if plan.multicast else []
+
+
+def takeover(rng: random.Random, plan: Plan) -> list[Fault]:
+    """The coordinator goes, in every way there is, and its site is full again soon."""
+    site, at, back = draw_site(rng, plan), moment(rng), rng.uniform(0.0, 3.0)
+    match rng.randrange(4):
+        case 0:
+            return [Kill(at, site, 0, rng.randrange(12), back)]
+        case 1:
+            return [Leave(at, site, 0, back)]
+        case 2:
+            return [Replace(at, site, rng.choice((0, 0, 1, 2)))]
+        case _:
+            second = at + rng.uniform(0.3, 1.5)
+            return [Kill(at, site, 0, rng.randrange(12), back), Kill(second, site, 0, rng.randrange(12), back)]
+
+
+def line_dies(rng: random.Random, plan: Plan) -> list[Fault]:
+    """The coordinators of a large site die one after the other, each while it takes over."""
+    site, at = draw_large_site(rng, plan), moment(rng)
+    times = [at + 0.7 * number for number in range(rng.choice((2, 3)) if site else 0)]
+    return [Kill(time, site, 0, rng.randrange(12), rng.uniform(3.0, 8.0)) for time in times]
+
+
+def several_die(rng: random.Random, plan: Plan) -> list[Fault]:
+    """Several members of a large site die at once, perhaps more than half, with the coordinator or without."""
+    site = draw_large_site(rng, plan)
+    if not site:
+        return []
+    members, at, back = dict(plan.sites)[site], moment(rng), rng.choice((None, rng.uniform(0.0, 8.0)))
+    ranks = rng.sample(range(members), rng.randrange(2, members))
+    dying = [Kill(at + rng.uniform(0.0, 0.2), site, rank, rng.randrange(6), back) for rank in ranks]
+    return [Flood(at - 0.1, 1.0, site, 24, 0.1), *dying]
+
+
+def several_leave(rng: random.Random, plan: Plan) -> list[Fault]:
+    """Several members of a large site leave while others come back."""
+    site = draw_large_site(rng, plan)
+    if not site:
+        return []
+    members, at = dict(plan.sites)[site], moment(rng)
+    number = rng.randrange(2, max(4, members // 2))
+    return [Leave(at + rng.uniform(0.0, 0.5), site, rng.randrange(members), rng.uniform(0.0, 3.0)) for _ in range(number)]
+
+
+def site_dies(rng: random.Random, plan: Plan) -> list[Fault]:
+    """All members of a site die, so that the site is gone for a while."""
+    site, at, back = draw_site(rng, plan), moment(rng), rng.uniform(0.0, 2.0)
+    return [Kill(at + 0.01 * n, site, 0, 0, back + 0.1 * n) for n in range(dict(plan.sites)[site])]
+
+
+# -- inside a site -----------------------------------------------------------------------------------------------------
+
+
+def burst(rng: random.Random, plan: Plan) -> list[Fault]:
+    """Everything is lost for a moment."""
+    return [Burst(moment(rng), rng.uniform(0.2, 1.0))]
+
+
+def split(rng: random.Random, plan: Plan) -> list[Fault]:
+    """A site is partitioned; either part can be the larger one."""
+    site = draw_site(rng, plan)
+    hosts = rng.randrange(1, max(2, dict(plan.sites)[site]))
+    return [Split(moment(rng), draw_length(rng), site, hosts, rng.random() < 0.25)]
+
+
+def split_amid_floods(rng: random.Random, plan: Plan) -> list[Fault]:
+    """The first site is partitioned twice, with floods when a partition begins, when it ends, and afterwards."""
+    site, members = plan.sites[0]
+    faults: list[Fault] = []
+    for at in (rng.uniform(0.5, 8.0), rng.uniform(14.0, 18.0)):
+        length = rng.uniform(3.0, 5.0)
+        faults.append(Split(at, length, site, rng.randrange(1, max(members, 2)), False))
+        faults += [Flood(start, 1.0, site, 24, 0.4) for start in (at + 0.2, at + length - 0.2, at + length + 1.0)]
+    return faults
+
+
+def resets(rng: random.Random, plan: Plan) -> list[Fault]:
+    """The same two members forget their unicast connection several times in a row."""
+    sites = [site for site, members in plan.sites if members > 1]
+    if not sites:
+        return []
+    site, rank, at = rng.choice(sites), rng.choice((0, 1)), moment(rng)
+    faults: list[Fault] = []
+    for _ in range(rng.choice((2, 4))):
+        length = rng.uniform(0.05, 0.6)
+        loss, late = rng.choice((0.0, 0.3, 0.5)), rng.choice((0.0, 0.1, 0.5))
+        faults.append(Reset(at, length, site, rank, 1 - rank, rng.choice((4, 8)), rng.choice(_CLOSERS), loss, late))
+        at += rng.uniform(0.0, 1.0)
+    return faults
+
+
+# -- between sites -----------------------------------------------------------------------------------------------------
+
+
+def cut_stream(rng: random.Random, plan: Plan) -> list[Fault]:
+    """The connections between two sites break, or all of them."""
+    return [CutStream(moment(rng), rng.choice((None, rng.choice(plan.pairs()))))]
+
+
+def wan_cut(rng: random.Random, plan: Plan) -> list[Fault]:
+    """Nothing passes between two sites."""
+    return [WanCut(moment(rng), rng.uniform(0.1, 15.0), rng.random() < 0.3, rng.choice(plan.pairs()))]
+
+
+def wan_cuts_in_turn(rng: random.Random, plan: Plan) -> list[Fault]:
+    """A site loses its connection to one neighbour, and before that is mended the one to another neighbour."""
+    turns = [(one, other) for one, other in permutations(plan.pairs(), 2) if {*one} & {*other}]
+    if not turns:
+        return []
+    (one, other), at, length = rng.choice(turns), moment(rng), rng.uniform(1.0, 6.0)
+    floods = [Flood(at - 0.05 + later, 0.5, rng.choice(pair), 16, 0.1) for pair, later in ((one, 0.0), (other, length))]
+    return [*floods, WanCut(at, length, rng.random() < 0.3, one), WanCut(at + length / 2, length, False, other)]
+
+
+def shortage(rng: random.Random, plan: Plan) -> list[Fault]:
+    """A cut that is too long for a small budget."""
+    if plan.budget == BufferConfig():
+        return []
+    at, length = rng.uniform(1.0, 10.0), rng.uniform(5.0, 15.0)
+    floods = [Flood(at + rng.uniform(0.0, length), 2.0, site, 12, 0.0) for site, _ in plan.sites]
+    return [WanCut(at, length, False, rng.choice(plan.pairs())), *floods]
+
+
+def slow_wan(rng: random.Random, plan: Plan) -> list[Fault]:
+    """Everything is late for a while."""
+    return [SlowWan(rng.uniform(0.0, 15.0), rng.uniform(2.0, 14.0), draw_delay(rng), None, 0.0)]
+
+
+def narrow_wan(rng: random.Random, plan: Plan) -> list[Fault]:
+    """Bulk that fills a queue between sites: what is said in between must come through all the same.
+
+    Not where little may wait for a route: a frame that does not fit there would never get through
+    (`relay/node/config/settings.py`).
+    """
+    if plan.connections:
+        return []
+    at, length, size = rng.uniform(0.0, 15.0), rng.uniform(2.0, 14.0), rng.choice((5_000, 20_000))
+    floods = [Flood(at + rng.uniform(0.0, length), 1.0, site, 24, 0.1, size) for site, _ in plan.sites]
+    # From less than the load in floods to more than it.
+    rate = rng.choice((50_000.0, 125_000.0, 400_000.0))
+    return [SlowWan(at, length, draw_delay(rng), rate, rng.choice((0.1, 0.5, 2.0))), *floods]

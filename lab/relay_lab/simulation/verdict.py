@@ -1,0 +1,235 @@
+"""The verdict on a run: all promises over the journals, and what only a simulated world can see.
+
+Journals tell what was delivered. A simulated world also gives access to the processes, has one clock, and knows what its plan
+allows. So more is checked here: every gap was unavoidable (X5), every hole in the own site is a gap (S21), every queue is at
+rest (B3), no old relay was ever believed (R9), nothing merged where nothing was split (A13) or more often than a heal needs
+(M3), no member left too early (S16), and everything happened within its time (T1 to T3).
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from relay.events import SlowSite
+from relay_lab.sim.process import Process
+from relay_lab.sim.world import World
+from relay_lab.simulation.levels_at_rest import unsettled
+from relay_lab.simulation.liveness import DETECTION_S, Liveness
+from relay_lab.simulation.missed import unaccounted
+from relay_lab.simulation.nemesis import Nemesis
+from relay_lab.simulation.plan import Plan
+from relay_lab.simulation.process import RelayProcess
+from relay_lab.simulation.routes import routes_of
+from relay_lab.simulation.shortage import Shortage
+from sitestack.journal import records
+from sitestack.layers.batching import BatchingConfig
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
+from sitestack.promises import History, check_all, check_introduced, check_uniform_agreement
+
+K = TypeVar("K")
+#: The most merge views that one member may install after a heal, for the parts that there are by then (M3).
+MERGES_MAX = 2
+
+
+class SeedVerdict:
+    """Judges one run; it must be told when the phases begin."""
+
+    def __init__(self, plan: Plan, world: World, nemesis: Nemesis) -> None:
+        self._plan = plan
+        self._world = world
+        self._nemesis = nemesis
+        self._calm_merges: list[str] = []
+        self._healed_ns = 0
+        self.liveness = Liveness(plan, nemesis, world.processes)
+
+    def formed(self) -> None:
+        """All sites have formed. Where no datagram was lost or corrupted, that needs no merge (A13)."""
+        plan = self._plan
+        if plan.loss or plan.corruption:
+            return
+        for process in self._world.processes:
+            if _merged(process, 0):
+                self._calm_merges.append(f"A13 {_label(process)}: installed a merge view in a calm start")
+
+    def healed(self) -> None:
+        """No more faults from now on."""
+        self._healed_ns = int(self._world.now * 1e9)
+
+    def violations(self, settled: bool) -> list[str]:
+        """A sentence for every broken promise; `settled` says whether the end of the run may be judged too."""
+        plan, nemesis, processes = self._plan, self._nemesis, self._world.processes
+        histories = [History.of(p.records, running=p.alive) for p in processes]
+        report = check_all(histories, quiescent=settled, total_order=plan.order == "total")
+        found = [*report.violations, *check_introduced(histories)]
+        if settled and plan.agreement == "uniform":
+            nemesis.covered["agreement uniform"] += 1
+            found += check_uniform_agreement(histories)
+        said = [f"{each.invariant} {each.where}: {each.what}" for each in found]
+        said += self._calm_merges + self._stale_epochs() + self._merge_storms() + self._farewells()
+        said += self._gaps() + [f"S21 {what}" for what in unaccounted(histories)]
+        said += self.liveness.violations(self._world.now)
+        self._look_at_parts()
+        self._look_at_routes()
+        if settled:
+            said += [f"B3 {_label(p)}: {what}" for p in processes if p.alive for what in unsettled(p)]
+        return said
+
+    def _look_at_parts(self) -> None:
+        """Count merges, merges of parts that had both relayed, and sites that were given up."""
+        relayed: set[object] = set()
+        parts: dict[object, tuple[object, ...]] = {}
+        for process in self._world.processes:
+            for record in process.records:
+                if isinstance(record, records.Role) and record.role == "relay":
+                    relayed.add(record.epoch)
+                elif isinstance(record, records.View) and record.kind == "merge":
+                    parts[record.vid] = tuple(vid for vid, _ in record.subs)
+                elif isinstance(record, records.GlobalView) and record.down:
+                    self._nemesis.covered["site lost"] += 1
+        self._nemesis.covered["merge"] += len(parts)
+        both = [subs for subs in parts.values() if sum(vid in relayed for vid in subs) > 1]
+        self._nemesis.covered["both parts of a site relay"] += len(both)
+
+    def _look_at_routes(self) -> None:
+        """Count what was delivered, or declared lost, between sites without a connection."""
+        covered = self._nemesis.covered
+        for process in self._world.processes:
+            far = routes_of(self._plan, process.local.site).via
+            for record in process.records:
+                if isinstance(record, records.Deliver) and record.site in far:
+                    covered["unicast over a route" if record.scope is Scope.UNICAST else "batch over a route"] += 1
+                elif isinstance(record, records.Gap) and record.site in far:
+                    covered["gap over a route"] += 1
+
+    def _stale_epochs(self) -> list[str]:
+        return [
+            f"R9 {_label(p)}: {what}" for p in self._world.processes if isinstance(p, RelayProcess) for what in p.stale_epochs
+        ]
+
+    def _merge_storms(self) -> list[str]:
+        """M3. A member whose companion has just gone on without it becomes a part after the heal: one merge more for each."""
+        detected_ns = self._healed_ns + int(DETECTION_S * 1e9)
+        founded = {
+            record.vid
+            for process in self._world.processes
+            for record in process.records
+            if isinstance(record, records.View) and record.kind == "view" and self._healed_ns < record.t <= detected_ns
+        }
+        said = []
+        for process in self._world.processes:
+            late = {vid for view in _merged(process, self._healed_ns) for vid, _ in view.subs if vid in founded}
+            merges, most = len(_merged(process, self._healed_ns)), MERGES_MAX + len(late)
+            if merges > most:
+                said.append(f"M3 {_label(process)}: installed {merges} merge views after everything was healed, not {most}")
+        return said
+
+    def _farewells(self) -> list[str]:
+        """S16. A leaving member waits for its messages for a bounded time, and counts those it never saw delivered."""
+        said = []
+        for process in self._world.processes:
+            told = self._nemesis.leaving.get(process.local.address)
+            stop = next((r for r in process.records if isinstance(r, records.Stop)), None)
+            if told is None or stop is None:
+                continue
+            unsaid = process.stack.drops.get("unsent_at_stop", 0) + process.stack.drops.get("uncertain_at_stop", 0)
+            missing = _missing(process)
+            self._nemesis.covered["left with messages on their way"] += bool(unsaid)
+            if missing > unsaid:
+                said.append(f"S16 {_label(process)}: left, never saw {missing} of its messages, and spoke of {unsaid}")
+            if unsaid and stop.t < int((told + BatchingConfig().stop_timeout_s) * 1e9):
+                said.append(f"S16 {_label(process)}: left {unsaid} messages behind after {stop.t / 1e9 - told:.3f} s")
+        return said
+
+    def _parted(self) -> dict[str, int]:
+        """Site -> when it first had two parts (ns): a second lineage, or two views after the same one.
+
+        These may name one lineage: two leaders that had the word of a member between them each count it for their half.
+        """
+        begun: dict[str, dict[ViewId, int]] = {}
+        followed: dict[tuple[str, ViewId], dict[ViewId, int]] = {}
+        for process in self._world.processes:
+            site, before = process.local.site, None
+            lineages = begun.setdefault(site, {})
+            for record in process.records:
+                if isinstance(record, records.View):
+                    _note_first(lineages, record.lineage, record.t)
+                    if before is not None:
+                        _note_first(followed.setdefault((site, before), {}), record.vid, record.t)
+                    before = record.vid
+        parted = {site: sorted(lineages.values())[1] for site, lineages in begun.items() if len(lineages) > 1}
+        for (site, _), views in followed.items():
+            if len(views) > 1:
+                _note_first(parted, site, min(views.values()))
+        return parted
+
+    def _gaps(self) -> list[str]:
+        """R3, R5, R8: what a budget holds is never declared lost between sites that have been of one lineage until then.
+
+        Where the receiver's had more, one part may have acknowledged what another, or whoever joined that, is told of as lost.
+        Where the origin's had, what it holds is not in order of time: parts are put one after the other when they merge.
+        """
+        plan = self._plan
+        failed = self._nemesis.grey.disks_failed
+        shortage = Shortage(self._world.processes, plan.budget, plan.agreement == "uniform", plan.order == "total", failed)
+        parted, away = self._parted(), self._away()
+        said = []
+        for process in self._world.processes:
+            gaps = [record for record in process.records if isinstance(record, records.Gap)]
+            far = [gap for gap in gaps if gap.site != process.local.site]
+            self._nemesis.covered["gap"] += len(far)
+            self._nemesis.covered["gap in the own site"] += len(gaps) - len(far)
+            for gap in far:
+                whole = all(gap.t < parted.get(site, gap.t + 1) for site in (process.local.site, gap.site))
+                if whole and (what := shortage.objection(process, gap)):
+                    said.append(f"X5 {_label(process)}: {what}")
+                if whole and gap.reason == "budget" and (gap.site, process.local.site) not in away:
+                    numbers = f"{gap.site}/{gap.origin!r} {gap.first}..{gap.last}"
+                    said.append(f"X11 {_label(process)}: {numbers} went for the budget, though this site was to be waited for")
+        return said
+
+    def _away(self) -> set[tuple[str, str]]:
+        """Sites that had another one down, or too slow to be waited for, or not yet there."""
+        sites = [site for site, _ in self._plan.sites]
+        late = () if self._plan.late is None else (self._plan.late[0],)
+        found = {pair for site in sites for each in late for pair in ((site, each), (each, site))}
+        for process in self._world.processes:
+            for record in process.records:
+                if isinstance(record, records.GlobalView):
+                    found |= {(process.local.site, site) for site in record.down}
+            if isinstance(process, RelayProcess):
+                self._nemesis.covered["senders held back"] += process.paced
+                self._nemesis.covered["spilled"] += process.disk.written
+                self._nemesis.covered["sent from a spill"] += process.disk.given_back
+            for event in process.events:
+                if isinstance(event, SlowSite):
+                    found.add((process.local.site, event.site))
+                    self._nemesis.covered["site too slow"] += event.is_slow
+        return found
+
+
+def _note_first(times: dict[K, int], key: K, t: int) -> None:
+    times[key] = min(t, times.get(key, t))
+
+
+def _merged(process: Process, since_ns: int) -> list[records.View]:
+    return [r for r in process.records if isinstance(r, records.View) and r.kind == "merge" and r.t >= since_ns]
+
+
+def _missing(process: Process) -> int:
+    """How many of its multicasts a process has sent and not delivered itself."""
+    me = process.local.address
+    sent = sum(r.count for r in process.records if isinstance(r, records.Send) and r.target is None)
+    back = sum(
+        r.count
+        for r in process.records
+        if isinstance(r, records.Deliver)
+        and r.origin == me
+        and r.site == process.local.site
+        and r.scope in (Scope.ALL, Scope.SITE)
+    )
+    return sent - back
+
+
+def _label(process: Process) -> str:
+    return f"{process.local.site}/{process.local.name}({process.local.address.hex()[:8]})"

@@ -1,5 +1,0 @@
-"""The Spark data source `relay`: journals as one table, at rest and as a stream."""
-
-from relay.instruments.analytics.source.data_source import register
-
-__all__ = ["register"]

@@ -1,5 +1,0 @@
-"""Drills in containers: the shipped compose file, as a project of its own for every run."""
-
-from relay.instruments.drills.compose.venue import ComposeVenue
-
-__all__ = ["ComposeVenue"]

@@ -1,5 +1,0 @@
-"""Drills in a cluster: the shipped manifests, in namespaces of their own for every run."""
-
-from relay.instruments.drills.kubernetes.venue import KubernetesVenue
-
-__all__ = ["KubernetesVenue"]

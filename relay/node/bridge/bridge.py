@@ -1,0 +1,382 @@
+"""The bridge: the TCP connections to the relays of other sites, as the gateway orders them.
+
+All decisions are made in the gateway, a pure part of the stack. This file dials, accepts, reads and writes, and reports what
+happened (`listener.py` listens). A reader never stops reading: the window of the link, not TCP, bounds what may arrive.
+
+Bytes leave within the turn that wrote them, as far as the kernel takes them; a task writes the rest when it can.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import trio
+
+from relay.events import (
+    BridgeClose,
+    BridgeClosed,
+    BridgeConnected,
+    BridgeEffect,
+    BridgeReceived,
+    BridgeSend,
+    BridgeWritten,
+    Dial,
+    DialFailed,
+    Listen,
+    StopListening,
+)
+from relay.gateway.gateway import GatewayConfig
+from relay.node.bridge.credentials import Credentials
+from relay.node.bridge.listener import Listener
+from relay.node.bridge.proving import Proving, Stream
+from relay.node.bridge.router_calls import RouterCalls
+from relay.node.bridge.tls import READ_BYTES, TlsStream, Unproven, write_now
+from sitestack.model.address import Physical
+from sitestack.model.events import Event
+from sitestack.model.level import Level
+
+#: Function that hands an event to the stack.
+Handle = Callable[[Event], None]
+
+#: Largest `unanswered_timeout_s`: the system takes its milliseconds as a C int.
+UNANSWERED_S_MAX = (2**31 - 1) // 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeConfig:
+    """Addresses of this site's relay and of the other sites' relays, and the TCP connections between them."""
+
+    #: Where this member listens while it relays; the host 0.0.0.0 means every interface. Without it this
+    #: member only dials.
+    bind: Physical | None = None
+    #: For each other site the places where its relay may be, any of its members. The place of a router (`routers`) stands for
+    #: whichever relay of the site can be called there.
+    peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
+    #: Gossip routers (`relay router`), by way of which relays meet that can only call: this member waits there to be called
+    #: while it relays, and calls those peers there that name them. Each must serve both sites.
+    routers: tuple[Physical, ...] = ()
+    #: For each site without a connection to this one, the peer by way of which it is reached. Both ends need such an entry.
+    via: dict[str, str] = field(default_factory=dict)
+    #: Sites between which this one hands on what they send each other by `via`.
+    forward: tuple[str, ...] = ()
+    #: Time after which an attempt to connect is given up.
+    dial_timeout_s: float = 3.0
+    #: Time for which sent bytes may stay unacknowledged by the other machine before the kernel gives the connection up.
+    unanswered_timeout_s: float = 10.0
+    #: Time for which a closed connection may go on sending its last bytes, the farewell.
+    linger_s: float = 1.0
+    #: Pause between attempts to listen while the port is still taken, by an earlier relay for instance.
+    listen_interval_s: float = 0.5
+    #: Connections from other relays at one time; further ones are closed at once. With certificates no site has more than half
+    #: of them.
+    connections_max: int = GatewayConfig().connections_max
+    #: Time within which the other end of a new connection must have proved its site by its certificate or, without
+    #: certificates, whoever calls must have said HELLO.
+    handshake_s: float = 5.0
+    #: Connections from whoever has not proved a site yet, or without certificates has not said HELLO. A quarter of them may be
+    #: from one host; beyond, the oldest gives way.
+    pending_max: int = 256
+
+
+@dataclass(slots=True)
+class BridgeStatistics:
+    """Counters of the bridge's connections."""
+
+    listening: bool = False
+    #: Gossip routers at which this relay can be called.
+    routers_waiting: int = 0
+    #: Why this member cannot listen; empty while it can, or need not.
+    listen_error: str = ""
+    #: Connections that are closed and still send their farewell.
+    lingering: int = 0
+    accepted: int = 0
+    #: Connections closed at once because there were `connections_max` already, or half as many of the same site.
+    refused: int = 0
+    #: Connections whose other end has not proved its site yet (without certificates: not said HELLO), and how many of them gave
+    #: way to newer ones.
+    pending: int = 0
+    pushed_out: int = 0
+    #: Connections whose other end has not proved its site, or not said HELLO, in time or at all; calls included.
+    unproven: int = 0
+    #: Connections ended because the authority of the other site's certificate is trusted no more.
+    distrusted: int = 0
+    #: Seconds until the certificate of this site ends; None without one.
+    certificate_expires_s: float | None = None
+    dialed: int = 0
+    dials_failed: int = 0
+    received_bytes: int = 0
+    sent_bytes: int = 0
+
+
+class _Connection:
+    """One connection, with the data to send and how far it is with closing."""
+
+    def __init__(self, number: int, stream: Stream, dialed: tuple[str, Physical] | None, site: str | None) -> None:
+        self.number = number
+        self.stream = stream
+        #: The site and address that were called; None for a caller.
+        self.dialed = dialed
+        #: The site that the other end has proved; None without certificates.
+        self.site = site
+        #: Data to send: at most one chunk and a farewell, since the gateway waits for `BridgeWritten`.
+        self.queue: deque[bytes] = deque()
+        #: Whether the task writes at present.
+        self.writing = False
+        self.closing = False
+        self.changed = trio.Event()
+        self.scope = trio.CancelScope()
+
+
+class Bridge:
+    """Carries out the gateway's effects and reports what happens. All its tasks run in the given nursery."""
+
+    def __init__(
+        self,
+        config: BridgeConfig,
+        handle: Handle,
+        note: Handle,
+        nursery: trio.Nursery,
+        credentials: Credentials | None = None,
+        routers: RouterCalls | None = None,
+    ) -> None:
+        """`handle` hands in an event, and has a turn follow; `note` hands it in within a turn, which it is no reason for.
+
+        `credentials`: without them anybody may connect, and says what site it likes. `routers`: those by way of which relays
+        meet; None: there are none.
+        """
+        self._config = config
+        self._handle = handle
+        self._note = note
+        self._nursery = nursery
+        self._proving = Proving(credentials, config.pending_max, config.handshake_s)
+        self._numbers = itertools.count(1)
+        #: All connections. Accepted ones are bounded here, dialed ones by the gateway, which dials each address once at a time.
+        self._connections: dict[int, _Connection] = {}
+        self._lingered = trio.Event()
+        backlog = max(config.connections_max, config.pending_max)
+        door, relieve = self._proving.door, self._proving.pending.push_out
+        self._listener = Listener(config.bind, backlog, config.listen_interval_s, door, relieve)
+        self._routers = routers or RouterCalls((), "", None)
+        self._seen = BridgeStatistics()
+
+    def carry_out(self, effect: BridgeEffect) -> None:
+        """Carry out an effect of the gateway, without waiting."""
+        match effect:
+            case Listen():
+                self._listener.start(self._accept, self._nursery)
+                self._routers.start(self._accept, self._nursery)
+            case StopListening():
+                self._stop_listening()
+            case Dial(site, address):
+                self._nursery.start_soon(self._dial, site, address, name=f"dial {site} at {address}")
+            case BridgeSend(number, data):
+                self._send(number, data)
+            case BridgeClose(number):
+                self._close(number)
+
+    async def farewell(self) -> None:
+        """Close all connections, and wait until all data has left, at most for `linger_s`."""
+        self._stop_listening()
+        for number in list(self._connections):
+            self._close(number)
+        while self._seen.lingering:
+            await self._lingered.wait()
+
+    def _stop_listening(self) -> None:
+        self._listener.stop()
+        self._routers.stop()
+
+    @property
+    def listen_error(self) -> str:
+        """Why this member cannot listen; empty while it can, or need not."""
+        return self._listener.error
+
+    def problems(self) -> dict[str, str]:
+        """By configuration key, a sentence on what does not work at present and is tried again."""
+        found = {"relay.bridge.bind": self._listener.error, "relay.bridge.routers": self._routers.problem()}
+        return {**self._proving.problems(), **{key: sentence for key, sentence in found.items() if sentence}}
+
+    def warnings(self) -> dict[str, str]:
+        """By file, a sentence on what works and will not soon."""
+        return self._proving.warnings()
+
+    def statistics(self) -> BridgeStatistics:
+        """A copy of the counters."""
+        return replace(
+            self._seen,
+            listening=self._listener.listening,
+            listen_error=self._listener.error,
+            routers_waiting=self._routers.waiting,
+            pending=len(self._proving.pending),
+            pushed_out=self._proving.pending.pushed_out,
+            unproven=self._proving.failed,
+            certificate_expires_s=self._proving.expires_s,
+        )
+
+    def levels(self) -> dict[str, Level]:
+        """How full the tables of connections are. Only accepted ones are bounded; a relay dials few."""
+        return {
+            "connections": Level.of(len(self._connections), self._config.connections_max, "a relay has one for each link"),
+            "pending": Level.of(len(self._proving.pending), self._config.pending_max),
+        }
+
+    def reread_certificates(self) -> bool:
+        """Use the files of the certificates as they are now; returns whether they have changed.
+
+        Links go on, but for those to sites whose authority is trusted no more.
+        """
+        if not self._proving.reread():
+            return False
+        for connection in self._connections.values():
+            if self._proving.is_distrusted(connection.stream):
+                self._seen.distrusted += 1
+                connection.scope.cancel()
+        return True
+
+    def forget_troubles(self) -> None:
+        """Other addresses are called from now on: forget what was wrong with those that were called."""
+        self._proving.forget_troubles()
+
+    # -- making connections ----------------------------------------------------------------------------------------
+
+    async def _accept(self, stream: trio.SocketStream) -> None:
+        self._set_options(stream)
+        with suppress(Unproven):
+            caller = await self._proving.caller(stream)
+            if self._has_too_many(caller.site):
+                self._seen.refused += 1
+                return
+            self._proving.door.admit()
+            self._seen.accepted += 1
+            await self._run(_Connection(next(self._numbers), caller.stream, None, caller.site), caller.said)
+
+    def _has_too_many(self, site: str | None) -> bool:
+        """Whether there are as many accepted connections as may be, of all sites or of this one."""
+        accepted = [connection.site for connection in self._connections.values() if connection.dialed is None]
+        connections_max = self._config.connections_max
+        return len(accepted) >= connections_max or (site is not None and accepted.count(site) >= (connections_max + 1) // 2)
+
+    async def _dial(self, site: str, address: Physical) -> None:
+        """Connect to a peer. A host name is looked up at every call, since a relay that has moved keeps its name."""
+        stream: trio.SocketStream | None = None
+        with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError, ValueError):
+            if address in self._routers:
+                stream = await self._routers.call(address, site)
+            else:
+                stream = await trio.open_tcp_stream(address.host, address.port)
+        if stream is not None:
+            self._set_options(stream)
+            try:
+                proved, certified = await self._proving.called(stream, site, address)
+                self._seen.dialed += 1
+                await self._run(_Connection(next(self._numbers), proved, (site, address), certified))
+                return
+            except Unproven:
+                pass
+            finally:
+                await trio.aclose_forcefully(stream)
+        self._seen.dials_failed += 1
+        self._handle(DialFailed(site, address))
+
+    def _set_options(self, stream: trio.SocketStream) -> None:
+        if sys.platform == "linux":
+            timeout_ms = math.ceil(self._config.unanswered_timeout_s * 1000)
+            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    # -- one connection --------------------------------------------------------------------------------------------
+
+    async def _run(self, connection: _Connection, said: bytes = b"") -> None:
+        """Serve a connection to its end, which the gateway is told of unless it has closed the connection itself.
+
+        `said`: what the other end has said already.
+        """
+        self._connections[connection.number] = connection
+        try:
+            self._handle(BridgeConnected(connection.number, connection.dialed, connection.site))
+            if said:
+                self._seen.received_bytes += len(said)
+                self._handle(BridgeReceived(connection.number, said))
+            with connection.scope:
+                async with connection.stream, trio.open_nursery() as nursery:
+                    nursery.start_soon(self._write, connection)
+                    await self._read(connection)
+                    nursery.cancel_scope.cancel()
+        finally:
+            self._forget(connection)
+
+    def _forget(self, connection: _Connection) -> None:
+        if connection.closing:
+            self._seen.lingering -= 1
+            self._lingered.set()
+            self._lingered = trio.Event()
+        else:
+            del self._connections[connection.number]
+            self._handle(BridgeClosed(connection.number))
+
+    async def _read(self, connection: _Connection) -> None:
+        """Read until the peer has closed. Data after our own close is read and dropped: unread, it would reset our farewell."""
+        dialed, stream, heard = connection.dialed, connection.stream, False
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while data := await stream.receive_some(READ_BYTES):
+                self._seen.received_bytes += len(data)
+                if dialed is not None and not heard:
+                    self._proving.heard(dialed[0])
+                heard = True
+                if not connection.closing:
+                    self._handle(BridgeReceived(connection.number, bytes(data)))
+        if dialed is not None and not heard and isinstance(stream, TlsStream) and stream.failure:
+            self._proving.refused(*dialed, stream.failure)
+
+    async def _write(self, connection: _Connection) -> None:
+        """Write until all data is sent and the connection is to be closed, then send the end of file."""
+        try:
+            while connection.queue or not connection.closing:
+                if not connection.queue:
+                    await connection.changed.wait()
+                    continue
+                data = connection.queue.popleft()
+                connection.writing = True
+                await connection.stream.send_all(data)
+                connection.writing = False
+                self._seen.sent_bytes += len(data)
+                if not connection.closing:
+                    self._handle(BridgeWritten(connection.number))
+            await connection.stream.send_eof()
+        except trio.BrokenResourceError:
+            connection.scope.cancel()
+
+    def _send(self, number: int, data: bytes) -> None:
+        connection = self._connections.get(number)
+        if connection is None:
+            return
+        if not connection.queue and not connection.writing:
+            stream = connection.stream
+            rest = stream.send_now(data) if isinstance(stream, TlsStream) else write_now(stream, data)
+            self._seen.sent_bytes += len(data) - len(rest or b"")
+            if rest is None:
+                self._note(BridgeWritten(number))
+                return
+            data = rest
+        connection.queue.append(data)
+        self._wake(connection)
+
+    def _close(self, number: int) -> None:
+        connection = self._connections.pop(number, None)
+        if connection is not None:
+            connection.closing = True
+            connection.scope.deadline = trio.current_time() + self._config.linger_s
+            self._seen.lingering += 1
+            self._wake(connection)
+
+    @staticmethod
+    def _wake(connection: _Connection) -> None:
+        connection.changed.set()
+        connection.changed = trio.Event()

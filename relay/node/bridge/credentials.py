@@ -1,0 +1,151 @@
+"""Credentials: the certificate of this site and the authorities that it trusts, read again whenever their files change.
+
+Connections are made with what was read last; those that exist go on. Files that are damaged change nothing, because they may be
+half written; files that are gone withdraw what was read.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from relay.keys.certificates import (
+    AUTHORITY_CERTIFICATE,
+    BRIDGE_CERTIFICATE,
+    BRIDGE_KEY,
+    CertificateFacts,
+    is_issued_by,
+    read_facts,
+)
+from relay.keys.files import read_public, read_secret
+from relay.node.bridge.tls import make_context
+from sitestack.model.errors import ConfigurationError
+
+#: Seconds between two looks at the files.
+LOOK_INTERVAL_S = 2.0
+#: Days before the end of a certificate from which on it is warned of.
+WARNING_DAYS = 30
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read from the files at one time."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+    authorities: bytes
+    facts: CertificateFacts
+
+
+class Credentials:
+    """The credentials of one site. Reading them takes milliseconds, and looking whether they have changed microseconds."""
+
+    def __init__(self, directory: Path, site: str, clock: Callable[[], float] = time.time) -> None:
+        """Raises ConfigurationError for files that cannot be used at all; a certificate that has ended is only a problem."""
+        self._directory = directory
+        self._site = site
+        self._clock = clock
+        #: The versions of the files that were read; empty when that has failed, so that the next look reads again.
+        self._state = self._look_at_files()
+        self._error = ""
+        self._read: _Read | None = self._load()
+
+    @property
+    def server(self) -> ssl.SSLContext | None:
+        """The context for accepted connections; None when there must be none now (`refusal` says why)."""
+        return None if self._read is None or self.refusal else self._read.server
+
+    @property
+    def client(self) -> ssl.SSLContext | None:
+        """The context for calls, as `server`."""
+        return None if self._read is None or self.refusal else self._read.client
+
+    @property
+    def refusal(self) -> str:
+        """Why no link can be made now; empty when links can be made."""
+        if self._read is None:
+            return self._error
+        facts, now = self._read.facts, self._clock()
+        if now >= facts.ends:
+            return f"the certificate ended on {_date(facts.ends)}, so no link can be made"
+        if now < facts.begins:
+            return f"the certificate begins on {_date(facts.begins)} only, so no link can be made"
+        return ""
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the files; empty when nothing is."""
+        return self._error or self.refusal
+
+    @property
+    def warning(self) -> str:
+        """That the certificate ends soon; empty while it does not, and once it has ended."""
+        left = self.expires_s
+        if self._read is None or left is None or not 0 < left < WARNING_DAYS * DAY_S:
+            return ""
+        return f"the certificate ends on {_date(self._read.facts.ends)}, in {left / DAY_S:.0f} days; make a new one"
+
+    @property
+    def expires_s(self) -> float | None:
+        """Seconds until the certificate ends, below 0 after that; None without one."""
+        return None if self._read is None else self._read.facts.ends - self._clock()
+
+    def trusts(self, certificate: bytes) -> bool:
+        """Whether an authority that is trusted now has signed a peer's certificate (DER)."""
+        return self._read is not None and is_issued_by(certificate, self._read.authorities)
+
+    def look(self) -> bool:
+        """Read the files again if they have changed; returns whether other credentials are in force now."""
+        state = self._look_at_files()
+        if state == self._state:
+            return False
+        before, self._state = self._read, ()
+        try:
+            self._read, self._error, self._state = self._load(), "", state
+        except ConfigurationError as error:
+            self._error = str(error).removesuffix(".")
+            if None in state:
+                self._read = None
+        return self._read is not before
+
+    def _look_at_files(self) -> tuple[tuple[int, int, int] | None, ...]:
+        """What tells one version of the files from another; None for a file that is not there."""
+        return tuple([_version(self._directory / name) for name in (BRIDGE_KEY, BRIDGE_CERTIFICATE, AUTHORITY_CERTIFICATE)])
+
+    def _load(self) -> _Read:
+        certificate, key = self._directory / BRIDGE_CERTIFICATE, self._directory / BRIDGE_KEY
+        read_secret(key)  # refuses what others can read
+        own, authorities = read_public(certificate), read_public(self._directory / AUTHORITY_CERTIFICATE)
+        try:
+            facts = read_facts(own)
+        except ValueError as error:
+            raise ConfigurationError(f"{certificate}: is no certificate.") from error
+        if facts.site != self._site:
+            named = "no site" if facts.site is None else f"site {facts.site!r}"
+            raise ConfigurationError(f"{certificate}: names {named}, and this is a member of site {self._site!r}.")
+        try:
+            is_issued_by(b"", authorities)  # so that they can be read later, too
+            trusted = authorities.decode("ascii")
+            server, client = [
+                make_context(server=each, authorities=trusted, certificate=str(certificate), key=str(key))
+                for each in (True, False)
+            ]
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(f"{self._directory}: the files of the bridge do not fit together.") from error
+        return _Read(server, client, authorities, facts)
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def _date(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))

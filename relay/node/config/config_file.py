@@ -1,0 +1,190 @@
+"""The configuration file: load, fill in the defaults, check. The only place that knows YAML.
+
+All problems are reported at once, each as a sentence with the path of its key. Nothing is interpolated or executed.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from relay.node.bridge.bridge import BridgeConfig
+from relay.node.config.config_keys import Key, find_keys
+from relay.node.config.config_values import Reader, to_plain
+from relay.node.config.settings import DERIVED, NodeConfig, find_problems
+from sitestack.layers.discovery import DiscoveryConfig
+from sitestack.model.errors import ConfigurationError
+
+#: The largest file, the longest text in it and the deepest nesting: what is beyond is no configuration.
+FILE_BYTES_MAX, SCALAR_CHARS_MAX, DEPTH_MAX = 1 << 18, 4_096, 32
+#: Problems that are told of at most.
+PROBLEMS_MAX = 50
+#: What a file may hold, by YAML's tags: no dates, no sets, no objects.
+_TYPES = frozenset({"null", "bool", "int", "float", "str", "seq", "map"})
+#: Where the comments of a printed configuration are wrapped.
+COMMENT_CHARS_MAX = 110
+#: The largest whole number: a larger one is a mistake, and could neither be printed nor become a float.
+INT_BITS_MAX = 64
+
+
+def load_config(
+    path: str | PathLike[str], *, site: str = "", name: str = "", environment: Mapping[str, str] | None = None
+) -> NodeConfig:
+    """The configuration in a file. `site` and `name` win over RELAY_SITE and RELAY_NAME, and those over the file.
+
+    RELAY_KEYS wins over `security.keys`.
+
+    RELAY_PEERS, such as "SFO=bridge.sfo:7700 LON=10.0.3.1:7700", wins over the peers in the file, so that one file serves
+    deployments that differ only in their peers; and RELAY_ROUTERS, such as "router-a:7900 router-b:7900", over the routers.
+
+    Raises ConfigurationError with a line for each problem.
+    """
+    environment = environment or {}
+    config, problems = fill_in(load(path))
+    config = replace(
+        config,
+        site=site or environment.get("RELAY_SITE", "") or config.site,
+        name=name or environment.get("RELAY_NAME", "") or config.name,
+    )
+    if keys := environment.get("RELAY_KEYS", ""):
+        config = replace(config, security=replace(config.security, keys=keys))
+    if peers := environment.get("RELAY_PEERS", ""):
+        config, misread = _with_peers(config, peers)
+        problems += misread
+    if routers := environment.get("RELAY_ROUTERS", ""):
+        config, misread = _with_routers(config, routers)
+        problems += misread
+    problems += [each for each in find_problems(config) if _path(each) not in map(_path, problems)]
+    if problems:
+        more = len(problems) - PROBLEMS_MAX
+        told = problems[:PROBLEMS_MAX] if more <= 0 else [*problems[:PROBLEMS_MAX], f"and {more} more problems."]
+        raise ConfigurationError("\n".join(f"{path}: {problem}" for problem in told))
+    return config
+
+
+def load(path: str | PathLike[str]) -> Any:
+    """The plain values in a file. Raises ConfigurationError when it cannot be read or is no YAML."""
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read ({error.strerror}).") from error
+    if len(text) > FILE_BYTES_MAX:
+        raise ConfigurationError(f"{path}: is larger than {FILE_BYTES_MAX} bytes.")
+    try:
+        return yaml.load(text, _Loader)  # a SafeLoader
+    except (yaml.YAMLError, OverflowError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark is not None else f"{path}"
+        what = getattr(error, "problem", None) or "it cannot be parsed"
+        raise ConfigurationError(f"{where}: is not valid YAML ({what}).") from error
+
+
+def fill_in(plain: Any) -> tuple[NodeConfig, list[str]]:
+    """The configuration with every default filled in, and what could not be understood."""
+    reader = Reader(DERIVED)
+    return reader.record(NodeConfig, plain), reader.problems
+
+
+def print_config(config: NodeConfig | None = None) -> str:
+    """A configuration as YAML, all defaults and a comment for each key included; loading it gives the same configuration."""
+    keys = {key.path: key for key in find_keys(NodeConfig, DERIVED)}
+    return "\n".join([*_print(to_plain(config or NodeConfig(), DERIVED), keys), ""])
+
+
+def _print(plain: dict[str, Any], keys: Mapping[str, Key], path: str = "", indent: str = "") -> Iterator[str]:
+    """The lines of one section."""
+    for name, value in plain.items():
+        key = keys[f"{path}{name}"]
+        if key.is_section and not path:
+            yield ""
+        yield from textwrap.wrap(key.what, COMMENT_CHARS_MAX, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+        if key.is_section:
+            yield f"{indent}{name}:"
+            yield from _print(value, keys, f"{key.path}.", f"{indent}  ")
+        else:
+            text: str = yaml.safe_dump({name: value}, sort_keys=False, width=math.inf)
+            yield textwrap.indent(text.removesuffix("\n"), indent)
+
+
+def _with_peers(config: NodeConfig, text: str) -> tuple[NodeConfig, list[str]]:
+    """The configuration with the peers that the environment names instead of its own; and what could not be understood."""
+    table: dict[str, list[str]] = {}
+    problems = []
+    for word in text.split():
+        site, equals, place = word.partition("=")
+        if not site or not equals:
+            problems.append(f"RELAY_PEERS: must be SITE=host:port, any number of times, not {word!r}.")
+        else:
+            table.setdefault(site, []).append(place)
+    reader = Reader({})
+    bridge = reader.record(BridgeConfig, {"peers": table}, "RELAY_PEERS")
+    relay = replace(config.relay, bridge=replace(config.relay.bridge, peers=bridge.peers))
+    return replace(config, relay=relay), problems or reader.problems
+
+
+def _with_routers(config: NodeConfig, text: str) -> tuple[NodeConfig, list[str]]:
+    """The configuration with the routers that the environment names instead of its own; and what could not be understood."""
+    reader = Reader({})
+    discovery = reader.record(DiscoveryConfig, {"routers": text.split()}, "RELAY_ROUTERS")
+    return replace(config, discovery=replace(config.discovery, routers=discovery.routers)), reader.problems
+
+
+def _path(problem: str) -> str:
+    return problem.partition(":")[0]
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses duplicate keys, aliases, which can make a small file huge, and scalars that do not fit their tag."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        mark: Any = event.start_mark
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "aliases are not supported", mark)
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > SCALAR_CHARS_MAX:
+            raise yaml.composer.ComposerError(None, None, "the text is too long", mark)
+        if self._depth >= DEPTH_MAX:
+            raise yaml.composer.ComposerError(None, None, "it is nested too deeply", mark)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Refuse other types; turn every exception of a constructor, as for an impossible number, into an error of YAML."""
+        kind = node.tag.rpartition(":")[2]
+        if kind not in _TYPES:
+            raise yaml.constructor.ConstructorError(None, None, f"the type {kind!r} is not supported", node.start_mark)
+        try:
+            value = super().construct_object(node, deep)
+        except (ArithmeticError, AttributeError, LookupError, ValueError) as error:
+            raise yaml.constructor.ConstructorError(None, None, f"what is there is no {kind}", node.start_mark) from error
+        if type(value) is int and value.bit_length() > INT_BITS_MAX:
+            raise yaml.constructor.ConstructorError(None, None, "the number is too large", node.start_mark)
+        return value
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} is given twice", key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+#: A text that looks like a date is a text.
+_Loader.yaml_implicit_resolvers = {
+    first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}

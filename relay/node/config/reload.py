@@ -1,0 +1,88 @@
+"""What of a changed configuration a running member takes, and why the rest waits for a restart. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from relay.node.config.settings import NodeConfig
+
+PEERS = "relay.bridge.peers"
+#: Keys that change while the member runs. Keys and certificates do so, too, where they are (`security.keys` names the place).
+MAY_CHANGE = ("log.level", "relay.budget.entries", "relay.budget.bytes", PEERS)
+#: The beginning of a key -> why it does not; the first that fits.
+WHY_NOT = {
+    "site": "a member is of one site as long as it lives",
+    "name": "a member has one name as long as it lives",
+    "order": "it must be the same in the whole site: stop all members of the site, then start them",
+    "agreement": "it must be the same in the whole site: stop all members of the site, then start them",
+    "transport": "the sockets are open: restart this member",
+    "discovery": "restart this member",
+    "relay.budget.age_s": "sites that are gone are waited for by it already: restart the members one by one",
+    "relay.bridge.bind": "the relay listens there: restart the members one by one",
+    "relay.bridge": "the relay and its routes go by it already: restart the members one by one",
+    "relay.link": "the links that there are were agreed on with it: restart the members one by one",
+    "relay": "restart the members one by one",
+    "security": "keys and certificates are read again where they are; for another place, or none, restart this member",
+    "journal": "the journal is open: restart this member",
+    "http": "the port is open: restart this member",
+    "log.format": "the log is open: restart this member",
+    "membership": "it should be alike in the whole site: restart the members one by one",
+    "channel": "restart this member",
+    "protocols": "it should be alike in the whole site: restart the members one by one",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """The result of comparing two configurations."""
+
+    #: Keys that are taken at once, with their new values.
+    changed: dict[str, Any]
+    #: A sentence for each key that differs and is not taken.
+    refused: tuple[str, ...]
+
+
+def compare(running: NodeConfig, wanted: NodeConfig) -> Reload:
+    """What has changed in the configuration since the member was started, or since it was read again."""
+    different = dict(_differences(running, wanted))
+    obstacle = _obstacle(running, different)
+    changed = {path: value for path, value in different.items() if path in MAY_CHANGE and not (path == PEERS and obstacle)}
+    why = {path: obstacle if path == PEERS else _why_not(path) for path in different if path not in changed}
+    return Reload(changed, tuple([f"{path}: is not taken while the member runs; {each}." for path, each in why.items()]))
+
+
+def applied(config: NodeConfig, changed: dict[str, Any]) -> NodeConfig:
+    """The configuration with these keys changed."""
+    for path, value in changed.items():
+        config = _with(config, path, value)
+    return config
+
+
+def _with(record: Any, path: str, value: Any) -> Any:
+    first, _, rest = path.partition(".")
+    return replace(record, **{first: _with(getattr(record, first), rest, value) if rest else value})
+
+
+def _obstacle(running: NodeConfig, different: dict[str, Any]) -> str:
+    """Why peers cannot change while this member runs; empty when they can."""
+    if "relay.bridge.via" in different:
+        return "relay.bridge.via has changed with it, which is not taken: restart the members one by one"
+    if running.security.keys and not running.has_bridge():
+        return "this member was started without links, and so without certificates: restart it"
+    return ""
+
+
+def _why_not(path: str) -> str:
+    return next(why for beginning, why in WHY_NOT.items() if path == beginning or path.startswith(f"{beginning}."))
+
+
+def _differences(running: Any, wanted: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    for field in fields(running):
+        place = f"{path}.{field.name}".lstrip(".")
+        before, after = getattr(running, field.name), getattr(wanted, field.name)
+        if is_dataclass(before):
+            yield from _differences(before, after, place)
+        elif before != after:
+            yield place, after

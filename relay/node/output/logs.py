@@ -1,0 +1,71 @@
+"""The log of a node: on standard error, for people on a terminal, as JSON lines elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+
+import structlog
+from structlog.typing import EventDict, WrappedLogger
+
+from relay.node.config.settings import LogSettings
+from relay.node.output.log_output import LogOutput
+from sitestack.model.printable import escaped
+from sitestack.model.rate_limit import RateLimit
+
+_LEVELS = logging.getLevelNamesMapping()
+_STANDARD_ERROR = 2
+#: The field in which structlog puts a traceback, whose line ends are kept.
+_TRACEBACK = "exception"
+#: Seconds in which a library is logged once at most, and the number of libraries told apart.
+_LIBRARY_INTERVAL_S = 10.0
+_LIBRARIES_MAX = 100
+
+
+def configure_log(settings: LogSettings, descriptor: int = _STANDARD_ERROR) -> LogOutput:
+    """Set up structlog for this process; returns the log's output, which counts what could not be written."""
+    console = os.isatty(descriptor) if settings.format == "auto" else settings.format == "console"
+    renderers = [escape_texts, structlog.dev.ConsoleRenderer()] if console else [structlog.processors.JSONRenderer()]
+    output = LogOutput(descriptor, _LEVELS[settings.level.upper()])
+    structlog.configure(
+        processors=[
+            output.drop_below,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            *renderers,
+        ],
+        # The output drops what is below its level, which changes while loggers are bound already.
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=lambda *_: output,
+    )
+    logging.basicConfig(level=logging.WARNING, handlers=[LibraryLog()], force=True)
+    return output
+
+
+def set_level(output: LogOutput, level: str) -> None:
+    """Log from this level on."""
+    output.level = _LEVELS[level.upper()]
+
+
+def escape_texts(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+    """Escape control characters for the console: fields may hold what another site said, and a terminal obeys some of them."""
+    for key, value in line.items():
+        if isinstance(value, str):
+            line[key] = "\n".join(map(escaped, value.split("\n"))) if key == _TRACEBACK else escaped(value)
+    return line
+
+
+class LibraryLog(logging.Handler):
+    """Logs what libraries report, but seldom: trio, for one, reports ten times a second while no descriptors are left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rate = RateLimit(_LIBRARY_INTERVAL_S, _LIBRARIES_MAX)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log a library's report as one line of the node, unless that library was logged a moment ago."""
+        if self._rate.allow(record.name, time.monotonic()):
+            cause = record.exc_info[1] if record.exc_info else None
+            structlog.get_logger().error(record.getMessage(), library=record.name, why=str(cause or ""))

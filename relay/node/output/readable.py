@@ -1,0 +1,108 @@
+"""The deliveries and events of a channel as lines for people: `A@NYC: hello`. Programs get `event_lines.py` instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
+
+from relay.events import Certainty, Duty, GlobalView, Role, SiteSwitched, Unreachable
+from sitestack.channel.receiving.inbox import Delivery
+from sitestack.model.address import ProxyUUID
+from sitestack.model.errors import ProtocolError
+from sitestack.model.events import Event
+from sitestack.model.gap import Gap, GapReason
+from sitestack.model.printable import escaped
+from sitestack.model.view import View
+
+#: Characters of a message that are shown, at most.
+SHOWN_MAX = 1_000
+
+#: What a duty is called without and with sites that the member is linked to.
+_DUTIES = {
+    Duty.MEMBER: ("neither coordinates nor relays", "neither coordinates nor relays"),
+    Duty.COORDINATOR: ("coordinates its site", "coordinates its site"),
+    Duty.RELAY: ("coordinates its site", "coordinates its site, and relays to"),
+    Duty.SHARE: ("is to relay a share of its site's messages", "relays a share of its site's messages to"),
+}
+_GONE = {
+    GapReason.BUDGET: "its site could not hold them any longer",
+    GapReason.TOO_LARGE: "too large for the link",
+    GapReason.NOT_HELD: "its site no longer has them",
+    GapReason.OFFLINE: "this site was offline for its own",
+    GapReason.DISK: "the disk of its site's relay has failed",
+    GapReason.OTHER_PART: "delivered by another part of this site while it was split",
+    GapReason.BACKLOG: "not taken in time by this program",
+}
+
+
+class ReadableLines:
+    """Makes the lines of one member, which hands in deliveries, views and events in order."""
+
+    def __init__(self, site: str) -> None:
+        self._site = site
+        #: The names in the last global view, for what is said of members of other sites.
+        self._everybody: GlobalView | None = None
+
+    def lines(self, item: Delivery | View | Event) -> list[str]:
+        """The lines of one item, without newlines; none for what people need not see."""
+        match item:
+            case Delivery():
+                sender = self._at_home(item.sender) if item.batch.site == self._site else item.sender
+                try:
+                    return [f"{escaped(sender)}: {_text(payload)}" for payload in item.payloads()]
+                except ProtocolError:
+                    return [f"-- {_messages(item.batch.count)} of {escaped(sender)} cannot be read: it encoded them wrongly"]
+            case View():
+                again = ", joined again after a split" if item.subviews else ""
+                told = [f"-- more than one member is called {escaped(name)}" for name in item.shared_names]
+                return [f"-- {self._site} is {_names(item.names)}{again}", *told]
+            case GlobalView():
+                self._everybody = item
+                return [f"-- everywhere: {_by_site(item)}"]
+            case Role():
+                return [" ".join(["-- this member", _DUTIES[item.duty][bool(item.sites)], *item.sites])]
+            case SiteSwitched():
+                return [f"-- {escaped(item.site)} is {'offline' if item.is_offline else 'online again'}, says the operator"]
+            case Gap():
+                origin = self._name(ProxyUUID(item.origin, item.site))
+                return [f"-- {_count(item)} of {origin} will not come: {_GONE.get(item.reason, item.reason.value)}"]
+            case Unreachable():
+                perhaps = "perhaps " if item.certainty is Certainty.UNKNOWN else ""
+                return [f"-- {_count(item)} to {self._name(item.target)} {perhaps}not delivered: {item.reason.value}"]
+        return []
+
+    def lost(self, count: int, why: str) -> list[str]:
+        """The line that says that `count` lines could not be written, and `why`."""
+        return [f"-- {count} lines are missing here: {why}"]
+
+    def _at_home(self, name: str) -> str:
+        return f"{name}@{self._site}"
+
+    def _name(self, member: ProxyUUID) -> str:
+        name = str(member) if self._everybody is None else self._everybody.name_of(member)
+        return escaped(name)
+
+
+def _names(names: Iterable[str]) -> str:
+    return " ".join(map(escaped, names))
+
+
+def _by_site(view: GlobalView) -> str:
+    """Each site with its members, and the sites that are down."""
+    pairs = [(member.site, name) for member, name in zip(view.members, view.names, strict=True)]
+    living = [f"{site} {_names([name for _, name in group])}" for site, group in groupby(pairs, itemgetter(0))]
+    return ", ".join([*living, *[f"{site} down" for site in view.down]])
+
+
+def _count(item: Gap | Unreachable) -> str:
+    return _messages(item.last - item.first + 1)
+
+
+def _messages(count: int) -> str:
+    return f"{count} message{'s' if count > 1 else ''}"
+
+
+def _text(payload: bytes) -> str:
+    text = payload.decode(errors="backslashreplace")
+    return escaped(text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]} ... ({len(payload)} bytes)")

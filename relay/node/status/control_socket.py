@@ -1,0 +1,108 @@
+"""The control socket of a running node: orders of its operator, one JSON line each, answered by one JSON line.
+
+It lies beside the status socket and belongs to the same user alone (mode 0600), who may as well send the process a signal. HTTP
+takes no orders: its token is for those who read and publish.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from relay.node.status.door import Door
+from relay.node.status.status_socket import PATH_BYTES_MAX, RETRY_S, SUFFIX, listen_privately, remove
+from sitestack.model.errors import ConfigurationError, LocalError
+
+#: Bytes of an order, or of its answer.
+LINE_BYTES_MAX = 4_096
+#: Seconds within which an order must have come, and its answer be taken.
+LINE_TIMEOUT_S = 2.0
+#: Seconds that the client waits for an order to be carried out: longer than any may take, the orders before it included.
+ORDER_TIMEOUT_S = 30.0
+
+#: Carries out an order; the answer. Raises LocalError with a sentence when that cannot be.
+Obey = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+def control_path(status: Path) -> Path:
+    """The control socket of the node with this status socket."""
+    return status.with_name(f"{status.name.removesuffix(SUFFIX)}.ctl")
+
+
+@asynccontextmanager
+async def open_control_socket(status: Path) -> AsyncIterator[trio.SocketListener]:
+    """Listen for as long as the block runs, which is inside that of the status socket: so what lies there is left by a crash.
+
+    Raises ConfigurationError when it cannot be made.
+    """
+    path = control_path(status)
+    if len(bytes(path)) > PATH_BYTES_MAX:
+        raise ConfigurationError(f"{path}: too long for a socket ({PATH_BYTES_MAX} bytes); give a shorter one with --status.")
+    remove(path)
+    async with listen_privately(path, "control") as listener:
+        yield listener
+
+
+async def take_orders(listener: trio.SocketListener, obey: Obey, door: Door) -> None:
+    """Take one order after the other, until cancelled; others wait in the listen queue."""
+    while True:
+        try:
+            connection = await listener.accept()
+        except OSError as error:  # no descriptors are left, for instance
+            door.fail(error)
+            await trio.sleep(RETRY_S)
+            continue
+        async with connection:
+            with suppress(trio.BrokenResourceError):
+                await _answer(connection, obey)
+
+
+async def _answer(connection: trio.SocketStream, obey: Obey) -> None:
+    order: Any = None
+    with trio.move_on_after(LINE_TIMEOUT_S), suppress(ValueError, RecursionError):
+        order = json.loads(await _line(connection))
+    try:
+        answer = await obey(order) if isinstance(order, dict) else {"error": "this is no order."}
+    except LocalError as error:
+        answer = {"error": str(error)}
+    with trio.move_on_after(LINE_TIMEOUT_S):
+        await connection.send_all(json.dumps(answer).encode() + b"\n")
+
+
+async def _line(stream: trio.SocketStream) -> bytes:
+    """All up to the end of a line, or of the stream."""
+    line = b""
+    while b"\n" not in line and len(line) <= LINE_BYTES_MAX and (data := await stream.receive_some(LINE_BYTES_MAX)):
+        line += data
+    return line
+
+
+async def give_order(status: Path, order: dict[str, Any]) -> dict[str, Any]:
+    """Have a node, given by its status socket, carry out an order.
+
+    Raises OSError when nothing answers, and LocalError when the node refuses.
+    """
+    path = control_path(status)
+    with trio.move_on_after(ORDER_TIMEOUT_S) as waiting:
+        try:
+            async with await trio.open_unix_socket(path) as stream:
+                await stream.send_all(json.dumps(order).encode() + b"\n")
+                line = await _line(stream)
+        except trio.BrokenResourceError:
+            raise OSError(f"{path}: the node ended while it answered") from None
+    if waiting.cancelled_caught:
+        raise OSError(f"{path}: no answer within {ORDER_TIMEOUT_S:g} s")
+    try:
+        answer = json.loads(line)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise OSError(f"{path}: the answer is not that of a node")
+    if "error" in answer:
+        raise LocalError(str(answer["error"]))
+    return answer

@@ -1,0 +1,163 @@
+"""The status socket of a running node: a unix socket that answers every connection with one JSON object and closes it.
+
+The socket lies in the run directory, which belongs to one user, and only that user may use it (mode 0600, C23).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import trio
+
+from relay.node.status.door import Door
+from sitestack.model.errors import ConfigurationError
+
+SUFFIX = ".sock"
+#: The kernel's limit for the path of a unix socket, less the closing zero.
+PATH_BYTES_MAX = 107
+#: Seconds for an answer: a client that does not read it in time does not get it.
+ANSWER_TIMEOUT_S = 2.0
+#: Pause (s) after the system could not accept a connection.
+RETRY_S = 0.5
+ANSWER_BYTES_MAX = 16 << 20
+_READ_BYTES = 64 * 1024
+_WAITING_MAX = 16
+
+
+def run_directory() -> Path:
+    """The directory for the sockets of this user's nodes: RELAY_RUN_DIRECTORY, or one that a reboot empties."""
+    explicit = os.environ.get("RELAY_RUN_DIRECTORY")
+    if explicit:
+        return Path(explicit)
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(runtime) / "relay" if runtime else Path(tempfile.gettempdir()) / f"relay-{os.getuid()}"
+
+
+def socket_path(directory: Path, site: str, name: str) -> Path:
+    """The socket of the member `name` of `site`."""
+    return directory / f"{quote(site, safe='')}.{quote(name, safe='')}{SUFFIX}"
+
+
+def find_sockets(directory: Path) -> list[Path]:
+    """All sockets in the run directory, those of crashed nodes included, by name."""
+    return sorted(path for path in directory.glob(f"*{SUFFIX}") if path.is_socket())
+
+
+@asynccontextmanager
+async def open_status_socket(path: Path) -> AsyncIterator[trio.SocketListener]:
+    """Listen on the status socket for as long as the block runs. Raises ConfigurationError when it cannot be made."""
+    await _claim(path)
+    async with listen_privately(path, "status") as listener:
+        yield listener
+
+
+@asynccontextmanager
+async def listen_privately(path: Path, what: str) -> AsyncIterator[trio.SocketListener]:
+    """A socket that only this user can reach, while the block runs. Raises ConfigurationError when it cannot be made."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        bind_private(sock, path)
+    except OSError as error:
+        sock.close()
+        raise ConfigurationError(f"{path}: the {what} socket cannot be made: {error.strerror}.") from error
+    try:
+        async with trio.SocketListener(trio.socket.from_stdlib_socket(sock)) as listener:
+            yield listener
+    finally:
+        remove(path)
+
+
+async def answer_status(listener: trio.SocketListener, status: Callable[[], dict[str, Any]], door: Door) -> None:
+    """Answer connections one at a time, until cancelled; others wait in the listen queue."""
+    while True:
+        try:
+            connection = await listener.accept()
+        except OSError as error:  # no descriptors are left, for instance
+            door.fail(error)
+            await trio.sleep(RETRY_S)
+            continue
+        door.admit()
+        with trio.move_on_after(ANSWER_TIMEOUT_S), suppress(trio.BrokenResourceError):
+            async with connection:
+                await connection.send_all(json.dumps(status()).encode() + b"\n")
+
+
+async def fetch_status(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
+    """Ask a node for its status. Raises OSError when nothing that answers in time is a status."""
+    answer = bytearray()
+    with trio.move_on_after(timeout_s) as waiting:
+        try:
+            async with await trio.open_unix_socket(path) as stream:
+                while chunk := await stream.receive_some(_READ_BYTES):
+                    answer += chunk
+                    if len(answer) > ANSWER_BYTES_MAX:
+                        raise OSError(f"{path}: the answer does not end")
+        except trio.BrokenResourceError:
+            raise OSError(f"{path}: the node ended while it answered") from None
+    if waiting.cancelled_caught:
+        raise OSError(f"{path}: no answer within {timeout_s:g} s")
+    return parse_status(bytes(answer), str(path))
+
+
+def parse_status(answer: bytes, where: str) -> dict[str, Any]:
+    """The status in an answer. Raises OSError when it is none."""
+    try:
+        status = json.loads(answer)
+    except (ValueError, RecursionError) as error:
+        raise OSError(f"{where}: the answer is not the status of a node") from error
+    if not isinstance(status, dict):
+        raise OSError(f"{where}: the answer is not the status of a node")
+    return status
+
+
+async def _claim(path: Path) -> None:
+    """Make the directory, and remove the socket that a crashed node left behind."""
+    if not _prepare(path):
+        return
+    try:
+        await fetch_status(path)
+    except OSError:
+        remove(path)
+    else:
+        raise ConfigurationError(f"{path}: a node of this site and name is running already; give this one another --name.")
+
+
+def _prepare(path: Path) -> bool:
+    """Make the directory. Answers whether there is a socket already."""
+    if len(os.fsencode(path)) > PATH_BYTES_MAX:
+        raise ConfigurationError(f"{path}: too long for a socket ({PATH_BYTES_MAX} bytes); give a shorter one with --status.")
+    directory = path.parent
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"{directory}: the run directory cannot be made ({error.strerror}).") from error
+    owner = directory.stat()
+    shared = owner.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not owner.st_mode & stat.S_ISVTX
+    if owner.st_uid not in (os.getuid(), 0) or shared:
+        raise ConfigurationError(f"{directory}: others can write to the run directory; name your own in RELAY_RUN_DIRECTORY.")
+    return path.is_socket()
+
+
+def remove(path: Path) -> None:
+    """Remove a socket, if it is there."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def bind_private(sock: socket.socket, path: Path) -> None:
+    """Bind with restricted rights from the start, so that other users can never connect."""
+    before = os.umask(0o177)
+    try:
+        sock.bind(str(path))
+    finally:
+        os.umask(before)
+    sock.listen(_WAITING_MAX)

@@ -1,0 +1,163 @@
+"""Charts as inline SVG: lines over time with labelled axes and a legend, from points that fit into memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import NamedTuple
+
+from relay.report.style import COLOURS
+
+_WIDTH, _HEIGHT = 860, 260
+_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 16, 26, 46
+_MINUTE_S, _HOUR_S = 60, 3_600
+#: Ratio of the largest value to the smallest above which an axis may be logarithmic.
+_LOG_RATIO_MIN = 20
+#: Least distance, in pixels, between the numbers of two marks: closer ones would overlap.
+_APART = 16
+
+
+class Span(NamedTuple):
+    """A stretch of time to shade in a chart, in seconds."""
+
+    begin: float
+    end: float
+    label: str
+
+
+class Mark(NamedTuple):
+    """A moment to mark in a chart with a number, in seconds."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A scale with ticks, which maps values to pixels."""
+
+    low: float
+    high: float
+    ticks: Sequence[float]
+    begin: float
+    end: float
+    is_log: bool = False
+
+    def place(self, value: float) -> float:
+        """The pixel of a value; values beyond the scale are drawn at its end."""
+        low, high, here = map(math.log10, (self.low, self.high, value)) if self.is_log else (self.low, self.high, value)
+        return self.begin + (self.end - self.begin) * min(max((here - low) / (high - low), 0.0), 1.0)
+
+
+def draw_lines(
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    y_label: str,
+    *,
+    since: str = "the beginning",
+    spans: Sequence[Span] = (),
+    spans_are: str = "",
+    marks: Sequence[Mark] = (),
+    log: bool = False,
+    y_max: float = math.inf,
+) -> str:
+    """An SVG of lines over time, in seconds. `spans_are`: the legend of the spans.
+
+    The time axis begins at the first point, or at a span before it. `log` makes the y axis logarithmic where its values
+    allow it; values above `y_max` are drawn at the upper edge.
+    """
+    points = [point for line in series.values() for point in line]
+    if not points:
+        return '<p class="note">Nothing to show.</p>'
+    begin = min([*(x for x, _ in points), *(each.begin for each in spans)])
+    x_axis, unit = _time_axis(begin, max(begin + 1.0, *(x for x, _ in points), *(each.end for each in spans)))
+    y_axis = _value_axis([min(y, y_max) for _, y in points], log)
+    across, up = x_axis.place, y_axis.place
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(y_label)} over time">']
+    parts += [_span(across(each.begin), across(each.end), each.label) for each in spans]
+    parts += [_y_tick(up(tick), _number(tick)) for tick in y_axis.ticks]
+    parts += [_x_tick(across(tick), _number(tick / unit)) for tick in x_axis.ticks]
+    parts += [_line([(across(x), up(y)) for x, y in line], at) for at, line in enumerate(series.values())]
+    parts += _marks([each for each in marks if x_axis.low <= each.at <= x_axis.high], across)
+    middle_x, middle_y = (_LEFT + _WIDTH - _RIGHT) / 2, (_TOP + _HEIGHT - _BOTTOM) / 2
+    name = {1: "seconds", _MINUTE_S: "minutes", _HOUR_S: "hours"}[unit]
+    parts.append(f'<text x="{middle_x}" y="{_HEIGHT - 8}" text-anchor="middle">{name} since {escape(since)}</text>')
+    turn = f'transform="rotate(-90 16 {middle_y})"'
+    scale = ", logarithmic" if y_axis.is_log else ""
+    parts.append(f'<text x="16" y="{middle_y}" text-anchor="middle" {turn}>{escape(y_label)}{scale}</text>')
+    return "".join(parts) + "</svg>" + _legend(list(series), spans_are if spans else "")
+
+
+def _span(left: float, right: float, label: str) -> str:
+    box = f'x="{left:.1f}" y="{_TOP}" width="{max(right - left, 2):.1f}" height="{_HEIGHT - _TOP - _BOTTOM}"'
+    return f'<rect class="span" {box}><title>{escape(label)}</title></rect>'
+
+
+def _marks(marks: Sequence[Mark], across: Callable[[float], float]) -> Iterator[str]:
+    """Draw a line for each mark, with the mark's number unless the last number drawn is too close."""
+    last = -math.inf
+    for number, mark in enumerate(marks, 1):
+        x = across(mark.at)
+        place = f'class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 6}" y2="{_HEIGHT - _BOTTOM}"'
+        label = f'<text class="mark" x="{x:.1f}" y="{_TOP - 10}" text-anchor="middle">{number}</text>'
+        yield f"<line {place}><title>{escape(mark.label)}</title></line>{label if x - last >= _APART else ''}"
+        last = x if x - last >= _APART else last
+
+
+def _y_tick(y: float, label: str) -> str:
+    line = f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+    return f'{line}<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{label}</text>'
+
+
+def _x_tick(x: float, label: str) -> str:
+    bottom = _HEIGHT - _BOTTOM
+    line = f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 5}"/>'
+    return f'{line}<text x="{x:.1f}" y="{bottom + 19}" text-anchor="middle">{label}</text>'
+
+
+def _line(points: Sequence[tuple[float, float]], number: int) -> str:
+    colour = f"line-{number % COLOURS}"
+    if len(points) == 1:
+        x, y = points[0]
+        return f'<circle class="dot {colour}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>'
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<polyline class="line {colour}" points="{path}"/>'
+
+
+def _legend(names: list[str], spans_are: str) -> str:
+    entries = [f'<span><i class="line-{at % COLOURS}"></i>{escape(name)}</span>' for at, name in enumerate(names)]
+    if spans_are:
+        entries.append(f'<span><i class="span"></i>{escape(spans_are)}</span>')
+    return f'<p class="legend">{"".join(entries)}</p>'
+
+
+def _value_axis(values: Sequence[float], log: bool) -> _Axis:
+    bottom, top = _HEIGHT - _BOTTOM, _TOP
+    if log and min(values) > 0 and max(values) / min(values) > _LOG_RATIO_MIN:
+        first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+        return _Axis(10.0**first, 10.0**last, [10.0**power for power in range(first, last + 1)], bottom, top, True)
+    # Round ticks from zero, or from below it, to above the highest value.
+    low, high = min(*values, 0.0), max(*values, 0.0)
+    rough = (high - low) / 5 or 1.0
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
+    first, last = math.floor(low / step), math.ceil(high / step) or 1
+    return _Axis(first * step, last * step, [number * step for number in range(first, last + 1)], bottom, top)
+
+
+def _time_axis(begin: float, end: float) -> tuple[_Axis, int]:
+    """The time axis, and the unit of its labels in seconds."""
+    steps = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)
+    length = end - begin
+    step = max(next((each for each in steps if length / each <= 12), length / 10), 0.001)
+    unit = 1 if length <= 3 * _MINUTE_S else _MINUTE_S if length <= 3 * _HOUR_S else _HOUR_S
+    ticks = [number * step for number in range(math.ceil(begin / step), math.floor(end / step) + 1)]
+    return _Axis(begin, end, ticks, _LEFT, _WIDTH - _RIGHT), unit
+
+
+def _number(value: float) -> str:
+    """A number as a short label, without an exponent."""
+    if value == int(value):
+        return f"{int(value):,}"
+    return f"{value:,.4f}".rstrip("0").rstrip(".")

@@ -1,0 +1,183 @@
+"""The half of a channel that sends: messages one by one, and what is rarer, with headers, a key, or to several members."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+import trio
+
+from sitestack.channel.driver import Driver
+from sitestack.channel.sending.calling import SCOPES, Calling, Reach
+from sitestack.channel.sending.credit_gate import CreditGate
+from sitestack.channel.sending.message_keys import require_fit
+from sitestack.channel.sending.send_many import ManySender
+from sitestack.journal.recorder import Recorder
+from sitestack.layers.batching import SIZE_BYTES, Manner
+from sitestack.model.address import Address, AllOf, Place, ProxyUUID
+from sitestack.model.envelope import KEY, NO_HEADERS, Envelope, wrap
+from sitestack.model.errors import ChannelClosed, LocalError, SlowConsumer
+from sitestack.model.message import Buffer, Scope, copy_buffer
+from sitestack.model.view import View
+
+PLAIN, SILENT = Manner.PLAIN, Manner.SILENT
+
+#: `send` gives the other tasks a turn after this many messages, or before the bytes are more than some full batches: after
+#: half a millisecond about. Each turn of a member that sends costs as much as hundreds of messages, however few it has to send.
+BURST_MESSAGES = 1_024
+BURST_BYTES = 4 * 59_000
+
+
+class Sending(Calling, ManySender):
+    """The sending half of a channel."""
+
+    address: Address
+    site: str
+    excluded: SlowConsumer | None
+    _gate: CreditGate
+    _driver: Driver
+    _recorder: Recorder | None
+    _append: Callable[[bytes, Scope, Address | None, Manner], bool]
+    _gone: trio.Event
+    _burst_messages: int
+    _burst_bytes: int
+
+    @property
+    @abstractmethod
+    def view(self) -> View:
+        """The view in force. It may be ahead of the views that the application has received so far."""
+
+    async def send(
+        self,
+        payload: Buffer,
+        scope: Reach = "all",
+        target: Address | Place | None = None,
+        *,
+        loopback: bool = True,
+        oob: bool = False,
+        headers: Mapping[str, bytes] | None = None,
+        key: bytes = b"",
+    ) -> None:
+        """Send to everybody, to this site, or to one member. Returns when the message is accepted.
+
+        A multicast is also delivered to its sender, at its place in the order, unless `loopback` is false. With `oob` (out of
+        band) a message to one member of this site is delivered on arrival, even while earlier ones to it are still missing, and
+        once like them; one that fits into no datagram keeps its place. With scope `site` and `oob` each member of this site
+        gets it so. A target `AllOf` or `RelayOf` stands for members, each of which gets a unicast. `headers` are the
+        application's own, a few of a few bytes: `Message.headers` at the receivers. Of multicasts with the same `key` (1 to
+        128 bytes) each member is shown the first, whoever sends them (`message_keys.py` says how long it remembers).
+
+        It waits only while this member has no credit, or with a multicast to all while another site lags by the whole budget
+        (`relay/replica/pace.py`), and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES` bytes. Both come
+        first, so that a cancelled `send` has sent nothing. On an idle channel the datagram leaves inside `send`. A member that
+        only sends has to receive all the same, if only to discard: with `backlog_bytes_max` bytes untaken it stops its site.
+
+        The task that receives does not wait while the others wait for it to take more, or a joiner for its state: its messages
+        are then kept in memory, beyond `send_credit_bytes`. It must not wait for another task that sends.
+
+        A buffer other than `bytes` is copied at once. Raises TypeError for anything that is no buffer, MessageTooLarge,
+        ChannelClosed, and LocalError for `oob` to other sites, for headers that are too large, an unfit key and a place where
+        nobody is; then nothing was sent.
+        """
+        if type(payload) is not bytes:
+            payload = copy_buffer("a message", payload)
+        if target is None:
+            if oob or key or headers is not None:
+                return await self._send_specially(payload, scope, None, loopback, oob, headers, key)
+            kind = SCOPES[scope]
+        elif key or headers is not None or not isinstance(target, Address):
+            return await self._send_specially(payload, scope, target, loopback, oob, headers, key)
+        else:
+            kind = Scope.OOB if oob else Scope.UNICAST
+        size = len(payload) + SIZE_BYTES
+        if self._burst_messages >= BURST_MESSAGES or self._burst_bytes + size > BURST_BYTES:
+            self._burst_messages = self._burst_bytes = 0
+            await trio.lowlevel.checkpoint()
+        gate = self._gate
+        if gate.is_full or gate.is_held_back:
+            await gate.wait(kind is Scope.ALL)
+            self._require_open()
+        try:
+            gate.is_full = not self._append(payload, kind, target, PLAIN if loopback else SILENT)
+        except LocalError as error:
+            if self._recorder is not None:
+                self._recorder.reject(type(error).__name__)
+            raise
+        self._burst_messages += 1
+        self._burst_bytes += size
+        if not self._driver.awake:
+            self._driver.hurry()
+
+    async def _send_specially(
+        self,
+        payload: bytes,
+        scope: Reach,
+        target: Address | Place | None,
+        loopback: bool,
+        oob: bool,
+        headers: Mapping[str, bytes] | None,
+        key: bytes,
+    ) -> None:
+        """Send what has headers or a key, or goes to several members one by one, or both."""
+        manner = PLAIN if loopback else SILENT
+        if key:
+            require_fit(key, target, oob)
+            headers, manner = {**(headers or NO_HEADERS), KEY: key}, manner | Manner.KEYED
+        if headers is not None:
+            payload, manner = wrap(Envelope(headers=headers), payload), manner | Manner.ENVELOPED
+        if target is not None:
+            await self._post(payload, Scope.OOB if oob else Scope.UNICAST, self._resolve([target]), manner)
+        elif not oob:
+            await self._post(payload, SCOPES[scope], [None], manner)
+        elif scope == "all":
+            raise LocalError("nothing goes out of band to other sites")
+        else:
+            members = [member for member in self.view.members if loopback or member != self.address]
+            await self._post(payload, Scope.OOB, members, manner)
+
+    async def _post(self, payload: bytes, kind: Scope, to: Sequence[Address | None], manner: Manner) -> None:
+        await trio.lowlevel.checkpoint()
+        gate = self._gate
+        if gate.is_full or gate.is_held_back:
+            await gate.wait(kind is Scope.ALL)
+            self._require_open()
+        try:
+            for target in to:
+                gate.is_full = not self._append(payload, kind, target, manner)
+        except LocalError as error:
+            if self._recorder is not None:
+                self._recorder.reject(type(error).__name__)
+            raise
+        self._driver.wake()
+
+    def _post_now(self, payload: bytes, to: Address, manner: Manner) -> None:
+        with suppress(LocalError):  # this member is leaving, or has sent to too many others: who asks gets no answer
+            self._append(payload, Scope.UNICAST, to, manner)
+            self._driver.wake()
+
+    def _everybody(self, scope: Reach) -> tuple[Address, ...]:
+        return self.view.members
+
+    def _resolve(self, targets: Sequence[Address | Place]) -> tuple[Address, ...]:
+        found: dict[Address, None] = {}
+        for target in targets:
+            if isinstance(target, ProxyUUID) and target.site == self.site:
+                found[target.original] = None
+            elif isinstance(target, Address):
+                found[target] = None
+            else:
+                found |= dict.fromkeys(self._members_at(target))
+        return tuple(found)
+
+    def _members_at(self, place: Place) -> tuple[Address, ...]:
+        """The members that a place stands for. Raises LocalError when there are none."""
+        if place.site != self.site:
+            raise LocalError(f"no member of {place.site} is known")
+        return self.view.members if isinstance(place, AllOf) else (self.view.coordinator,)
+
+    def _require_open(self) -> None:
+        if self.excluded is not None:
+            raise self.excluded
+        if self._gone.is_set():
+            raise ChannelClosed("the channel is closed")

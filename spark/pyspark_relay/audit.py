@@ -1,0 +1,170 @@
+"""The audit of journals: tables, a report, and a verdict that agrees with `relay check`.
+
+`relay audit DIR...` runs it here; `spark-submit spark/pyspark_relay/job.py DIR...` runs it on a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pyspark_relay.evidence import Evidence, gather
+from pyspark_relay.facts import settle
+from pyspark_relay.measures import (
+    estimate_skew,
+    measure_convergence,
+    measure_failover,
+    measure_lag,
+    measure_lag_over_time,
+    measure_rates,
+    measure_throughput,
+)
+from pyspark_relay.promises.completeness import measure_completeness
+from pyspark_relay.promises.conservation import measure_conservation
+from pyspark_relay.promises.findings import unite
+from pyspark_relay.report import ReportData, render
+from pyspark_relay.verdict import add_places, judge, list_checks
+from sitestack.promises import Report
+
+#: Rows of a table that the report shows; the Parquet tables hold all rows.
+SHOWN_MAX = 5_000
+#: The most pairs of sites in a chart: the lines of more could not be told apart.
+PAIRS_MAX = 6
+
+#: Is told what begins now, how many steps are done, and how many there are.
+Observe = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """The result of an audit."""
+
+    verdict: Report
+    data: ReportData
+
+    def as_json(self) -> Mapping[str, Any]:
+        """What `relay audit --json` prints: the keys of `relay check --json`, and what is measured besides."""
+        return self.data.summary
+
+
+def run_audit(spark: SparkSession, paths: Sequence[str], partitions: int, out: Path | None, observe: Observe) -> AuditResult:
+    """Audit the journals under these paths. `out` gets the tables as Parquet, and report.html.
+
+    Raises JournalError when there are no journals.
+    """
+    observe("reading", 0, 1)
+    evidence = gather(spark, paths, partitions)
+    try:
+        checks = list_checks(evidence)
+        steps = len(checks) + len(_TABLES) + 1
+        found = []
+        for number, (name, check) in enumerate(checks.items(), 1):
+            observe(f"checking {name}", number, steps + 1)
+            found.append(settle(check()))
+        findings = settle(add_places(unite(*found), evidence.processes))
+        tables = {}
+        for number, (name, make) in enumerate(_TABLES.items(), len(checks) + 1):
+            observe(f"measuring {name.replace('_', ' ')}", number, steps + 1)
+            tables[name] = settle(make(evidence))
+        observe("judging", steps, steps + 1)
+        result = _conclude(evidence, judge(evidence, findings, tables["lag"]), tables)
+        if out is not None:
+            _write(out, {**tables, "findings": findings, "processes": evidence.processes, "orders": evidence.orders}, result)
+        return result
+    finally:
+        evidence.release()
+
+
+#: Table -> how it is made.
+_TABLES: dict[str, Callable[[Evidence], DataFrame]] = {
+    "completeness": lambda evidence: measure_completeness(evidence.runs, evidence.received),
+    "conservation": lambda evidence: measure_conservation(evidence.owed, evidence.received, evidence.dealt_with),
+    "lag": lambda evidence: measure_lag(evidence.lags),
+    "lag_over_time": lambda evidence: measure_lag_over_time(evidence.lags, evidence.extent.stretch_s),
+    "clocks": lambda evidence: estimate_skew(evidence.lags),
+    "rates": lambda evidence: measure_rates(evidence.facts, evidence.extent.stretch_s),
+    "throughput": lambda evidence: measure_throughput(evidence.facts, evidence.extent.stretch_s),
+    "failovers": lambda evidence: measure_failover(evidence.facts, evidence.events, evidence.processes),
+    "global_views": lambda evidence: measure_convergence(evidence.events),
+}
+
+
+def _conclude(evidence: Evidence, verdict: Report, tables: Mapping[str, DataFrame]) -> AuditResult:
+    extent = evidence.extent
+    begin = F.unix_micros("begin") / 1e6
+    names = evidence.processes.select("uuid", "site", "node", "fate")
+    busiest = tables["rates"].groupBy("site", "origin").agg(F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes"))
+    busiest = busiest.join(names.select(F.col("uuid").alias("origin"), "node"), "origin", "left")
+    sums = ("delivered", "duplicated", "reordered", "in_gaps", "missing")
+    received = tables["completeness"].groupBy("uuid").agg(*[F.sum(name).alias(name) for name in sums])
+    processes = names.join(received, "uuid", "left").fillna(0, list(sums))
+    across = ("sent", "delivered", "excused", "missing")
+    conserved = tables["conservation"].groupBy("origin_site", "site").agg(*[F.sum(name).alias(name) for name in across])
+    lag = _collect(tables["lag"].orderBy("pair"))
+    failovers = _seconds(tables["failovers"], "taken", "last_before", "first_after").orderBy("taken_s", "site")
+    shown = _collect(failovers)
+    clocks = _collect(tables["clocks"].orderBy("one", "other"))
+    data = ReportData(
+        summary={**verdict.as_json(), "failovers": list(map(_plain_failover, shown)), "clocks": _describe_clocks(clocks)},
+        begin_s=extent.begin_ns / 1e9,
+        end_s=extent.end_ns / 1e9,
+        stretch_s=extent.stretch_s,
+        lag=lag,
+        lag_over_time=_collect(
+            tables["lag_over_time"]
+            .where(F.col("pair").isin([row["pair"] for row in lag[:PAIRS_MAX]]))
+            .select(begin.alias("begin_s"), "pair", "p50", "p99")
+            .orderBy("pair", "begin_s")
+        ),
+        throughput=_collect(
+            tables["throughput"].select(begin.alias("begin_s"), "site", "via", "messages").orderBy("site", "via", "begin_s")
+        ),
+        rates=_collect(busiest.orderBy(F.desc("messages"), "site", "node").limit(20)),
+        failovers=shown,
+        global_views=_collect(_seconds(tables["global_views"], "first").orderBy("first_s").limit(50)),
+        processes=_collect(processes.orderBy("site", "node").limit(200)),
+        conservation=_collect(conserved.orderBy("origin_site", "site")),
+    )
+    return AuditResult(verdict, data)
+
+
+def _write(out: Path, tables: Mapping[str, DataFrame], result: AuditResult) -> None:
+    for name, table in tables.items():
+        table.write.mode("overwrite").parquet(str((out / name).absolute()))
+    (out / "report.html").write_text(render(result.data), encoding="utf-8")
+
+
+def _collect(table: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in table.limit(SHOWN_MAX).collect()]
+
+
+def _seconds(table: DataFrame, *names: str) -> DataFrame:
+    return table.withColumns({f"{name}_s": F.col(f"{name}_ns") / 1e9 for name in names})
+
+
+def _plain_failover(row: Mapping[str, Any]) -> dict[str, Any]:
+    silence_ms = row["silence_ms"]
+    return {
+        "site": row["origin_site"],
+        "from": row["node_before"],
+        "to": row["node"],
+        "heard_at": row["site"],
+        "silence_s": None if silence_ms is None else round(silence_ms / 1e3, 3),
+    }
+
+
+def _describe_clocks(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A sentence on how far the sites' clocks seem apart."""
+    if not rows:
+        return "Wall clocks are compared as they are."
+    seem = "; ".join(
+        f"{row['other']} seems {abs(row['skew_ms']):.1f} ms {'ahead of' if row['skew_ms'] >= 0 else 'behind'} {row['one']} "
+        f"(certain within {max(row['uncertainty_ms'], 0):.1f} ms)"
+        for row in rows
+    )
+    return f"Wall clocks are compared as they are. By the quickest messages of both directions {seem}."

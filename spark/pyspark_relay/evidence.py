@@ -1,0 +1,202 @@
+"""The inputs of an audit, computed once: the facts of the run, and the few rows that millions of deliveries fold into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pyspark_relay.facts import IS_MULTICAST, add_stays, find_stays, read_facts, settle
+from pyspark_relay.measures import find_lags
+from pyspark_relay.promises.conservation import find_dealt_with, find_owed_across
+from pyspark_relay.promises.integrity import fold_sends, match_sends
+from pyspark_relay.promises.outline import Outline, draw_outline, find_strays
+from pyspark_relay.promises.total_order import measure_order
+from pyspark_relay.reception import IS_RECEIVED, find_baselines, find_gaps, find_received, fold_runs, order_runs
+from pyspark_relay.rests import RETIRED_UNTIL, begin_at_floors, find_rests, mark_judged
+from relay.check import Read, judge_files, run_notes
+from relay.journal import JournalError, Problem, find_journals
+from sitestack.model.address import Address
+from sitestack.promises import Ending, History, Violation
+
+#: The most notes on files, and on the run.
+NOTES_MAX = 100
+#: The most problems in files that are reported.
+PROBLEMS_MAX = 1_000
+#: The most stretches of time in charts and tables; a stretch is at least a second.
+STRETCHES_MAX = 120
+_STRETCHES_S = (1, 5, 15, 60, 300, 900, 3_600, 21_600, 86_400)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The journals in a few numbers."""
+
+    records: int
+    processes: int
+    begin_ns: int
+    end_ns: int
+    #: Whether journals give the messages of their own site a place in its stream, as with total order.
+    has_order: bool
+    #: Until when segments reached that retention has deleted; None where it has deleted none.
+    retired_ns: int | None = None
+
+    @property
+    def stretch_s(self) -> int:
+        """How long a stretch of time is in tables over time: a second in short runs, a minute and more in long ones."""
+        seconds = (self.end_ns - self.begin_ns) / 1e9
+        return next((step for step in _STRETCHES_S if seconds / step <= STRETCHES_MAX), _STRETCHES_S[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The inputs of the transforms. Frames that several transforms read are persisted."""
+
+    extent: Extent
+    ending: Ending
+    outline: Outline
+    #: The history of each process, those of survivors up to the ending.
+    histories: Sequence[History]
+    #: Damage of the files that breaks a promise; and as notes damage that is legal, and what else a reader has to know.
+    file_violations: Sequence[Violation]
+    notes: Sequence[str]
+    persisted: tuple[DataFrame, ...]
+    #: All records that belong to the run.
+    facts: DataFrame
+    #: The facts that are neither sends nor deliveries.
+    events: DataFrame
+    processes: DataFrame
+    stays: DataFrame
+    runs: DataFrame
+    #: The runs of what was sent.
+    sent: DataFrame
+    received: DataFrame
+    gaps: DataFrame
+    dealt_with: DataFrame
+    #: The numbers that survivors should have of origins of other sites.
+    owed: DataFrame
+    #: The order of each view at each member.
+    orders: DataFrame
+    #: Deliveries with their sends: those across sites, and those that do not match.
+    matched: DataFrame
+    #: The lag of every delivery across sites.
+    lags: DataFrame
+
+    def release(self) -> None:
+        """Free what the executors keep of the deliveries."""
+        for frame in self.persisted:
+            frame.unpersist()
+
+
+def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Evidence:
+    """Read the journals under these paths into this many partitions. Raises JournalError when there are none.
+
+    Frames with all records are persisted, in columns. With one partition the query plans are cut by checkpoints instead, since
+    on few rows the optimizer takes longer than the work.
+    """
+    strays: list[Problem] = []
+    journals = find_journals(map(Path, paths), strays)
+    keep, shorten = (settle, settle) if partitions == 1 else (_persist, lambda frame: frame)
+    read = keep(read_facts(spark, paths).coalesce(partitions))
+    stayed = shorten(add_stays(read))
+    extent = measure_extent(stayed)
+    if not journals:
+        raise JournalError(f"no journal in {', '.join(paths)}")
+    rests = None if extent.retired_ns is None else find_rests(stayed, extent.retired_ns, [each.uuid for each in journals])
+    recorded = shorten(mark_judged(stayed, rests))
+    events = settle(recorded.where("kind not in ('send', 'deliver')"))
+    folded = settle(fold_runs(recorded.where(IS_RECEIVED), ("vid", "via", "judged")))
+    sent = settle(fold_sends(recorded, ("judged",)))
+    outline = draw_outline(journals, events, folded, sent, settle(find_strays(recorded.where("judged"))))
+    problems = _collect_problems(events)
+    read_journals = [Read(each, outline.journal(each.uuid), problems.get(each.uuid, ())) for each in journals]
+    violations, notes = judge_files(read_journals, strays)
+    notes = [*sorted(notes)[:NOTES_MAX], *islice(run_notes(read_journals, extent.retired_ns), NOTES_MAX)]
+    ending = outline.find_ending()
+    histories = outline.histories(ending if ending.is_quiescent else None, None if rests is None else rests.floors)
+    processes = _list_processes(spark, histories)
+    cuts = outline.cuts(ending) if ending.is_quiescent else {}
+    # A survivor sends and delivers nothing beyond its cut, so that no run crosses it.
+    facts, events_within, runs = (
+        shorten(_cut(recorded.where("judged"), cuts)),
+        settle(_cut(events, cuts)),
+        settle(order_runs(begin_at_floors(_cut(folded.where("judged"), cuts), rests))),
+    )
+    sent = sent.where("judged")
+    stays = settle(find_stays(events_within))
+    received = settle(find_received(runs))
+    gaps = settle(find_gaps(runs))
+    matched = keep(match_sends(facts).where("origin_site != site or not is_same"))
+    return Evidence(
+        extent=extent,
+        ending=ending,
+        outline=outline,
+        histories=histories,
+        file_violations=violations,
+        notes=notes,
+        persisted=(read, matched),
+        facts=facts,
+        events=events_within,
+        processes=processes,
+        stays=stays,
+        runs=runs,
+        sent=sent,
+        received=received,
+        gaps=gaps,
+        dealt_with=settle(find_dealt_with(received, gaps, find_baselines(runs))),
+        owed=settle(find_owed_across(sent, events_within, received, stays, processes)),
+        orders=settle(measure_order(facts)),
+        matched=matched,
+        lags=shorten(find_lags(matched)),
+    )
+
+
+def _list_processes(spark: SparkSession, histories: Sequence[History]) -> DataFrame:
+    """A row a process: `uuid`, `site`, `node`, `label` and `fate`."""
+    rows = [(each.uuid.hex(), each.site, each.name, each.label, each.fate.value) for each in histories]
+    return settle(spark.createDataFrame(rows, "uuid string, site string, node string, label string, fate string"))
+
+
+def _cut(frame: DataFrame, cuts: Mapping[Address, int]) -> DataFrame:
+    """Only the rows before these positions of the journals."""
+    if not cuts:
+        return frame
+    cut = F.create_map(*[F.lit(part) for uuid, position in cuts.items() for part in (uuid.hex(), position)])
+    return frame.where(F.coalesce(F.col("position") < F.try_element_at(cut, "uuid"), F.lit(True)))
+
+
+def _collect_problems(events: DataFrame) -> dict[Address, list[Problem]]:
+    """The problems inside the files of each journal, at most `PROBLEMS_MAX` of them."""
+    rows = events.where("kind = 'problem' and uuid is not null").orderBy("position").limit(PROBLEMS_MAX)
+    found: dict[Address, list[Problem]] = {}
+    for row in rows.select("uuid", "file", "offset", "reason", "detail").collect():
+        problem = Problem(Path(row["file"]), row["offset"], row["reason"], row["detail"])
+        found.setdefault(Address(bytes.fromhex(row["uuid"])), []).append(problem)
+    return found
+
+
+def _persist(frame: DataFrame) -> DataFrame:
+    return frame.persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def measure_extent(recorded: DataFrame) -> Extent:
+    """One pass over the records."""
+    kind = F.col("kind")
+    has_place = (kind == "deliver") & (F.col("via") == "local") & F.expr(IS_MULTICAST) & F.col("gseq").isNotNull()
+    found = recorded.agg(
+        F.count_if(F.col("wall_ns").isNotNull()).alias("records"),
+        F.count_distinct("uuid").alias("processes"),
+        F.min(F.when(F.col("wall_ns") > 0, F.col("wall_ns"))).alias("begin_ns"),
+        F.max("wall_ns").alias("end_ns"),
+        F.coalesce(F.bool_or(has_place), F.lit(False)).alias("has_order"),
+        F.max(F.expr(RETIRED_UNTIL)).alias("retired_ns"),
+    ).first()
+    assert found is not None
+    values: dict[str, Any] = {name: 0 if value is None else value for name, value in found.asDict().items()}
+    return Extent(**{**values, "retired_ns": found["retired_ns"]})

@@ -1,0 +1,92 @@
+"""Findings: a row for each fact that contradicts a promise, with its place and a sentence.
+
+`invariant`, `uuid` (the process at which it shows; or `place`, where it is not a process), `issue` (tells apart what can go
+wrong at one place), `what`, `position` (orders the findings of a process), and for lost and reordered messages the
+`harm` and which they are. Rows without `what` only count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from string import Formatter
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from pyspark_relay.facts import STREAM, range_text
+from pyspark_relay.ranges import merge_ranges
+from sitestack.promises import Violation
+
+_TYPES = {
+    "uuid": "string",
+    "place": "string",
+    "position": "long",
+    "harm": "string",
+    **dict.fromkeys(STREAM, "string"),
+    "first": "long",
+    "last": "long",
+}
+
+
+_SCHEMA = ", ".join(["invariant string, issue string, what string", *[f"{name} {kind}" for name, kind in _TYPES.items()]])
+
+
+def list_violations(spark: SparkSession, violations: Sequence[Violation]) -> DataFrame:
+    """Violations as findings: a row with the sentence of each, and a row that only counts for each range of its damage."""
+    rows: list[tuple[Any, ...]] = []
+    for number, each in enumerate(violations):
+        issue = f"{number:06}"
+        rows.append((each.invariant, issue, each.what, None, each.where, *[None] * (len(_TYPES) - 2)))
+        for harm, process, stream, numbers in each.damage:
+            target = "" if stream.target is None else stream.target.hex()
+            named = (stream.site, stream.origin.hex(), stream.scope.name.lower(), target)
+            said = (each.invariant, issue, None, process.hex(), None, None, harm, *named)
+            rows.extend((*said, first, last) for first, last in numbers)
+    return spark.createDataFrame(rows, _SCHEMA)
+
+
+def to_findings(
+    found: DataFrame, invariant: Column | str, issue: Column | str, what: Column | None, harm: str | None = None
+) -> DataFrame:
+    """Rows as findings; columns that findings have are kept, others are dropped."""
+    own = {name: F.col(name) if name in found.columns else F.lit(None) for name in _TYPES}
+    own["harm"] = F.lit(harm)
+    return found.select(
+        F.lit(invariant).alias("invariant"),
+        F.lit(issue).alias("issue"),
+        F.lit(what).cast("string").alias("what"),
+        *[column.cast(_TYPES[name]).alias(name) for name, column in own.items()],
+    )
+
+
+def unite(*findings: DataFrame) -> DataFrame:
+    """All of them."""
+    return reduce(DataFrame.unionByName, findings)
+
+
+def phrase(sentence: str, **parts: Column) -> Column:
+    """A sentence of the checkers with columns for its placeholders; null where a column is null."""
+    words = [
+        part
+        for literal, name, _, _ in Formatter().parse(sentence)
+        for part in ([literal] if literal else []) + ([parts[name]] if name else [])
+    ]
+    return text(*words)
+
+
+def tell_ranges(ranges: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """The ranges of each key, merged; and on the first of them, as `numbers`, all in the words of `Ranges`."""
+    ordered = Window.partitionBy(*keys).orderBy("first")
+    told = range_text()
+    more = F.count("*").over(Window.partitionBy(*keys)) - 4
+    shown = F.concat_ws(", ", told, *[F.lead(told, ahead).over(ordered) for ahead in (1, 2, 3)])
+    numbers = F.when(more > 0, text(shown, ", ... ", more, " more ranges")).otherwise(shown)
+    is_first = F.row_number().over(ordered) == 1
+    return merge_ranges(ranges, keys).withColumn("numbers", F.when(is_first, numbers))
+
+
+def text(*parts: Column | str) -> Column:
+    """A sentence from literal words and columns (columns are given as such)."""
+    return F.concat(*[F.lit(part) if isinstance(part, str) else part.cast("string") for part in parts])

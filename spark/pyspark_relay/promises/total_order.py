@@ -1,0 +1,128 @@
+"""L8: the members of a site deliver everything, relayed messages included, in one order.
+
+That places (gseq) strictly increase is looked at within each segment of each member, and from one segment to the next.
+Given that, a sum of hashes of (place, batch) stands for the order of a whole view at a member, and where all members have
+the same sum, they have the same order: no delivery has to be compared with any other. Only in views where the sums differ
+(somebody came, left or died, or something is wrong) places are compared one by one. What is disputed then goes, with the
+rows around it, to `pyspark_relay.promises.disputes`, where the checker says who is out of order.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from pyspark_relay.facts import IS_MULTICAST
+from pyspark_relay.promises.disputes import FINDING, judge_view
+from pyspark_relay.promises.findings import to_findings
+
+#: The most places of a view that are judged; disputes beyond them are not listed.
+DISPUTED_PLACES_MAX = 100_000
+
+_BATCH = ("origin_site", "origin", "scope", "first", "last")
+
+
+def measure_order(facts: DataFrame, *parts: str) -> DataFrame:
+    """A row a view and member, and part of it: how many batches it delivered, `order_hash`, which is equal where these are the
+    same in the same places, and the lowest and highest place.
+    """
+    placed = F.xxhash64("gseq", *_BATCH)
+    return (
+        _multicasts(facts)
+        .groupBy("site", "vid", "uuid", *parts)
+        .agg(
+            F.count("*").alias("batches"),
+            F.bit_xor(placed).alias("order_hash"),
+            F.min("gseq").alias("low"),
+            F.max("gseq").alias("high"),
+            F.max("wall_ns").alias("last_ns"),
+            F.count_if(F.col("gseq").isNull()).alias("unplaced"),
+        )
+    )
+
+
+def find_disorder(facts: DataFrame, orders: DataFrame, processes: DataFrame) -> DataFrame:
+    """L8. The multicasts that two processes both deliver in a view, they deliver in one order; a place belongs to one batch
+    and places strictly increase. Unicasts have no common order.
+    """
+    multicasts = _multicasts(facts)
+    disputed = (
+        find_falls(multicasts)
+        .select("site", "vid", *_bounds(F.col("gseq"), F.col("reached")))
+        .unionByName(_find_conflicts(multicasts, orders))
+        .unionByName(orders.where("unplaced > 0").select("site", "vid", *_bounds(F.lit(None), F.lit(None))))
+        .groupBy("site", "vid")
+        .agg(F.min("low").alias("low"), F.max("high").alias("high"))
+        .withColumn("high", F.least("high", F.col("low") + DISPUTED_PLACES_MAX))
+    )
+    rows = _around(multicasts, disputed, processes)
+    row = F.struct("uuid", "node", "label", "position", "gseq", *_BATCH, "order_id", "length")
+    # Not by Arrow, which in Spark's UDFs comes only with pandas.
+    judge = F.udf(judge_view, f"array<struct<{FINDING}>>", useArrow=False)
+    views = rows.groupBy("site", "vid").agg(F.collect_list(row).alias("rows"))
+    found = views.select(F.explode(judge("vid", "rows")).alias("found")).select("found.*")
+    return to_findings(found, "L8", F.col("issue"), F.col("what"), "reordered")
+
+
+def _multicasts(facts: DataFrame) -> DataFrame:
+    return facts.where(f"kind = 'deliver' and {IS_MULTICAST} and stay > 0")
+
+
+def _bounds(low: Column, high: Column) -> tuple[Column, Column]:
+    return low.cast("long").alias("low"), high.cast("long").alias("high")
+
+
+def find_falls(multicasts: DataFrame) -> DataFrame:
+    """Deliveries whose place `gseq` is not above the place `reached` before, by the same member in the same view. Of what
+    falls from one segment to the next, a row a segment.
+    """
+    placed = multicasts.where("gseq is not null").select("site", "vid", "uuid", "segment", "position", "gseq")
+    segment = ("site", "vid", "uuid", "segment")
+    so_far = Window.partitionBy(*segment).orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
+    within = placed.withColumn("reached", F.max("gseq").over(so_far)).where("gseq <= reached")
+    ends = placed.groupBy(*segment).agg(
+        F.min(F.struct("gseq", "position")).alias("lowest"), F.max("gseq").alias("segment_high")
+    )
+    earlier = Window.partitionBy("site", "vid", "uuid").orderBy("segment").rowsBetween(Window.unboundedPreceding, -1)
+    between = ends.withColumn("reached", F.max("segment_high").over(earlier)).where("lowest.gseq <= reached")
+    columns = ("site", "vid", "uuid", "position", "gseq", "reached")
+    return within.select(*columns).unionByName(between.select("*", "lowest.*").select(*columns))
+
+
+def _find_conflicts(multicasts: DataFrame, orders: DataFrame) -> DataFrame:
+    """Places that belong to two batches, and batches that have two places, in views whose members differ at all."""
+    differing = (
+        orders.groupBy("site", "vid")
+        .agg(F.countDistinct("order_hash", "batches").alias("orders"))
+        .where("orders > 1")
+        .select("site", "vid")
+    )
+    placed = multicasts.where("gseq is not null").join(F.broadcast(differing), ["site", "vid"])
+    holders = placed.groupBy("site", "vid", "gseq").agg(
+        F.min(F.struct(*_BATCH)).alias("batch"), F.max(F.struct(*_BATCH)).alias("other")
+    )
+    taken_twice = holders.where("batch != other").select("site", "vid", *_bounds(F.col("gseq"), F.col("gseq")))
+    moved = (
+        holders.groupBy("site", "vid", "batch")
+        .agg(F.min("gseq").alias("one"), F.max("gseq").alias("two"))
+        .where("one != two")
+        .select("site", "vid", *_bounds(F.col("one"), F.col("two")))
+    )
+    return taken_twice.unionByName(moved)
+
+
+def _around(multicasts: DataFrame, disputed: DataFrame, processes: DataFrame) -> DataFrame:
+    """The deliveries of the disputed places, and of each member what identifies its order in the whole view."""
+    rows = multicasts.join(F.broadcast(disputed), ["site", "vid"])
+    member = Window.partitionBy("site", "vid", "uuid")
+    # A batch that is delivered twice at one place is for L2 to find.
+    again = F.row_number().over(Window.partitionBy("site", "vid", "uuid", "gseq", *_BATCH).orderBy("position"))
+    once = rows.withColumn("again", again).where("again = 1")
+    batch = F.struct("gseq", *_BATCH)
+    chained = once.withColumn("link", F.xxhash64(batch, F.lag(batch).over(member.orderBy("position"))))
+    known = F.broadcast(processes.select("uuid", "label"))
+    return (
+        chained.withColumns({"order_id": F.bit_xor("link").over(member), "length": F.count("*").over(member)})
+        .where("low is null or gseq is null or gseq between low and high")
+        .join(known, "uuid")
+    )

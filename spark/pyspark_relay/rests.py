@@ -1,0 +1,82 @@
+"""What is judged of journals whose beginnings retention has deleted: what `relay check` judges (`sitestack.promises.floors`).
+
+Each stream has a floor, the first number that was sent after the last deleted record. What is below is left out of all journals
+alike: neither lost nor a violation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pyspark_relay.facts import RECEPTION, STREAM, settle
+from relay.journal.retention import WHY_RETIRED
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.promises import Floors
+from sitestack.promises.floors import TOLERANCE_NS
+from sitestack.promises.reception import Stream
+
+#: In SQL, over facts: until when segments reached that retention has deleted (wall clock, ns); null for all other records.
+RETIRED_UNTIL = f"if(kind = 'drop' and reason = '{WHY_RETIRED}' and source rlike '^[0-9]+$', try_cast(source as bigint), null)"
+
+
+@dataclass(frozen=True, slots=True)
+class Rests:
+    """The floors of the streams of some journals."""
+
+    #: A row a stream: `STREAM` and `floor`.
+    table: DataFrame
+    #: The same in the memory of the driver.
+    floors: Floors
+
+
+def find_rests(facts: DataFrame, until_ns: int, uuids: Iterable[Address]) -> Rests:
+    """The floors where nothing up to `until_ns` (wall clock) can be judged; `uuids` are those whose journals are there.
+
+    They come to the driver, a row a stream: an origin has one or two for everybody, and one for each target of unicasts.
+    """
+    since = until_ns + TOLERANCE_NS
+    is_send, is_delivery = F.col("kind") == "send", F.col("kind") == "deliver"
+    is_late, has_journal = F.col("wall_ns") >= since, F.col("origin").isin([uuid.hex() for uuid in uuids])
+    known = F.min(F.when(is_send & is_late, F.col("first")))
+    # A process that sent nothing more is not judged as a sender at all; of one without a journal only what came later is.
+    below = F.max(F.when((is_send & ~is_late) | (is_delivery & (~is_late | has_journal)), F.col("last")))
+    found = facts.where(is_send | is_delivery).groupBy(*STREAM).agg(F.coalesce(known, below + 1).alias("floor"))
+    table = settle(found.where("floor is not null"))
+    return Rests(table, Floors({_stream(*row[:-1]): row[-1] for row in table.select(*STREAM, "floor").collect()}))
+
+
+def mark_judged(facts: DataFrame, rests: Rests | None) -> DataFrame:
+    """Facts with `judged`, false for sends and deliveries below the floors; gaps, baselines and reports above them only."""
+    if rests is None:
+        return facts.withColumn("judged", F.lit(True))
+    placed = facts.join(F.broadcast(rests.table), [*STREAM], "left").withColumn("floor", F.coalesce("floor", F.lit(1)))
+    is_range, is_baseline = F.col("kind").isin("gap", "unreach"), F.col("kind") == "baseline"
+    is_message = F.col("kind").isin("send", "deliver")
+    raised = F.when(is_range | is_baseline, F.greatest("first", "floor")).otherwise(F.col("first"))
+    kept = placed.where(~(is_range & (F.col("last") < F.col("floor"))))
+    return kept.withColumns({"judged": ~is_message | (F.col("first") >= F.col("floor")), "first": raised}).drop("floor")
+
+
+def begin_at_floors(runs: DataFrame, rests: Rests | None) -> DataFrame:
+    """Runs after a baseline at the floor of each reception, as `order_runs` wants them."""
+    if rests is None:
+        return runs
+    begun = runs.select(*RECEPTION).distinct().join(F.broadcast(rests.table.where("floor > 1")), [*STREAM])
+    baselines = begun.select(
+        *RECEPTION,
+        F.lit("baseline").alias("kind"),
+        F.col("floor").alias("first"),
+        *[F.lit(-1).cast("long").alias(name) for name in ("position", "last_position")],
+        F.lit(0).alias("stay"),
+    )
+    return runs.unionByName(baselines, allowMissingColumns=True)
+
+
+def _stream(site: str, origin: str, scope: str, target: str) -> Stream:
+    address = Address(bytes.fromhex(target)) if target else None
+    return Stream(site, Address(bytes.fromhex(origin)), Scope[scope.upper()], address)

@@ -1,0 +1,133 @@
+"""The Spark session of a job: it finds Java, keeps Spark's messages in a log, and fits settings to the size of the journals."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+from py4j.finalizer import ThreadSafeFinalizer
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from pyspark_relay.java import find_java
+from pyspark_relay.source import register
+from relay.journal import JournalError
+from relay.journal.reader import segment_files
+from sitestack.model.errors import ConfigurationError
+
+#: Journals up to this size are audited in one partition: on so few rows Spark's work for stages, shuffles and generated code
+#: takes many times as long as the rows.
+SMALL_BYTES = 48 << 20
+#: Bytes of journals in a partition of larger ones.
+PARTITION_BYTES = 32 << 20
+
+#: Name of the file with Spark's messages, in the output directory.
+LOG = "spark.log"
+
+_Settings: TypeAlias = dict[str, bool | float | int | str | None]
+_ALWAYS: _Settings = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Checkpointed frames keep constraints on columns that they no longer have, over which the optimizer falls in a union.
+    "spark.sql.constraintPropagation.enabled": "false",
+}
+_SMALL: _Settings = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Without shuffles there is nothing to be saved by sending one side of a join around.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.optimizer.disableHints": "true",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+def measure_bytes(paths: list[Path]) -> int:
+    """How large the journals under these paths are. Raises JournalError when a path does not exist, or there are none."""
+    files = segment_files(paths)
+    if not files:
+        raise JournalError(f"no journal in {', '.join(map(str, paths))}")
+    return sum(file.stat().st_size for file in files)
+
+
+def advise(journal_bytes: int) -> str | None:
+    """What is said to who has Spark started for so little; None when the journals are large."""
+    if journal_bytes > SMALL_BYTES:
+        return None
+    return f"{journal_bytes / 1e6:.1f} MB of journals: use relay check, which judges the same promises in seconds."
+
+
+def open_session(name: str, master: str | None, journal_bytes: int, log: Path) -> SparkSession:
+    """A session that knows the source `relay`. What Spark says goes to the file `log`.
+
+    Under `spark-submit` the session that it started is taken as it is. Raises ConfigurationError when Java is missing or the
+    master cannot be used.
+    """
+    builder = SparkSession.builder.appName(name).config(map=settings(journal_bytes))
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        os.environ["JAVA_HOME"] = str(find_java())
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = builder.master(master or "local[*]").config(
+            "spark.driver.memory", os.environ.get("SPARK_DRIVER_MEMORY", "2g")
+        )
+    elif master is not None:
+        builder = builder.master(master)
+    with stderr_in(log):
+        try:
+            spark = builder.getOrCreate()
+        except Exception as error:  # whatever Java says, it is one sentence for the user
+            raise ConfigurationError(f"Spark did not start: {find_cause(error, log)}.") from error
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    return spark
+
+
+def settings(journal_bytes: int) -> _Settings:
+    """What fits journals of this size."""
+    if journal_bytes <= SMALL_BYTES:
+        return {**_ALWAYS, **_SMALL}
+    return {**_ALWAYS, "spark.sql.shuffle.partitions": str(count_partitions(journal_bytes))}
+
+
+def count_partitions(journal_bytes: int) -> int:
+    """Into how many partitions the records of so many bytes of journals go."""
+    return 1 if journal_bytes <= SMALL_BYTES else max(4, -(-journal_bytes // PARTITION_BYTES))
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop Spark for good, at the end of the process; also when Java is gone already."""
+    try:
+        spark.stop()
+    except (Py4JError, OSError):
+        # The first message to Java failed. Spark's threads in this process still have to be stopped.
+        spark.sparkContext.stop()
+    # Otherwise Python would tell Java of every object that it frees at exit, and Java might be gone already.
+    ThreadSafeFinalizer.clear_finalizers(clear_all=True)
+
+
+@contextmanager
+def stderr_in(log: Path) -> Iterator[None]:
+    """Inside the block standard error goes to a file, that of child processes too."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def find_cause(error: Exception, log: Path) -> str:
+    """The error of Java, which may stand only in its log; else that of Python."""
+    said = f"{error}\n{log.read_text(errors='replace')}"
+    cause = re.search(r"[A-Z]\w*(?:Exception|Error): (.+)", said)
+    return cause[1].rstrip(".") if cause else (str(error).splitlines() or [type(error).__name__])[0]

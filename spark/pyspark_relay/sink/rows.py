@@ -1,0 +1,94 @@
+"""Rows of a partition -> messages with keys.
+
+A partition is read whole before any of it is published. So what is too much, or is no message, is refused before anything
+was sent of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from pyspark.sql.types import BinaryType, DataType, StringType, StructType
+
+from pyspark_relay.sink.publisher import PublishError
+from sitestack.model.envelope import KEY_BYTES_MAX
+from sitestack.model.errors import ConfigurationError
+
+#: Rows of a partition at most: half of the keys that a member knows, so that it knows all of a partition that is repeated.
+ROWS_MAX = 32_768
+#: Bytes of a partition at most, in the memory of the Python worker.
+BYTES_MAX = 64 << 20
+#: Bytes of a message at most: what `POST /messages` takes.
+VALUE_BYTES_MAX = 2 << 20
+
+_COLUMNS: dict[str, tuple[type[DataType], ...]] = {
+    "value": (StringType, BinaryType),
+    "key": (StringType,),
+    "scope": (StringType,),
+}
+_SCOPES = ("all", "site")
+
+
+class Outgoing(NamedTuple):
+    """A message to be published."""
+
+    payload: bytes
+    key: str
+    scope: str
+
+
+def require_columns(schema: StructType) -> None:
+    """Raises ConfigurationError unless rows of this schema are messages."""
+    if "value" not in schema.names:
+        raise ConfigurationError(f"Sink relay needs a column value, a string or binary; there are {', '.join(schema.names)}.")
+    for field in schema:
+        kinds = _COLUMNS.get(field.name)
+        if kinds is None:
+            raise ConfigurationError(
+                f"Sink relay publishes the columns value, key and scope; what is in {field.name} would be lost. Leave it out."
+            )
+        if not isinstance(field.dataType, kinds):
+            told = " or ".join(kind().simpleString() for kind in kinds)
+            raise ConfigurationError(f"Sink relay: column {field.name} must be {told}, not {field.dataType.simpleString()}.")
+
+
+def read_rows(batches: Iterable[Any], prefix: str) -> list[Outgoing]:
+    """The messages of a partition, given as Arrow record batches; the key of a row without one is `prefix` and its number.
+
+    Raises PublishError when a row is no message, or the partition is too large.
+    """
+    found: list[Outgoing] = []
+    size = 0
+    for batch in batches:
+        if len(found) + batch.num_rows > ROWS_MAX:
+            raise PublishError(f"A partition has more than {ROWS_MAX:,} rows; have the source give fewer in a batch.")
+        for outgoing in _read_batch(batch, prefix, len(found)):
+            size += len(outgoing.payload)
+            if size > BYTES_MAX:
+                raise PublishError(f"A partition has more than {BYTES_MAX:,} bytes; have the source give fewer in a batch.")
+            found.append(outgoing)
+    return found
+
+
+def _read_batch(batch: Any, prefix: str, begin: int) -> Iterator[Outgoing]:
+    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    nothing = [None] * batch.num_rows
+    rows = zip(columns["value"], columns.get("key", nothing), columns.get("scope", nothing), strict=True)
+    for number, (value, key, scope) in enumerate(rows, begin):
+        yield _outgoing(value, f"{prefix}-{number}" if key is None else key, "all" if scope is None else scope, number)
+
+
+def _outgoing(value: str | bytes | None, key: str, scope: str, number: int) -> Outgoing:
+    if value is None:
+        raise PublishError(f"Row {number} of the partition has no value.")
+    payload = value.encode() if isinstance(value, str) else value
+    if len(payload) > VALUE_BYTES_MAX:
+        raise PublishError(f"Row {number} of the partition has {len(payload):,} bytes, of at most {VALUE_BYTES_MAX:,}.")
+    if not 0 < len(key) <= KEY_BYTES_MAX or not all("!" <= each <= "~" for each in key):
+        raise PublishError(
+            f"Row {number} of the partition: a key has 1 to {KEY_BYTES_MAX} ASCII characters without white space."
+        )
+    if scope not in _SCOPES:
+        raise PublishError(f"Row {number} of the partition: scope must be {' or '.join(_SCOPES)}, not {scope!r}.")
+    return Outgoing(payload, key, scope)

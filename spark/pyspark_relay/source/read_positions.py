@@ -1,0 +1,152 @@
+"""Positions in growing journals: the next segment and byte to read, how far whole records reach, and the parts in between.
+
+A position only moves over whole records. A record that is incomplete may still be being written; once the journal has a next
+segment it counts as torn, and is a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark_relay.source.reading import SegmentPartition
+from pyspark_relay.source.retired import Owner, tell_of_retention
+from pyspark_relay.source.selection import Selection
+from relay.journal import JournalError, Problem
+from relay.journal.encoding import Header
+from relay.journal.frames import walk, wall_ns_at
+from relay.journal.reader import read_header, segment_files
+
+#: In the place of an offset: nothing more of this segment can be read.
+BROKEN = -1
+
+
+class ReadPosition(NamedTuple):
+    """Where to go on reading a journal."""
+
+    segment: int
+    offset: int
+
+
+#: The position of a file that is not read: its problem has been reported.
+REPORTED = ReadPosition(0, BROKEN)
+
+
+@dataclass(slots=True)
+class Journals:
+    """The segment files that exist at one moment."""
+
+    #: uuid in hex -> number of the segment -> file.
+    segments: dict[str, dict[int, Path]] = field(default_factory=dict)
+    #: Path of a file without a known journal, or of a duplicate segment -> its problem.
+    strays: dict[str, Problem] = field(default_factory=dict)
+    #: uuid in hex -> whose journal it is, also of those that are not there any more.
+    owners: Mapping[str, Owner] = field(default_factory=dict)
+
+    def lost_to_retention(self, uuid: str) -> bool:
+        """Whether the beginning of this journal may be gone because retention has deleted it."""
+        owner = self.owners.get(uuid)
+        if owner is None:
+            return False
+        own = [segments for each, segments in self.segments.items() if self.owners[each][:2] == owner[:2]]
+        return tell_of_retention(file for segments in own for _, file in sorted(segments.items(), reverse=True))
+
+
+class Finder:
+    """Looks for segment files under some paths, which need not exist yet. Reads every header once."""
+
+    def __init__(self, paths: list[Path], selection: Selection) -> None:
+        self.paths = paths
+        self.selection = selection
+        self.headers: dict[Path, Header] = {}
+        #: As many as the offset has journals.
+        self.owners: dict[str, Owner] = {}
+
+    def find(self) -> Journals:
+        """The selected journals as they are now. A file whose header is incomplete does not count yet."""
+        found = Journals(owners=self.owners)
+        files = [file for path in self.paths for file in _files(path)]
+        self.headers = {file: header for file, header in self.headers.items() if file in set(files)}
+        for file in files:
+            problems: list[Problem] = []
+            header = self.headers.get(file) or read_header(file, problems)
+            if header is None:
+                if problems[-1].kind != "torn" and file.exists():
+                    found.strays[str(file)] = problems[-1]
+                continue
+            self.headers[file] = header
+            uuid = header.uuid.hex()
+            if not self.selection.has_journal(header.site, header.name):
+                continue
+            self.owners.setdefault(uuid, Owner(header.site, header.name, uuid))
+            first = found.segments.setdefault(uuid, {}).setdefault(header.number, file)
+            if first.resolve() != file.resolve():
+                what = f"segment {header.number} of journal {uuid} is there twice; {first} is read, this is not"
+                found.strays[str(file)] = Problem(file, 0, "corrupt", what)
+        return found
+
+
+def _files(path: Path) -> list[Path]:
+    """The segment files under a path; none while it does not exist, or when a directory vanishes while it is listed."""
+    with suppress(JournalError, FileNotFoundError):
+        return segment_files([path])
+    return []
+
+
+def step(segments: Mapping[int, Path], place: ReadPosition, bytes_max: int | None) -> ReadPosition:
+    """Advance over whole records of a segment, by about `bytes_max`; or from its end to the next segment."""
+    later = min((number for number in segments if number > place.segment), default=None)
+    file = segments.get(place.segment)
+    if file is not None and place.offset != BROKEN:
+        with suppress(OSError):  # it was deleted meanwhile, or the disk fails: what is not read then is reported by `parts`
+            offset, is_broken = walk(file, place.offset, bytes_max)
+            if offset > place.offset:
+                return ReadPosition(place.segment, offset)
+            if is_broken and later is None:
+                return ReadPosition(place.segment, BROKEN)
+    return place if later is None else ReadPosition(later, 0)
+
+
+def clock_at(segments: Mapping[int, Path], place: ReadPosition) -> int:
+    """The wall clock of the next record in ns; 0 when there is none yet."""
+    file = segments.get(place.segment)
+    if file is None or place.offset == BROKEN:
+        return 0
+    with suppress(OSError):
+        return wall_ns_at(file, place.offset) or 0
+    return 0
+
+
+def parts(uuid: str, journals: Journals, since: ReadPosition, until: ReadPosition) -> Iterator[SegmentPartition]:
+    """The parts of a journal between two positions. A missing segment is a problem, unless retention has deleted it."""
+    segments, owner = journals.segments.get(uuid, {}), journals.owners.get(uuid)
+    first = min(segments, default=until.segment + 1)
+    expected = max(since.segment, 1)
+    for number in sorted(number for number in segments if since.segment <= number <= until.segment):
+        retired = None
+        if number > expected:
+            missing = _missing(uuid, expected, since, f"the next is {number}")
+            if number == first and journals.lost_to_retention(uuid):
+                retired = replace(missing, kind="retired")
+            else:
+                yield SegmentPartition(missing.file, 0, 0, (missing,))
+        expected = number + 1
+        begin = since.offset if number == since.segment else 0
+        end = until.offset if number == until.segment and until.offset != BROKEN else None
+        if retired is not None or (begin != BROKEN and begin != end):
+            yield SegmentPartition(segments[number], begin, end, owner=owner, number=number, retired=retired)
+    if until.segment >= expected:
+        missing = _missing(uuid, expected, since, f"it was to be read up to segment {until.segment}")
+        if until.segment < first and journals.lost_to_retention(uuid):
+            retired = replace(missing, kind="retired")
+            yield SegmentPartition(missing.file, 0, 0, owner=owner, number=until.segment + 1, retired=retired)
+        else:
+            yield SegmentPartition(missing.file, 0, 0, (missing,))
+
+
+def _missing(uuid: str, expected: int, since: ReadPosition, what: str) -> Problem:
+    read = f" (read up to byte {since.offset})" if expected == since.segment and since.offset > 0 else ""
+    return Problem(Path(uuid), 0, "missing", f"segment {expected} of this journal is not there any more{read}; {what}")

@@ -1,0 +1,67 @@
+"""What the batch reader and the streaming reader share: a part of a segment file, and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from pyspark_relay.source.decoding import decode_problems, decode_segment
+from pyspark_relay.source.retired import Owner, explain
+from pyspark_relay.source.selection import Selection
+from relay.journal import Problem
+from relay.journal.reader import read_header
+
+
+@dataclass
+class SegmentPartition(InputPartition):
+    """A part of a segment file, read in one task."""
+
+    file: Path
+    start: int = 0
+    #: None is the end of the file.
+    end: int | None = None
+    #: In the place of rows: the problems of a file whose owner is unknown, or that is missing.
+    problems: tuple[Problem, ...] = ()
+    #: Whether the segments before it are not there, so that it has to say what was in force.
+    in_force: bool = False
+    #: Streams: the journal, and the number of the segment in it.
+    owner: Owner | None = None
+    number: int = 0
+    #: Streams: what retention deleted before this segment, before it was read.
+    retired: Problem | None = None
+
+
+def read_partition(selection: Selection, schema: StructType, partition: SegmentPartition) -> Iterator[Any]:
+    """The rows as Arrow record batches with the columns of the schema."""
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    # A selection of time needs the column `wall_ns`, also when the schema does not ask for it.
+    is_timed = selection.has_time and "wall_ns" not in schema.names
+    read_schema = arrow.append(pa.field("wall_ns", pa.int64())) if is_timed else arrow
+    batches = chain(_retired(selection, read_schema, partition), _rows(selection, read_schema, partition))
+    return (batch.select(arrow.names) for batch in batches) if is_timed else batches
+
+
+def _rows(selection: Selection, schema: Any, partition: SegmentPartition) -> Iterator[Any]:
+    problems = list(partition.problems)
+    is_empty = partition.start == partition.end and not problems
+    header = None if problems or is_empty else read_header(partition.file, problems)
+    if header is not None:
+        place = partition.start, partition.end, partition.in_force, partition.owner
+        yield from decode_segment(partition.file, header, selection, schema, *place)
+    elif problems and "problem" in selection.kinds:
+        told = [explain(problem, partition.owner) for problem in problems]
+        is_retired = any(problem.kind == "retired" for problem in told)
+        yield decode_problems(told, schema, partition.owner if is_retired else None, partition.number)
+
+
+def _retired(selection: Selection, schema: Any, partition: SegmentPartition) -> Iterator[Any]:
+    if partition.retired is not None and "problem" in selection.kinds:
+        yield decode_problems([partition.retired], schema, partition.owner, partition.number)

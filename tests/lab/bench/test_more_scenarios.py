@@ -1,0 +1,93 @@
+"""Growing sites, failovers and the other site's rate: with real processes, short; and the page that shows them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay_lab.bench import scale
+from relay_lab.bench.content import FILLER, Content
+from relay_lab.bench.report import draw_report, figure_rows
+from sitestack.model.address import Address
+from sitestack.model.message import Batch, Scope, pack_body
+
+LIMIT_S = 240.0
+RATIO = {"rate": 0.8, "cpu_s_per_million": 1.5}
+A, B = Address(b"A" * 16), Address(b"B" * 16)
+
+
+def batch(origin: Address, first: int, payloads: list[bytes]) -> Batch:
+    return Batch("X", origin, Scope.ALL, first, len(payloads), pack_body(payloads))
+
+
+def test_content_is_right_when_each_origin_goes_on_where_it_was() -> None:
+    content, payload = Content(8), bytes(8) + FILLER * 92
+    for origin, first, count in ((A, 7, 3), (B, 1, 1), (A, 10, 2), (B, 2, 5)):
+        content.take(batch(origin, first, [payload] * count))
+    assert content.wrong == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "payloads"),
+    [
+        (12, [bytes(8) + FILLER * 92]),  # one is missing
+        (10, [bytes(8) + FILLER * 92]),  # one came twice
+        (11, [bytes(100)]),  # not what was sent
+        (11, [bytes(8) + FILLER * 92, FILLER * 101]),  # of different sizes
+    ],
+)
+def test_content_that_is_wrong_is_counted(first: int, payloads: list[bytes]) -> None:
+    content = Content(8)
+    content.take(batch(A, 10, [bytes(8) + FILLER * 92]))
+    content.take(batch(A, first, payloads))
+    assert content.wrong == 1
+
+
+def test_a_page_has_a_chart_and_a_table_for_each_scenario_and_loads_nothing() -> None:
+    results: dict[str, dict[str, dict[str, Any]]] = {
+        "scale": {"100": {"2": {"rate": 5.0, "cores": 1.25}, "12": {"rate": 4.0, "cores": 1.75}, "ratio": RATIO}},
+        "unicast-rtt": {"100": {"p50_us": 300.0, "p99_us": 900.0, "echo": {"p50_us": 100.0}, "ratio": {"p50_us": 3.0}}},
+    }
+    page = draw_report({"cpu": "<fast>", "build": "pure"}, results, {})
+    assert (page.count("<svg"), page.count("<table>")) == (3, 2), "of round trips also the worst"
+    assert [name for name, _ in figure_rows(results["scale"])] == ["100 bytes, 2 members", "100 bytes, 12 members"]
+    assert "each delivers 0.80 times as many messages a second, for 1.50 times the CPU" in page
+    assert "&lt;fast&gt;" in page
+    assert "http" not in page
+    assert "<script" not in page
+
+
+def test_twelve_members_are_compared_with_the_four_of_the_same_run() -> None:
+    figures = dict.fromkeys(scale.SHOWN, 1.0)
+    found = {(100, count): [{**figures, "rate": count * run} for run in (1.0, 10.0, 2.0)] for count in scale.MEMBERS}
+    sums = scale.put_together(100, found)
+    assert (sums["4"]["rate"], sums["12"]["rate"]) == (8.0, 24.0)
+    assert sums["ratio"] == {"rate": 3.0, "cpu_s_per_million": 1.0}
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("scenario", ["relay-flat-out", "local-failover", "relay-failover", "scale"])
+def test_a_scenario_is_measured_and_shown(scenario: str, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    options = ("--seconds", "1", "--runs", "1", "--sizes", "100", "--json", "--report", str(page))
+    command = (sys.executable, "-m", "relay", "bench", scenario, *options)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)["ours"]["100"]
+    if scenario == "scale":
+        assert list(found) == ["2", "4", "8", "12", "ratio", "100 simulated"]
+        assert found["100 simulated"]["deliveries"] == 100 * found["100 simulated"]["messages"] > 0
+        found = found["12"]
+    if scenario.endswith("failover"):
+        assert found["outage_ms"] > 2.0, "an interval between two messages is no outage"
+    else:
+        assert found["rate"] > 0
+        assert found["cores"] > 0
+        assert found["rss_sum_mb"] > 40
+    assert scenario in page.read_text(encoding="utf-8")

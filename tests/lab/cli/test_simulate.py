@@ -1,0 +1,211 @@
+"""`relay simulate`: seeds over all cores, one verdict, a seed to repeat."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from relay_lab.cli import simulate
+from relay_lab.cli.simulate import Case, Tally
+from relay_lab.simulation import Plan, SeedResult, draw
+from relay_lab.simulation.coverage import DROPS, FAULTS, GOALS
+from relay_lab.simulation.faults import Pause
+from relay_lab.simulation.plan_json import StoredPlan, from_text, to_json, to_text
+from tests.harness.command_line import Run
+
+
+def result(seed: int, *violations: str) -> SeedResult:
+    return SeedResult(seed, violations, {"kill": seed}, f"{seed:064x}")
+
+
+def meeting(case: Case, covered: dict[str, int]) -> SeedResult:
+    return SeedResult(case.plan.seed, (), covered, "")
+
+
+@pytest.fixture
+def twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every plan breaks L2."""
+    monkeypatch.setattr(simulate, "run_plan", lambda plan, trace=None: result(plan.seed, "L2 at A: twice"))
+
+
+def test_the_order_in_which_seeds_end_does_not_show() -> None:
+    one, other = Tally(), Tally()
+    for seed in range(5):
+        one.add(f"--seeds {seed}", result(seed, f"L1 of {seed}"), 0.5)
+        other.add(f"--seeds {4 - seed}", result(4 - seed, f"L1 of {4 - seed}"), 0.5)
+    assert one.to_json(2.0) == other.to_json(2.0)
+    assert one.to_json(2.0)["seeds_per_s"] == 2.5
+    assert one.to_json(2.0)["seeds_per_core_hour"] == 7_200
+    assert one.to_json(2.0)["build"] == "pure"
+    assert one.to_json(2.0)["covered"] == {"kill": 10}
+
+
+def test_a_case_reaches_another_process_as_it_is() -> None:
+    """As text: with compiled modules the objects of a plan cannot be pickled."""
+    case = Case("--seeds 7", draw(7, "swarm"))
+    packed = pickle.dumps(case)
+    assert pickle.loads(packed) == case
+    assert b"LinkConfig" not in packed
+
+
+def test_a_violation_fails_and_names_the_seed(run: Run, twice: None) -> None:
+    code, out, _ = run("simulate", "--seeds", "7", "--json")
+    answer = json.loads(out)
+    assert code == 1
+    assert (answer["seeds"], answer["violations"]) == (1, [{"seed": 7, "again": "--seeds 7", "what": "L2 at A: twice"}])
+    assert answer["trace_hash"] == f"{7:064x}"
+    code, out, _ = run("simulate", "--seeds", "7")
+    assert code == 1
+    assert "seed 7: L2 at A: twice" in out
+
+
+def test_a_failure_says_how_to_repeat_it(run: Run, twice: None, tmp_path: Path) -> None:
+    assert "relay simulate --seeds 7 --trace FILE" in run("simulate", "--seeds", "7").out
+    assert "relay simulate --seeds 7 --plan large --shrink" in run("simulate", "--seeds", "7", "--plan", "large").out
+    file = tmp_path / "plan.json"
+    file.write_text(to_text(StoredPlan("", draw(7))), encoding="utf-8")
+    assert f"relay simulate {file} --shrink --save-plan FILE" in run("simulate", file).out
+
+
+def test_shrinking_and_a_trace_do_not_go_together(run: Run, tmp_path: Path) -> None:
+    code, _, error = run("simulate", "--seeds", "7", "--shrink", "--trace", str(tmp_path / "trace"))
+    assert code == 2
+    assert "--shrink runs many plans and leaves no trace; give --trace afterwards." in error
+
+
+def test_a_trace_goes_to_the_file(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def run_plan(plan: Plan, trace: TextIO) -> SeedResult:
+        trace.write(f"all of {plan.seed}\n")
+        return result(plan.seed)
+
+    monkeypatch.setattr(simulate, "run_plan", run_plan)
+    assert run("simulate", "--seeds", "3", "--trace", tmp_path / "trace").code == 0
+    assert (tmp_path / "trace").read_text() == "all of 3\n"
+
+
+def test_a_saved_plan_is_the_plan_of_the_seed_and_runs_like_it(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    first = run("simulate", "--seeds", "5", "--plan", "routed", "--save-plan", file, "--json")
+    assert from_text(file.read_text(encoding="utf-8")) == StoredPlan(
+        "relay simulate --seeds 5 --plan routed", draw(5, "routed")
+    )
+    again = run("simulate", file, "--json")
+    assert (first.code, again.code) == (0, 0)
+    for name in ("trace_hash", "covered", "seeds"):
+        assert json.loads(first.out)[name] == json.loads(again.out)[name]
+
+
+def test_a_saved_plan_that_fails_says_what_it_broke(run: Run, twice: None, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    assert run("simulate", "--seeds", "7", "--save-plan", file).code == 1
+    assert from_text(file.read_text(encoding="utf-8")).why == "L2 at A: twice"
+
+
+def test_what_is_no_plan_is_told_in_a_sentence(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text('{"why": "", "plan": {}}', encoding="utf-8")
+    code, out, error = run("simulate", file)
+    assert (code, out) == (2, "")
+    assert error == f"relay: {file}: plan.seed: is missing.\n"
+    assert "nowhere.json" in run("simulate", tmp_path / "nowhere.json").err
+
+
+@pytest.mark.parametrize("option", [("--seeds", "3"), ("--plan", "large")])
+def test_a_file_is_a_plan_and_no_seed_goes_with_it(run: Run, tmp_path: Path, option: tuple[str, str]) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(to_text(StoredPlan("", draw(7))), encoding="utf-8")
+    code, _, error = run("simulate", file, *option)
+    assert code == 2
+    assert "a FILE says what is run; give no --seeds and no --plan with it." in error
+
+
+def test_a_large_campaign_fails_when_something_never_happened(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A "sometimes" assertion: a thousand seeds without a single pause prove nothing about pauses."""
+    everything = {**dict.fromkeys(FAULTS, 1), **{f"drop {reason}": 1 for reason in DROPS}}
+
+    def covers(*lacking: str) -> None:
+        covered = {name: times for name, times in everything.items() if name not in lacking}
+        monkeypatch.setattr(simulate, "_run", lambda cases, count: ((case, (meeting(case, covered), 1.0)) for case in cases))
+
+    covers()
+    code, out, _ = run("simulate", "--seeds", "0:1000")
+    assert (code, "Never happened" in out) == (0, False)
+    assert "pause 1000" in out
+    covers("pause", "drop misdirected")
+    code, out, _ = run("simulate", "--seeds", "0:1000", "--json")
+    assert (code, json.loads(out)["missing"]) == (1, ["pause", "drop misdirected"])
+    assert "should have: pause, drop misdirected" in run("simulate", "--seeds", "0:1000").out
+    assert run("simulate", "--seeds", "0:999").code == 0, "a small campaign may miss something by chance"
+    assert run("simulate", "--seeds", "0:1000", "--plan", "large").code == 0, "the goals are those of the swarm"
+
+
+def test_a_campaign_of_routes_has_goals_of_its_own(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    covered = dict.fromkeys(GOALS["routed"], 1)
+    monkeypatch.setattr(simulate, "_run", lambda cases, count: ((case, (meeting(case, covered), 1.0)) for case in cases))
+    assert run("simulate", "--seeds", "0:300", "--plan", "routed").code == 0
+    del covered["drop route_full"]
+    assert "should have: drop route_full" in run("simulate", "--seeds", "0:300", "--plan", "routed").out
+    assert run("simulate", "--seeds", "0:299", "--plan", "routed").code == 0
+
+
+def test_shrinking_prints_and_keeps_what_is_left(
+    run: Run, monkeypatch: pytest.MonkeyPatch, twice: None, tmp_path: Path
+) -> None:
+    small = replace(draw(1), faults=(Pause(3.0, 1.0, "NYC", 0),), messages=0)
+    monkeypatch.setattr(simulate, "shrink_plan", lambda plan: replace(small, seed=plan.seed))
+    file = tmp_path / "small.json"
+    code, out, _ = run("simulate", "--seeds", "1", "--shrink", "--save-plan", file)
+    assert code == 1
+    assert "seed 1: L2 at A: twice\nIt takes 1 faults and 0 messages:\n" in out
+    assert '{"kind": "Pause", "at": 3.0, "length": 1.0, "site": "NYC", "rank": 0}' in out
+    assert from_text(file.read_text(encoding="utf-8")) == StoredPlan("L2 at A: twice", small)
+    assert out.endswith(file.read_text(encoding="utf-8"))
+    answer = json.loads(run("simulate", file, "--shrink", "--json").out)
+    assert answer["plan"] == to_json(small)
+    assert answer["violations"] == ["L2 at A: twice"]
+
+
+def test_a_seed_that_breaks_nothing_cannot_be_shrunk(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(plan: Plan) -> Plan:
+        raise ValueError("seed 1 breaks no promise, so there is nothing to shrink")
+
+    monkeypatch.setattr(simulate, "shrink_plan", refuse)
+    code, _, err = run("simulate", "--seeds", "1", "--shrink")
+    assert code == 2
+    assert "seed 1 breaks no promise" in err
+    assert run("simulate", "--seeds", "1:3", "--shrink").code == 2
+
+
+@pytest.mark.slow
+def test_processes_and_one_process_find_the_same(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seeds that processes share come out as if one had run them all; strings hash differently in each."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
+    shared = json.loads(run("simulate", "--seeds", "0:2", "--json").out)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0})
+    alone = json.loads(run("simulate", "--seeds", "0:2", "--json").out)
+    for answer in (shared, alone):
+        del answer["seconds"], answer["seeds_per_s"], answer["seeds_per_core_hour"]
+    assert shared == alone
+    assert shared["seeds"] == 2
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core needs no other processes")
+def test_a_campaign_that_is_killed_leaves_no_process() -> None:
+    command = [sys.executable, "-m", "relay", "simulate", "--seeds", "0:1000000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as campaign:
+        children = Path(f"/proc/{campaign.pid}/task/{campaign.pid}/children")
+        end = time.monotonic() + 60.0
+        while len(children.read_text().split()) < 3 and time.monotonic() < end:  # two that work, one that multiprocessing adds
+            time.sleep(0.02)
+        campaign.kill()
+        # They hold its standard output open.
+        assert campaign.communicate(timeout=60.0)[0] == b""

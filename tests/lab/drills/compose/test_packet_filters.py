@@ -1,0 +1,190 @@
+"""What the kernel is told when a link between containers is harmed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import trio
+
+from relay_lab.drills.compose.filters import drop_rules, shaping_commands
+from relay_lab.drills.compose.namespaces import (
+    cuts_sites,
+    filter_packets,
+    has_netem,
+    interfaces,
+    refuse_links,
+    shape_traffic,
+)
+from relay_lab.drills.executor import PlaceFailed
+from relay_lab.drills.library import find_drill
+from relay_lab.drills.network import OPEN, Condition
+from relay_lab.drills.plan import Action, Drill
+
+
+def test_what_is_cut_is_dropped_and_what_is_lost_by_chance() -> None:
+    rules = drop_rules({"198.19.1.2": Condition("cut"), "198.19.1.3": Condition(loss=0.25), "198.19.1.4": OPEN})
+    assert rules.splitlines() == [
+        "*filter",
+        ":RELAY-DRILL - [0:0]",
+        "-A RELAY-DRILL -s 198.19.1.2 -j DROP",
+        "-A RELAY-DRILL -s 198.19.1.3 -m statistic --mode random --probability 0.250000 -j DROP",
+        "COMMIT",
+    ]
+
+
+def test_what_is_too_long_is_dropped_and_of_the_rest_some_by_chance() -> None:
+    rules = drop_rules({"198.19.1.2": Condition(packet_bytes_max=1400, loss=0.25)}).splitlines()
+    assert rules[2:-1] == [
+        "-A RELAY-DRILL -s 198.19.1.2 -m length --length 1401:65535 -j DROP",
+        "-A RELAY-DRILL -s 198.19.1.2 -m statistic --mode random --probability 0.250000 -j DROP",
+    ]
+
+
+def test_each_harmed_destination_has_a_class_of_its_own() -> None:
+    slow = Condition(delay_s=0.04, bytes_per_s=1000, duplication=0.1, reordering=0.5)
+    assert shaping_commands(["eth0"], {"198.19.1.2": OPEN, "198.19.1.3": slow}) == [
+        "qdisc del dev eth0 root",
+        "qdisc add dev eth0 root handle 1: htb default 1",
+        "class add dev eth0 parent 1: classid 1:1 htb rate 10gbit",
+        "class add dev eth0 parent 1: classid 1:2 htb rate 8000bit",
+        "qdisc add dev eth0 parent 1:2 handle 20: netem limit 10000 delay 40ms duplicate 10% reorder 50%",
+        "filter add dev eth0 parent 1: protocol ip prio 2 u32 match ip dst 198.19.1.3/32 flowid 1:2",
+    ]
+
+
+def test_a_slow_link_needs_no_netem_and_holds_no_more_than_half_a_second() -> None:
+    commands = shaping_commands(["eth0", "eth1"], {"198.19.1.3": Condition(bytes_per_s=100_000)})
+    assert commands[4] == "qdisc add dev eth0 parent 1:2 handle 20: bfifo limit 50000"
+    assert len(commands) == 12
+
+
+def test_nothing_harmed_is_nothing_but_the_end_of_what_was() -> None:
+    assert shaping_commands(["eth0"], {"198.19.1.3": OPEN}) == ["qdisc del dev eth0 root"]
+
+
+@pytest.mark.parametrize(
+    ("do", "link", "netem", "told"),
+    [
+        ("delay", "NYC - NYC", False, "delay cannot be done here: the kernel has no sch_netem."),
+        ("delay", "NYC - NYC", True, ""),
+        ("delay", "NYC - SFO", False, ""),
+        ("duplicate", "NYC - SFO", False, "duplicate cannot be done here: the kernel has no sch_netem."),
+        ("slow", "NYC - NYC", False, ""),
+        ("mtu", "NYC - NYC", False, ""),
+        ("mtu", "NYC - SFO", True, ""),
+        ("half-open", "NYC > SFO", True, ""),
+        (
+            "half-open",
+            "NYC - NYC",
+            True,
+            "half-open cannot be done inside a site: who drops packets cannot accept connections in another's name.",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, do: Any, link: str, netem: bool, told: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: f"/sbin/{tool}")
+    drill = Drill(name="mine", method=(Action(do, link=link, amount=0.1), Action("heal", link=link)))
+    assert "".join(refuse_links(drill, netem)) == told
+
+
+def test_proxies_lose_nothing_so_that_loss_beside_them_is_refused() -> None:
+    drill = Drill(name="mine", method=(Action("half-open", link="NYC > SFO"), Action("lose", link="NYC - SFO", amount=0.1)))
+    assert list(refuse_links(drill, netem=True)) == [
+        "lose cannot be done between sites together with half-open or delay, for which proxies stand there."
+    ]
+
+
+def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: None)
+    assert list(refuse_links(find_drill("split-site"), netem=False)) == [
+        "To harm links between containers this machine lacks nsenter and iptables-restore."
+    ]
+    assert not list(refuse_links(find_drill("wan-cut"), netem=False))
+
+
+def test_without_rights_only_whole_sites_can_be_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert not list(refuse_links(find_drill("wan-cut"), netem=True))
+    assert not list(refuse_links(find_drill("kill-relay"), netem=True))
+    assert "must run as root" in "".join(refuse_links(find_drill("split-site"), netem=True))
+
+
+@pytest.mark.parametrize(
+    ("do", "link", "whole"),
+    [
+        ("cut", "NYC - SFO", True),
+        ("stall", "NYC - SFO", True),
+        ("cut", "NYC > SFO", False),
+        ("cut", "NYC.relay - SFO", False),
+        ("cut", "NYC - D", False),
+        ("cut", "NYC - NYC", False),
+        ("lose", "NYC - SFO", False),
+    ],
+)
+def test_sites_are_cut_when_both_ends_are_whole_sites_both_ways(do: Any, link: str, whole: bool) -> None:
+    assert cuts_sites(Drill(name="mine"), Action(do, link=link)) is whole
+
+
+def enter(pid: int, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["nsenter", "--target", str(pid), "--net", *command], capture_output=True, text=True)
+
+
+def connecting(pid: int) -> str:
+    """What a connection to nobody on the loopback ends with."""
+    script = "import socket; s = socket.socket(); s.settimeout(0.2); s.connect(('127.0.0.1', 9))"
+    return enter(pid, "python3", "-c", script).stderr
+
+
+@pytest.fixture
+def namespace() -> Iterator[int]:
+    """A process in a network namespace of its own, which ends with its standard input."""
+    if os.geteuid() or any(shutil.which(tool) is None for tool in ("unshare", "nsenter", "iptables-restore", "tc", "ip")):
+        pytest.skip("no rights or no tools for network namespaces here: the rules were not tried on a kernel")
+    script = "ip link set lo up; ip link add eth0 type veth peer name eth1; echo; read end"
+    command = ["unshare", "--net", "sh", "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.stdin.close()
+
+
+def test_a_kernel_drops_what_the_rules_say_until_they_are_taken_back(namespace: int) -> None:
+    for _ in range(2):
+        trio.run(filter_packets, namespace, drop_rules({"127.0.0.1": Condition("cut")}))
+    listed = enter(namespace, "iptables", "-S").stdout
+    assert listed.count("-A INPUT -j RELAY-DRILL") == 1
+    assert listed.count("-A RELAY-DRILL -s 127.0.0.1/32 -j DROP") == 1
+    assert "timed out" in connecting(namespace)
+    trio.run(filter_packets, namespace, drop_rules({"127.0.0.1": OPEN}))
+    assert "refused" in connecting(namespace)
+    trio.run(filter_packets, namespace, drop_rules({"127.0.0.1": Condition(loss=0.25)}))
+    assert "--probability 0.25" in enter(namespace, "iptables", "-S").stdout
+
+
+def test_a_kernel_takes_a_slow_link(namespace: int) -> None:
+    assert {"eth0", "eth1"} <= set(interfaces(namespace))
+    with pytest.raises(PlaceFailed, match="tc could not be used"):
+        trio.run(shape_traffic, namespace, ["qdisc add dev nowhere root pfifo"])
+    trio.run(shape_traffic, namespace, shaping_commands(["eth0"], {"198.19.1.3": Condition(bytes_per_s=100_000)}))
+    assert "rate 800Kbit" in enter(namespace, "tc", "class", "show", "dev", "eth0").stdout
+    assert "flowid 1:2" in enter(namespace, "tc", "filter", "show", "dev", "eth0").stdout
+    trio.run(shape_traffic, namespace, shaping_commands(["eth0"], {"198.19.1.3": OPEN}))
+    assert "htb" not in enter(namespace, "tc", "qdisc", "show", "dev", "eth0").stdout
+
+
+def test_a_kernel_with_netem_takes_a_delay(namespace: int) -> None:
+    if not trio.run(has_netem):
+        pytest.skip("the kernel has no sch_netem: nothing was delayed")
+    trio.run(shape_traffic, namespace, shaping_commands(["eth0"], {"198.19.1.3": Condition(delay_s=0.04)}))
+    assert "netem" in enter(namespace, "tc", "qdisc", "show", "dev", "eth0").stdout

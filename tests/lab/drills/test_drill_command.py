@@ -1,0 +1,228 @@
+"""`relay drill` with real processes: short drills, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import trio
+from click.testing import CliRunner
+
+from relay_lab.cli import drill as module
+from relay_lab.drills.executor import Place, PlaceFailed
+from relay_lab.drills.library import drill_names
+from relay_lab.drills.plan import Drill
+from relay_lab.drills.result import DrillResult
+from relay_lab.drills.wires import has_wires
+from tests.lab.drills.test_result import result
+from tests.lab.test_demo import LIMIT_S, RELAY, children_of, is_running
+
+#: The limit of silence is that of `kill-relay` (0.5 s) made larger for a busy machine, and below what failure detection by
+#: heartbeats needs (3.5 s): only the connections by which members watch each other are so fast.
+KILL = """
+name: short-kill
+why: The relay of a site is killed under load, and that of the other leaves when all is quiet.
+load: {rate: 100, seconds: 3}
+method:
+  - {do: kill, target: NYC.relay, at_s: 1, spread_s: 0.2}
+  - {do: leave, target: SFO.relay, at_s: 5}
+verdict: {silence_s_max: 3, views: {NYC: [B, C], SFO: [E, F]}}
+"""
+WITHOUT_WATCH = f"{KILL}config: {{protocols: {{failure_detection: {{watch: false}}}}}}"
+#: The limit of silence is the cut, the pause of a relay between two calls (at most relay.dial_s_max, 5 s), and 2 s for a busy
+#: machine.
+CUT = """
+name: short-cut
+why: The sites are cut off from each other, and a member from its site; the line gets long, and a member stands still.
+members: 3
+load: {rate: 50, seconds: 5}
+method:
+  - {do: cut, link: NYC - SFO, at_s: 1}
+  - {do: lose, link: NYC - NYC, amount: 0.1, at_s: 1}
+  - {do: heal, link: NYC - SFO, at_s: 2}
+  - {do: delay, link: NYC - SFO, amount: 0.1, at_s: 2.5}
+  - {do: heal, link: NYC - NYC, at_s: 4}
+  - {do: heal, link: NYC - SFO, at_s: 4}
+  - {do: pause, target: SFO.F, at_s: 4}
+  - {do: resume, target: SFO.F, at_s: 4.4}
+verdict: {silence_s_max: 8}
+"""
+#: A loop that stands still for a moment, and a reader that stops for good: its member is out after the hold time of a second,
+#: and the site stands still no longer than that, and 2 s for a busy machine.
+GREY = """
+name: short-grey
+why: The loop of a relay stands still for a moment, and an application takes nothing any more.
+load: {rate: 1000, message_bytes: 1000, seconds: 8}
+config:
+  channel: {backlog_hold_s: 1}
+  protocols: {flow_control: {backlog_bytes_max: 2000000}, batching: {message_bytes_max: 100000}}
+method:
+  - {do: block, target: NYC.relay, at_s: 1}
+  - {do: unblock, target: NYC.relay, at_s: 1.5}
+  - {do: stop-reader, target: SFO.E, at_s: 2}
+verdict: {silence_s_max: 3, views: {NYC: [A, B, C], SFO: [D, F]}}
+"""
+#: Needs user namespaces.
+WIRED = """
+name: short-wired
+why: Long packets vanish on the way to a member, for less than it takes to be suspected.
+load: {rate: 50, message_bytes: 3000, seconds: 5}
+method:
+  - {do: mtu, link: NYC.B - NYC, amount: 1400, at_s: 1}
+  - {do: heal, link: NYC.B - NYC, at_s: 2}
+verdict: {silence_s_max: 3}
+"""
+
+
+class NoPlace:
+    """Where no drill can be done."""
+
+    async def prepare(self, drill: Drill) -> None:
+        """Nothing is refused."""
+
+    def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
+        raise PlaceFailed("Nobody is there.")
+
+
+def drill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*RELAY, "drill", *arguments], capture_output=True, text=True, timeout=LIMIT_S)
+
+
+@pytest.mark.slow
+@pytest.mark.conforms("USR-6")
+@pytest.mark.parametrize(
+    ("verbs", "text"), [({"kill"}, KILL), ({"cut", "lose", "delay", "pause"}, CUT), ({"stop-reader"}, GREY)]
+)
+def test_a_short_drill_loses_nothing(tmp_path: Path, verbs: set[str], text: str) -> None:
+    (tmp_path / "short.yaml").write_text(text)
+    ran = drill(tmp_path / "short.yaml", "--json", "--journal", tmp_path / "journal", "--report", tmp_path / "report.md")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    result = json.loads(ran.stdout)
+    assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
+    assert not any(result["runs"][0]["queues"].values())
+    assert 0 < result["failover_s"] <= result["failover_worst_s"]
+    assert {moment["what"].split()[0] for moment in result["runs"][0]["timeline"]} >= verbs
+    assert result["on"] == "local"
+    assert result["runs"][0]["means"]
+    assert "**PASS**" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert drill("kill-relay", "--journal", tmp_path / "journal").returncode == 2
+    check = subprocess.run([*RELAY, "check", tmp_path / "journal"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert check.returncode == 0, check.stdout
+
+
+@pytest.mark.slow
+def test_without_the_connections_that_watch_a_relay_it_is_missed_for_too_long(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "short.yaml").write_text(WITHOUT_WATCH)
+    ran = drill(tmp_path / "short.yaml", "--json")
+    assert ran.returncode == 1, ran.stderr + ran.stdout
+    result = json.loads(ran.stdout)
+    assert [problem.partition(" for ")[0] for problem in result["problems"]] == ["After the harm there was silence"]
+    assert result["failover_s"] > 3
+
+
+@pytest.mark.slow
+def test_long_packets_that_vanish_for_a_moment_are_sent_again(tmp_path: Path) -> None:
+    if not trio.run(has_wires):
+        pytest.skip("no user namespaces here, or not what wires need of the kernel: no packet vanished")
+    (tmp_path / "short.yaml").write_text(WIRED)
+    ran = drill(tmp_path / "short.yaml", "--json")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert json.loads(ran.stdout)["runs"][0]["means"] == [
+        "links: wires between network namespaces, tc (htb, u32) at the receiver's end."
+    ]
+
+
+def test_harm_that_meets_nothing_has_a_word_and_an_exit_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = result(unexercised=("No packet was dropped on the wires.",))
+    monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
+    monkeypatch.setattr(module, "_run", lambda *_: idle)
+    ran = CliRunner().invoke(module.command, ["kill-relay"])
+    assert ran.exit_code == 3
+    assert "NOT EXERCISED: " in ran.stdout
+    assert "seed 1: No packet was dropped on the wires." in ran.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "children_at_least"), [("disk-full", 2), ("hole", 2), ("hole", 8)])
+def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path, name: str, children_at_least: int) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([*RELAY, "drill", name], stdout=subprocess.PIPE, env=environment) as ran:
+        while len(children := children_of(ran.pid)) < children_at_least:
+            assert ran.poll() is None
+            time.sleep(0.05)  # nothing tells when another process has children
+        ran.send_signal(signal.SIGTERM)
+        assert ran.wait(LIMIT_S) == 130
+    assert not any(map(is_running, children))
+    assert list(tmp_path.iterdir()) == []
+    assert str(tmp_path) not in Path("/proc/mounts").read_text()
+
+
+def test_a_report_that_cannot_be_written_does_not_cost_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
+    ran = CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / f"{'x' * 300}.md")])
+    assert ran.exit_code != 0
+    assert "FAIL: " in ran.stdout
+    assert "x.md could not be written (File name too long)." in ran.stderr
+
+
+def test_an_output_that_nobody_reads_to_its_end_does_not_cost_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
+    monkeypatch.setattr(module, "_print", refuse)
+    CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / "report.md")])
+    assert "seed 1: Nobody is there." in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_each_run_has_the_next_seed_and_the_place_is_told_how_it_is_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+
+    def find(where: str, **options: object) -> NoPlace:
+        told.append((where, options))
+        return NoPlace()
+
+    def run(_venue: object, _drill: object, seed: int, *_: object) -> DrillResult:
+        told.append(seed)
+        return result()
+
+    monkeypatch.setattr(module, "find_venue", find)
+    monkeypatch.setattr(module, "_run", run)
+    options = ["--repeat", "3", "--seed", "7", "--insecure", "--before", "before/bin/python", "--json"]
+    ran = CliRunner().invoke(module.command, ["upgrade", *options])
+    assert ran.exit_code == 0
+    assert told == [("local", {"insecure": True, "before": "before/bin/python"}), 7, 8, 9]
+    assert json.loads(ran.stdout)["verdict"] == "pass"
+
+
+def test_all_drills_are_listed_with_what_they_show() -> None:
+    ran = CliRunner().invoke(module.command, ["--list"])
+    assert ran.exit_code == 0
+    for name in drill_names():
+        assert f" {name} " in ran.stdout
+    assert "two members of a site do not hear each other" in " ".join(ran.stdout.split()).lower()
+
+
+def test_wrong_usage_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "wrong.yaml").write_text("name: wrong\nmethod: [{do: kill}]\n")
+    for arguments, told in (
+        (("nonsense",), "There is no drill 'nonsense'"),
+        ((tmp_path / "wrong.yaml",), "method[0]: there is no ''"),
+        (("kill-relay", "--report", tmp_path / "report.pdf"), "report.pdf must end with .html or .md."),
+        (("kill-relay", "--report", tmp_path / "nowhere" / "report.md"), "there is no directory"),
+        (("wan-cut", "--on", "kubernetes"), "relay drill --on kubernetes: cut cannot be done here"),
+        (("kill-relay", "--on", "mars"), "'mars' is not one of 'local', 'compose', 'kubernetes'"),
+    ):
+        ran = drill(*arguments)
+        assert ran.returncode == 2, arguments
+        assert told in ran.stderr
+        assert "Traceback" not in ran.stderr

@@ -1,0 +1,114 @@
+"""The configurations of a drill: every member can be found, and two drills at one time do not meet."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relay.node.config.config_file import load_config
+from relay_lab.drills.layout import Detours, draw_group, merged, reserved_ports, write_configurations
+from relay_lab.drills.plan import Seat, seat_members
+from sitestack.transport.ports import bind_pair
+
+SITES = ("NYC", "SFO")
+
+
+def test_members_are_named_site_by_site() -> None:
+    assert [(seat.site, seat.name) for seat in seat_members(SITES, 3)] == [
+        *[("NYC", name) for name in "ABC"],
+        *[("SFO", name) for name in "DEF"],
+    ]
+
+
+def test_there_are_names_for_more_members_than_letters() -> None:
+    names = [seat.name for seat in seat_members(SITES, 20)]
+    assert len(set(names)) == 40
+
+
+def test_each_member_knows_where_all_members_of_the_other_site_listen(tmp_path: Path) -> None:
+    seats = seat_members(SITES, 2)
+    with reserved_ports(seats, "multicast") as ports:
+        files = write_configurations(ports, tmp_path)
+        configs = {seat: load_config(file) for seat, file in files.items()}
+    assert [(config.site, config.name) for config in configs.values()] == [(seat.site, seat.name) for seat in seats]
+    binds = {seat: config.relay.bridge.bind for seat, config in configs.items()}
+    assert len(set(binds.values())) == 4
+    assert configs[seats[0]].relay.bridge.peers == {"SFO": (binds[seats[2]], binds[seats[3]])}
+    groups = {config.site: config.transport.group(config.site) for config in configs.values()}
+    assert groups["NYC"] != groups["SFO"]
+    assert configs[seats[0]].transport.group("NYC") == configs[seats[1]].transport.group("NYC")
+
+
+def test_without_multicast_all_members_of_the_site_are_named(tmp_path: Path) -> None:
+    seats = seat_members(SITES, 2)
+    with reserved_ports(seats, "hosts") as ports:
+        files = write_configurations(ports, tmp_path)
+        configs = [load_config(files[seat]) for seat in seats]
+    assert not any(config.transport.multicast for config in configs)
+    assert {seed.port for seed in configs[0].discovery.initial_hosts} == {config.transport.port for config in configs[:2]}
+
+
+def test_a_reserved_port_is_given_to_nobody_else_and_still_free_for_the_bridge(tmp_path: Path) -> None:
+    seat = Seat("NYC", "A")
+    with reserved_ports([seat], "multicast") as ports:
+        bind = load_config(write_configurations(ports, tmp_path)[seat]).relay.bridge.bind
+        assert bind is not None
+        with socket.socket() as bridge:
+            bridge.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bridge.bind(bind)
+            bridge.listen()
+
+
+def test_a_port_of_a_member_is_reserved_in_tcp_and_free_for_the_member_in_both() -> None:
+    seats = seat_members(SITES, 2)
+    with reserved_ports(seats, "hosts") as ports:
+        assert len({*ports.datagrams.values(), *ports.bridges.values()}) == 8
+        for port in ports.datagrams.values():
+            with pytest.raises(OSError, match="in use"), socket.socket() as stranger:
+                stranger.bind(("127.0.0.1", port))
+            for each in bind_pair("127.0.0.1", port):
+                each.close()
+
+
+def test_groups_are_multicast_addresses_of_this_run_alone() -> None:
+    drawn = {draw_group() for _ in range(20)}
+    assert len(drawn) == 20
+    assert all(group.startswith("239.") and 1024 < port < 32768 for group, port in drawn)
+
+
+def test_members_reach_each_other_by_detours(tmp_path: Path) -> None:
+    seats = seat_members(SITES, 2)
+    a, b, c, _ = seats
+    with reserved_ports(seats, "hosts") as ports:
+        files = write_configurations(ports, tmp_path, Detours({(a, c): 1001}, {a: 1002, b: 1003}))
+        config, other = load_config(files[a]), load_config(files[b])
+    assert config.relay.bridge.peers["SFO"][0].port == 1001
+    assert other.relay.bridge.peers["SFO"][0].port == ports.bridges[c]
+    assert (config.transport.port, config.transport.external_port) == (ports.datagrams[a], 1002)
+    assert [seed.port for seed in other.discovery.initial_hosts] == [1002, 1003]
+
+
+def test_members_on_wires_have_addresses_of_their_own(tmp_path: Path) -> None:
+    seats = seat_members(SITES, 1)
+    with reserved_ports(seats, "multicast") as ports:
+        wired = replace(ports, addresses={seat: f"198.18.0.{16 + place}" for place, seat in enumerate(seats)})
+        config = load_config(write_configurations(wired, tmp_path)[seats[0]])
+    assert config.transport.interface == "198.18.0.16"
+    assert config.relay.bridge.bind is not None
+    assert (config.relay.bridge.bind.host, config.relay.bridge.peers["SFO"][0].host) == ("198.18.0.16", "198.18.0.17")
+
+
+def test_a_drill_changes_single_keys_of_the_configuration(tmp_path: Path) -> None:
+    seats = seat_members(SITES, 1)
+    with reserved_ports(seats, "multicast") as ports:
+        files = write_configurations(ports, tmp_path, overrides={"relay": {"budget": {"entries": 7}}})
+        config = load_config(files[seats[0]])
+    assert config.relay.budget.entries == 7
+    assert config.relay.bridge.peers["SFO"][0].port == ports.bridges[seats[1]]
+
+
+def test_what_wins_is_decided_key_by_key() -> None:
+    assert merged({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}, "d": 4}) == {"a": {"b": 1, "c": 3}, "d": 4}

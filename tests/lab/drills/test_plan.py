@@ -1,0 +1,130 @@
+"""Drill files: the ones that come with relay are right, and every mistake in one of yours is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from relay_lab.drills.library import drill_names, find_drill
+from relay_lab.drills.load import plan_drill
+from relay_lab.drills.plan import Place, at_place, draw_method, parse_link, parse_place
+from relay_lab.drills.plan_file import read_drill
+from sitestack.model.errors import ConfigurationError
+
+SITES = ("NYC", "SFO")
+
+
+def drill(**more: Any) -> dict[str, Any]:
+    return {"name": "mine", **more}
+
+
+@pytest.mark.parametrize("name", drill_names())
+def test_the_drills_of_the_library_are_right(name: str) -> None:
+    found = find_drill(name)
+    assert found.name == name
+    assert found.why.endswith(".")
+    assert draw_method(found, 1)[0][0] < found.load.seconds
+
+
+def test_an_unknown_drill_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(ConfigurationError, match=r"no drill 'kill-everybody'.*kill-relay"):
+        find_drill("kill-everybody")
+
+
+@pytest.mark.parametrize(
+    ("plain", "complaint"),
+    [
+        (drill(methods=[]), "methods: unknown key; did you mean method?"),
+        (drill(method=[{"do": "shoot", "target": "NYC.relay"}]), "method[0].do: must be one of kill"),
+        (drill(method=[{"do": "kill", "target": "LON.relay"}]), "method[0]: there is no 'LON.relay'"),
+        (drill(method=[{"do": "kill", "target": "NYC"}]), "method[0]: kill needs a target, one member."),
+        (drill(method=[{"do": "kill", "link": "NYC - SFO"}]), "method[0]: kill needs a target, one member."),
+        (drill(method=[{"do": "cut", "target": "NYC.relay"}]), "method[0]: cut needs a link, not a target."),
+        (drill(method=[{"do": "cut", "link": "NYC"}]), "method[0]: 'NYC' is no link"),
+        (drill(method=[{"do": "lose", "link": "NYC - SFO", "amount": 2}]), "method[0]: lose takes a probability"),
+        *[
+            (drill(method=[{"do": verb, "link": "NYC - SFO", "at_s": 3}]), f"method[0]: {verb} needs an amount above 0")
+            for verb in ("delay", "slow", "lose", "duplicate", "reorder", "mtu")
+        ],
+        (drill(method=[{"do": "kill", "target": "NYC.A", "at_s": -1}]), "method[0]: times and amounts"),
+        (drill(method=[{"do": "kill", "target": "NYC.A", "at_s": 1, "after_load": True}]), "method[0]: after_load: at_s must"),
+        (drill(sites=["NYC", "NYC"]), "sites: must name at least two different sites."),
+        (drill(verdict={"gaps_max": {"NYC.relay": 1}}), "verdict.gaps_max: there is no 'NYC.relay'"),
+        (drill(members=0), "members: must be from 1 to 26."),
+        (drill(load={"rate": 0}), "load: rate"),
+        (drill(config={"relay": {"budget": {"entry": 1}}}), "config.relay.budget.entry: unknown key"),
+        ({}, "name: the drill has no name."),
+        ([], "the file: must be a mapping"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(plain: Any, complaint: str) -> None:
+    _, problems = read_drill(plain)
+    assert [problem for problem in problems if problem.startswith(complaint)], problems
+
+
+def test_a_member_is_named_by_role_or_by_name() -> None:
+    assert parse_place("NYC.relay", SITES, 3) == Place("NYC", "relay")
+    assert parse_place("SFO.D", SITES, 3) == parse_place("D", SITES, 3) == Place("SFO", "D")
+    assert parse_place("SFO", SITES, 3) == Place("SFO")
+    with pytest.raises(ValueError, match=r"no 'NYC\.D'"):
+        parse_place("NYC.D", SITES, 3)
+
+
+def test_a_link_has_two_ends_and_one_or_two_directions() -> None:
+    assert parse_link("NYC - SFO", SITES, 3) == (Place("NYC"), Place("SFO"), True)
+    assert parse_link("NYC.relay > NYC", SITES, 3) == (Place("NYC", "relay"), Place("NYC"), False)
+
+
+def test_declared_losses_and_silence_have_a_limit_for_each_place() -> None:
+    found, problems = read_drill(
+        drill(verdict={"gaps_max": {"NYC.A": 3, "SFO": 2}, "silence_s_max": 0.5, "silence_elsewhere_s_max": 2.5})
+    )
+    assert problems == []
+    allowed = [found.verdict.gaps_allowed(*each) for each in (("NYC", "A"), ("NYC", "B"), ("SFO", "D"))]
+    assert allowed == [3, 0, 2]
+    assert [at_place(found, where).verdict.silence_s_max for where in ("local", "compose", "kubernetes")] == [0.5, 2.5, 2.5]
+    split = find_drill("wan-cut")
+    assert at_place(split, "compose") == split
+
+
+def test_a_drill_knows_which_links_it_harms() -> None:
+    assert [
+        (find_drill(name).harms_bridges, find_drill(name).harms_sites) for name in ("wan-cut", "split-site", "kill-relay")
+    ] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
+
+
+def test_the_same_seed_gives_the_same_times_in_order() -> None:
+    flap = find_drill("wan-flap")
+    assert draw_method(flap, 7) == draw_method(flap, 7) != draw_method(flap, 8)
+    times = [at_s for at_s, _ in draw_method(flap, 7)]
+    assert times == sorted(times)
+
+
+def test_the_seed_picks_the_same_member_throughout_a_run() -> None:
+    found, problems = read_drill(
+        drill(
+            method=[
+                {"do": "pause", "target": "NYC.any"},
+                {"do": "resume", "target": "NYC.any"},
+                {"do": "cut", "link": "SFO.any - SFO"},
+            ]
+        )
+    )
+    assert problems == []
+    picked = [[(action.target, action.link) for _, action in draw_method(found, seed)] for seed in range(20)]
+    assert all(pause == resume for pause, resume, _ in picked)
+    assert {pause for (pause, _), _, _ in picked} == {"NYC.A", "NYC.B", "NYC.C"}
+    assert {link for _, _, (_, link) in picked} == {"SFO.D - SFO", "SFO.E - SFO", "SFO.F - SFO"}
+    assert picked == [[(action.target, action.link) for _, action in draw_method(found, seed)] for seed in range(20)]
+
+
+def test_messages_are_made_up_in_the_size_and_number_of_the_load() -> None:
+    found, _ = read_drill(drill(load={"rate": 10, "seconds": 2.5, "message_bytes": 40}))
+    lines = plan_drill(found, 1).lines
+    assert len(lines) == 25 == len(set(lines))
+    assert {len(line) for line in lines} == {40}

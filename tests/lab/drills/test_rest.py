@@ -1,0 +1,81 @@
+"""Rest: everybody sees everybody, and nothing waits anywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from relay.node.channel import open_channel
+from relay.node.config.settings import NodeConfig
+from relay.node.status.status import Identity, NodeStatus
+from relay_lab.drills.layout import draw_group
+from relay_lab.drills.plan import Seat, seat_members
+from relay_lab.drills.rest import queues, unrest
+from sitestack.config import TransportConfig
+
+SEATS = seat_members(("NYC", "SFO"), 2)
+SITES = {"NYC": ["A", "B"], "SFO": ["C", "D"]}
+
+
+def queue(name: str, now: int, stands: str = "") -> dict[str, Any]:
+    return {"queue": name, "now": now, "high": None, "max": 64, "stands": stands}
+
+
+def status(seat: Seat, **more: Any) -> dict[str, Any]:
+    relay = seat.name in ("A", "C")
+    plain = {
+        "state": "member",
+        "role": "relay" if relay else "member",
+        "links": [{"site": "x", "linked": relay}],
+        "global_view": {"sites": SITES},
+        "queues": [queue("stack.relay.connections", 1, "a relay has one for each link"), queue("stack.nakack.ahead_bytes", 0)],
+    }
+    return {**plain, **more}
+
+
+def all_well() -> dict[Seat, dict[str, Any]]:
+    return {seat: status(seat) for seat in SEATS}
+
+
+def test_all_is_well() -> None:
+    assert unrest(all_well(), SEATS) == []
+
+
+def test_a_queue_that_is_not_empty_is_named_with_its_sum_unless_it_says_why_something_stands_in_it() -> None:
+    filled = [queue("stack.nakack.retained_bytes", 3), queue("stack.discovery.contacts", 4, "addresses that were found")]
+    statuses = {seat: status(seat, queues=filled) for seat in SEATS}
+    assert queues(statuses) == {"stack.nakack.retained_bytes": 12}
+    assert unrest(statuses, SEATS) == ["stack.nakack.retained_bytes: 12."]
+
+
+async def test_a_real_node_that_is_alone_is_at_rest_and_a_leak_in_it_is_named() -> None:
+    group, port = draw_group()
+    transport = TransportConfig(interface="127.0.0.1", multicast_group=group, multicast_port=port)
+    async with open_channel(NodeConfig(site="NYC", name="A", transport=transport)) as channel:
+        node = NodeStatus(Identity("NYC", "A", 1, "1", secure=False), started=0.0)
+
+        def told() -> dict[Seat, dict[str, Any]]:
+            return {SEATS[0]: node.to_json(None, channel.levels(), None, [], now=0.0)}
+
+        assert len(queues(told())) > 30
+        assert not any(queues(told()).values())
+        channel._inbox.backlog_bytes.add(7)
+        assert "backlog_bytes: 7." in unrest(told(), SEATS[:1])
+
+
+def test_a_member_that_is_missing_or_sees_something_else_is_named() -> None:
+    statuses = all_well()
+    del statuses[SEATS[3]]
+    assert unrest(statuses, SEATS) == ["D of SFO does not answer."]
+    statuses = all_well()
+    statuses[SEATS[1]] = status(SEATS[1], global_view={"sites": {"NYC": ["A", "B"]}})
+    statuses[SEATS[2]] = status(SEATS[2], state="joining")
+    assert unrest(statuses, SEATS) == ["B of NYC sees A, B.", "C of SFO is not a member."]
+
+
+def test_each_site_has_one_relay_and_that_is_linked() -> None:
+    statuses = all_well()
+    statuses[SEATS[1]] = status(SEATS[1], role="relay")
+    assert unrest(statuses, SEATS) == ["NYC has 2 relays."]
+    statuses = all_well()
+    statuses[SEATS[0]] = status(SEATS[0], links=[{"site": "SFO", "linked": False}])
+    assert unrest(statuses, SEATS) == ["The relay of NYC is not linked to everybody."]

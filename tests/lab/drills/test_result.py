@@ -1,0 +1,135 @@
+"""What a result says, of one run and of many."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from relay.check import Report
+from relay_lab.drills.end_checks import lost_links
+from relay_lab.drills.executor import Status
+from relay_lab.drills.plan import Drill, Expectation, Seat
+from relay_lab.drills.result import DrillResult, Moment, overall, summary
+from relay_lab.drills.verdict import MemberVerdict, Silence
+
+REPORT = Report(20, 0, 0, 0, 0, (), {}, quiescent=True, total_order=True, processes=2)
+MEMBERS = tuple(
+    [MemberVerdict("NYC" if name < "B" else "SFO", name, False, False, False, 10, 20, 0, 0, 0, 0, 0, "ab") for name in "AB"]
+)
+SITES = {"NYC": ["A"], "SFO": ["B"]}
+
+
+def result(expected: Expectation | None = None, **changes: Any) -> DrillResult:
+    drill = Drill(name="mine", verdict=expected or Expectation())
+    made = DrillResult(
+        drill, 1, SITES, MEMBERS, REPORT, 9.0, 1.5, {}, (Moment(3.0, "kill"),), (), Silence(3.0, 4.0, "B", "NYC")
+    )
+    return replace(made, **changes)
+
+
+def test_a_run_in_which_nothing_is_wrong_passes() -> None:
+    assert result().passed
+    assert result().to_json()["verdict"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"report": replace(REPORT, lost=3)}, "3 messages lost."),
+        ({"members": (replace(MEMBERS[0], duplicated=2),)}, "2 messages duplicated."),
+        ({"members": (MEMBERS[0], replace(MEMBERS[1], site="NYC", order_hash="cd"))}, "The members of a site delivered in "),
+        ({"members": (replace(MEMBERS[0], gaps=2),)}, "2 messages declared lost at A of NYC; none is expected."),
+        ({"members": (replace(MEMBERS[0], overstated=2),)}, "2 messages declared lost that were delivered."),
+        ({"problems": ("Somebody died.",)}, "Somebody died."),
+    ],
+)
+def test_everything_that_is_wrong_is_said(changes: dict[str, Any], fault: str) -> None:
+    failed = result(**changes)
+    assert not failed.passed
+    assert [each for each in failed.faults() if each.startswith(fault)]
+
+
+def test_declared_losses_are_bounded_where_the_plan_says_also_at_a_member_that_was_apart() -> None:
+    apart = (replace(MEMBERS[0], gaps=3, apart=True), MEMBERS[1])
+    assert result(Expectation(gaps_max={"NYC.A": 3}), members=apart).passed
+    assert result(Expectation(gaps_max={"NYC": 3}), members=apart).passed
+    for bounds in ({"NYC.A": 2}, {"NYC.A": 2, "NYC": 9}):
+        told = list(result(Expectation(gaps_max=bounds), members=apart).faults())
+        assert told == ["3 messages declared lost at A of NYC; at most 2 are expected."]
+    assert list(result(Expectation(gaps_max={"SFO": 9}), members=apart).faults()) == [
+        "3 messages declared lost at A of NYC; none is expected."
+    ]
+
+
+def test_what_was_not_exercised_neither_passes_nor_fails() -> None:
+    idle = result(unexercised=("The load had ended before kill NYC.A took effect.",))
+    assert (idle.verdict, idle.passed, list(idle.faults())) == ("not exercised", False, [])
+    assert idle.to_json()["verdict"] == "not exercised"
+    assert idle.to_json()["unexercised"] == ["The load had ended before kill NYC.A took effect."]
+    failed = result(unexercised=idle.unexercised, problems=("Somebody died.",))
+    assert failed.verdict == "fail"
+    assert overall([result(), idle]) == "not exercised"
+    assert overall([result(), idle, failed]) == overall([idle], ["seed 2: Somebody died."]) == "fail"
+    assert overall([result(), result()]) == "pass"
+
+
+def test_processes_of_one_name_are_told_apart() -> None:
+    again = replace(MEMBERS[0], incarnation=2, gaps=2, order_hash="cd", part=True)
+    told = result(members=(*MEMBERS, again)).to_json()
+    assert told["order_hash"] == {"NYC": {"A": "ab", "A#2": "cd"}, "SFO": {"B": "ab"}}
+    assert told["gaps_at"] == {"NYC.A#2": 2}
+    assert told["delivered"] == {"A": 40, "B": 20}
+
+
+def test_a_drill_says_which_gaps_and_which_silence_it_expects() -> None:
+    exact = Expectation(gaps="exact", gaps_max={"NYC": 2})
+    assert result(exact, members=(replace(MEMBERS[0], gaps=2),)).passed
+    assert list(result(exact).faults()) == ["Nothing was declared lost, so the budget was never exceeded."]
+    assert result(Expectation(silence_s_max=1.5)).passed
+    assert "1.0 s; at most 0.5 s" in "".join(result(Expectation(silence_s_max=0.5)).faults())
+    assert not result(Expectation(silence_s_max=0.5), silence=None).passed
+
+
+def test_a_site_that_stands_still_by_itself_fails_a_drill_that_says_so() -> None:
+    still = Silence(3.0, 5.5, "A", "NYC")
+    assert result(own_silence=still).passed
+    assert result(Expectation(own_silence_s_max=2.5), own_silence=still).passed
+    assert result(Expectation(own_silence_s_max=2.5)).passed
+    assert list(result(Expectation(own_silence_s_max=2.4), own_silence=still).faults()) == [
+        "After the harm A heard nothing of its own site for 2.5 s; at most 2.4 s are expected."
+    ]
+    assert result(own_silence=still).to_json()["own_silence_s"] == 2.5
+    runs = [result(own_silence=still), result()]
+    assert summary(runs[0].drill, runs, [])["own_silence_worst_s"] == 2.5
+    assert summary(runs[1].drill, runs[1:], [])["own_silence_worst_s"] is None
+
+
+def test_runs_are_summed_up_with_median_and_worst() -> None:
+    results = [result(silence=Silence(3.0, 3.0 + silence_s, "B", "NYC")) for silence_s in (1.0, 5.0, 2.0)]
+    results.append(result(silence=None))
+    told = summary(results[0].drill, results, [])
+    assert (told["failover_s"], told["failover_worst_s"]) == (2.0, 5.0)
+    assert told["sent"] == 80
+    assert told["delivered"] == {"A": 80, "B": 80}
+    assert told["verdict"] == "pass"
+    assert len(told["runs"]) == 4
+    aborted = summary(results[0].drill, results, ["seed 5: Somebody died."])
+    assert aborted["verdict"] == "fail"
+    assert aborted["problems"] == ["seed 5: Somebody died."]
+
+
+def test_runs_that_all_came_to_nothing_are_summed_up_too() -> None:
+    told = summary(Drill(name="mine"), [], ["seed 1: Somebody died."])
+    assert (told["verdict"], told["failover_s"], told["sent"]) == ("fail", None, 0)
+
+
+def test_a_drill_can_say_that_no_link_may_be_given_up() -> None:
+    steady = Drill(name="mine", verdict=Expectation(steady_links=True))
+    statuses: dict[Seat, Status] = {
+        Seat("NYC", "A"): {"drops": {"link_silent": 2, "old_view": 7}},
+        Seat("SFO", "B"): {"drops": {}},
+    }
+    assert lost_links(steady, statuses) == ["A of NYC has given up 2 links: link_silent."]
+    assert lost_links(Drill(name="mine"), statuses) == []

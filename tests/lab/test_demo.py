@@ -1,0 +1,150 @@
+"""The demo: real processes, real multicast, a real bridge; and no process is left, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from relay_lab.demo import default_text, read_lines
+from sitestack.model.errors import ConfigurationError
+
+#: Much longer than any of it takes, for slow machines.
+LIMIT_S = 120.0
+RELAY = (sys.executable, "-m", "relay")
+
+
+def children_of(pid: int) -> list[int]:
+    """Of all its threads."""
+    return [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("discovery", ["multicast", "hosts"])
+def test_a_file_arrives_at_both_sites_whole_and_in_order(tmp_path: Path, discovery: str) -> None:
+    text = tmp_path / "text"
+    text.write_text("".join(f"line {number}\n" for number in range(60)))
+    options = (
+        "--kill",
+        "none",
+        "--input",
+        text,
+        "--rate",
+        "100",
+        "--members",
+        "2",
+        "--discovery",
+        discovery,
+        "--journal",
+        tmp_path / "journal",
+    )
+    ran = subprocess.run([*RELAY, "demo", *options, "--json"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    result = json.loads(ran.stdout)
+    assert result["sites"] == {"NYC": ["A", "B"], "SFO": ["C", "D"]}
+    assert result["sent"] == 120
+    assert result["delivered"] == dict.fromkeys("ABCD", 120)
+    assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
+    assert result["failover_s"] is None
+    for hashes in result["order_hash"].values():
+        assert len(set(hashes.values())) == 1
+    assert result["verdict"] == "pass"
+    check = subprocess.run([*RELAY, "check", tmp_path / "journal"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert check.returncode == 0, check.stdout
+
+
+@pytest.mark.slow
+def test_killing_the_relay_half_way_loses_nothing(tmp_path: Path) -> None:
+    ran = subprocess.run([*RELAY, "demo", "--json"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    result = json.loads(ran.stdout)
+    assert result["delivered"]["A"] < result["sent"]
+    assert {result["delivered"][name] for name in "BCDEF"} == {result["sent"]}
+    assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
+    assert 0 < result["failover_s"] < 30
+
+
+@pytest.fixture
+def beside_a_name_server(tmp_path: Path) -> tuple[str, ...]:
+    """A command that runs another one in namespaces of its own, in which the name of each site of the demo is known."""
+    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\n")
+    names = ("nyc.members.test=127.1.0.1,127.1.0.2,127.1.0.3", "sfo.members.test=127.2.0.1,127.2.0.2,127.2.0.3")
+    script = f"""
+        ip link set lo up && mount --bind {tmp_path}/resolv.conf /etc/resolv.conf || exit 99
+        {sys.executable} -m tests.harness.name_server {" ".join(names)} > {tmp_path}/ready & server=$!
+        until test -s {tmp_path}/ready; do kill -0 $server || exit 99; done
+        "$@"; status=$?; kill $server; exit $status
+    """
+    command = ("unshare", "--mount", "--net", "sh", "-c", script, "sh")
+    if shutil.which("unshare") is None or subprocess.run([*command, "true"], capture_output=True).returncode != 0:
+        pytest.skip("no namespaces for a name server can be made here: members were not found by DNS")
+    return command
+
+
+@pytest.mark.slow
+@pytest.mark.needs("mount and network namespaces")
+def test_members_find_each_other_by_a_name_in_dns_and_killing_the_relay_loses_nothing(
+    beside_a_name_server: tuple[str, ...],
+) -> None:
+    ran = subprocess.run(
+        [*beside_a_name_server, *RELAY, "demo", "--discovery", "dns", "--json"], capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    result = json.loads(ran.stdout)
+    assert {result["delivered"][name] for name in "BCDEF"} == {result["sent"]}
+    assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
+    assert result["delivered"]["A"] < result["sent"]
+
+
+def test_where_the_names_are_unknown_the_demo_says_which_it_needs() -> None:
+    ran = subprocess.run([*RELAY, "demo", "--discovery", "dns"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert ran.returncode != 0
+    assert ran.stderr.strip().endswith(
+        "nyc.members.test must stand for 127.1.0.1, 127.1.0.2, 127.1.0.3, in DNS or in the hosts file."
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([*RELAY, "demo"], stdout=subprocess.PIPE, env=environment) as demo:
+        while len(children := children_of(demo.pid)) < 2:
+            assert demo.poll() is None
+            time.sleep(0.05)  # nothing tells when another process has children
+        demo.send_signal(number)
+        assert demo.wait(LIMIT_S) == 130
+    assert not any(map(is_running, children))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_text_is_a_real_one() -> None:
+    assert b"Apache License" in default_text()
+    assert len(read_lines(None)) > 100
+
+
+@pytest.mark.parametrize(("text", "lines"), [(b"a\nb\n", [b"a", b"b"]), (b"a\n\nb", [b"a", b"", b"b"]), (b"\n", [b""])])
+def test_the_lines_of_a_file_are_published(tmp_path: Path, text: bytes, lines: list[bytes]) -> None:
+    (tmp_path / "text").write_bytes(text)
+    assert read_lines(tmp_path / "text") == lines
+
+
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").touch()
+    with pytest.raises(ConfigurationError, match="holds no line"):
+        read_lines(tmp_path / "text")

@@ -1,0 +1,150 @@
+"""Spill files: what is written is read back, what is torn or damaged is never taken for whole, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from relay.journal.spill_files import SpillFiles, spill_files
+from sitestack.model.address import Address
+from sitestack.model.errors import LocalError
+
+ME, OTHER = Address(b"a" * 16), Address(b"b" * 16)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[SpillFiles]:
+    with spill_files(tmp_path, "NYC", "A", ME) as made:
+        yield made
+
+
+def directories(tmp_path: Path) -> list[str]:
+    return sorted(each.name for each in tmp_path.iterdir() if each.is_dir())
+
+
+def segment(tmp_path: Path, number: int) -> Path:
+    [found] = tmp_path.glob(f"*/{number:06d}.spill")
+    return found
+
+
+def test_records_come_back_one_after_the_other(files: SpillFiles) -> None:
+    records = [b"one", b"x" * 300_000, b"three"]
+    sizes = [files.append(1, record) for record in records]
+    files.append(2, b"four")
+    offset, read = 0, []
+    for _ in records:
+        record, offset = files.read(1, offset)
+        read.append(record)
+    assert read == records
+    assert offset == sum(sizes)
+    assert files.read(2, 0)[0] == b"four"
+
+
+def test_others_of_the_machine_cannot_read_what_was_sent(files: SpillFiles, tmp_path: Path) -> None:
+    files.append(1, b"secret")
+    file = segment(tmp_path, 1)
+    assert file.stat().st_mode & 0o077 == 0
+    assert file.parent.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("place", ["length", "check", "body", "torn", "end", "gone"])
+def test_what_is_damaged_is_an_error_and_never_another_record(files: SpillFiles, tmp_path: Path, place: str) -> None:
+    first = files.append(1, b"one")
+    files.append(1, b"two" * 100)
+    file = segment(tmp_path, 1)
+    data = bytearray(file.read_bytes())
+    if place in ("torn", "end"):
+        del data[first + (20 if place == "torn" else 0) :]
+    elif place != "gone":
+        data[first + {"length": 0, "check": 4, "body": 40}[place]] ^= 1
+    file.write_bytes(data)
+    if place == "gone":
+        file.unlink()
+    else:
+        assert files.read(1, 0) == (b"one", first)
+    with pytest.raises(OSError, match=r"damaged|ends|No such file"):
+        files.read(1, first)
+
+
+def test_a_full_disk_is_an_error_and_leaves_what_was_written(files: SpillFiles, tmp_path: Path) -> None:
+    """A limit to the size of files stands for the disk: of the record that exceeds it a part is written."""
+    program = f"""
+import resource, signal
+from pathlib import Path
+from relay.journal.spill_files import spill_files
+from sitestack.model.address import Address
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with spill_files(Path({str(tmp_path)!r}), "NYC", "B", Address(b"b" * 16)) as files:
+    end = files.append(1, b"whole" * 100)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    for attempt in (1, 2):
+        try:
+            files.append(attempt, b"y" * 2000)
+        except OSError as error:
+            print("refused", attempt)
+    assert files.read(1, 0)[0] == b"whole" * 100
+    try:
+        files.read(1, end)
+    except OSError:
+        print("nothing behind it")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    files.append(3, b"again")
+    print(files.read(3, 0)[0].decode())
+"""
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    said = [line for line in done.stdout.splitlines() if "[error" not in line and "[info" not in line]
+    assert said == ["refused 1", "refused 2", "nothing behind it", "again"]
+
+
+def test_a_process_removes_its_own_files_and_those_of_processes_that_are_gone_but_no_others(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").write_text("not a spill")
+    with spill_files(tmp_path, "NYC", "A", ME) as mine:
+        mine.append(1, b"living")
+        program = f"""
+import os
+from pathlib import Path
+from relay.journal.spill_files import spill_files
+from sitestack.model.address import Address
+with spill_files(Path({str(tmp_path)!r}), "SFO", "A", Address(b"b" * 16)) as files:
+    files.append(1, b"left")
+    os._exit(0)
+"""
+        subprocess.run([sys.executable, "-c", program], check=True)
+        assert directories(tmp_path) == [
+            "NYC-A-61616161",
+            "SFO-A-62626262",
+            "notes",
+        ]
+        with spill_files(tmp_path, "SFO", "A", Address(b"c" * 16)):
+            assert directories(tmp_path) == ["NYC-A-61616161", "SFO-A-63636363", "notes"]
+            assert mine.read(1, 0)[0] == b"living"
+    assert directories(tmp_path) == ["notes"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_cannot_be_made_is_said_with_its_key(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(LocalError, match=r"spill\.directory"), spill_files(tmp_path / "spill", "NYC", "A", ME):
+        pass
+
+
+def test_a_file_where_the_directory_should_be_is_said_with_its_key(tmp_path: Path) -> None:
+    (tmp_path / "spill").write_text("a file")
+    with pytest.raises(LocalError, match=r"spill\.directory"), spill_files(tmp_path / "spill", "NYC", "A", OTHER):
+        pass
+
+
+def test_a_segment_that_is_not_there_is_dropped_without_a_word(files: SpillFiles, tmp_path: Path) -> None:
+    files.append(1, b"one")
+    files.drop(1)
+    files.drop(1)
+    assert not list(tmp_path.glob("*/*.spill"))
+    assert files.append(2, b"two") > 3

@@ -1,0 +1,262 @@
+"""The bridge over real TCP on the loopback interface, ordered about by a test instead of a gateway."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from relay.events import (
+    BridgeClose,
+    BridgeClosed,
+    BridgeConnected,
+    BridgeSend,
+    BridgeWritten,
+    Dial,
+    DialFailed,
+    Listen,
+    StopListening,
+)
+from relay.node.bridge.bridge import UNANSWERED_S_MAX, BridgeConfig
+from sitestack.model.address import Physical
+from tests.harness.bridges import HELLO, Site, at_port, linked, two_sites
+from tests.harness.sockets import free_port, until
+
+
+async def test_bytes_go_both_ways_and_each_write_is_confirmed(keys: Path | None) -> None:
+    async with linked(keys=keys) as (nyc, to_sfo, sfo, to_nyc):
+        large = os.urandom(3_000_000)
+        sfo.bridge.carry_out(BridgeSend(to_nyc, large))
+        nyc.bridge.carry_out(BridgeSend(to_sfo, b"hello"))
+        assert await sfo.receives(5) == b"hello"
+        assert await nyc.receives(len(large)) == large
+        assert await sfo.hears(BridgeWritten) == BridgeWritten(to_nyc)
+        said = len(large) + (len(HELLO) if keys is None else 0)
+        assert nyc.bridge.statistics().received_bytes == sfo.bridge.statistics().sent_bytes == said
+
+
+async def test_what_the_kernel_takes_leaves_within_the_turn(keys: Path | None) -> None:
+    """No task has to run, and no further turn, for a chunk that finds room: confirmed before `carry_out` returns."""
+    async with linked(keys=keys) as (nyc, to_sfo, sfo, _to_nyc):
+        for n in range(3):
+            with trio.testing.assert_no_checkpoints():
+                nyc.bridge.carry_out(BridgeSend(to_sfo, b"%d" % n))
+            assert [event for event in nyc.told if isinstance(event, BridgeWritten)] == [BridgeWritten(to_sfo)] * (n + 1)
+        assert await sfo.receives(3) == b"012"
+
+
+async def test_what_the_kernel_does_not_take_at_once_keeps_its_place(keys: Path | None) -> None:
+    async with linked(keys=keys) as (nyc, to_sfo, sfo, _to_nyc):
+        parts = [os.urandom(6_000_000), b"after it", os.urandom(100_000)]
+        for part in parts:
+            nyc.bridge.carry_out(BridgeSend(to_sfo, part))
+        assert not [event for event in nyc.told if isinstance(event, BridgeWritten)]
+        whole = b"".join(parts)
+        assert await sfo.receives(len(whole)) == whole
+        for _ in parts:
+            await nyc.hears(BridgeWritten)
+        nyc.bridge.carry_out(BridgeSend(to_sfo, b"and on"))
+        assert await sfo.receives(6) == b"and on"
+        assert nyc.bridge.statistics().sent_bytes == len(whole) + 6
+
+
+@pytest.mark.conforms("USR-2")
+async def test_at_both_ends_the_kernel_gives_up_a_connection_whose_other_machine_answers_nothing(keys: Path | None) -> None:
+    """Where the other machine is gone without a word, nothing but this ends a connection that has bytes to send."""
+    async with linked(BridgeConfig(unanswered_timeout_s=2.5), keys) as (nyc, to_sfo, sfo, to_nyc):
+        for site, number in ((nyc, to_sfo), (sfo, to_nyc)):
+            assert site.transport(number).getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 2_500
+
+
+async def test_a_write_that_the_peer_does_not_read_is_not_confirmed_and_does_not_stop_the_reading() -> None:
+    async with linked() as (nyc, to_sfo, sfo, to_nyc):
+        nyc.transport(to_sfo).setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        stopped = socket.create_connection(nyc.address)
+        try:
+            stopped.sendall(HELLO)
+            deaf = (await nyc.hears(BridgeConnected)).connection
+            nyc.bridge.carry_out(BridgeSend(deaf, bytes(20_000_000)))
+            stopped.sendall(b"still heard")
+            assert await nyc.receives(11) == b"still heard"
+            sfo.bridge.carry_out(BridgeSend(to_nyc, b"others too"))
+            assert await nyc.receives(10) == b"others too"
+            assert not [event for event in nyc.told if isinstance(event, BridgeWritten)]
+        finally:
+            stopped.close()
+
+
+async def test_a_closed_connection_still_sends_its_farewell_and_is_never_heard_of_again(keys: Path | None) -> None:
+    async with linked(keys=keys) as (nyc, to_sfo, sfo, to_nyc):
+        sfo.bridge.carry_out(BridgeSend(to_nyc, b"not read before the close"))
+        farewell = os.urandom(500_000)
+        nyc.bridge.carry_out(BridgeSend(to_sfo, farewell))
+        nyc.bridge.carry_out(BridgeClose(to_sfo, "leaving"))
+        assert await sfo.receives(len(farewell)) == farewell
+        assert await sfo.hears(BridgeClosed) == BridgeClosed(to_nyc)
+        await nyc.bridge.farewell()
+        assert nyc.told == []
+        nyc.bridge.carry_out(BridgeSend(to_sfo, b"too late"))
+        nyc.bridge.carry_out(BridgeClose(to_sfo, "twice"))
+        assert nyc.bridge.levels()["connections"].now == 0
+
+
+async def test_a_farewell_returns_when_everything_has_left(keys: Path | None) -> None:
+    async with two_sites(keys=keys) as (_, sfo), trio.open_nursery() as other:
+        nyc = Site(at_port(BridgeConfig(linger_s=5)), other, keys and keys / "NYC")
+        await nyc.listens()
+        sfo.bridge.carry_out(Dial("NYC", nyc.address))
+        number = (await nyc.hears(BridgeConnected)).connection
+        last_words = os.urandom(5_000_000)
+        nyc.bridge.carry_out(BridgeSend(number, last_words))
+        await nyc.bridge.farewell()
+        assert nyc.bridge.levels()["connections"].now == 0
+        other.cancel_scope.cancel()
+        assert await sfo.receives(len(last_words)) == last_words
+
+
+async def test_a_peer_that_does_not_read_the_farewell_is_left_after_the_linger_time() -> None:
+    config = BridgeConfig(bind=Physical("127.0.0.1", free_port()), linger_s=0.05)
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nyc = Site(config, nursery)
+            await nyc.listens()
+            with socket.create_connection(nyc.address) as sock:
+                sock.sendall(HELLO)
+                number = (await nyc.hears(BridgeConnected)).connection
+                nyc.bridge.carry_out(BridgeSend(number, bytes(20_000_000)))
+                nyc.bridge.carry_out(BridgeClose(number, "leaving"))
+                await nyc.bridge.farewell()
+            nursery.cancel_scope.cancel()
+
+
+async def test_both_sides_hear_when_a_connection_breaks() -> None:
+    async with linked() as (nyc, to_sfo, _, to_nyc):
+        with socket.create_connection(nyc.address) as sock:
+            sock.sendall(HELLO)
+            number = (await nyc.hears(BridgeConnected)).connection
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        assert await nyc.hears(BridgeClosed) == BridgeClosed(number)
+        assert nyc.bridge.levels()["connections"].now == 1, f"{to_sfo} and {to_nyc} are another matter"
+
+
+async def test_nobody_at_the_address_is_a_failed_dial(keys: Path | None) -> None:
+    async with two_sites(keys=keys) as (_, sfo):
+        nobody = Physical("127.0.0.1", free_port())
+        sfo.bridge.carry_out(Dial("NYC", nobody))
+        assert await sfo.hears(DialFailed) == DialFailed("NYC", nobody)
+        sfo.bridge.carry_out(Dial("NYC", Physical("no-such-host.invalid", 1)))
+        assert (await sfo.hears(DialFailed)).address.host == "no-such-host.invalid"
+
+
+async def test_after_stop_listening_nobody_gets_in_and_listening_again_works(keys: Path | None) -> None:
+    async with two_sites(keys=keys) as (nyc, sfo):
+        for _ in range(2):
+            nyc.bridge.carry_out(Listen())
+            await nyc.listens()
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            await sfo.hears(BridgeConnected)
+            nyc.bridge.carry_out(StopListening())
+            await until(lambda: not nyc.bridge.statistics().listening)
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            await sfo.hears(DialFailed)
+
+
+async def test_a_port_that_an_earlier_relay_still_holds_can_be_listened_at() -> None:
+    """Of two that share a port each gets some of the connections, so a stopped one cannot keep its successor from relaying."""
+    async with two_sites() as (nyc, sfo):
+        with socket.socket() as stopped:
+            stopped.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            stopped.bind(nyc.address)
+            stopped.listen()
+            await nyc.listens()
+            for _ in range(50):
+                sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            await nyc.hears(BridgeConnected)
+
+
+async def test_a_port_of_somebody_else_is_told_and_tried_again() -> None:
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            with socket.create_server(("127.0.0.1", 0)) as other:
+                taken = Physical("127.0.0.1", other.getsockname()[1])
+                nyc = Site(BridgeConfig(bind=taken, listen_interval_s=0.01), nursery)
+                nyc.bridge.carry_out(Listen())
+                await until(lambda: "cannot listen" in nyc.bridge.statistics().listen_error)
+            await until(lambda: nyc.bridge.statistics().listening)
+            assert nyc.bridge.statistics().listen_error == ""
+            nursery.cancel_scope.cancel()
+
+
+async def test_without_a_descriptor_it_listens_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member that has none left when it becomes the relay is told so, and goes on."""
+    make = trio.socket.socket
+
+    def refuse(*_: object) -> trio.socket.SocketType:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nyc = Site(BridgeConfig(bind=Physical("127.0.0.1", 0), listen_interval_s=0.01), nursery)
+            monkeypatch.setattr(trio.socket, "socket", refuse)
+            nyc.bridge.carry_out(Listen())
+            await until(lambda: nyc.bridge.listen_error == "cannot listen on 127.0.0.1:0: Too many open files")
+            monkeypatch.setattr(trio.socket, "socket", make)
+            await until(lambda: nyc.bridge.statistics().listening)
+            assert nyc.bridge.listen_error == ""
+            nursery.cancel_scope.cancel()
+
+
+async def test_more_connections_than_allowed_are_closed_at_once() -> None:
+    async with two_sites(BridgeConfig(connections_max=2)) as (nyc, sfo):
+        await nyc.listens()
+        for _ in range(3):
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+        await sfo.hears(BridgeClosed)
+        assert (nyc.bridge.levels()["connections"].now, nyc.bridge.statistics().refused) == (2, 1)
+
+
+async def test_a_site_without_a_bind_address_only_dials() -> None:
+    async with trio.open_nursery() as nursery:
+        site = Site(BridgeConfig(), nursery)
+        site.bridge.carry_out(Listen())
+        await trio.testing.wait_all_tasks_blocked()
+        assert not site.bridge.statistics().listening
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64, "a\0b"])
+async def test_a_place_that_cannot_be_is_said_and_ends_nothing(host: str) -> None:
+    async with trio.open_nursery() as nursery:
+        site = Site(BridgeConfig(bind=Physical(host, 7700)), nursery)
+        site.bridge.carry_out(Listen())
+        await until(lambda: "cannot listen" in site.bridge.statistics().listen_error)
+        assert not site.bridge.statistics().listening
+        site.bridge.carry_out(StopListening())
+
+
+async def test_an_address_that_cannot_be_is_a_call_that_nobody_answers() -> None:
+    async with trio.open_nursery() as nursery:
+        site = Site(BridgeConfig(), nursery)
+        for host in ("a..b", "a\0b"):
+            site.bridge.carry_out(Dial("SFO", Physical(host, 7700)))
+            assert (await site.hears(DialFailed)).address.host == host
+
+
+async def test_the_longest_patience_that_may_be_configured_is_one_that_the_system_takes(keys: Path | None) -> None:
+    async with linked(BridgeConfig(unanswered_timeout_s=float(UNANSWERED_S_MAX)), keys) as (nyc, to_sfo, sfo, _):
+        nyc.bridge.carry_out(BridgeSend(to_sfo, b"x"))
+        assert await sfo.receives(1) == b"x"
+
+
+@pytest.mark.conforms("USR-1")
+async def test_cancelling_leaves_no_descriptor(keys: Path | None) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    async with linked(keys=keys) as (nyc, to_sfo, sfo, _):
+        nyc.bridge.carry_out(BridgeSend(to_sfo, bytes(5_000_000)))
+        sfo.bridge.carry_out(Listen())
+        assert len(os.listdir("/proc/self/fd")) > before
+    assert len(os.listdir("/proc/self/fd")) == before

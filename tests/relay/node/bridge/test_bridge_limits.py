@@ -1,0 +1,174 @@
+"""Who has proved nothing holds nothing for long, and keeps nobody out."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+import trio
+import trio.lowlevel
+
+from relay.events import BridgeClosed, BridgeConnected, BridgeSend, Dial
+from relay.node.bridge.bridge import BridgeConfig
+from sitestack.model.address import Physical
+from tests.harness.bridges import HELLO, Site, at_port, linked, two_sites
+from tests.harness.sockets import until
+
+
+@asynccontextmanager
+async def idle_caller(address: Physical) -> AsyncIterator[trio.SocketStream]:
+    async with await trio.open_tcp_stream(address.host, address.port) as stream:
+        yield stream
+
+
+async def test_a_caller_that_says_nothing_is_closed_in_time(key_directory: Path) -> None:
+    async with two_sites(BridgeConfig(handshake_s=0.2), key_directory) as (nyc, _):
+        await nyc.listens()
+        async with idle_caller(nyc.address) as caller:
+            began = trio.current_time()
+            assert await caller.receive_some() == b""
+            assert 0.15 < trio.current_time() - began < 2
+        assert (nyc.bridge.statistics().unproven, nyc.bridge.levels()["pending"].now) == (1, 0)
+        assert nyc.bridge.problems() == {
+            "relay.bridge.bind": "the last caller was turned away: it did not prove its site within 0.2 s"
+        }
+
+
+async def test_a_caller_that_says_a_byte_at_a_time_gets_no_more_time(key_directory: Path) -> None:
+    async with two_sites(BridgeConfig(handshake_s=0.3), key_directory) as (nyc, _):
+        await nyc.listens()
+        async with idle_caller(nyc.address) as caller:
+            began = trio.current_time()
+            with suppress(trio.BrokenResourceError):
+                for byte in b"\x16\x03\x01\x02\x00\x01" + bytes(1_000):
+                    await caller.send_all(bytes([byte]))
+                    await trio.sleep(0.02)
+            assert trio.current_time() - began < 2
+        assert not nyc.told
+
+
+async def test_without_certificates_a_caller_has_the_same_time_to_say_hello() -> None:
+    async with two_sites(BridgeConfig(handshake_s=0.2)) as (nyc, _):
+        await nyc.listens()
+        for said, why in (
+            (HELLO[:-1], "it said no HELLO within 0.2 s"),
+            (b"GET / HTTP/1.1", "it said something else than HELLO"),
+        ):
+            async with idle_caller(nyc.address) as caller:
+                await caller.send_all(said)
+                with suppress(trio.BrokenResourceError):
+                    assert await caller.receive_some() == b""
+            assert nyc.bridge.problems() == {"relay.bridge.bind": f"the last caller was turned away: {why}"}
+        assert (nyc.bridge.statistics().unproven, nyc.bridge.levels()["pending"].now) == (2, 0)
+        assert nyc.told == []
+
+
+async def test_a_server_that_says_nothing_is_not_waited_for(key_directory: Path) -> None:
+    async with two_sites(BridgeConfig(handshake_s=0.2), key_directory) as (nyc, _):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            nyc.bridge.carry_out(Dial("SFO", Physical(*silent.getsockname())))
+            await until(lambda: nyc.bridge.statistics().dials_failed == 1)
+        [sentence] = nyc.bridge.problems().values()
+        assert sentence.endswith("it did not prove its site within 0.2 s")
+
+
+async def test_a_thousand_idle_callers_neither_push_out_a_link_nor_keep_out_another(keys: Path | None) -> None:
+    """Whoever has not proved its site, or without certificates has not said HELLO, takes none of the links' places."""
+    config = BridgeConfig(connections_max=4, pending_max=16)
+    async with linked(config, keys) as (nyc, to_sfo, sfo, to_nyc):
+        with ExitStack() as idle:
+            for _ in range(1_000):
+                idle.enter_context(socket.create_connection(nyc.address))
+                await trio.lowlevel.checkpoint()
+                assert nyc.bridge.levels()["pending"].now <= 16
+            sfo.bridge.carry_out(BridgeSend(to_nyc, b"still here"))
+            assert await nyc.receives(10) == b"still here"
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            assert (await nyc.hears(BridgeConnected)).certified == (keys and "SFO")
+            await until(lambda: nyc.bridge.statistics().pushed_out > 900)
+        assert not [event for event in (*nyc.told, *sfo.told) if isinstance(event, BridgeClosed)], f"{to_sfo} goes on"
+
+
+async def test_one_host_has_a_quarter_of_the_places_of_those_who_have_proved_nothing(key_directory: Path) -> None:
+    async with two_sites(BridgeConfig(pending_max=16), key_directory) as (nyc, _):
+        await nyc.listens()
+        with ExitStack() as idle:
+            for host in ("127.0.0.1", "127.0.0.2", "127.0.0.3"):
+                for _ in range(8):
+                    idle.enter_context(socket.create_connection(nyc.address, source_address=(host, 0)))
+            await until(lambda: nyc.bridge.statistics().pushed_out == 12)
+            assert nyc.bridge.levels()["pending"].now == 12
+
+
+async def test_when_all_places_are_taken_the_host_with_the_most_gives_one_up(key_directory: Path) -> None:
+    async with two_sites(BridgeConfig(pending_max=8), key_directory) as (nyc, _):
+        await nyc.listens()
+        with ExitStack() as idle:
+            for number in (2, 2, 3, 4, 5, 6, 7, 8):
+                idle.enter_context(socket.create_connection(nyc.address, source_address=(f"127.0.0.{number}", 0)))
+            await until(lambda: nyc.bridge.levels()["pending"].now == 8)
+            idle.enter_context(socket.create_connection(nyc.address, source_address=("127.0.0.9", 0)))
+            await until(lambda: nyc.bridge.statistics().pushed_out == 1)
+            hosts = list(nyc.bridge._proving.pending._hosts.values())
+            assert sorted(hosts) == [f"127.0.0.{number}" for number in range(2, 10)]
+
+
+async def test_no_site_takes_the_places_of_the_others(key_directory: Path) -> None:
+    """Whoever has the certificate of one site cannot keep out the rest."""
+    async with two_sites(BridgeConfig(connections_max=4), key_directory) as (nyc, sfo):
+        await nyc.listens()
+        for _ in range(3):
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+        await sfo.hears(BridgeClosed)
+        assert (nyc.bridge.levels()["connections"].now, nyc.bridge.statistics().refused) == (2, 1)
+
+
+async def test_without_descriptors_whoever_has_proved_nothing_gives_one_back(
+    key_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C18."""
+    accept, failures = trio.SocketListener.accept, iter(range(3))
+
+    async def fail_at_first(listener: trio.SocketListener) -> trio.SocketStream:
+        stream = await accept(listener)
+        if stream.socket.getpeername()[0] == "127.0.0.9" and next(failures, None) is not None:
+            await trio.aclose_forcefully(stream)
+            raise OSError(errno.EMFILE, "Too many open files")
+        return stream
+
+    monkeypatch.setattr(trio.SocketListener, "accept", fail_at_first)
+    async with two_sites(BridgeConfig(), key_directory) as (nyc, sfo):
+        await nyc.listens()
+        with ExitStack() as idle:
+            for _ in range(5):
+                idle.enter_context(socket.create_connection(nyc.address))
+            await until(lambda: nyc.bridge.levels()["pending"].now == 5)
+            for _ in range(3):
+                idle.enter_context(socket.create_connection(nyc.address, source_address=("127.0.0.9", 0)))
+            await until(lambda: nyc.bridge.statistics().pushed_out == 3)
+            assert nyc.bridge.problems() == {"relay.bridge.bind": "the last caller was turned away: Too many open files"}
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            assert (await nyc.hears(BridgeConnected)).certified == "SFO"
+            assert nyc.bridge.problems() == {}
+
+
+async def test_accepting_goes_on_after_a_failure_without_certificates_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    accept, failures = trio.SocketListener.accept, iter(range(2))
+
+    async def fail_at_first(listener: trio.SocketListener) -> trio.SocketStream:
+        if next(failures, None) is not None:
+            raise OSError(errno.ENFILE, "Too many open files in system")
+        return await accept(listener)
+
+    monkeypatch.setattr(trio.SocketListener, "accept", fail_at_first)
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nyc, sfo = Site(at_port(), nursery), Site(BridgeConfig(), nursery)
+            await nyc.listens()
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            await nyc.hears(BridgeConnected)
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,92 @@
+"""Peers of the bridge that are given as names: looked up at every call, and whatever goes wrong is a call that failed."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+import trio
+
+from relay.events import BridgeConnected, Dial, DialFailed
+from relay.node.bridge.bridge import Bridge, BridgeConfig
+from sitestack.model.address import Physical
+from sitestack.model.events import Event
+
+#: Loopback addresses at which nobody listens.
+NOBODY = ("127.0.0.2", "127.0.0.3")
+
+
+class Zone(trio.abc.HostnameResolver):
+    """A name server that knows what a test tells it."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, tuple[str, ...]] = {}
+        self.silent = False
+
+    async def getaddrinfo(
+        self, host: bytes | None, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
+    ) -> list[Any]:
+        if self.silent:
+            await trio.sleep_forever()
+        name = (host or b"").decode()
+        if name not in self.hosts:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, port)) for address in self.hosts[name]]
+
+    async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:
+        raise NotImplementedError
+
+
+async def dial(place: Physical) -> Event:
+    """What comes of one call."""
+    told, happened = list[Event](), trio.Event()
+
+    def hear(event: Event) -> None:
+        told.append(event)
+        happened.set()
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            bridge = Bridge(BridgeConfig(dial_timeout_s=0.5), hear, hear, nursery)
+            bridge.carry_out(Dial("SFO", place))
+            await happened.wait()
+            nursery.cancel_scope.cancel()
+    return told[0]
+
+
+@pytest.fixture
+async def zone() -> Zone:
+    zone = Zone()
+    trio.socket.set_custom_hostname_resolver(zone)
+    return zone
+
+
+async def test_a_relay_that_has_moved_is_found_under_its_name_at_the_next_call(zone: Zone) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as relay:
+        peer = Physical("relay.sfo", relay.getsockname()[1])
+        zone.hosts["relay.sfo"] = NOBODY
+        assert await dial(peer) == DialFailed("SFO", peer)
+        zone.hosts["relay.sfo"] = ("127.0.0.1",)
+        assert await dial(peer) == BridgeConnected(1, ("SFO", peer))
+
+
+async def test_of_a_name_that_stands_for_all_members_the_one_that_listens_is_found(zone: Zone) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as relay:
+        peer = Physical("relay.sfo", relay.getsockname()[1])
+        zone.hosts["relay.sfo"] = (*NOBODY, "127.0.0.1")
+        assert await dial(peer) == BridgeConnected(1, ("SFO", peer))
+
+
+@pytest.mark.parametrize("host", ["nowhere.sfo", "not..a.name", "x" * 70])
+async def test_a_name_that_stands_for_nothing_is_a_call_that_failed(zone: Zone, host: str) -> None:
+    peer = Physical(host, 7700)
+    assert await dial(peer) == DialFailed("SFO", peer)
+
+
+async def test_a_name_server_that_does_not_answer_costs_no_more_than_a_call(zone: Zone) -> None:
+    zone.silent = True
+    began = trio.current_time()
+    peer = Physical("relay.sfo", 7700)
+    assert await dial(peer) == DialFailed("SFO", peer)
+    assert trio.current_time() - began < 5.0

@@ -1,0 +1,217 @@
+"""Certificates are read again when their files change, and their end is said beforehand."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+import trio
+
+from relay.events import BridgeClosed, BridgeConnected, BridgeSend, Dial, DialFailed
+from relay.node.bridge.bridge import BridgeConfig
+from relay.node.bridge.credentials import DAY_S, Credentials
+from sitestack.model.errors import ConfigurationError
+from tests.harness.bridges import Site, at_port
+from tests.harness.certificates import authority, signed, write_site
+
+OURS = authority()
+LATER = authority()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead_s
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return write_site(tmp_path / "NYC", signed(OURS, "NYC", to_day=100), OURS)
+
+
+def test_nothing_is_wrong_with_a_certificate_that_is_valid_for_long(directory: Path) -> None:
+    found = Credentials(directory, "NYC")
+    assert (found.problem, found.warning, found.refusal) == ("", "", "")
+    assert found.expires_s == pytest.approx(100 * DAY_S, abs=60)
+    assert not found.look()
+
+
+@pytest.mark.parametrize(("days", "said"), [(69, ""), (71, "in 29 days; make a new one"), (99.6, "in 0 days; make a new one")])
+def test_the_end_is_said_a_month_before(directory: Path, days: float, said: str) -> None:
+    clock = Clock()
+    found = Credentials(directory, "NYC", clock)
+    clock.ahead_s = days * DAY_S
+    assert found.warning.endswith(said)
+    assert bool(found.warning) == bool(said)
+    assert found.problem == ""
+    assert found.client is not None, "until then links are made"
+
+
+def test_after_its_end_no_link_is_made_and_a_new_one_is_read(directory: Path) -> None:
+    clock = Clock()
+    found = Credentials(directory, "NYC", clock)
+    clock.ahead_s = 101 * DAY_S
+    assert (found.client, found.server) == (None, None)
+    assert found.problem == found.refusal
+    assert found.problem.startswith("the certificate ended on 2")
+    assert found.warning == ""
+    assert found.expires_s is not None
+    assert found.expires_s < 0
+    write_site(directory, signed(OURS, "NYC", to_day=200), OURS)
+    assert found.look()
+    assert found.client is not None
+    assert found.problem == ""
+
+
+def test_before_its_beginning_no_link_is_made(tmp_path: Path) -> None:
+    found = Credentials(write_site(tmp_path / "NYC", signed(OURS, "NYC", 1, 100), OURS), "NYC")
+    assert found.client is None
+    assert "begins on" in found.problem
+
+
+def test_files_that_are_gone_withdraw_the_certificate_until_they_are_back(directory: Path) -> None:
+    found = Credentials(directory, "NYC")
+    (directory / "bridge.pem").rename(directory / "aside")
+    assert found.look()
+    assert (found.client, found.server, found.expires_s) == (None, None, None)
+    assert found.problem == found.refusal == f"{directory}/bridge.pem: cannot be read (No such file or directory)"
+    assert not found.look()
+    (directory / "aside").rename(directory / "bridge.pem")
+    assert found.look()
+    assert found.client is not None
+    assert found.problem == ""
+
+
+@pytest.mark.parametrize("name", ["bridge.key", "bridge.pem", "authority.pem"])
+def test_a_file_that_is_half_written_changes_nothing_but_is_said(directory: Path, name: str) -> None:
+    found = Credentials(directory, "NYC")
+    before, whole = found.client, (directory / name).read_bytes()
+    (directory / name).write_bytes(whole[: len(whole) // 2])
+    assert not found.look()
+    assert found.client is before
+    assert found.problem.startswith(str(directory))
+    (directory / name).write_bytes(whole)
+    assert found.look()
+    assert found.problem == ""
+
+
+def test_a_key_and_a_certificate_that_do_not_fit_change_nothing(directory: Path) -> None:
+    found = Credentials(directory, "NYC")
+    other = signed(OURS, "NYC")
+    (directory / "bridge.pem").write_bytes(other.certificate)
+    assert not found.look()
+    assert "do not fit together" in found.problem
+    (directory / "bridge.key").write_bytes(other.key)
+    assert found.look()
+    assert found.problem == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "why"),
+    [
+        ("bridge.key", 0o644, "everybody on this machine can read it"),
+        ("authority.pem", 0o666, "others than its owner can write"),
+    ],
+)
+def test_files_that_others_could_get_at_are_refused(directory: Path, name: str, mode: int, why: str) -> None:
+    """C21."""
+    (directory / name).chmod(mode)
+    with pytest.raises(ConfigurationError, match=f"{name}: {why}"):
+        Credentials(directory, "NYC")
+
+
+def test_a_certificate_that_everybody_can_read_is_none_the_worse(directory: Path) -> None:
+    for name in ("bridge.pem", "authority.pem"):
+        (directory / name).chmod(0o644)
+    assert Credentials(directory, "NYC").problem == ""
+
+
+@pytest.mark.parametrize(("site", "named"), [("SFO", "site 'NYC'"), ("nyc", "site 'NYC'")])
+def test_the_certificate_of_another_site_is_refused(directory: Path, site: str, named: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"bridge.pem: names {named}, and this is a member of site '{site}'"):
+        Credentials(directory, site)
+
+
+def test_a_change_by_way_of_a_symbolic_link_is_seen(tmp_path: Path, directory: Path) -> None:
+    """Kubernetes exchanges all files of a secret by turning one link."""
+    newer = write_site(tmp_path / "newer", signed(OURS, "NYC", to_day=200), OURS)
+    link = tmp_path / "link"
+    link.symlink_to(directory)
+    found = Credentials(link, "NYC")
+    (tmp_path / "turned").symlink_to(newer)
+    os.replace(tmp_path / "turned", link)
+    assert found.look()
+    assert found.expires_s == pytest.approx(200 * DAY_S, abs=60)
+
+
+# -- with links -----------------------------------------------------------------------------------------------------------
+
+
+async def test_links_outlast_a_renewal_and_new_ones_take_the_new_certificate(tmp_path: Path) -> None:
+    """C19."""
+    old, new = signed(OURS, "SFO", to_day=1), signed(OURS, "SFO", to_day=300)
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nyc = Site(at_port(), nursery, write_site(tmp_path / "NYC", signed(OURS, "NYC"), OURS))
+            sfo = Site(BridgeConfig(), nursery, write_site(tmp_path / "SFO", old, OURS))
+            await nyc.listens()
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            number, before = (await sfo.hears(BridgeConnected)).connection, (await nyc.hears(BridgeConnected)).connection
+            write_site(tmp_path / "SFO", new, OURS)
+            assert sfo.bridge.reread_certificates()
+            assert not nyc.bridge.reread_certificates()
+            sfo.bridge.carry_out(BridgeSend(number, b"as before"))
+            assert await nyc.receives(9) == b"as before"
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            after = (await nyc.hears(BridgeConnected)).connection
+            shown = [nyc.bridge._connections[each].stream.certificate for each in (before, after)]  # type: ignore[union-attr]
+            assert shown[0] != shown[1]
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_link_ends_when_the_authority_of_the_other_site_is_trusted_no_more(tmp_path: Path) -> None:
+    """So is a site put out whose key is stolen. Until all have new certificates, both authorities are trusted."""
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nyc = Site(at_port(), nursery, write_site(tmp_path / "NYC", signed(LATER, "NYC"), OURS, LATER))
+            sfo = Site(BridgeConfig(), nursery, write_site(tmp_path / "SFO", signed(OURS, "SFO"), OURS, LATER))
+            await nyc.listens()
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            number = (await nyc.hears(BridgeConnected)).connection
+            write_site(tmp_path / "NYC", signed(LATER, "NYC"), LATER)
+            assert nyc.bridge.reread_certificates()
+            assert await nyc.hears(BridgeClosed) == BridgeClosed(number)
+            assert nyc.bridge.statistics().distrusted == 1
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            for _ in range(2):
+                await sfo.hears(BridgeClosed)
+            write_site(tmp_path / "SFO", signed(LATER, "SFO"), LATER)
+            assert sfo.bridge.reread_certificates()
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            assert (await nyc.hears(BridgeConnected)).certified == "SFO"
+            nursery.cancel_scope.cancel()
+
+
+async def test_without_a_valid_certificate_of_its_own_a_relay_neither_calls_nor_answers(tmp_path: Path) -> None:
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nyc = Site(at_port(), nursery, write_site(tmp_path / "NYC", signed(OURS, "NYC", -10, -1), OURS))
+            sfo = Site(at_port(), nursery, write_site(tmp_path / "SFO", signed(OURS, "SFO"), OURS))
+            await nyc.listens()
+            await sfo.listens()
+            nyc.bridge.carry_out(Dial("SFO", sfo.address))
+            await nyc.hears(DialFailed)
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            await sfo.hears(DialFailed)
+            problems = nyc.bridge.problems()
+            assert set(problems) == {"relay.bridge.bind", "relay.bridge.peers.SFO", "bridge.pem"}
+            assert all("the certificate ended on" in sentence for sentence in problems.values())
+            write_site(tmp_path / "NYC", signed(OURS, "NYC"), OURS)
+            assert nyc.bridge.reread_certificates()
+            sfo.bridge.carry_out(Dial("NYC", nyc.address))
+            assert (await nyc.hears(BridgeConnected)).certified == "SFO"
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,113 @@
+"""A changed configuration is read on SIGHUP: what may change does, and each of the rest is refused in a sentence."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from relay.node.bridge.bridge import BridgeConfig
+from relay.node.config.config_keys import find_keys
+from relay.node.config.reload import MAY_CHANGE, PEERS, WHY_NOT, applied, compare
+from relay.node.config.settings import DERIVED, NodeConfig, RelaySettings, SecuritySettings
+from relay.node.status.status_socket import fetch_status
+from sitestack.model.address import Physical
+from tests.relay.node.test_daemon import LIMIT_S, configure, node
+
+KEYS = [key.path for key in find_keys(NodeConfig, DERIVED) if not key.is_section]
+
+
+def changed(config: Any, path: str, value: Any) -> Any:
+    first, _, rest = path.partition(".")
+    return replace(config, **{first: changed(getattr(config, first), rest, value) if rest else value})
+
+
+@pytest.mark.parametrize("path", KEYS)
+def test_every_key_is_taken_or_refused_in_a_sentence(path: str) -> None:
+    found = compare(NodeConfig(), changed(NodeConfig(), path, "another"))
+    if path in MAY_CHANGE:
+        assert (found.changed, found.refused) == ({path: "another"}, ())
+    else:
+        [sentence] = found.refused
+        assert not found.changed
+        assert sentence.startswith(f"{path}: is not taken while the member runs; ")
+        assert sentence.endswith(".")
+
+
+def linked(peers: tuple[str, ...], via: dict[str, str] | None = None) -> NodeConfig:
+    places: dict[str, tuple[Physical, ...]] = {site: (Physical(f"relay.{site.lower()}", 7700),) for site in peers}
+    return NodeConfig(site="NYC", relay=RelaySettings(bridge=BridgeConfig(peers=places, via=via or {})))
+
+
+def test_peers_are_taken_and_what_is_taken_is_no_difference_the_next_time() -> None:
+    running, wanted = linked(("SFO",)), replace(linked(("SFO", "LON")), order="fifo")
+    found = compare(running, wanted)
+    assert list(found.changed) == [PEERS]
+    assert [sentence.split(":")[0] for sentence in found.refused] == ["order"]
+    after = applied(running, found.changed)
+    assert after == linked(("SFO", "LON"))
+    assert compare(after, wanted).changed == {}
+
+
+def test_peers_that_a_route_goes_by_are_taken_with_a_restart_only() -> None:
+    found = compare(linked(("SFO",), {"LON": "SFO"}), linked(("LON", "SFO")))
+    assert found.changed == {}
+    why = dict(sentence.split(": ", 1) for sentence in found.refused)
+    assert "relay.bridge.via has changed with it" in why[PEERS]
+    assert why["relay.bridge.via"].endswith("restart the members one by one.")
+
+
+def test_who_was_started_without_links_has_no_certificates_for_peers() -> None:
+    alone = replace(linked(()), security=SecuritySettings(keys="keys/NYC"))
+    [sentence] = compare(alone, applied(alone, {PEERS: linked(("SFO",)).relay.bridge.peers})).refused
+    assert sentence == (
+        f"{PEERS}: is not taken while the member runs; this member was started without links, and so without certificates: "
+        "restart it."
+    )
+
+
+def test_every_reason_is_for_a_key_that_there_is() -> None:
+    assert all(any(f"{key}.".startswith(f"{beginning}.") for key in KEYS) for beginning in WHY_NOT)
+    assert set(MAY_CHANGE) <= set(KEYS)
+
+
+def test_a_running_node_takes_a_level_and_a_budget_and_says_what_it_does_not_take(tmp_path: Path) -> None:
+    relay: dict[str, Any] = {"bridge": {"peers": {"SFO": ["127.0.0.1:1"]}}}
+    file = configure(tmp_path, relay=relay, log={"level": "info"})
+    plain = json.loads(file.read_text())
+    with node(tmp_path, file, "--insecure", "--name", "A") as process:
+        assert process.stderr is not None
+        lines = map(json.loads, process.stderr)
+        next(line for line in lines if line["event"] == "role")
+        file.write_text(json.dumps({**plain, "order": "any"}))
+        process.send_signal(signal.SIGHUP)
+        told = next(line for line in lines if line["event"] == "the configuration was not read again")
+        assert "order: must be one of" in told["why"]
+        relay["budget"] = {"entries": 77, "bytes": 1_000_000}
+        relay["bridge"] = {"peers": {"LON": ["127.0.0.1:1"]}}
+        file.write_text(json.dumps({**plain, "relay": relay, "order": "fifo", "log": {"level": "warning"}}))
+        process.send_signal(signal.SIGHUP)
+        refused = next(line for line in lines if line["event"].startswith("order: "))
+        assert refused["event"].endswith("stop all members of the site, then start them.")
+        bounds = trio.run(bounds_of, tmp_path / "a.sock", 77)
+        assert bounds == {"stack.relay.buffer_entries": 77, "stack.relay.buffer_bytes": 1_000_000}
+        assert [link["site"] for link in trio.run(fetch_status, tmp_path / "a.sock")["links"]] == ["LON", "SFO"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == 0
+        assert "left" not in [line["event"] for line in lines], "which is logged at level info"
+
+
+async def bounds_of(socket: Path, entries: int) -> dict[str, int]:
+    """The budget as the status shows it, when it has so many entries."""
+    with trio.fail_after(LIMIT_S):
+        while True:
+            queues = {each["queue"]: each["max"] for each in (await fetch_status(socket))["queues"]}
+            found = {name: queues[name] for name in ("stack.relay.buffer_entries", "stack.relay.buffer_bytes")}
+            if found["stack.relay.buffer_entries"] == entries:
+                return found
+            await trio.sleep(0.05)

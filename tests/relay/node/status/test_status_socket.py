@@ -1,0 +1,159 @@
+"""The status socket: for its user alone, out of the way of crashed nodes, never stuck on a slow reader."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import trio
+import trio.testing
+
+from relay.node.status.door import Door
+from relay.node.status.status_socket import (
+    PATH_BYTES_MAX,
+    answer_status,
+    fetch_status,
+    find_sockets,
+    open_status_socket,
+    parse_status,
+    run_directory,
+    socket_path,
+)
+from sitestack.model.errors import ConfigurationError
+
+
+async def test_whoever_connects_gets_one_json_object(directory: Path) -> None:
+    path = socket_path(directory / "run", "NYC", "A")
+    async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
+        nursery.start_soon(answer_status, listener, lambda: {"name": "A"}, Door())
+        with trio.fail_after(5):
+            assert await fetch_status(path) == {"name": "A"}
+            assert await fetch_status(path) == {"name": "A"}
+        assert find_sockets(directory / "run") == [path]
+        nursery.cancel_scope.cancel()
+    assert not path.exists()
+
+
+async def test_only_its_user_may_connect(directory: Path) -> None:
+    path = directory / "run" / "a.sock"
+    async with open_status_socket(path):
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+async def test_a_socket_left_by_a_crash_is_replaced(directory: Path) -> None:
+    path = directory / "a.sock"
+    with socket.socket(socket.AF_UNIX) as crashed:
+        crashed.bind(str(path))
+    async with open_status_socket(path), await trio.open_unix_socket(path):
+        pass
+
+
+async def test_a_second_node_of_the_same_name_is_refused(directory: Path) -> None:
+    path = directory / "a.sock"
+    async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
+        nursery.start_soon(answer_status, listener, dict, Door())
+        with trio.fail_after(5), pytest.raises(ConfigurationError, match="running already"):
+            async with open_status_socket(path):
+                pass
+        assert path.exists()
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_run_directory_of_everybody_is_refused(directory: Path) -> None:
+    os.chmod(directory, 0o777)
+    with pytest.raises(ConfigurationError, match="others can write"):
+        async with open_status_socket(directory / "a.sock"):
+            pass
+
+
+async def test_a_path_too_long_for_a_socket_is_refused(directory: Path) -> None:
+    with pytest.raises(ConfigurationError, match="too long"):
+        async with open_status_socket(directory / ("x" * PATH_BYTES_MAX)):
+            pass
+
+
+async def test_a_reader_that_does_not_read_stops_nobody(directory: Path, autojump_clock: trio.testing.MockClock) -> None:
+    """The first one gets his answer only up to what the kernel keeps, and then his time is over."""
+    path = directory / "a.sock"
+    large = {"text": "x" * (1 << 22)}
+    async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
+        nursery.start_soon(answer_status, listener, lambda: large, Door())
+        async with await trio.open_unix_socket(path):
+            await trio.testing.wait_all_tasks_blocked()
+            assert await fetch_status(path, timeout_s=60) == large
+        nursery.cancel_scope.cancel()
+
+
+class NoDescriptors:
+    """A listener that can let in nobody for a while, in front of one that can."""
+
+    def __init__(self, listener: trio.SocketListener, failures: int) -> None:
+        self._listener = listener
+        self._failures = failures
+
+    async def accept(self) -> trio.SocketStream:
+        if self._failures:
+            self._failures -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return await self._listener.accept()
+
+
+async def test_no_descriptors_for_a_caller_ends_nobody(directory: Path, autojump_clock: trio.testing.MockClock) -> None:
+    path, door = directory / "a.sock", Door()
+    async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
+        broken = cast(trio.SocketListener, cast(Any, NoDescriptors(listener, 3)))
+        nursery.start_soon(answer_status, broken, lambda: {"trouble": door.trouble}, door)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (door.trouble, door.refused) == ("Too many open files", 1)
+        assert await fetch_status(path, timeout_s=60) == {"trouble": ""}
+        assert door.refused == 3
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_node_that_ends_before_it_answers_is_an_error_of_the_system(directory: Path) -> None:
+    path = directory / "x.sock"
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    listener.listen()
+
+    async def end() -> None:
+        await trio.testing.wait_all_tasks_blocked()
+        listener.close()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(end)
+        with pytest.raises(OSError, match="ended while it answered"):
+            await fetch_status(path)
+
+
+async def test_nobody_there_is_an_error_of_the_system(directory: Path) -> None:
+    with pytest.raises(OSError, match=r"."):
+        await fetch_status(directory / "nobody.sock")
+
+
+@pytest.mark.parametrize("answer", [b"", b"hello", b"[1]", b'{"name":'])
+def test_what_is_no_status_is_refused(answer: bytes) -> None:
+    with pytest.raises(OSError, match="not the status"):
+        parse_status(answer, "somewhere")
+
+
+def test_a_name_cannot_lead_out_of_the_run_directory() -> None:
+    path = socket_path(Path("/run/relay"), "../x", "a/b")
+    assert path.parent == Path("/run/relay")
+
+
+def test_the_environment_names_the_run_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+    assert run_directory() == Path("/run/user/7/relay")
+    monkeypatch.setenv("RELAY_RUN_DIRECTORY", "/elsewhere")
+    assert run_directory() == Path("/elsewhere")
+
+
+def test_a_status_survives_the_way() -> None:
+    assert parse_status(json.dumps({"a": [1, None]}).encode(), "") == {"a": [1, None]}

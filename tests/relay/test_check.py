@@ -1,0 +1,252 @@
+"""From journals on disk to a verdict."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relay.check import check_directories, journal_lines
+from relay.journal import JournalError, JournalOptions, JournalStore, Problem
+from relay.journal.retention import Retention
+from sitestack.journal import records
+from tests.harness.correct_run import CorrectRun, Process
+
+SECOND = 1_000_000_000
+
+
+def store(directory: Path, process: Process, journal: Sequence[records.Record]) -> None:
+    options = JournalOptions(directory / process.site, segment_bytes=20_000, keep_payloads=True)
+    writer = JournalStore(options, process.site, process.uuid, process.name)
+    for record in journal:
+        writer.write(record)
+    writer.close()
+
+
+def stretched(record: records.Record) -> records.Record:
+    """The same, in a run that takes so long that seconds are little."""
+    began = 1_700_000_000_000_000_000
+    return replace(record, w=began + (record.w - began) * 100)
+
+
+def store_what_stays(directory: Path, run: CorrectRun, bytes_max: int) -> int:
+    """Store all journals as they are after retention; returns how many segments that took."""
+    retired = 0
+    for process in run.processes:
+        options = JournalOptions(directory / process.site, segment_bytes=4_000, retention=Retention(bytes_max))
+        writer = JournalStore(options, process.site, process.uuid, process.name)
+        for record in process.records:
+            writer.write(stretched(record))
+        writer.close()
+        retired += writer.statistics().retired
+    return retired
+
+
+def shut_down(run: CorrectRun, quiet_s: float = 5) -> None:
+    """Stop everybody, one after the other, each seeing those before it go."""
+    run.clock += int(quiet_s * SECOND)
+    for site in run.sites.values():
+        while site.members:
+            leaver = site.members.pop(0)
+            leaver.running = False
+            if site.members:
+                run.install(site)
+            else:
+                site.vid = None
+            leaver.records.append(records.Stop(*run.now(), "left"))
+
+
+def store_all(directory: Path, run: CorrectRun) -> None:
+    for process in run.processes:
+        store(directory, process, process.records)
+
+
+@pytest.fixture
+def run() -> CorrectRun:
+    run = CorrectRun(11, steps=200)
+    shut_down(run)
+    return run
+
+
+def test_a_correct_run_passes_and_is_judged_at_its_end(tmp_path: Path, run: CorrectRun) -> None:
+    store_all(tmp_path, run)
+    report = check_directories([tmp_path / "NYC", tmp_path / "SFO"])
+    assert report.violations == ()
+    assert report.quiescent
+    assert report.total_order
+    answer = json.loads(json.dumps(report.as_json()))
+    assert answer["verdict"] == "pass"
+    assert answer["deliveries"] == report.deliveries > 500
+    assert answer["processes"] == len(run.processes)
+    assert set(answer["lag_ms"]) == {"NYC>SFO", "SFO>NYC"}
+    assert answer["lag_ms"]["NYC>SFO"]["p50"] <= answer["lag_ms"]["NYC>SFO"]["p99"]
+    assert [answer[key] for key in ("violations", "lost", "duplicated", "reordered")] == [[], 0, 0, 0]
+
+
+def test_a_loss_at_the_end_fails(tmp_path: Path, run: CorrectRun) -> None:
+    process = run.processes[3]
+    last = max(at for at, each in enumerate(process.records) if isinstance(each, records.Deliver))
+    del process.records[last]
+    store_all(tmp_path, run)
+    report = check_directories([tmp_path])
+    assert report.verdict == "fail"
+    assert report.lost > 0
+    assert report.as_json()["violations"][0].keys() == {"invariant", "where", "what"}
+
+
+def test_a_run_that_is_stopped_under_load_is_judged_up_to_there(tmp_path: Path) -> None:
+    run = CorrectRun(12, steps=200)
+    for site in run.sites.values():
+        for _ in range(5):
+            run.send(site)
+    shut_down(run, quiet_s=0)
+    store_all(tmp_path, run)
+    report = check_directories([tmp_path])
+    assert not report.quiescent
+    assert report.violations == ()
+    assert "not counted as lost" in report.notes[-1]
+    forced = check_directories([tmp_path], quiescent=True)
+    assert forced.quiescent
+    assert {violation.invariant for violation in forced.violations} >= {"L10", "X5"}
+
+
+def test_a_crash_of_everybody_leaves_nothing_to_judge_at_the_end(tmp_path: Path) -> None:
+    run = CorrectRun(13, steps=100)
+    store_all(tmp_path, run)
+    report = check_directories([tmp_path])
+    assert not report.quiescent
+    assert "no process stopped gracefully" in report.notes[-1]
+
+
+def test_who_leaves_before_the_last_message_has_not_survived(tmp_path: Path, run: CorrectRun) -> None:
+    run = CorrectRun(14, steps=100)
+    run.clock += 2 * SECOND
+    site = run.sites["NYC"]
+    leaver = site.members.pop()
+    leaver.running = False
+    run.install(site)
+    leaver.records.append(records.Stop(*run.now(), "left"))
+    for _ in range(5):
+        run.send(site)
+    run.drain()
+    shut_down(run)
+    store_all(tmp_path, run)
+    report = check_directories([tmp_path])
+    assert report.quiescent
+    assert report.violations == ()
+
+
+def test_a_torn_tail_is_legal_after_a_crash_only(tmp_path: Path, run: CorrectRun) -> None:
+    stopped = run.processes[0]
+    store_all(tmp_path, run)
+    file = max((tmp_path / "NYC").glob(f"*-{stopped.uuid.hex()[:8]}.*.rlj"))
+    file.write_bytes(file.read_bytes() + b"\x10")
+    [violation] = check_directories([tmp_path]).violations
+    assert (violation.invariant, violation.what[:5]) == ("JOURNAL", "torn:")
+
+    file.write_bytes(file.read_bytes()[:-20])  # takes away the Stop, and tears what stands before it
+    report = check_directories([tmp_path])
+    assert "JOURNAL" not in {violation.invariant for violation in report.violations}
+    assert str(file) in report.notes[0]
+
+
+def test_a_damaged_journal_fails_whatever_the_rest_says(tmp_path: Path, run: CorrectRun) -> None:
+    store_all(tmp_path, run)
+    file = min((tmp_path / "NYC").glob("*.rlj"))
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    file.write_bytes(damaged)
+    report = check_directories([tmp_path])
+    assert report.verdict == "fail"
+    assert report.violations[0].invariant == "JOURNAL"
+    assert report.violations[0].where.startswith(f"{file}:")
+
+
+def test_records_that_a_full_disk_has_cost_are_told(tmp_path: Path, run: CorrectRun) -> None:
+    process = run.processes[0]
+    process.records.insert(5, records.Drop(0, 0, "journal", "No space left on device", 3))
+    store_all(tmp_path, run)
+    [violation] = check_directories([tmp_path]).violations
+    assert violation.invariant == "JOURNAL"
+    assert "3 records could not be written" in violation.what
+
+
+def test_processes_of_one_name_are_told_in_the_order_of_their_starts(tmp_path: Path, run: CorrectRun) -> None:
+    later, first = [process for process in run.processes if process.site == "NYC"][:2]
+    for process, w in ((later, 9), (first, 3)):
+        start = process.records[0]
+        assert isinstance(start, records.Start)
+        process.records[0] = replace(start, name="A", w=w)
+    store_all(tmp_path, run)
+    uuids = f"{first.uuid.hex()[:8]}, {later.uuid.hex()[:8]}"
+    assert f"NYC/A was 2 processes, in this order: {uuids}." in check_directories([tmp_path]).notes
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_retention_took_is_no_violation_and_the_rest_is_judged(tmp_path: Path, seed: int) -> None:
+    run = CorrectRun(seed, steps=1_500)
+    shut_down(run)
+    assert store_what_stays(tmp_path, run, 40_000) > 0
+    report = check_directories([tmp_path])
+    assert report.violations == ()
+    assert any("Retention has deleted the beginnings" in note for note in report.notes)
+    begun = [note for note in report.notes if note.startswith("The journal of ")]
+    assert len(begun) > 1
+    assert all(re.fullmatch(r"The journal of \S+ begins with segment \d+, at 2023-11-1\d [\d:]+ UTC\.", each) for each in begun)
+    everything = sum(each.count for process in run.processes for each in process.records if isinstance(each, records.Deliver))
+    assert 0 < report.deliveries < everything
+
+
+def test_a_loss_after_what_retention_took_is_found(tmp_path: Path) -> None:
+    run = CorrectRun(1, steps=1_500)
+    victim = run.sites["NYC"].members[0]
+    delivered = [place for place, each in enumerate(victim.records) if isinstance(each, records.Deliver)]
+    del victim.records[delivered[-5]]
+    shut_down(run)
+    assert store_what_stays(tmp_path, run, 40_000) > 0
+    assert check_directories([tmp_path]).violations
+
+
+def test_segments_that_are_gone_without_a_word_are_told(tmp_path: Path, run: CorrectRun) -> None:
+    process = run.processes[0]
+    writer = JournalStore(JournalOptions(tmp_path, segment_bytes=1_000), process.site, process.uuid, process.name)
+    for record in process.records:
+        writer.write(record)
+    writer.close()
+    next(tmp_path.glob("*.000001.rlj")).unlink()
+    [told, *_] = [each.what for each in check_directories([tmp_path]).violations if each.invariant == "JOURNAL"]
+    assert told == "missing: segment 1 is not there, this is 2"
+
+
+def test_nothing_to_check_is_an_error_not_a_pass(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="no journal in"):
+        check_directories([tmp_path])
+    with pytest.raises(JournalError, match="no such file"):
+        check_directories([tmp_path / "elsewhere"])
+
+
+def test_cat_gives_a_line_a_message_of_every_process(tmp_path: Path, run: CorrectRun) -> None:
+    store_all(tmp_path, run)
+    problems: list[Problem] = []
+    lines = [json.loads(line) for line in journal_lines([tmp_path], problems)]
+    assert problems == []
+    delivered = sum(each.count for process in run.processes for each in process.records if isinstance(each, records.Deliver))
+    assert sum(line["ev"] == "deliver" for line in lines) == delivered
+    assert len({tuple(line["process"]) for line in lines}) == len(run.processes)
+    assert lines[0]["ev"] == "start"
+
+
+def test_who_stopped_the_processes_says_when_the_run_ended(tmp_path: Path, run: CorrectRun) -> None:
+    store_all(tmp_path, run)
+    stops = [record.w for process in run.processes for record in process.records if isinstance(record, records.Stop)]
+    sends = [record.w for process in run.processes for record in process.records if isinstance(record, records.Send)]
+    ended = max(sends) + SECOND
+    assert all(stop >= ended for stop in sorted(stops)[-2:])
+    report = check_directories([tmp_path], quiescent=True, ended_w=ended)
+    assert report.violations == ()
+    late = check_directories([tmp_path], quiescent=True, ended_w=max(stops) + 1)
+    assert late.lost == 0

@@ -1,0 +1,184 @@
+"""Calls, headers, probes and places, as an application of one site sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sitestack.calls import Lack, NoAnswer
+from sitestack.channel.channel import Channel
+from sitestack.channel.receiving.inbox import Delivery
+from sitestack.channel.sending.calling import Reach
+from sitestack.model.address import AllOf, ProxyUUID, RelayOf
+from sitestack.model.envelope import Envelope, wrap
+from sitestack.model.errors import LocalError
+from sitestack.model.message import Batch, Message, Scope, pack_body
+from sitestack.transport.memory import MemoryNetwork
+from tests.harness.channels import members, one, take, wait_for_view
+
+
+async def answer_all(channel: Channel, log: list[str]) -> None:
+    """An application that answers each question with its name, and remembers what it was asked."""
+    async for event in channel:
+        if isinstance(event, Message):
+            log.append(event.payload.decode())
+            if event.call:
+                await channel.answer(event, channel.name.encode())
+
+
+@pytest.mark.conforms("SEQ-19")
+async def test_calls_one_after_another_have_one_order_everywhere_whoever_makes_them(autojump_clock: MockClock) -> None:
+    async with members("A", "B", "C") as channels, trio.open_nursery() as nursery:
+        logs: list[list[str]] = [[] for _ in channels]
+        for channel, log in zip(channels, logs, strict=True):
+            nursery.start_soon(answer_all, channel, log)
+        for n in range(12):
+            caller = channels[n % 3]
+            result = await caller.call(b"%d" % n, timeout_s=30)
+            assert result.enough
+            assert {caller.name_of(member): answer for member, answer in result.answers.items()} == dict(
+                zip("ABC", (b"A", b"B", b"C"), strict=True)
+            )
+            assert [log[n:] for log in logs] == [[str(n)]] * 3, "all have it when the call returns"
+        nursery.cancel_scope.cancel()
+    assert logs == [[str(n) for n in range(12)]] * 3
+
+
+async def test_the_first_answer_is_enough_when_nobody_asks_for_more(autojump_clock: MockClock) -> None:
+    async with members("A", "B", "C") as (a, b, c), trio.open_nursery() as nursery:
+        nursery.start_soon(answer_all, b, [])
+        result = await a.call(b"anybody?", mode="first", timeout_s=30)
+        assert (result.answers, result.late, result.enough) == ({b.address: b"B"}, (a.address, c.address), True)
+        result = await a.call(b"two of you?", [b.address, c.address], timeout_s=2)
+        assert (result.answers, result.late, result.enough) == ({b.address: b"B"}, (c.address,), False)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.conforms("REL-34")
+async def test_a_call_does_not_wait_for_who_leaves(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with one(network, "A") as a, one(network, "B") as b, trio.open_nursery() as nursery:
+        async with one(network, "C") as c:
+            await wait_for_view(a, 3)
+            nursery.start_soon(answer_all, b, [])
+            results = []
+
+            async def ask() -> None:
+                results.append(await a.call(b"?", [b.address, c.address], timeout_s=1_000))
+
+            nursery.start_soon(ask)
+            await take(c, 1)
+        with trio.fail_after(60):
+            while not results:  # noqa: ASYNC110 (nothing else tells of a result)
+                await trio.sleep(0.1)
+        assert results[0].unreachable == {c.address: NoAnswer.LEFT}
+        assert (list(results[0].answers), results[0].enough) == ([b.address], False)
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_answers_a_call_is_shown_to_no_application_and_a_late_answer_to_nobody(autojump_clock: MockClock) -> None:
+    async with members("A", "B") as (a, b):
+        assert (await a.call(b"question", [b.address], timeout_s=1)).late == (b.address,)
+        [question] = await take(b, 1)
+        assert (question.payload, question.call > 0, question.scope) == (b"question", True, Scope.UNICAST)
+        await b.answer(question, b"too late")
+        await b.send(b"after it", target=a.address)
+        [message] = await take(a, 1)
+        assert (message.payload, message.call) == (b"after it", 0)
+        with pytest.raises(LocalError, match="nobody waits"):
+            await a.answer(message, b"?")
+        assert a.levels()["calls"].now == 0
+
+
+@pytest.mark.conforms("SEQ-6", "REL-18")
+async def test_headers_arrive_with_the_message_and_change_nothing_else(autojump_clock: MockClock) -> None:
+    """Sent by a member that is not the coordinator, among messages without any, and to one member."""
+    async with members("A", "B") as (a, b):
+        for n in range(30):
+            await b.send(b"%d" % n, headers={"n": b"%d" % n, "type": b"x"} if n % 3 == 0 else None, loopback=n % 2 == 0)
+        await b.send(b"to you", target=a.address, headers={"n": b"u"})
+        taken = await take(a, 31)
+        multicasts = [message for message in taken if message.scope is Scope.ALL]
+        assert [message.payload for message in multicasts] == [b"%d" % n for n in range(30)]
+        assert [message.id.n for message in multicasts] == list(range(1, 31))
+        assert [dict(message.headers) for message in multicasts] == [
+            {"n": b"%d" % n, "type": b"x"} if n % 3 == 0 else {} for n in range(30)
+        ]
+        [unicast] = [message for message in taken if message.scope is Scope.UNICAST]
+        assert (unicast.payload, unicast.headers["n"], unicast.call) == (b"to you", b"u", 0)
+        own = await take(b, 15)
+        assert own == [message for message in multicasts if message.id.n % 2]
+        with pytest.raises(LocalError):
+            await b.send(b"", headers={"large": bytes(5_000)})
+
+
+async def test_out_of_band_to_a_site_is_once_for_each_member(autojump_clock: MockClock) -> None:
+    async with members("A", "B", "C") as (a, b, c):
+        await a.send(b"quick", scope="site", oob=True, headers={"h": b"1"})
+        await b.send(b"not to me", scope="site", oob=True, loopback=False)
+        for channel, expected in ((a, 2), (b, 1), (c, 2)):
+            taken = await take(channel, expected)
+            assert {message.scope for message in taken} == {Scope.OOB}
+            assert (b"quick", b"1") in [(message.payload, message.headers.get("h")) for message in taken]
+        with pytest.raises(LocalError, match="out of band"):
+            await a.send(b"x", oob=True)
+
+
+async def test_a_place_stands_for_who_is_there(autojump_clock: MockClock) -> None:
+    async with members("A", "B") as (a, b):
+        await b.send(b"all", target=AllOf("NYC"))
+        await b.send(b"relay", target=RelayOf("NYC"))
+        assert [message.payload for message in await take(a, 2)] == [b"all", b"relay"]
+        assert [message.payload for message in await take(b, 1)] == [b"all"]
+        with pytest.raises(LocalError, match="SFO"):
+            await a.send(b"x", target=AllOf("SFO"))
+        result = await a.call(b"?", [ProxyUUID(b.address, "NYC"), b.address], timeout_s=1)
+        assert result.late == (b.address,), "one member, asked once"
+
+
+async def test_what_is_flushed_is_delivered_everywhere_whether_it_was_taken_or_not(autojump_clock: MockClock) -> None:
+    async with members("A", "B", "C") as (a, b, c):
+        for n in range(500):
+            await b.send(b"%d" % n)
+        scopes: tuple[Reach, ...] = ("all", "site")
+        for scope in scopes:
+            flushed = await b.flushed(scope, timeout_s=30)
+            assert (set(flushed.has), flushed.lacks, flushed.everywhere) == ({a.address, b.address, c.address}, {}, True)
+        for channel in (a, b, c):
+            assert channel.levels()["backlog_bytes"].now > 0
+            assert [message.payload for message in await take(channel, 500)] == [b"%d" % n for n in range(500)]
+
+
+@contextmanager
+def _unheard(network: MemoryNetwork, channel: Channel) -> Iterator[None]:
+    """Nothing reaches this member."""
+    [place] = channel.transport.physical()
+    before, network.allow = network.allow, lambda source, target: target != place
+    yield
+    network.allow = before
+
+
+async def test_who_does_not_have_it_is_named(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with members("A", "B", "C", network=network) as (a, b, c):
+        with _unheard(network, c):
+            await a.send(b"x")
+            flushed = await a.flushed(timeout_s=0.5)
+            assert flushed.lacks == {c.address: Lack.NO_ANSWER}
+            assert (set(flushed.has), flushed.everywhere) == ({a.address, b.address}, False)
+        assert (await a.flushed(timeout_s=30)).everywhere
+
+
+async def test_a_batch_with_an_envelope_that_makes_no_sense_is_counted_and_passed_over_whole(autojump_clock: MockClock) -> None:
+    """Also its first message, which could be read."""
+    async with members("A") as (a,):
+        body = pack_body([wrap(Envelope(headers={"h": b"1"}), b"first"), b"no envelope"], envelopes=True)
+        good = pack_body([b"good"])
+        for first, count, each in ((1, 2, body), (3, 1, good)):
+            a._inbox.put(Delivery(a.address, Batch("NYC", a.address, Scope.ALL, first, count, each)))
+        assert [message.payload for message in await take(a, 1)] == [b"good"]
+        assert a.statistics().stack["drops"] == {"envelope": 1}

@@ -1,0 +1,394 @@
+"""L1 to L10 and X10 by the transforms: runs of a site that are told by hand, each a site of its own in one audit.
+
+Every run has its counter-examples, or shows what is exempt. The whole must be what `relay check` says of the same journals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sitestack.journal import records
+from tests.harness.journals import OOB, SITE, UNICAST, Told, outlived_sender, paused_sender
+from tests.spark.promises.auditing import Judged, judge_both, store_told
+
+
+class Run(NamedTuple):
+    """A told run, and what is wrong with it: invariant -> at whom."""
+
+    told: tuple[Told, ...]
+    wrong: dict[str, str]
+    crashed: str = ""
+
+
+def members(names: str = "AB") -> tuple[Told, ...]:
+    return tuple(Told("NYC", name).view("1A", names) for name in names)
+
+
+def sound() -> Run:
+    a, b = members()
+    a.send(1).send(1, scope=SITE).send(2, count=3)
+    for each in (a, b):
+        each.deliver("A", 1, gseq=1).deliver("A", 1, scope=SITE, gseq=2).deliver("A", 2, count=3, gseq=4)
+    return Run((a, b), {})
+
+
+def never_sent() -> Run:
+    a, b = members()
+    for each in (a, b):
+        each.deliver("A", 1)
+    return Run((a, b), {"L1": "AB"})
+
+
+def other_contents() -> Run:
+    a, b = members()
+    a.send(1).deliver("A", 1)
+    b.deliver("A", 1)
+    last = b.records[-1]
+    assert isinstance(last, records.Deliver)
+    b.records[-1] = replace(last, digest=bytes(32))
+    return Run((a, b), {"L1": "B"})
+
+
+def cut_anew() -> Run:
+    a, b = members()
+    a.send(1, count=4).deliver("A", 1, count=4)
+    b.deliver("A", 1, count=2).deliver("A", 3, count=2)
+    return Run((a, b), {"L1": "B"})
+
+
+def used_twice() -> Run:
+    a, b = members()
+    a.send(1).send(1).deliver("A", 1)
+    b.deliver("A", 1)
+    return Run((a, b), {"L1": "A"})
+
+
+def torn_send_of_a_crashed_origin() -> Run:
+    """Its last batch may be missing in its journal; no second one."""
+    a, b, c = members("ABC")
+    c.send(1).deliver("C", 1)
+    for each in (a, b):
+        each.deliver("C", 1).deliver("C", 2).view("2A", "AB")
+    return Run((a, b, c), {}, crashed="C")
+
+
+def two_torn_sends() -> Run:
+    a, b, c = members("ABC")
+    c.send(1).deliver("C", 1)
+    for each in (a, b):
+        each.deliver("C", 1).deliver("C", 2).deliver("C", 3).view("2A", "AB")
+    return Run((a, b, c), {"L1": "AB"}, crashed="C")
+
+
+def second_delivery() -> Run:
+    a, b = members()
+    a.send(1, count=3).deliver("A", 1, count=3).deliver("A", 1, count=3)
+    b.deliver("A", 1, count=3)
+    return Run((a, b), {"L2": "A"})
+
+
+def hole() -> Run:
+    a, b = members()
+    a.send(1).send(2).send(3)
+    a.deliver("A", 1).deliver("A", 2).deliver("A", 3)
+    b.deliver("A", 1).deliver("A", 3)
+    return Run((a, b), {"L3": "B", "L9": "B"})
+
+
+def late() -> Run:
+    a, b = members()
+    a.send(1).send(2).deliver("A", 1).deliver("A", 2)
+    b.deliver("A", 2).deliver("A", 1)
+    return Run((a, b), {"L3": "B", "L8": "B"})
+
+
+def joiner_owes_nothing_from_before() -> Run:
+    a, b = Told("NYC", "A").view("1A", "A"), Told("NYC", "B")
+    a.send(1).deliver("A", 1).send(2)
+    for each in (a, b):
+        each.view("2A", "AB").deliver("A", 2)
+    return Run((a, b), {})
+
+
+def joiner_owes_what_comes_in_its_view() -> Run:
+    a, b, c = members("ABC")
+    a.send(1).send(2)
+    for each in (a, b):
+        each.deliver("A", 1).deliver("A", 2)
+    c.deliver("A", 2)
+    return Run((a, b, c), {"L3": "C", "L9": "C"})
+
+
+def joiner_has_it_in_its_state() -> Run:
+    return Run(paused_sender(held=True), {})
+
+
+def joiner_owes_what_a_paused_sender_brings_back() -> Run:
+    return Run(paused_sender(held=False), {"L3": "C", "L9": "C"})
+
+
+def founder_has_it_from_whom_it_met() -> Run:
+    return Run(paused_sender(held=True, founded=True), {})
+
+
+def founder_owes_what_a_paused_sender_brings_back() -> Run:
+    return Run(paused_sender(held=False, founded=True), {"L3": "C", "L9": "C"})
+
+
+def history_is_handed_on() -> Run:
+    return Run(outlived_sender(), {}, crashed="B")
+
+
+def nobody_delivered_it() -> Run:
+    a, b = members()
+    a.send(1).send(2)
+    for each in (a, b):
+        each.deliver("A", 2)
+    return Run((a, b), {"L3": "AB", "L10": "A"})
+
+
+def unicasts_in_order_unless_reported() -> Run:
+    a, b = members()
+    for n in (1, 2, 3):
+        a.send(n, scope=UNICAST, target="B", site="NYC")
+    a.unreach(1, "unknown", target="B", site="NYC")
+    b.deliver("A", 3, scope=UNICAST)
+    return Run((a, b), {"L3": "B", "X10": "A"})
+
+
+def out_of_band_in_any_order() -> Run:
+    a, b = members()
+    for n in (1, 2):
+        a.send(n, scope=OOB, target="B", site="NYC")
+    b.deliver("A", 2, scope=OOB).deliver("A", 1, scope=OOB)
+    return Run((a, b), {})
+
+
+def out_of_band_once_and_all() -> Run:
+    a, b = members()
+    for n in (1, 2):
+        a.send(n, scope=OOB, target="B", site="NYC")
+    b.deliver("A", 2, scope=OOB).deliver("A", 2, scope=OOB)
+    return Run((a, b), {"L2": "B", "X10": "A"})
+
+
+def unicast_for_another() -> Run:
+    a, b, c = members("ABC")
+    a.send(1, scope=UNICAST, target="B", site="NYC")
+    b.deliver("A", 1, scope=UNICAST)
+    c.add(b.records[-1])
+    return Run((a, b, c), {"L1": "C", "X10": "C"})
+
+
+def out_of_band_for_another() -> Run:
+    """A unicast of the same number and contents is another message."""
+    a, b, c = members("ABC")
+    a.send(1, scope=OOB, target="B", site="NYC").send(1, scope=UNICAST, target="C", site="NYC")
+    b.deliver("A", 1, scope=OOB)
+    c.deliver("A", 1, scope=UNICAST).deliver("A", 1, scope=OOB)
+    for each in (a, b, c):
+        each.records = [_of_equal_contents(record) for record in each.records]
+    return Run((a, b, c), {"L1": "C", "X10": "C"})
+
+
+def _of_equal_contents(record: records.Record) -> records.Record:
+    return replace(record, digest=bytes(32)) if isinstance(record, records.Send | records.Deliver) else record
+
+
+def reported_and_delivered() -> Run:
+    a, b = members()
+    a.send(1, scope=UNICAST, target="B", site="NYC").unreach(1, "not_delivered", target="B", site="NYC")
+    b.deliver("A", 1, scope=UNICAST)
+    return Run((a, b), {"X10": ""})
+
+
+def not_in_its_own_view() -> Run:
+    a, b = members()
+    for each in (a, b):
+        each.view("2B", "B")
+    return Run((a, b), {"L4": "A"}, crashed="A")
+
+
+def counters_that_do_not_rise() -> Run:
+    a, b = members()
+    for each in (a, b):
+        each.view("3A", "AB").view("3B", "BA")
+    return Run((a, b), {"L4": "AB"})
+
+
+def one_id_for_two_views() -> Run:
+    a, b, c = Told("NYC", "A").view("2A", "ABC"), Told("NYC", "B").view("2A", "ABC"), Told("NYC", "C").view("2A", "ACB")
+    return Run((a, b, c), {"L4": "C"})
+
+
+def stranger() -> Run:
+    a, b = Told("NYC", "A").view("2A", "AB").deliver("C", 1), Told("NYC", "B").view("2A", "AB").deliver("C", 1)
+    c = Told("NYC", "C").view("1A", "ABC").send(1)
+    return Run((a, b, c), {"L5": "AB"}, crashed="C")
+
+
+def before_the_first_view() -> Run:
+    a, b = Told("NYC", "A").view("1A", "AB").send(1).deliver("A", 1), Told("NYC", "B")
+    b.deliver("A", 1).view("1A", "AB")
+    return Run((a, b), {"L5": "B"})
+
+
+def in_another_view() -> Run:
+    a, b = members()
+    a.send(1).deliver("A", 1).view("2A", "AB")
+    b.view("2A", "AB").deliver("A", 1)
+    return Run((a, b), {"L6": "", "L7": "B"})
+
+
+def tail_of_a_crashed_member_sent_again() -> Run:
+    a, b, c = members("ABC")
+    b.send(1)
+    a.deliver("B", 1)
+    for each in (b, c):
+        each.view("2B", "BC").deliver("B", 1)
+    return Run((a, b, c), {}, crashed="A")
+
+
+def parted_and_merged() -> Run:
+    a, b, c = members("ABC")
+    b.send(1)
+    a.deliver("B", 1).view("2A", "A", lineage="2A")
+    for each in (b, c):
+        each.view("2B", "BC").deliver("B", 1)
+    for each in (a, b, c):
+        each.view("3A", "ABC", lineage="3A", subs=[("2A", "A"), ("2B", "BC")])
+    return Run((a, b, c), {})
+
+
+def settled_elsewhere() -> Run:
+    """M2: what one half settled with its origin, the other half does not deliver after the merge."""
+    a, b, c = members("ABC")
+    a.send(1)
+    for each in (a, b):
+        each.deliver("A", 1).view("2A", "AB")
+    c.view("2C", "C", lineage="2C")
+    for each in (a, b, c):
+        each.view("3A", "ABC", lineage="3A", subs=[("2A", "AB"), ("2C", "C")])
+    c.deliver("A", 1)
+    return Run((a, b, c), {"L6": ""})
+
+
+def went_along_without_it() -> Run:
+    a, b, c = members("ABC")
+    a.send(1).deliver("A", 1)
+    b.deliver("A", 1)
+    for each in (a, b, c):
+        each.view("2A", "ABC")
+    return Run((a, b, c), {"L7": "C", "L9": "C"})
+
+
+def another_order() -> Run:
+    a, b, c = members("ABC")
+    a.send(1)
+    b.send(1)
+    for each in (a, b):
+        each.deliver("A", 1).deliver("B", 1)
+    c.deliver("B", 1).deliver("A", 1)
+    return Run((a, b, c), {"L8": "C"})
+
+
+def place_of_another() -> Run:
+    a, b = members()
+    a.send(1).send(2).send(3).deliver("A", 1, gseq=1).deliver("A", 2, gseq=2).deliver("A", 3, gseq=4)
+    b.deliver("A", 1, gseq=1).deliver("A", 2, gseq=3).deliver("A", 3, gseq=2)
+    return Run((a, b), {"L8": ""})
+
+
+def merge_that_lies() -> Run:
+    """It names a member that the part did not have, and does not count higher than its parts."""
+    a, b = members()
+    for each in (a, b):
+        each.view("2A", "AB", subs=[("1A", "ABC"), ("2C", "C")])
+    return Run((a, b), {"M1": "AB"})
+
+
+def what_one_has_all_have() -> Run:
+    a, b = members()
+    a.send(1, count=5).deliver("A", 1, count=5)
+    return Run((a, b), {"L9": "B"})
+
+
+def the_dead_owe_nothing() -> Run:
+    a, b = members()
+    a.send(1, count=5).deliver("A", 1, count=5).send(6)
+    b.view("2B", "B")
+    return Run((a, b), {}, crashed="A")
+
+
+def its_own_message() -> Run:
+    a, b = members()
+    a.send(1)
+    return Run((a, b), {"L10": "A"})
+
+
+def site_that_did_not_settle() -> Run:
+    a, b = members()
+    a.view("2A", "A")
+    return Run((a, b), {"G4": "AB"})
+
+
+def each_in_a_view_of_its_own() -> Run:
+    """All have the same members."""
+    a, b, c = members("ABC")
+    for each in (a, b, c):
+        each.view(f"2{each.name}", "ABC")
+    return Run((a, b, c), {"G4": "BC"})
+
+
+RUNS: list[Callable[[], Run]] = [
+    *(sound, never_sent, other_contents, cut_anew, used_twice, torn_send_of_a_crashed_origin, two_torn_sends),
+    *(second_delivery, hole, late, joiner_owes_nothing_from_before, joiner_owes_what_comes_in_its_view, nobody_delivered_it),
+    *(joiner_has_it_in_its_state, joiner_owes_what_a_paused_sender_brings_back),
+    *(founder_has_it_from_whom_it_met, founder_owes_what_a_paused_sender_brings_back, history_is_handed_on),
+    *(unicasts_in_order_unless_reported, out_of_band_in_any_order, out_of_band_once_and_all, unicast_for_another),
+    *(
+        out_of_band_for_another,
+        reported_and_delivered,
+        not_in_its_own_view,
+        counters_that_do_not_rise,
+        one_id_for_two_views,
+        stranger,
+    ),
+    *(before_the_first_view, in_another_view, tail_of_a_crashed_member_sent_again, parted_and_merged, settled_elsewhere),
+    merge_that_lies,
+    *(went_along_without_it, another_order, place_of_another, what_one_has_all_have, the_dead_owe_nothing, its_own_message),
+    *(site_that_did_not_settle, each_in_a_view_of_its_own),
+]
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """All runs in one audit, which agrees with the check."""
+    directory = tmp_path_factory.mktemp("told")
+    for number, tell in enumerate(RUNS, 1):
+        run = tell()
+        store_told(directory, run.told, number, run.crashed)
+    return judge_both(spark, directory)
+
+
+@pytest.mark.parametrize("number", range(1, len(RUNS) + 1), ids=[tell.__name__ for tell in RUNS])
+def test_a_told_run_breaks_what_it_breaks_and_nothing_else(judged: Judged, number: int) -> None:
+    expected = RUNS[number - 1]().wrong
+    found = judged.at(f"NYC{number}/")
+    assert found.keys() == expected.keys()
+    for invariant, names in expected.items():
+        blamed = {where for name, where in judged.found if name == invariant and where.startswith(f"NYC{number}/")}
+        assert not names or blamed == {f"NYC{number}/{name}({number:02x}{3 * name.encode().hex()})" for name in names}
+
+
+def test_a_finding_says_which_messages_and_where(judged: Judged) -> None:
+    number = RUNS.index(hole) + 1
+    origin = f"NYC{number}/{number:02x}414141"
+    assert judged.at(f"NYC{number}/B")["L3"] == [f"delivered {origin} all 3 without 2 before it"]
+    number = RUNS.index(second_delivery) + 1
+    assert judged.at(f"NYC{number}/A")["L2"] == [f"delivered NYC{number}/{number:02x}414141 all 1..3 again"]

@@ -1,0 +1,119 @@
+"""What is a message of the sink and what is none, without Spark's Java."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+
+from pyspark_relay.sink import rows
+from pyspark_relay.sink.publisher import PublishError
+from pyspark_relay.sink.rows import Outgoing, read_rows, require_columns
+from pyspark_relay.sink.target import OPTIONS, TIMEOUT_S, Target, parse_target
+from pyspark_relay.source.data_source import RelayDataSource
+from relay.node.http.messages import BODY_BYTES_MAX
+from sitestack.channel.sending.message_keys import KEYS_MAX
+from sitestack.model.errors import ConfigurationError
+from tests.spark.test_documentation import PAGE
+
+
+def schema(**columns: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+def batch(*values: Any, **columns: list[Any]) -> Any:
+    return pa.record_batch({"value": list(values), **columns})
+
+
+def test_rows_are_messages_with_keys_that_are_their_places_in_the_partition() -> None:
+    batches = [
+        batch("Grüße", "", key=["mine", None], scope=[None, "site"]),
+        batch(b"\xff", key=pa.nulls(1, pa.string()), scope=["all"]),
+    ]
+    assert read_rows(batches, "q-7-0") == [
+        Outgoing("Grüße".encode(), "mine", "all"),
+        Outgoing(b"", "q-7-0-1", "site"),
+        Outgoing(b"\xff", "q-7-0-2", "all"),
+    ]
+    assert read_rows([batch(b"x")], "q") == [Outgoing(b"x", "q-0", "all")]
+    assert read_rows([], "q") == []
+
+
+@pytest.mark.parametrize(
+    ("of_batch", "why"),
+    [
+        (batch("x", None), "Row 1 of the partition has no value"),
+        (batch("x", key=["a b"]), "Row 0 of the partition: a key has 1 to 128 ASCII"),
+        (batch("x", key=[""]), "a key has 1 to 128 ASCII"),
+        (batch("x", key=["k" * 129]), "a key has 1 to 128 ASCII"),
+        (batch("x", scope=["B"]), "scope must be all or site, not 'B'"),
+        (batch(b"x" * (BODY_BYTES_MAX + 1)), "2,097,153 bytes, of at most 2,097,152"),
+    ],
+)
+def test_a_row_that_is_no_message_is_told_before_any_is_published(of_batch: Any, why: str) -> None:
+    with pytest.raises(PublishError, match=why):
+        read_rows([of_batch], "q")
+
+
+def test_a_partition_is_bounded_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 2 * rows.ROWS_MAX <= KEYS_MAX
+    assert rows.VALUE_BYTES_MAX == BODY_BYTES_MAX
+    monkeypatch.setattr(rows, "ROWS_MAX", 3)
+    monkeypatch.setattr(rows, "BYTES_MAX", 10)
+    assert len(read_rows([batch("a", "b"), batch("c")], "q")) == 3
+    with pytest.raises(PublishError, match="more than 3 rows"):
+        read_rows([batch("a", "b"), batch("c", "d")], "q")
+    with pytest.raises(PublishError, match="more than 10 bytes"):
+        read_rows([batch("abcdef"), batch("ghijk")], "q")
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ({"id": LongType()}, "needs a column value, a string or binary; there are id"),
+        ({"value": LongType()}, "column value must be string or binary, not bigint"),
+        ({"value": StringType(), "key": LongType()}, "column key must be string, not bigint"),
+        ({"value": StringType(), "target": StringType()}, "what is in target would be lost"),
+    ],
+)
+def test_a_schema_that_is_no_message_is_one_sentence(columns: dict[str, DataType], why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        require_columns(schema(**columns))
+
+
+@pytest.mark.parametrize("kind", ["writer", "streamWriter"])
+def test_nothing_is_overwritten_and_the_schema_and_options_are_looked_at_first(kind: str) -> None:
+    fit = schema(value=StringType())
+    source = RelayDataSource({"url": "http://127.0.0.1:7800"})
+    assert getattr(source, kind)(fit, False).target == Target(("http://127.0.0.1:7800",))
+    with pytest.raises(ConfigurationError, match="cannot be overwritten"):
+        getattr(source, kind)(fit, True)
+    with pytest.raises(ConfigurationError, match="column value"):
+        getattr(source, kind)(schema(id=LongType()), False)
+    with pytest.raises(ConfigurationError, match="needs the HTTP addresses"):
+        getattr(RelayDataSource({}), kind)(fit, False)
+
+
+def test_options_are_read_and_what_is_wrong_is_told_without_the_token() -> None:
+    target = parse_target({"url": "http://a:7800/, https://b/relay", "Token": "secret", "timeout": "2.5", "queryName": "q"})
+    assert target == Target(("http://a:7800", "https://b/relay"), "secret", 2.5)
+    assert "secret" not in repr(target)
+    assert parse_target({"url": "http://a"}).timeout_s == TIMEOUT_S
+    for options in (
+        *(
+            {"url": url}
+            for url in ("", "a:7800", "ftp://a", "http://", "http://u@a", "http://a?b", "http://a:x", "http://[", "http://a b")
+        ),
+        *({"url": "http://a", "timeout": text} for text in ("soon", "0", "-1", "nan", "inf", "86401")),
+        {"url": "http://a", "retries": "3"},
+        {"url": "http://a", "token": "secret\r\nX: y"},
+    ):
+        with pytest.raises(ConfigurationError) as told:
+            parse_target(options)
+        assert "secret" not in str(told.value), options
+
+
+def test_every_option_of_the_sink_stands_on_the_page() -> None:
+    assert [option for option in OPTIONS if f"| `{option}` |" not in PAGE] == []

@@ -1,0 +1,28 @@
+"""A query from journals into Parquet files, in a process of its own, to be killed.
+
+python -m tests.analytics.streaming_query JOURNALS OUT (follow|drain)
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pyspark_relay.session import open_session
+
+#: Small, so that there are many batches to be killed in.
+BYTES_MAX = 40_000
+
+
+def run(journals: Path, out: Path, mode: str) -> None:
+    """Follow the journals until somebody ends this process, or drain them and end."""
+    spark = open_session("streaming query", "local[2]", 0, out.with_suffix(".log"))
+    stream = spark.readStream.format("relay").option("maxBytesPerTrigger", BYTES_MAX).load(str(journals))
+    trigger = {"availableNow": True} if mode == "drain" else {"processingTime": "100 milliseconds"}
+    writer = stream.writeStream.trigger(**trigger).option("checkpointLocation", f"{out}.checkpoint")
+    writer.start(str(out), "parquet").awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,140 @@
+"""What a reader is not asked for it does not open."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSourceReader
+
+from pyspark_relay.source.columns import SCHEMA, select_schema
+from pyspark_relay.source.data_source import CLOCK_STEP_NS, RelayDataSource
+from pyspark_relay.source.reading import SegmentPartition
+from relay.journal import JournalOptions, JournalStore
+from sitestack.journal import records
+from sitestack.model.address import Address
+from sitestack.model.errors import ConfigurationError
+
+MINUTE = 60 * 1_000_000_000
+#: Segments of a journal begin so far apart.
+APART = 5 * MINUTE
+assert APART > 2 * CLOCK_STEP_NS
+
+
+@pytest.fixture
+def journals(tmp_path: Path) -> Path:
+    """Two sites of two processes, each with three segments of two records, five minutes apart."""
+    for number, (site, node) in enumerate([("NYC", "A"), ("NYC", "B"), ("SFO", "C"), ("SFO", "D")]):
+        store = JournalStore(JournalOptions(tmp_path / site), site, Address(bytes([number]) * 16), node)
+        for segment in range(3):
+            wall = segment * APART
+            store.write(records.Reject(wall, wall, "a"))
+            store.write(records.Reject(wall + MINUTE, wall + MINUTE, "b"))
+            store.close()  # the next record begins a segment
+    assert len(list(tmp_path.rglob("*.rlj"))) == 12
+    return tmp_path
+
+
+def opened(path: Path, **options: str) -> list[tuple[str, int]]:
+    """The segments that get a partition: name of the node, and number."""
+    names = []
+    for part in RelayDataSource({"path": str(path), **options}).reader(SCHEMA).partitions():
+        assert isinstance(part, SegmentPartition)
+        names.append((part.file.name[0], int(part.file.name.split(".")[1])))
+    return names
+
+
+def rows_of(reader: DataSourceReader) -> list[dict[str, Any]]:
+    batches: list[Any] = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def moment(nanoseconds: int) -> datetime:
+    return datetime.fromtimestamp(nanoseconds / 1e9, tz=UTC)
+
+
+def test_without_a_choice_every_segment_is_a_partition(journals: Path) -> None:
+    assert sorted(opened(journals)) == [(node, number) for node in "ABCD" for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("options", "nodes"),
+    [
+        ({"site": "NYC"}, "AB"),
+        ({"node": "B,C"}, "BC"),
+        ({"site": "NYC", "node": "C"}, ""),
+        ({"site": "LON"}, ""),
+    ],
+)
+def test_options_choose_sites_and_nodes(journals: Path, options: dict[str, str], nodes: str) -> None:
+    assert {node for node, _ in opened(journals, **options)} == set(nodes)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "segments"),
+    [
+        (0, APART // 2, {1}),
+        (APART + 2 * MINUTE, APART + 3 * MINUTE, {2}),
+        (2 * APART + 2 * MINUTE, None, {3}),
+        (None, MINUTE, {1}),
+        (APART + 2 * MINUTE, None, {2, 3}),
+        (30 * APART, None, {3}),
+    ],
+)
+def test_time_chooses_segments_and_the_last_one_may_still_grow(
+    journals: Path, since: int | None, until: int | None, segments: set[int]
+) -> None:
+    options = {}
+    if since is not None:
+        options["since"] = moment(since).isoformat()
+    if until is not None:
+        options["until"] = moment(until).isoformat()
+    assert {number for _, number in opened(journals, **options)} == segments
+
+
+def test_a_clock_that_was_set_back_by_less_than_a_minute_costs_no_rows(journals: Path) -> None:
+    just_before = APART - MINUTE // 2
+    assert {number for _, number in opened(journals, since=moment(just_before).isoformat())} == {1, 2, 3}
+
+
+def test_only_rows_of_the_time_come_out_though_the_time_is_no_column(journals: Path) -> None:
+    options = {"path": str(journals), "since": moment(APART).isoformat(), "until": moment(APART).isoformat()}
+    reader = RelayDataSource(options).reader(select_schema("kind", "reason"))
+    rows = rows_of(reader)
+    assert [row for row in rows if row["kind"] != "segment"] == [{"kind": "reject", "reason": "a"}] * 4
+
+
+def test_kinds_that_are_not_asked_for_do_not_come_out(journals: Path) -> None:
+    reader = RelayDataSource({"path": str(journals), "kinds": "segment, problem"}).reader(SCHEMA)
+    rows = rows_of(reader)
+    assert [row["kind"] for row in rows] == ["segment"] * 12
+
+
+def test_a_table_gives_all_its_rows_again_after_it_was_filtered(spark: SparkSession, journals: Path) -> None:
+    table = spark.read.format("relay").load(str(journals))
+    parts = [table.where("site = 'NYC'"), table.where("site = 'SFO'")]
+    assert [part.count() for part in parts] == [18, 18]
+    assert parts[0].unionByName(parts[1]).count() == table.count() == 36
+    assert table.rdd.getNumPartitions() == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"sites": "NYC"}, "no option sites"),
+        ({"kinds": "deliver,sent"}, "sent is no kind of row"),
+        ({"since": "yesterday"}, "'yesterday' is not a time"),
+    ],
+)
+def test_a_wrong_option_is_a_sentence(tmp_path: Path, options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        RelayDataSource({"path": str(tmp_path), **options}).reader(SCHEMA)
+
+
+def test_a_column_that_it_has_not_is_a_sentence(tmp_path: Path) -> None:
+    from_elsewhere: Any = select_schema("kind").add("colour", "string")
+    with pytest.raises(ConfigurationError, match="no column colour"):
+        RelayDataSource({"path": str(tmp_path)}).reader(from_elsewhere)

@@ -1,0 +1,159 @@
+"""What is measured: rates, lag, skew of clocks, failover windows, convergence, and where the time was."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_relay.facts import add_stays, read_facts, settle
+from pyspark_relay.measures import (
+    estimate_skew,
+    find_lags,
+    measure_convergence,
+    measure_failover,
+    measure_lag,
+    measure_lag_over_time,
+    measure_rates,
+    measure_throughput,
+)
+from pyspark_relay.promises.integrity import match_sends
+from relay.check import check_directories
+from sitestack.journal import records
+from sitestack.model.address import Address
+from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
+from tests.harness.addresses import address
+from tests.spark.promises.auditing import BEGIN, SECOND, store
+
+A, B, D = map(address, "ABD")
+VID, NEXT, FAR = ViewId(1, A), ViewId(2, B), ViewId(1, D)
+MILLI = 1_000_000
+
+
+def send(site: str, origin: Address, n: int, at: int, count: int = 1) -> records.Send:
+    return records.Send(at, BEGIN + at, site, origin, Scope.ALL, n, count, None, "", b"\x0a\0\0\0" * count, bytes(32))
+
+
+def deliver(site: str, origin: Address, n: int, at: int, here: str, count: int = 1) -> records.Deliver:
+    via = "local" if here == site else "relay"
+    vid = FAR if here == "SFO" else VID
+    sizes = b"\x0a\0\0\0" * count
+    return records.Deliver(
+        at,
+        BEGIN + at,
+        site,
+        origin,
+        Scope.ALL,
+        n,
+        count,
+        "relay" if via == "relay" else "local",
+        None,
+        vid,
+        {},
+        sizes,
+        bytes(32),
+    )
+
+
+def start(site: str, uuid: Address, name: str) -> records.Start:
+    return records.Start(0, BEGIN, site, uuid, name, 1, 1, "1.0")
+
+
+@pytest.fixture(scope="module")
+def lags_ms() -> list[int]:
+    """How long the messages from NYC take: any order, negative ones too, because SFO's clock is behind."""
+    rng = random.Random(3)
+    return [rng.randrange(-5, 400) for _ in range(150)]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory, lags_ms: list[int]) -> Path:
+    """A in NYC sends a message every 100 ms and B takes over as relay after ten seconds; D in SFO sends ten."""
+    directory = tmp_path_factory.mktemp("measured")
+    a: list[records.Record] = [start("NYC", A, "A"), records.Role(0, BEGIN, "relay", VID, ("SFO",))]
+    b: list[records.Record] = [start("NYC", B, "B")]
+    d: list[records.Record] = [start("SFO", D, "D"), records.View(0, BEGIN, FAR, FAR, (D,), ("D",))]
+    arrivals = []
+    for n, lag in enumerate(lags_ms, 1):
+        at = n * 100 * MILLI
+        a += [send("NYC", A, n, at), deliver("NYC", A, n, at, "NYC")]
+        arrivals.append((at + lag * MILLI, n))
+    # A link keeps the order of what it carries; only the wall clocks say otherwise here.
+    d += [deliver("NYC", A, n, at, "SFO") for at, n in sorted(arrivals, key=lambda arrival: arrival[1])]
+    for n in range(1, 11):
+        at = n * SECOND
+        d += [send("SFO", D, 2 * n - 1, at, 2), deliver("SFO", D, 2 * n - 1, at, "SFO", 2)]
+        b.append(deliver("SFO", D, 2 * n - 1, at + 7 * MILLI, "NYC", 2))
+    b.insert(1, records.Role(10 * SECOND, BEGIN + 10 * SECOND, "relay", NEXT, ("SFO",)))
+    members = (("NYC", A), ("NYC", B), ("SFO", D))
+    for journal, wait in ((a, 0), (b, 30), (d, 130)):
+        journal.append(records.GlobalView(1, BEGIN + wait * MILLI, {"NYC": VID, "SFO": FAR}, members))
+    for site, uuid, name, journal in (("NYC", A, "A", a), ("NYC", B, "B", b), ("SFO", D, "D", d)):
+        store(directory, site, uuid, name, journal)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def facts(spark: SparkSession, directory: Path) -> DataFrame:
+    return settle(add_stays(settle(read_facts(spark, [str(directory)]))))
+
+
+@pytest.fixture(scope="module")
+def lags(facts: DataFrame) -> DataFrame:
+    return settle(find_lags(match_sends(facts)))
+
+
+def test_percentiles_of_the_lag_are_exact_and_those_of_the_check(lags: DataFrame, lags_ms: list[int], directory: Path) -> None:
+    found = {row["pair"]: row for row in measure_lag(lags).collect()}
+    ordered = sorted(lags_ms)
+    assert (found["NYC>SFO"]["p50"], found["NYC>SFO"]["p99"]) == (ordered[74], ordered[148])
+    assert (found["SFO>NYC"]["p50"], found["SFO>NYC"]["messages"]) == (7.0, 20)
+    checked = check_directories([directory]).lag_ms
+    assert {pair: {"p50": row["p50"], "p99": row["p99"]} for pair, row in found.items()} == checked
+
+
+def test_lag_over_time_has_a_row_a_pair_and_stretch(lags: DataFrame, lags_ms: list[int]) -> None:
+    rows = measure_lag_over_time(lags, 5).where("pair = 'NYC>SFO'").orderBy("begin").collect()
+    assert [row["messages"] for row in rows] == [49, 50, 50, 1]
+    assert rows[0]["p50"] == sorted(lags_ms[:49])[24]
+
+
+def test_clocks_are_compared_by_the_quickest_messages_of_both_directions(lags: DataFrame, lags_ms: list[int]) -> None:
+    [row] = estimate_skew(lags).collect()
+    assert (row["one"], row["other"]) == ("NYC", "SFO")
+    assert row["skew_ms"] == pytest.approx((min(lags_ms) - 7) / 2)
+    assert row["uncertainty_ms"] == pytest.approx((min(lags_ms) + 7) / 2)
+
+
+def test_rates_count_what_each_origin_sent(facts: DataFrame) -> None:
+    rows = measure_rates(facts, 5).orderBy("site", "begin").collect()
+    nyc = [(row["batches"], row["messages"], row["bytes"]) for row in rows if row["site"] == "NYC"]
+    assert nyc == [(49, 49, 490), (50, 50, 500), (50, 50, 500), (1, 1, 10)]
+    assert sum(row["messages"] for row in rows if row["site"] == "SFO") == 20
+
+
+def test_throughput_counts_what_each_site_delivered_by_way(facts: DataFrame) -> None:
+    sums = measure_throughput(facts, 60).groupBy("site", "via").sum("messages").collect()
+    assert {(row[0], row[1]): row[2] for row in sums} == {
+        ("NYC", "local"): 150,
+        ("NYC", "relay"): 20,
+        ("SFO", "local"): 20,
+        ("SFO", "relay"): 150,
+    }
+
+
+def test_a_failover_lies_between_the_deliveries_around_it(facts: DataFrame, lags_ms: list[int]) -> None:
+    events = facts.where("kind not in ('send', 'deliver')")
+    [row] = measure_failover(facts, events, facts.select("uuid", "node").distinct()).collect()
+    arrivals = [n * 100 + lag for n, lag in enumerate(lags_ms, 1)]
+    silence = min(at for at in arrivals if at >= 10_000) - max(at for at in arrivals if at < 10_000)
+    assert (row["origin_site"], row["site"], row["node_before"], row["node"]) == ("NYC", "SFO", "A", "B")
+    assert row["silence_ms"] == pytest.approx(silence)
+
+
+def test_a_global_view_has_converged_when_the_last_has_it(facts: DataFrame) -> None:
+    [row] = measure_convergence(facts).collect()
+    assert (row["members"], row["processes"], row["spread_ms"]) == (3, 3, 130.0)
