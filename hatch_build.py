@@ -42,6 +42,7 @@ _INSTRUMENT = "is no part of a node: it proves and measures"
 #: reads their annotations, and mypyc would take a ClassVar for a field.
 INTERPRETED = {
     "relay/__main__.py": _RARE,
+    "relay/check.py": _INSTRUMENT,
     "relay/events.py": _RECORDS,
     "relay/gateway/wire.py": _RECORDS,
     "relay/replica/entries.py": _RECORDS,
@@ -50,6 +51,7 @@ INTERPRETED = {
     "relay/replica/shares.py": _BUILTIN,
     "relay/replica/site_state.py": _RECORDS,
     "relay/replica/spill_record.py": _RECORDS,
+    "relay/report/": _INSTRUMENT,
     "relay/router/": _RARE,
     "relay/site_state/": _RARE,
     "sitestack/assembly.py": _RARE,

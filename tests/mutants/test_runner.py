@@ -31,7 +31,7 @@ def test_a_mutant_is_a_copy_with_all_its_edits(tmp_path: Path) -> None:
     make_copy(ROOT, tmp_path, edits)
     assert "class Table:" in (tmp_path / file).read_text()
     assert (ROOT / file).read_text() == before
-    assert (tmp_path / "relay" / "instruments" / "simulation" / "run.py").exists()
+    assert (tmp_path / "lab" / "relay_lab" / "simulation" / "run.py").exists()
 
 
 def test_what_does_not_fit_is_found_before_anything_runs() -> None:

@@ -198,7 +198,7 @@ def containers(owner: object, place: str, seen: set[int]) -> Iterator[str]:
         kind = type(value)
         if isinstance(value, dict | list | deque | set | bytearray):
             yield path
-        elif kind.__module__.split(".")[0] in ("relay", "sitestack") and not isinstance(value, tuple | bytes):
+        elif kind.__module__.split(".")[0] in ("relay", "relay_lab", "sitestack") and not isinstance(value, tuple | bytes):
             is_constant = kind.__name__.endswith(("Config", "Times", "Statistics"))
             if id(value) not in seen and not is_constant:
                 yield from containers(value, path, seen)
