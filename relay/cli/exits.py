@@ -22,8 +22,8 @@ MEANINGS = {
     "member had to leave it.",
     EXIT_USAGE: "Wrong usage or configuration; one sentence says what and where. A restart mends nothing.",
     EXIT_NOT_EXERCISED: "Nothing was wrong, but what the command was to show did not happen (relay drill, relay soak).",
-    EXIT_INTERRUPTED: "The command was ended by Ctrl-C, or by another signal after which it cleans up. relay node, relay "
-    "router and relay audit --follow end with 0 or 1 then.",
+    EXIT_INTERRUPTED: "The command was ended by Ctrl-C, or by another signal after which it cleans up. relay node and "
+    "relay router end with 0 or 1 then.",
 }
 
 

@@ -1,6 +1,6 @@
 """The audit of journals: tables, a report, and a verdict that agrees with `relay check`.
 
-`relay audit DIR...` runs it here; `spark-submit spark/pyspark_relay/job.py DIR...` runs it on a cluster.
+`relay audit DIR...` runs it here; `spark-submit spark/pyspark_relay/audit_command.py DIR...` runs it on a cluster.
 """
 
 from __future__ import annotations

@@ -32,19 +32,16 @@ def fold_runs(rows: DataFrame, broken_by: Sequence[str] = ()) -> DataFrame:
     return _fold(within, RECEPTION, broken_by)
 
 
-def order_runs(runs: DataFrame, carried: DataFrame | None = None) -> DataFrame:
+def order_runs(runs: DataFrame) -> DataFrame:
     """Runs with what came before them in the whole journal.
 
     `high` is the highest number dealt with before the row: delivered, or before the baseline. `started` says whether
-    anything had been delivered. `carried` is what earlier parts of the journals left, if these runs are not their beginning:
-    the rows of `carry_on`.
+    anything had been delivered.
     """
-    if carried is not None:
-        runs = runs.unionByName(_as_runs(carried), allowMissingColumns=True)
     whole = Window.partitionBy(*RECEPTION)
     ordered = whole.orderBy("position")
     before = ordered.rowsBetween(Window.unboundedPreceding, -1)
-    is_delivery = F.col("kind").isin("deliver", "delivered")
+    is_delivery = F.col("kind") == "deliver"
     is_baseline = F.col("kind") == "baseline"
     begun = F.min(F.when(~is_baseline, F.col("position"))).over(whole)
     # A baseline means nothing once the stream has begun.
@@ -58,20 +55,6 @@ def order_runs(runs: DataFrame, carried: DataFrame | None = None) -> DataFrame:
         .withColumn("started", F.col("delivered").isNotNull())
         .drop("begun", "delivered")
     )
-
-
-def carry_on(runs: DataFrame) -> DataFrame:
-    """What later parts of the journals need of these runs: for each reception the numbers `delivered` and those in a `gap`, as
-    a few ranges, and the `baseline`.
-    """
-    parts = {
-        "delivered": _ahead(runs).unionByName(find_late(runs), allowMissingColumns=True),
-        "gap": runs.where("kind = 'gap'"),
-    }
-    merged = [merge_ranges(part, RECEPTION).withColumn("kind", F.lit(kind)) for kind, part in parts.items()]
-    baselines = runs.where("baseline is not null").select(*RECEPTION, F.col("baseline").alias("first")).distinct()
-    last = {"last": F.lit(None).cast("long"), "kind": F.lit("baseline")}
-    return merged[0].unionByName(merged[1]).unionByName(baselines.withColumns(last))
 
 
 def find_received(runs: DataFrame) -> DataFrame:
@@ -172,17 +155,10 @@ def _fold(rows: DataFrame, keys: Sequence[str], broken_by: Sequence[str]) -> Dat
     )
 
 
-def _as_runs(carried: DataFrame) -> DataFrame:
-    """Carried rows as runs that come before all others, the baseline first."""
-    position = F.when(F.col("kind") == "baseline", -2).otherwise(-1).cast("long")
-    return carried.withColumns({"position": position, "stay": F.lit(0), "first_last": F.col("last")})
-
-
 def _ahead(runs: DataFrame) -> DataFrame:
-    """The part of each run above everything before it, and all that was delivered before these runs."""
-    ahead = runs.where("kind = 'delivered' or (kind = 'deliver' and last > high)")
-    first = F.when(F.col("kind") == "delivered", F.col("first")).otherwise(F.greatest(F.col("first"), F.col("high") + 1))
-    return ahead.withColumn("first", first)
+    """The part of each run above everything before it."""
+    ahead = runs.where("kind = 'deliver' and last > high")
+    return ahead.withColumn("first", F.greatest(F.col("first"), F.col("high") + 1))
 
 
 def _behind(runs: DataFrame) -> DataFrame:

@@ -123,9 +123,6 @@ _ANALYTICS = "tests/spark"
 
 #: The test that runs the same command line, with values and further options of its own where it stands in for a reader.
 ELSEWHERE = {
-    "relay audit journals/ --follow --out audit/": (
-        f"{_ANALYTICS}/follow/test_follow_command.py::test_a_signal_ends_it_with_a_sentence"
-    ),
     "relay bench scale": f"{_BENCH}/test_more_scenarios.py::test_a_scenario_is_measured_and_shown",
     "relay bench site-autonomy": _AUTONOMY,
     "relay bench site-autonomy --json": _AUTONOMY,
@@ -140,7 +137,7 @@ ELSEWHERE = {
     "relay status --token FILE": _STATUS,
     "relay status --watch": "tests/relay/cli/test_status_command.py::test_watching_goes_on_until_it_is_interrupted",
     "python -m hatchling build": "tests/deploy/test_distribution.py::wheel",
-    "spark-submit spark/pyspark_relay/job.py journals/ --out audit/": (
+    "spark-submit spark/pyspark_relay/audit_command.py journals/ --out audit/": (
         f"{_ANALYTICS}/test_job.py::test_spark_submit_says_what_the_command_says_and_writes_the_tables"
     ),
 }

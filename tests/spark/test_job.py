@@ -1,19 +1,20 @@
-"""`job.py`, as `spark-submit` runs it."""
+"""`relay audit`, as `spark-submit` runs it."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyspark
 import pytest
 
-from pyspark_relay import job, session
+from pyspark_relay import audit, session
 from pyspark_relay.audit import AuditResult
+from pyspark_relay.audit_command import main
 from tests.harness.command_line import Run, run
 from tests.lab.test_demo import RELAY
 from tests.spark.test_audit_command import VERDICT
@@ -40,7 +41,7 @@ def test_spark_submit_says_what_the_command_says_and_writes_the_tables(java: Non
         return ran.stdout
 
     say(*RELAY, "journal", "generate", journals, "--deliveries", "2000")
-    job = ROOT / "spark/pyspark_relay/job.py"
+    job = ROOT / "spark/pyspark_relay/audit_command.py"
     said = say(home / "bin" / "spark-submit", "--master", "local[1]", job, journals, "--out", tables)
     assert said.splitlines()[-1] == say(*RELAY, "audit", journals).splitlines()[-1]
     assert "PASS: " in said
@@ -51,12 +52,12 @@ def test_of_little_it_says_what_relay_audit_says_of_it(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("journal", "generate", tmp_path / "journals", "--deliveries", 100)
-    monkeypatch.setattr(job, "open_session", lambda *_: nullcontext())
+    monkeypatch.setattr(session, "open_session", lambda *_: SimpleNamespace(stop=lambda: None))
     result = AuditResult(VERDICT, replace(DATA, lag=[], summary={"failovers": [], "clocks": ""}))
-    monkeypatch.setattr(job, "run_audit", lambda *_: result)
+    monkeypatch.setattr(audit, "run_audit", lambda *_: result)
 
     def said(*more: str) -> str:
-        assert job.main([str(tmp_path / "journals"), *more]) == 0
+        assert main([str(tmp_path / "journals"), *more]) == 0
         return capsys.readouterr().err
 
     assert said() == "0.0 MB of journals: use relay check, which judges the same promises in seconds.\n"

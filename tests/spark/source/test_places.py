@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_relay import job
+from pyspark_relay.audit_command import main
 from pyspark_relay.source.columns import SCHEMA
 from pyspark_relay.source.data_source import RelayDataSource
 from pyspark_relay.source.places import local_path
@@ -62,7 +62,6 @@ def test_rows_name_the_file_as_if_its_path_had_been_given(tmp_path: Path) -> Non
     assert len(rows) == len(WRITTEN) + 1
 
 
-@pytest.mark.parametrize("more", [[], ["--follow"]])
-def test_the_job_refuses_in_the_same_words(tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]) -> None:
-    assert job.main(["hdfs://name/journals", "--out", str(tmp_path / "out"), *more]) == 2
+def test_the_job_refuses_in_the_same_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["hdfs://name/journals", "--out", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err.startswith("hdfs://name/journals: the journals are read by Relay's own reader")

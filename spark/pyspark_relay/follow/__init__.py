@@ -1,1 +1,0 @@
-"""`relay audit --follow`: the audit of journals that grow, in bounded memory."""
