@@ -49,21 +49,21 @@ simulate-smoke: $(DEV)
 mutants: $(DEV)
 	@$(BIN)/python -m tests.mutants --seeds $(or $(SEEDS),200) $(TRAPS)
 
-# Rewrites docs/conformance.md from the `conforms` marks of the tests.
+# Rewrites docs/reference/conformance.md from the `conforms` marks of the tests.
 conformance: $(DEV)
-	@$(BIN)/pytest --collect-only -qq --conformance-report docs/conformance.md >$(VENV)/collected.txt \
+	@$(BIN)/pytest --collect-only -qq --conformance-report docs/reference/conformance.md >$(VENV)/collected.txt \
 		|| { cat $(VENV)/collected.txt; exit 1; }
 
-# Rewrites docs/configuration.md from the comments of the settings.
+# Rewrites docs/reference/configuration.md from the comments of the settings.
 reference: $(RUNTIME)
 	@$(BIN)/relay config reference >$(VENV)/configuration.md
-	@mv $(VENV)/configuration.md docs/configuration.md
+	@mv $(VENV)/configuration.md docs/reference/configuration.md
 
 conformance-check: $(DEV)
 	@$(BIN)/pytest --collect-only -qq --conformance-report $(VENV)/conformance.md >$(VENV)/collected.txt \
 		|| { cat $(VENV)/collected.txt; exit 1; }
-	@diff -u docs/conformance.md $(VENV)/conformance.md \
-		|| { echo "docs/conformance.md is out of date: run 'make conformance'" >&2; exit 1; }
+	@diff -u docs/reference/conformance.md $(VENV)/conformance.md \
+		|| { echo "docs/reference/conformance.md is out of date: run 'make conformance'" >&2; exit 1; }
 
 # make bench SCENARIO=name
 bench: $(RUNTIME)

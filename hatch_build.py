@@ -1,7 +1,7 @@
 """The build hook of the compiled wheel: mypyc turns most pure modules, from the same source, into one extension.
 
 It is off unless RELAY_COMPILED=1 is in the environment, so `pip install .` gives the pure wheel, which runs everywhere. Why so,
-and what it gains: docs/decisions/0028-compiled-optionally.md.
+and what it gains: docs/explanation/decisions/0028-compiled-optionally.md.
 """
 
 from __future__ import annotations

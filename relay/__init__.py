@@ -25,7 +25,7 @@ Settings         `NodeConfig`, read from a file by `load_config`; in it `RelaySe
 A journal        `JournalStore`, `JournalOptions`
 For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets inside the site
 
-`docs/library.md` shows how they are used. What is not listed here is internal and may change at any time. The names are loaded
+See `docs/reference/library.md`. What is not listed here is internal and may change at any time. The names are loaded
 when they are first used: who only reads a journal or runs a simulation needs no event loop.
 """
 

@@ -22,7 +22,7 @@ Settings         `SiteConfig`, made by `lan`, `local` or `named_hosts`; in it `T
                  `StateTransferConfig`, `UnicastConfig`
 For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets
 
-`docs/library.md` shows how they are used. What is not listed here is internal and may change at any time. The names are loaded
+See `docs/reference/library.md`. What is not listed here is internal and may change at any time. The names are loaded
 when they are first used: who only reads a journal or runs a simulation needs no event loop.
 """
 

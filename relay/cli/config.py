@@ -31,7 +31,7 @@ def check(file: Path, site: str, name: str) -> None:
 
 @command.command(name="reference")
 def print_reference() -> None:
-    """Print every key with its type, unit, default and what it is for, as Markdown (docs/configuration.md)."""
+    """Print every key with its type, unit, default and what it is for, as Markdown (docs/reference/configuration.md)."""
     click.echo(reference(), nl=False)
 
 

@@ -2,7 +2,7 @@
 
 A member is idle or streams. Idle, it answers at once: the turn for a `send` is run inside `send`, and after a turn for a
 datagram it waits for the next one without giving way first. Streaming, it lets everything else run before each turn, so that
-as much as possible comes together in it: what a message costs depends on that (docs/decisions/0020).
+as much as possible comes together in it: what a message costs depends on that (decision 20).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The turn of a member: its input, and the order in which its outcome is carried out.
 
-The order is decided here and nowhere else (docs/decisions/0011); trio and the simulator are two `Shell`s that carry it out:
+The order is decided here and nowhere else (decision 11); trio and the simulator are two `Shell`s that carry it out:
 
 1. `journal`: all events that came out of the stack are recorded. So the journal has the reason for everything that this member
    sends: no message is received whose send is not recorded, and nobody hears of a delivery that is not recorded.

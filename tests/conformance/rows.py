@@ -143,7 +143,7 @@ SECTIONS = {
 
 ROWS: dict[str, str] = {row_id: text for section in SECTIONS.values() for row_id, text in section.items()}
 
-#: Rows from which the product departs, and where docs/decisions/0023-departures-from-the-seeds.md gives the reason.
+#: Rows from which the product departs, and where docs/explanation/decisions/0023-departures-from-the-seeds.md gives the reason.
 DEPARTURES: dict[str, tuple[int, ...]] = {
     "SEQ-3": (2,),
     "SEQ-9": (1,),

@@ -65,7 +65,7 @@ def test_what_a_test_needs_and_what_is_refused_of_a_row_is_said() -> None:
 
 
 def test_every_departure_of_the_note_that_a_row_tells_of_is_in_it() -> None:
-    note = Path(__file__).parents[2] / "docs/decisions/0023-departures-from-the-seeds.md"
+    note = Path(__file__).parents[2] / "docs/explanation/decisions/0023-departures-from-the-seeds.md"
     listed = {int(number) for number in re.findall(r"^\| (\d+) \|", note.read_text(encoding="utf-8"), re.MULTILINE)}
     assert listed == set(range(1, max(listed) + 1))
     assert {number for numbers in DEPARTURES.values() for number in numbers} <= listed

@@ -28,7 +28,7 @@ ALERTS: list[dict[str, Any]] = [
     for rule in group["rules"]
 ]
 DASHBOARD = json.loads((PROJECT / "deploy/grafana/relay.json").read_text(encoding="utf-8"))
-RUNBOOK = (PROJECT / "docs/runbook.md").read_text(encoding="utf-8")
+RUNBOOK = (PROJECT / "docs/how-to/runbook.md").read_text(encoding="utf-8")
 METRIC = re.compile(r"\b(?:relay|process)_[a-z_]+\b")
 
 
@@ -104,7 +104,7 @@ def test_every_alert_names_its_section_of_the_runbook() -> None:
     headings = {line.removeprefix("### ") for line in RUNBOOK.splitlines() if line.startswith("### ")}
     for alert in ALERTS:
         assert alert["alert"] in headings
-        assert alert["annotations"]["runbook"] == f"docs/runbook.md#{alert['alert'].lower()}"
+        assert alert["annotations"]["runbook"] == f"docs/how-to/runbook.md#{alert['alert'].lower()}"
         assert alert["labels"]["severity"] in ("warning", "critical")
         assert alert["annotations"]["summary"].endswith(".")
     assert {heading for heading in headings if heading.startswith("Relay")} == {alert["alert"] for alert in ALERTS}

@@ -53,7 +53,7 @@ WORDS_IN_A_SENTENCE_MAX = 30
 PAGES = ("*.md", ":!CHANGELOG.md")
 
 #: Pages written by a command from texts that are judged, or quoted, at their source.
-GENERATED = {"docs/configuration.md", "docs/conformance.md"}
+GENERATED = {"docs/reference/configuration.md", "docs/reference/conformance.md"}
 
 #: A module counts in the longest of these that is a folder above it; a page counts in "docs".
 ROOMS = (

@@ -13,7 +13,7 @@ from relay.node.config.config_reference import reference
 from relay.node.config.settings import DERIVED, NodeConfig
 from sitestack.model.address import Physical
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "configuration.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "configuration.md"
 KEYS = list(find_keys(NodeConfig, DERIVED))
 
 

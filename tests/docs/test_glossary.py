@@ -1,11 +1,11 @@
-"""docs/glossary.md can be looked up: in alphabetical order, each word once, one sentence each."""
+"""docs/reference/glossary.md can be looked up: in alphabetical order, each word once, one sentence each."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-PAGE = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
 ENTRIES = re.findall(r"^- \*\*(.+?)\*\* (.+(?:\n  .+)*)", PAGE, re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""docs/guarantees.md names what exists: every file and test in it, and every invariant with who asks it."""
+"""docs/reference/guarantees.md names what exists: every file and test in it, and every invariant with who asks it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sitestack.promises import LIVENESS, SAFETY, Checker, check_introduced, chec
 from sitestack.promises.total_order import check_total_order
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "guarantees.md").read_text(encoding="utf-8")
 
 #: A file of the repository, a test in one, or a test in the file that was named last.
 REFERENCE = re.compile(r"`((?:[\w./-]+/)?[\w-]+\.(?:py|txt|md)|)(?:::(\w+))?`")

@@ -1,4 +1,4 @@
-"""The allowances of docs/sizing.md are those of the code, and its table says what its formulas give."""
+"""The allowances of docs/how-to/sizing.md are those of the code, and its table says what its formulas give."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 from tests.harness.addresses import address
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "sizing.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "how-to" / "sizing.md").read_text(encoding="utf-8")
 A, D = map(address, "AD")
 
 

@@ -1,4 +1,4 @@
-"""docs/traps.md explains every code that is used, and nothing else; and each trap of the protocols is told by a test.
+"""docs/explanation/traps.md explains every code that is used and no other; each trap of the protocols has a test.
 
 A use is a code in a comment, a docstring or a page, or a string of the product that begins with one, as `"L4"` in a checker. In
 tests `"B1"` is a message and `C2` a member: strings and names of theirs are not looked at.
@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.conformance.rows import ROWS
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "traps.md"
+PAGE = ROOT / "docs" / "explanation" / "traps.md"
 
 #: A letter and a number, not in quotes, no part of a name, a path, a version or a row.
 CODE = re.compile(r"(?<![\w\"'`./#-])[A-Z]\d{1,2}(?![\w-])")

@@ -1,4 +1,4 @@
-"""docs/wire.md says what is on the wire: its tables are those of the registered headers, its bounds those of the code."""
+"""The tables of docs/reference/wire.md are those of the registered headers, its bounds those of the code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.docs.wire_page import PAGE, page
 
 def test_the_tables_are_those_of_the_code() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert page(text) == text, "docs/wire.md is out of date: run 'python -m tests.docs.wire_page'"
+    assert page(text) == text, "docs/reference/wire.md is out of date: run 'python -m tests.docs.wire_page'"
     assert text.count("| 0x") > 50
 
 

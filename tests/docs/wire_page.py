@@ -1,4 +1,4 @@
-"""`python -m tests.docs.wire_page`: rewrites the tables of headers in docs/wire.md from what the product registers."""
+"""`python -m tests.docs.wire_page` rewrites the tables of headers in docs/reference/wire.md from the registered headers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sitestack.model.frame import Header
 from sitestack.stack.stack import collect_headers
 from tests.relay.any_header import product_stack
 
-PAGE = Path(__file__).parents[2] / "docs" / "wire.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "wire.md"
 _BEGIN = "<!-- generated: {name} -->"
 _END = "<!-- end -->"
 

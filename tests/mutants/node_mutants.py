@@ -1,4 +1,4 @@
-"""The mutants of what a node shows and lets in, by the rows of the checklist in docs/security.md."""
+"""The mutants of what a node shows and lets in, by the rows of the checklist in docs/explanation/security.md."""
 
 from __future__ import annotations
 

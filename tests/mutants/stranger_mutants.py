@@ -1,4 +1,4 @@
-"""The mutants of what keeps strangers out of a site's datagrams, by the rows of the checklist in docs/security.md."""
+"""Mutants of the defences against strangers in the datagrams of a site, by the checklist in docs/explanation/security.md."""
 
 from __future__ import annotations
 

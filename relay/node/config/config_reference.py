@@ -1,4 +1,4 @@
-"""Generates `docs/configuration.md`, the page about every key of the configuration, so that it always agrees with the code."""
+"""Generate `docs/reference/configuration.md`, the page of all configuration keys, from the settings classes."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A frame to an `Address` that is not `unreliable` is numbered and sent until it i
 what arrives in order (`receiver.py`); `headers.py` explains the numbers. Either end may close its side at any time without
 telling the other: as long as both processes live, everything is delivered exactly once and in order.
 
-An acknowledgement leaves with the next frame to the same peer, in its datagram (docs/decisions/0020). It waits for none while
+An acknowledgement leaves with the next frame to the same peer, in its datagram (decision 20). It waits for none while
 the peer needs it (`Receiver.must_answer`), nor during a view change: who leaves gracefully is to know what has arrived.
 """
 

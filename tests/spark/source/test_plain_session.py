@@ -39,6 +39,6 @@ def test_the_source_is_known_without_registering_and_in_sql(java: None, tmp_path
     expected["gview"] = expected.pop("globalview")
     assert found["format"] == {**expected, "segment": 1}
     assert found["view"] == {"send": 2, "deliver": 2}
-    assert "table" not in found, "PySpark hands options of a table on now; docs/analytics.md says that it does not"
+    assert "table" not in found, "PySpark hands options of a table on now; docs/how-to/spark.md says that it does not"
     assert "Source relay needs a path" in found["refused"]
     assert found["imported"] == []
