@@ -10,7 +10,7 @@ UV_VERSION := 0.13.9
 
 .DELETE_ON_ERROR:
 .PHONY: demo test lint pytest browser pytest-long test-compiled simulate-smoke mutants conformance conformance-check reference bench \
-	compiled sbom audit-dependencies lock clean
+	compiled sbom audit-dependencies floors lock clean
 
 demo: $(RUNTIME)
 	@$(BIN)/relay demo
@@ -101,6 +101,15 @@ lock: | $(BIN)/python
 	$(LOCK) spark/pyproject.toml --constraint requirements.lock --output-file requirements-spark.lock
 	$(LOCK) pyproject.toml lab/pyproject.toml spark/pyproject.toml --extra node --group dev --constraint requirements.lock \
 		--output-file requirements-dev.lock
+
+# The tests of the library and of a node with the lowest version of each dependency that pyproject.toml allows.
+floors: $(DEV)
+	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
+	$(BIN)/uv pip compile --quiet --resolution lowest-direct pyproject.toml --extra node --output-file $(VENV)/floors.txt
+	tools/make-venv $(VENV)/floors
+	$(VENV)/floors/bin/python -m pip install --quiet --constraint $(VENV)/floors.txt --editable '.[node]' --editable lab \
+		hypothesis jsonschema pytest pytest-trio pytest-xdist
+	$(VENV)/floors/bin/pytest -n 2 -m "not long" tests/sitestack tests/relay
 
 clean:
 	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

@@ -6,17 +6,23 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+#: What the extra `node` installs, by the names of the modules.
+_NODE_EXTRA = {"click", "hypercorn", "prometheus_client", "rich", "starlette"}
+
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run one command and exit. Without the extra `node`, say how to install it and exit with 2."""
+    """Run one command and exit. If a package of the extra `node` is missing, print how to install it and exit with 2."""
     try:
-        from relay.cli.app import main as run  # noqa: PLC0415 # the library installs without click
+        # The library installs without click.
+        from relay.cli.app import main as run  # noqa: PLC0415
+
+        run(arguments)
     except ModuleNotFoundError as error:
-        if error.name not in ("click", "rich"):
+        package = (error.name or "").partition(".")[0]
+        if package not in _NODE_EXTRA:
             raise
-        print("relay: the command needs the extra `node`: pip install 'sitestack[node]'.", file=sys.stderr)
+        print(f"relay: {package} is not installed: pip install 'sitestack[node]'", file=sys.stderr)
         sys.exit(2)
-    run(arguments)
 
 
 __all__ = ["main"]

@@ -47,7 +47,7 @@ class CommandGroup(click.Group):
         elif (whole := f"{_path(ctx)} {cmd_name}".strip()) in BROUGHT_BY and not ctx.resilient_parsing:
             distribution = BROUGHT_BY[whole]
             raise click.UsageError(
-                f"the command comes with {distribution}, which is not installed: pip install {distribution}.", ctx
+                f"the command comes with {distribution}, which is not installed: pip install {distribution}", ctx
             )
         else:
             return super().get_command(ctx, cmd_name)

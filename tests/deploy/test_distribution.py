@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
+FOLDERS = (".", "lab", "spark")
 
 
 def build(folder: str, target: Path) -> zipfile.ZipFile:
@@ -35,12 +36,17 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
     return message_from_bytes(wheel.read(name))
 
 
-def test_it_is_not_called_by_the_name_of_a_stranger(wheel: zipfile.ZipFile) -> None:
+def check_index_page(wheel: zipfile.ZipFile, name: str) -> None:
+    """What a package index shows: the name, the licence with its text, classifiers, and a page without dead links."""
     said = metadata(wheel)
-    assert said["Name"] == "sitestack"
-    assert said["License-Expression"] == "Apache-2.0"
-    assert said["Author"]
-    assert "Framework :: Trio" in said.get_all("Classifier", [])
+    assert (said["Name"], said["License-Expression"], said["Author"]) == (name, "Apache-2.0", "The Relay authors")
+    assert "Operating System :: POSIX :: Linux" in said.get_all("Classifier", [])
+    [license_text] = [each for each in wheel.namelist() if each.endswith(".dist-info/licenses/LICENSE")]
+    assert wheel.read(license_text) == (PROJECT / "LICENSE").read_bytes()
+    page = said.get_payload()
+    assert isinstance(page, str)
+    assert page.startswith("# ")
+    assert [target for target in re.findall(r"\]\(([^)]+)\)", page) if "://" not in target] == []
 
 
 def packages(wheel: zipfile.ZipFile) -> set[str]:
@@ -48,6 +54,7 @@ def packages(wheel: zipfile.ZipFile) -> set[str]:
 
 
 def test_it_holds_the_packages_with_their_types_and_data(wheel: zipfile.ZipFile) -> None:
+    check_index_page(wheel, "sitestack")
     assert packages(wheel) == {"sitestack", "relay"}
     assert {"sitestack/py.typed", "relay/py.typed", "relay/node/http/dashboard/index.html"} <= set(wheel.namelist())
     packaged = {path.relative_to(PROJECT).as_posix() for root in packages(wheel) for path in (PROJECT / root).rglob("*.py")}
@@ -65,6 +72,7 @@ def test_the_other_distributions_hold_their_package_and_ask_for_the_same_version
     tmp_path: Path, folder: str, name: str, data: str, wheel: zipfile.ZipFile
 ) -> None:
     other = build(folder, tmp_path)
+    check_index_page(other, name.replace("_", "-"))
     assert packages(other) == {name}
     assert data in other.namelist()
     version = metadata(wheel)["Version"]
@@ -72,20 +80,16 @@ def test_the_other_distributions_hold_their_package_and_ask_for_the_same_version
     assert f"sitestack[node]=={version}" in metadata(other).get_all("Requires-Dist", [])
 
 
-def test_the_page_of_an_index_has_no_link_that_only_a_checkout_has(wheel: zipfile.ZipFile) -> None:
-    page = metadata(wheel).get_payload()
-    assert isinstance(page, str)
-    assert page.startswith("# Relay")
-    assert [target for target in re.findall(r"\]\(([^)]+)\)", page) if "://" not in target] == []
-
-
 def test_no_page_tells_to_install_what_is_somebody_elses() -> None:
-    name = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
-    pages = [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md"), *(PROJECT / "relay").rglob("*.py")]
+    pages = [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md")]
+    pages += [path for root in ("relay", "lab", "spark") for path in (PROJECT / root).rglob("*.py")]
+    tables = [tomllib.loads((PROJECT / each / "pyproject.toml").read_text(encoding="utf-8"))["project"] for each in FOLDERS]
+    ours = {table["name"]: set(table.get("optional-dependencies", {})) for table in tables}
     installed = {
-        (page.name, what)
+        (page.name, *what)
         for page in pages
-        for what in re.findall(r"pip install ['\"\\]*([\w./-]+)", page.read_text(encoding="utf-8"))
+        for what in re.findall(r"pip install ['\"\\]*([\w./-]+)(?:\[(\w+)\])?", page.read_text(encoding="utf-8"))
     }
-    assert installed
-    assert {what for _, what in installed if not what.startswith((".", name, f"dist/{name}"))} == set()
+    assert {"sitestack", "relay-lab"} <= {what for _, what, _ in installed}
+    assert {each for each in installed if not each[1].startswith((".", "dist/")) and each[1] not in ours} == set()
+    assert {each for each in installed if each[2] and each[2] not in ours.get(each[1], set())} == set()

@@ -142,7 +142,7 @@ def test_the_image_runs_without_rights_and_without_a_file_system_to_write_to() -
     docker = shutil.which("docker")
     if docker is None or subprocess.run([docker, "version"], capture_output=True).returncode:
         pytest.skip("no container engine is running here: the image was not built")
-    base = instructions("relay")[0][1].split(" ")[0]
+    base = whole("relay")[0][1].split(" ")[0]
     if all(subprocess.run([docker, *how, base], capture_output=True).returncode for how in (["image", "inspect"], ["pull"])):
         pytest.skip(f"{base} cannot be had here: the image was not built")
     subprocess.run([docker, "build", "--quiet", "--target", "relay", "--tag", "relay-test", "."], cwd=PROJECT, check=True)

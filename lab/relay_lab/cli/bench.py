@@ -93,7 +93,7 @@ def command(
     the bytes.
 
     With --peer each of our windows is followed by one of the peer, which does the same with as many members; ratios are ours
-    to theirs, the medians of the pairs. You install the peers: pip install 'sitestack[peers]' for zenoh, zeromq and nats, which
+    to theirs, the medians of the pairs. You install the peers: pip install 'relay-lab[peers]' for zenoh, zeromq and nats, which
     also needs nats-server; java, javac and a jar for jgroups and jgroups5. What a peer does not have is not applicable.
     """
     names = list(SCENARIOS) if scenario == "all" else [scenario]

@@ -40,7 +40,7 @@ def test_every_place_can_be_found(name: VenueName) -> None:
 
 @pytest.mark.usefixtures("without_docker")
 def test_a_missing_package_is_told_with_what_brings_it() -> None:
-    with pytest.raises(ConfigurationError, match="needs the package docker: in a checkout, pip install"):
+    with pytest.raises(ConfigurationError, match="needs the package docker: pip install relay-lab"):
         find_venue("compose")
     find_venue("local")
     find_venue("kubernetes")

@@ -74,7 +74,7 @@ def find_peers(names: Sequence[str], jars: Sequence[Path]) -> list[Installed]:
 
 def _find_python(peer: Peer) -> Installed:
     if find_spec(peer.module) is None:
-        hint = "pip install 'sitestack[peers]'"
+        hint = "pip install 'relay-lab[peers]'"
         raise PeerMissing(f"--peer {peer.name} needs the Python package {peer.package}, which is not installed: {hint}.")
     if peer.name == "nats" and shutil.which("nats-server") is None:
         raise PeerMissing("--peer nats needs the program nats-server, which is not on the PATH.")
