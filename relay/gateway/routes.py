@@ -211,6 +211,8 @@ class Routes:
             self._routes[route] = _Route(piece.source, hop)
             events.append(Opened(route, piece.source))
         found = self._routes[route]
+        if found.site != piece.source:  # only the site at the far end may send on a route
+            return [Dropped("route_foreign")]
         if piece.at == found.received:
             found.received += 1
             events += [Came(route, piece.data)] if piece.data else []

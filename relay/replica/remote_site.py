@@ -143,6 +143,7 @@ class Remote:
             return None
         self.known = True
         self.admitted[gap.origin] = gap.last
+        bound(self.admitted)
         return reached
 
     def begin(self, baseline: RemoteBaseline) -> dict[Address, int]:
@@ -150,6 +151,7 @@ class Remote:
         fresh = {origin: n for origin, n in baseline.origins.items() if n > 0 and origin not in self.admitted}
         self.known = True
         self.admitted.update(fresh)
+        bound(self.admitted)
         return fresh
 
     def had(self, member: Address, origin: Address) -> int:

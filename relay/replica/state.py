@@ -24,6 +24,7 @@ from relay.replica.entries import (
     SiteSwitch,
     SiteVector,
 )
+from relay.replica.held_entries import HeldEntries
 from relay.replica.known import Known, without
 from relay.replica.merge import merge_parts
 from relay.replica.remote_site import Admission, Lineage, Remote
@@ -260,12 +261,13 @@ class ReplicatedState:
         """Go on from the merged states of all parts of a split site; `members`: those of each part, by the part's view.
 
         Returns where other sites begin of which this member's part knew nothing (R29). What a member had before the merge is
-        not delivered to it again.
+        not delivered to it again. The parts together may hold more than the budget until the coordinator's next `Trim`, which
+        heeds the sites that senders wait for.
         """
         known = [site for site, remote in self.remotes.items() if remote.known]
         inherited = {site: remote.inherited for site, remote in self.remotes.items()}
         self.take(merge_parts([self.give(), *parts], members), now)
-        self.buffer.trim(self.buffer.end - 1 - self.buffer.config.budget_entries)
+        self.buffer.trim(self.buffer.end - 1 - HeldEntries.items_max)  # more than that could not be given to a joiner
         for site, numbers in inherited.items():
             self.remote(site).inherited = numbers
         self._drop_acked()  # one part may still hold what the others know to be everywhere

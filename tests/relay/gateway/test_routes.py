@@ -11,9 +11,10 @@ from relay.gateway.config import LinkConfig
 from relay.gateway.connections import RouteId
 from relay.gateway.gateway import GatewayConfig
 from relay.gateway.routes import RoutesConfig
-from relay.gateway.wire import Routed, State, encode
+from relay.gateway.wire import Data, Routed, State, encode
 from relay.layer import RelayConfig
 from sitestack.model.address import ProxyUUID
+from sitestack.model.message import Batch, Scope, pack_body
 from tests.harness.relay.member import places
 from tests.harness.relay.puppet import D, hello
 from tests.harness.relay.site import FakeSite
@@ -249,3 +250,29 @@ def test_a_random_history_loses_repeats_and_reorders_nothing(seed: int) -> None:
                 assert received(member, origin.address, origin.site.name) == list(range(1, origin.sent + 1))
     for site in sites:
         assert list(site.relay.global_views()[-1].components) == [each.name for each in sites]
+
+
+def test_a_site_cannot_send_pieces_on_a_route_between_two_others() -> None:
+    """C28: only the far end of a route may send on it. A forged piece would replace a message, which is then lost silently."""
+    world = World()
+    leaves = ("A", "C", "EVIL")
+    gateway = GatewayConfig(peers={each: places(each) for each in leaves})
+    hub = world.site("HUB", 2, RelayConfig(gateway=gateway, routes=RoutesConfig({}, leaves)))
+    for leaf in leaves:
+        via = {each: "HUB" for each in leaves if each != leaf}
+        world.site(leaf, 2, RelayConfig(gateway=GatewayConfig(peers={"HUB": places("HUB")}), routes=RoutesConfig(via, ())))
+    for site in world.sites.values():
+        site.install()
+    world.run(3)
+    a, c = world.sites["A"], world.sites["C"]
+    a.members[1].send("true 0")
+    world.run(1)
+    forged = encode(Data(("A",), Batch("A", a.members[1].address, Scope.ALL, 2, 1, pack_body([b"forged"]))))
+    [(route, end)] = [each for each in c.relay.layer.gateway._routes._routes.items() if each[1].site == "A"]
+    arrive(hub, "EVIL", Routed("EVIL", "C", route.opener, route.number, end.received, (), False, forged))
+    world.run(1)
+    a.members[1].send("true 1")
+    world.run(3)
+    assert c.members[1].words == ["true 0", "true 1"]
+    assert c.members[1].gaps() == []
+    assert c.relay.drops["route_foreign"] > 0

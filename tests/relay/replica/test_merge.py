@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay.events import Baseline
+from relay.events import Baseline, Budget
 from relay.replica.config import BufferConfig
 from relay.replica.entries import LineageState, RelayState, RemoteState, SiteVector
 from relay.replica.held_entries import HeldEntries, HeldEntry
@@ -341,3 +341,44 @@ def test_a_random_history_of_splits_repeats_nothing_and_accounts_for_everything(
     assert all(view == views[0] for view in views)
     states = [member.layer.give_state() for member in sfo]
     assert all(state == states[0] for state in states)
+
+
+def test_a_member_with_another_budget_keeps_as_much_as_the_others_after_a_merge() -> None:
+    """The relay's budget counts: members trim by its entries in the stream, not by their own settings."""
+    world, nyc, sfo = two_sites(4, buffer=BufferConfig(budget_entries=1_000))
+    world.run(2)
+    world.part("NYC", "SFO")
+    world.run(12)
+    other = nyc.split(nyc.members[2:])
+    for n in range(20):
+        nyc.relay.send(f"a{n}")
+        other.relay.send(f"b{n}")
+        world.turn()
+    nyc.members[1].say(Budget(10, 64 << 20))
+    nyc.merge(other)
+    assert len({len(member.layer.state.buffer) for member in nyc.members}) == 1
+    nyc.members[1].say(Budget(1_000, 64 << 20))
+    nyc.kill(nyc.relay)
+    world.heal()
+    world.run(20)
+    assert (len(sfo.members[1].words), sfo.members[1].gaps()) == (40, [])
+
+
+def test_a_merge_drops_nothing_of_which_a_site_is_waited_for() -> None:
+    """X11: with `when_down: wait` two halves may hold more than the budget together; senders wait until it is delivered."""
+    wait = {"when_down": {"SFO": "wait", "NYC": "wait"}}
+    world, nyc, sfo = two_sites(4, gateway=wait, buffer=BufferConfig(budget_entries=40))
+    world.run(2)
+    world.part("NYC", "SFO")
+    world.run(15)
+    other = nyc.split(nyc.members[2:])
+    world.part("NYC", "SFO")
+    for n in range(30):
+        nyc.relay.send(f"a{n}")
+        other.relay.send(f"b{n}")
+        world.turn()
+    nyc.merge(other)
+    world.heal()
+    world.run(30)
+    assert (len(sfo.members[1].words), sfo.members[1].gaps()) == (60, [])
+    assert {len(member.layer.state.buffer) for member in nyc.members} == {0}
