@@ -51,7 +51,7 @@ class GatewayConfig:
     dial_s: float = 0.2
     dial_s_max: float = 5.0
     #: Simultaneous connections that others made to this relay, also without a HELLO yet. This relay's own calls (one per
-    #: address) and routes (`ROUTES_MAX`) do not count, so that a flood of connections from outside blocks neither.
+    #: address) and routes (`ROUTES_PER_SITE_MAX`) do not count, so that a flood of connections from outside blocks neither.
     connections_max: int = 64
     #: Bytes from other sites that wait to be sequenced; a link that brings more is closed and replays later.
     waiting_bytes_max: int = 64 * 1024 * 1024
@@ -348,5 +348,5 @@ def _peer(link: Connection) -> Hello:
 
 
 def _is_accepted(connection: ConnectionId, dialed: tuple[str, Place] | None) -> bool:
-    """True for a TCP connection that another relay has made; routes are bounded by `ROUTES_MAX` instead."""
+    """True for a TCP connection that another relay has made; routes are bounded by `ROUTES_PER_SITE_MAX` instead."""
     return dialed is None and isinstance(connection, int)

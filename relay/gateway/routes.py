@@ -25,8 +25,9 @@ from sitestack.stack.layer import Dropped, Effect, Local
 
 #: Bytes of pieces on a link from which the routes that begin here wait for room; less when the link's own bound is lower.
 ROOM_BYTES = 256 * 1024
-#: Ends of routes at this relay, at most: one per site is normal, two while one route replaces another.
-ROUTES_MAX = 64
+#: Maximum number of ends of routes to one site at this relay. One is normal, two while one route replaces another, and more
+#: while the site is split. Each site has its own bound, so that no site takes the routes of another one.
+ROUTES_PER_SITE_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,10 @@ class _Route:
 
 
 class Routes:
-    """The routes that end at this relay, and pieces of others handed on. Bounds: `ROUTES_MAX`; each link's queue for pieces."""
+    """The routes that end at this relay, and pieces of other routes to forward.
+
+    Bounds: `ROUTES_PER_SITE_MAX` routes to a site; the queue of each link for pieces.
+    """
 
     def __init__(self, local: Local, config: RoutesConfig, link: LinkConfig, table: LinkTable) -> None:
         #: Number of pieces handed on for other sites.
@@ -117,6 +121,11 @@ class Routes:
         return len(self._routes)
 
     @property
+    def routes_max(self) -> int:
+        """The bound of all sites together."""
+        return ROUTES_PER_SITE_MAX * len(self._config.via)
+
+    @property
     def queued_bytes(self) -> int:
         """Bytes of pieces that wait, on the link where most of them do."""
         return max([each.session.routed_bytes for each in self._table.connections.values()], default=0)
@@ -124,9 +133,9 @@ class Routes:
     # -- what the shell does for TCP connections -----------------------------------------------------------------------
 
     def open(self, site: str, via: Via) -> RouteId | None:
-        """Open a route to a site; None when the neighbour on the way has no link, or there are `ROUTES_MAX` routes."""
+        """Open a route to a site; None when the neighbour on the way has no link, or at the bound."""
         hop = self._link(via.neighbour)
-        if hop is None or len(self._routes) >= ROUTES_MAX:
+        if hop is None or self._is_full(site):
             return None
         self._opened += 1
         route = RouteId(self._me, self._opened)
@@ -206,7 +215,7 @@ class Routes:
         if route not in self._routes:
             hop = self._link(site)
             wanted = piece.source in self._config.via and piece.at == 0 and not piece.ended and piece.opener != self._me
-            if not wanted or hop is None or len(self._routes) >= ROUTES_MAX:
+            if not wanted or hop is None or self._is_full(piece.source):
                 return [*self._refuse(site, piece, "route_unknown")]
             self._routes[route] = _Route(piece.source, hop)
             events.append(Opened(route, piece.source))
@@ -240,6 +249,9 @@ class Routes:
         answer = Routed(piece.target, piece.source, piece.opener, piece.number, 0, handed_on_by, True, b"")
         unheard = hop is not None and not piece.ended and not self._queue(hop, answer)
         return [Dropped(reason), *([Dropped("route_full")] if unheard else [])]
+
+    def _is_full(self, site: str) -> bool:
+        return sum(each.site == site for each in self._routes.values()) >= ROUTES_PER_SITE_MAX
 
     # -- ways ----------------------------------------------------------------------------------------------------------
 

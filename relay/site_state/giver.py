@@ -24,6 +24,9 @@ from sitestack.model.state_events import Contents, GiveSnapshot, SnapshotGiven
 
 #: Seconds after which a taker that asked for nothing more is gone, and a snapshot that nobody asks for is dropped.
 KEPT_S = 45.0
+#: A snapshot gives way to a taker that needs a newer one once it is this old (s), plus the time of its bytes at this pace. So a
+#: taker that asks without end keeps no other one waiting for ever.
+HELD_S, PACE_BYTES_S = 300.0, 64 * 1024
 #: Takers remembered at a time; beyond, the one that asked longest ago does not keep the snapshot any more.
 TAKERS_MAX = 1_024
 
@@ -32,6 +35,8 @@ TAKERS_MAX = 1_024
 class _Snapshot:
     token: int
     contents: Contents
+    #: When it was ordered (s).
+    made: float
     #: None while the application has not given it.
     data: bytes | None = None
     #: Why the application has given none.
@@ -39,6 +44,11 @@ class _Snapshot:
     #: When each taker has asked last, and the questions of those that wait for the application.
     takers: dict[Address, float] = field(default_factory=dict)
     waiting: dict[Address, StateAsk] = field(default_factory=dict)
+
+    def is_kept(self, now: float, besides: Address) -> bool:
+        """True while other takers than `besides` may still finish with this snapshot."""
+        due = self.made + HELD_S + len(self.data or b"") / PACE_BYTES_S
+        return now < due and any(taker != besides for taker in self.takers)
 
 
 class Giver:
@@ -65,13 +75,13 @@ class Giver:
         if snapshot is not None and before is None:
             if not lacking(snapshot.contents, floor):
                 return self._give(snapshot, ask, now), None
-            if any(taker != ask.member for taker in snapshot.takers):
+            if snapshot.is_kept(now, ask.member):
                 return self._refuse(ask, StateRefusal.BUSY), None
         contents = contents_of(self._state, self._me)
         if lacking(contents, floor):
             return self._refuse(ask, StateRefusal.BEHIND), None
         self._tokens += 1
-        self._snapshot = _Snapshot(self._tokens, contents, takers={ask.member: now}, waiting={ask.member: ask})
+        self._snapshot = _Snapshot(self._tokens, contents, now, takers={ask.member: now}, waiting={ask.member: ask})
         return self._refuse(ask, before or StateRefusal.PENDING), GiveSnapshot(self._tokens)
 
     def given(self, event: SnapshotGiven) -> list[StateFrame] | None:

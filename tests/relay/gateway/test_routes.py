@@ -10,11 +10,12 @@ from relay.events import BridgeReceived
 from relay.gateway.config import LinkConfig
 from relay.gateway.connections import RouteId
 from relay.gateway.gateway import GatewayConfig
-from relay.gateway.routes import RoutesConfig
-from relay.gateway.wire import Data, Routed, State, encode
+from relay.gateway.routes import ROUTES_PER_SITE_MAX, RoutesConfig
+from relay.gateway.wire import VERSION, Data, Hello, Routed, State, encode
 from relay.layer import RelayConfig
 from sitestack.model.address import ProxyUUID
 from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.view import ViewId
 from tests.harness.relay.member import places
 from tests.harness.relay.puppet import D, hello
 from tests.harness.relay.site import FakeSite
@@ -39,6 +40,21 @@ def chain(
     for site in world.sites.values():
         site.install()
     return world, list(world.sites.values())
+
+
+def star_with_evil() -> tuple[World, FakeSite, FakeSite, FakeSite, FakeSite]:
+    """Sites A, C and EVIL, each linked to HUB only; HUB forwards between them. Returns the world, HUB, A, C and EVIL."""
+    world = World()
+    leaves = ("A", "C", "EVIL")
+    gateway = GatewayConfig(peers={each: places(each) for each in leaves})
+    hub = world.site("HUB", 2, RelayConfig(gateway=gateway, routes=RoutesConfig({}, leaves)))
+    for leaf in leaves:
+        via = {each: "HUB" for each in leaves if each != leaf}
+        world.site(leaf, 2, RelayConfig(gateway=GatewayConfig(peers={"HUB": places("HUB")}), routes=RoutesConfig(via, ())))
+    for site in world.sites.values():
+        site.install()
+    world.run(3)
+    return world, hub, world.sites["A"], world.sites["C"], world.sites["EVIL"]
 
 
 def everybody_has(sites: list[FakeSite], name: str, texts: list[str]) -> None:
@@ -254,17 +270,7 @@ def test_a_random_history_loses_repeats_and_reorders_nothing(seed: int) -> None:
 
 def test_a_site_cannot_send_pieces_on_a_route_between_two_others() -> None:
     """C28: only the far end of a route may send on it. A forged piece would replace a message, which is then lost silently."""
-    world = World()
-    leaves = ("A", "C", "EVIL")
-    gateway = GatewayConfig(peers={each: places(each) for each in leaves})
-    hub = world.site("HUB", 2, RelayConfig(gateway=gateway, routes=RoutesConfig({}, leaves)))
-    for leaf in leaves:
-        via = {each: "HUB" for each in leaves if each != leaf}
-        world.site(leaf, 2, RelayConfig(gateway=GatewayConfig(peers={"HUB": places("HUB")}), routes=RoutesConfig(via, ())))
-    for site in world.sites.values():
-        site.install()
-    world.run(3)
-    a, c = world.sites["A"], world.sites["C"]
+    world, hub, a, c, _ = star_with_evil()
     a.members[1].send("true 0")
     world.run(1)
     forged = encode(Data(("A",), Batch("A", a.members[1].address, Scope.ALL, 2, 1, pack_body([b"forged"]))))
@@ -276,3 +282,23 @@ def test_a_site_cannot_send_pieces_on_a_route_between_two_others() -> None:
     assert c.members[1].words == ["true 0", "true 1"]
     assert c.members[1].gaps() == []
     assert c.relay.drops["route_foreign"] > 0
+
+
+def test_no_site_takes_the_routes_of_another_one() -> None:
+    """A linked site opens routes without end, each for a lineage that it invents; the others keep theirs."""
+    world, hub, a, c, evil = star_with_evil()
+    routes = c.relay.layer.gateway._routes
+    evil.relay.layer.gateway._routes.arrived = lambda site, piece: []  # type: ignore[method-assign]  # it answers nothing
+    world.part("A", "HUB")
+    for number in range(100):
+        lineage = ViewId(5_000 + number, evil.relay.address)
+        frames = (Hello(VERSION, "EVIL", lineage, lineage, evil.relay.address, "E", 1, 1 << 20, 1 << 24), State({}))
+        first = b"".join(map(encode, frames))
+        arrive(hub, "EVIL", Routed("EVIL", "C", evil.relay.address, 10_000 + number, 0, (), False, first))
+        world.settle()
+    assert len(routes) <= ROUTES_PER_SITE_MAX + 1
+    world.heal()
+    world.run(5)
+    a.members[1].send("hello")
+    world.run(3)
+    assert c.members[1].words == ["hello"]

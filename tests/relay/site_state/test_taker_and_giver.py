@@ -10,7 +10,7 @@ from relay.replica.config import BufferConfig
 from relay.replica.site_state import StateAnswer, StateAsk, StatePiece, StateRefusal
 from relay.replica.state import ReplicatedState
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
-from relay.site_state.giver import KEPT_S, Giver
+from relay.site_state.giver import HELD_S, KEPT_S, Giver
 from relay.site_state.taker import NEWER_MAX, SILENT_S, Taker
 from sitestack.layers.state_transfer import StateTransferConfig
 from sitestack.model.address import Address
@@ -122,6 +122,21 @@ def test_one_snapshot_serves_all_whom_it_helps_and_the_others_wait_for_its_end()
     found.ask(ask(1, 10, member=E), 0.0)
     assert found.level().now == 0
     assert refusal(found, ask(floor={"NYC": {A: 9}}, member=C)) is PENDING
+
+
+def test_a_taker_that_asks_without_end_keeps_no_other_one_waiting_for_ever() -> None:
+    found = ready()
+    found._state.produced[A] = 9
+    for now in range(0, 360, 30):
+        found.ask(ask(1, 0, member=E), float(now))
+        newer, _ = found.ask(ask(floor={"NYC": {A: 9}}, member=C), float(now))
+        found.expire(float(now))
+        if now < HELD_S:
+            assert isinstance(newer, StateAnswer)
+            assert newer.refusal is StateRefusal.BUSY
+    assert isinstance(newer, StateAnswer)
+    assert newer.refusal is PENDING
+    assert refusal(found, ask(1, 0, member=E)) is GONE
 
 
 def test_the_one_taker_gets_a_newer_snapshot_when_it_needs_one() -> None:
