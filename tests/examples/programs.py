@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from relay_lab.drills.tether import tie
 from tests.harness.sockets import free_ports
 
 PROJECT = Path(__file__).parent.parent.parent
@@ -28,7 +29,7 @@ class Program:
         self.printed: list[str] = []
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._process = subprocess.Popen(
-            [sys.executable, *arguments], cwd=PROJECT, text=True, bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            tie([sys.executable, *arguments]), cwd=PROJECT, text=True, bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None

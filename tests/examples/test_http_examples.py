@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from relay_lab.drills.tether import tie
 from tests.examples.programs import PROJECT
 from tests.harness.node_sites import LIMIT_S, node_sites
 
@@ -47,7 +48,7 @@ def directory() -> Iterator[Path]:
 def follower(command: list[str], file: Path) -> Iterator[None]:
     """A client that follows; what it prints is in the file."""
     with file.open("w") as out:
-        process = subprocess.Popen(command, stdout=out, start_new_session=True)
+        process = subprocess.Popen(tie(command), stdout=out, start_new_session=True)
         try:
             yield
         finally:
@@ -84,7 +85,7 @@ def test_each_message_once_through_a_relay_kill(languages: tuple[str, ...], dire
                 seen.append(directory / f"{language} {place}")
                 stack.enter_context(follower([*follow, *urls], seen[-1]))
         posters = {
-            language: subprocess.Popen([*post, f"{language}-1", *near], stdin=subprocess.PIPE, text=True)
+            language: subprocess.Popen(tie([*post, f"{language}-1", *near]), stdin=subprocess.PIPE, text=True)
             for language, (post, _) in clients.items()
         }
         expected = {language: [f"{language} {n}" for n in range(LINES)] for language in languages}

@@ -19,6 +19,8 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, CloseConnection, TextMessage
 from wsproto.events import Request as Upgrade
 
+from relay_lab.drills.tether import tie
+
 #: The names under which systems install it.
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 LIMIT_S = 60.0
@@ -157,7 +159,7 @@ def browser(path: str, directory: Path) -> Iterator[Browser]:
     """A browser with a fresh profile, which is gone after the block."""
     command = [path, *_OPTIONS, f"--user-data-dir={directory}", "about:blank"]
     silent = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=silent, stdout=silent, stderr=silent)
+    process = subprocess.Popen(tie(command), stdin=silent, stdout=silent, stderr=silent)
     try:
         with closing(Browser(f"127.0.0.1:{_port(directory / 'DevToolsActivePort')}")) as running:
             yield running

@@ -15,6 +15,7 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from relay_lab.drills.layout import draw_group
+from relay_lab.drills.tether import tie
 from tests.harness.sockets import free_port
 
 #: Much longer than any of it takes, for slow machines.
@@ -52,7 +53,7 @@ class NodeSites:
         command += ["--status", str(self._directory / f"{name}.sock"), "--http", self.urls[name].removeprefix("http://")]
         with (self._directory / f"{name}.log").open("ab") as log:
             every = [option.format(name=name) for option in (*self._options, *options)]
-            self.processes[name] = subprocess.Popen([*command, *every], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.processes[name] = subprocess.Popen(tie([*command, *every]), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self, name: str) -> None:
         """Kill a member, which says nothing more."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import trio
 
+from relay_lab.drills.tether import tie
 from relay_lab.drills.wires.switch import _OWN_USERS, _enter, _hold, _inside, _release
 from tests.harness import nat
 
@@ -143,7 +144,7 @@ class Subnets:
 
     async def _run(self, holder: trio.Process, command: Sequence[str]) -> trio.Process:
         process = await trio.lowlevel.open_process(
-            [*_enter(holder), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
+            tie([*_enter(holder), *command]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
         )
         self._stack.push_async_callback(_end, process)
         return process

@@ -15,23 +15,11 @@ import pytest
 
 from relay_lab.demo import default_text, read_lines
 from sitestack.model.errors import ConfigurationError
+from tests.lab.drills.test_tether import assert_gone, children_of, is_running
 
 #: Much longer than any of it takes, for slow machines.
 LIMIT_S = 120.0
 RELAY = (sys.executable, "-m", "relay")
-
-
-def children_of(pid: int) -> list[int]:
-    """Of all its threads."""
-    return [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.mark.slow
@@ -131,6 +119,16 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signa
         assert demo.wait(LIMIT_S) == 130
     assert not any(map(is_running, children))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_members_of_a_killed_demo_are_killed(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([*RELAY, "demo"], stdout=subprocess.PIPE, env=environment) as demo:
+        while len(members := children_of(demo.pid)) < 2:
+            assert demo.poll() is None
+            time.sleep(0.05)  # nothing tells when another process has children
+        demo.kill()
+        assert_gone(members)
 
 
 def test_the_default_text_is_a_real_one() -> None:

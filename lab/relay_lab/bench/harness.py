@@ -18,6 +18,7 @@ import trio
 from relay.keys.directory import make_key_directory
 from relay_lab.bench.scenarios import MemberTask, Scenario, Workload
 from relay_lab.drills.layout import draw_group
+from relay_lab.drills.tether import tie
 from sitestack.channel.version import running_build
 
 WARM_UP_S = 2.0
@@ -203,7 +204,7 @@ async def members_of(task: MemberTask) -> AsyncIterator[list[BenchProcess]]:
         for number in range(task.members):
             named = replace(task, name=f"M{number + 1}")
             command = [sys.executable, "-m", "relay_lab.bench.member", json.dumps(asdict(named))]
-            process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            process = await trio.lowlevel.open_process(tie(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             members.append(BenchProcess(named.name, process))
             stack.push_async_callback(members[-1].end)
             await members[-1].hear(JOIN_TIMEOUT_S)

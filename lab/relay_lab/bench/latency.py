@@ -16,6 +16,7 @@ from relay_lab.bench.harness import WARM_UP_S, Afterwards, BenchFailed, BenchPro
 from relay_lab.bench.scenarios import MemberTask, Scenario, Workload
 from relay_lab.drills.layout import draw_group
 from relay_lab.drills.proxy import bind_streams, port_of
+from relay_lab.drills.tether import tie
 
 _SLACK_S = 90.0
 PERCENTILES = ("p50_us", "p90_us", "p99_us")
@@ -56,7 +57,7 @@ async def _say(member: BenchProcess, load: Workload) -> dict[str, Any]:
 async def _measure_echo(size: int, window_s: float) -> dict[str, float]:
     command = [sys.executable, "-m", "relay_lab.bench.floor", str(size), str(window_s)]
     with trio.move_on_after(window_s + _SLACK_S):
-        ran = await trio.run_process(command, capture_stdout=True)
+        ran = await trio.run_process(tie(command), capture_stdout=True)
         found: dict[str, float] = json.loads(ran.stdout)
         return found
     raise BenchFailed("The bare echo did not answer.")

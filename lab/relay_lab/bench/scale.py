@@ -14,6 +14,7 @@ from relay_lab.bench.harness import WARM_UP_S, BenchFailed, Observe, carry, memb
 from relay_lab.bench.scenarios import MemberTask, Scenario, Workload
 from relay_lab.bench.simulated import MEMBERS as SIMULATED
 from relay_lab.drills.layout import draw_group
+from relay_lab.drills.tether import tie
 
 MEMBERS = (2, 4, 8, 12)
 #: Of these two the figures are compared, the first to the second.
@@ -59,7 +60,7 @@ def put_together(size: int, found: Mapping[tuple[int, int], Sequence[Mapping[str
 async def _simulate(scenario: Scenario, size: int) -> dict[str, float]:
     """In a process of its own: it keeps a core busy."""
     command = [sys.executable, "-m", "relay_lab.bench.simulated", scenario.order, str(size)]
-    ran = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
+    ran = await trio.run_process(tie(command), capture_stdout=True, capture_stderr=True, check=False)
     if ran.returncode:
         said = ran.stderr.decode(errors="replace").splitlines()
         raise BenchFailed(f"The simulator failed: {said[-1] if said else 'it said nothing'}")

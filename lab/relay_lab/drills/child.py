@@ -14,6 +14,7 @@ import trio
 from relay.node.status.status_socket import ANSWER_BYTES_MAX, parse_status
 from relay_lab.drills.executor import MemberDied, Status
 from relay_lab.drills.plan import Seat
+from relay_lab.drills.tether import tie
 
 #: How many of the last lines of a member's log a report of its death repeats.
 LAST_WORDS_LINES = 5
@@ -56,7 +57,7 @@ class Child:
         """Start the process. In a session of its own the terminal's Ctrl-C does not reach it. `output`: a file descriptor."""
         with self._open_log() as log:
             self._process = await trio.lowlevel.open_process(
-                command, stdin=subprocess.PIPE, stdout=output, stderr=log, start_new_session=own_session
+                tie(command), stdin=subprocess.PIPE, stdout=output, stderr=log, start_new_session=own_session
             )
 
     def _open_log(self) -> BinaryIO:

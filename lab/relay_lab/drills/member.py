@@ -21,6 +21,7 @@ from relay_lab.drills.child import Child
 from relay_lab.drills.earlier import Earlier
 from relay_lab.drills.executor import MemberDied, Status
 from relay_lab.drills.plan import Seat
+from relay_lab.drills.tether import tie
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class MemberProcess(Child):
         command += ["--status", str(self._socket), "--publish", "-"]
         if self._ways.reader:
             await self._end_reader()
-            self._reader = await trio.lowlevel.open_process(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+            self._reader = await trio.lowlevel.open_process(tie(["cat"]), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
             assert isinstance(self._reader.stdin, trio.lowlevel.FdStream)
             async with self._reader.stdin as stdin:
                 await self.spawn([*command, "--events", "-"], output=stdin.fileno())

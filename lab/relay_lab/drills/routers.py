@@ -11,6 +11,7 @@ from pathlib import Path
 import trio
 
 from relay_lab.drills.layout import LOOPBACK
+from relay_lab.drills.tether import tie
 from sitestack.model.address import Physical
 
 #: Pause (s) between two attempts to reach a router that is starting.
@@ -30,7 +31,7 @@ class RouterProcess:
     async def start(self) -> None:
         """Start the process; members try to reach it until it listens."""
         with self._log.open("ab") as log:
-            self._process = await trio.lowlevel.open_process(self._command, stdin=subprocess.DEVNULL, stderr=log)
+            self._process = await trio.lowlevel.open_process(tie(self._command), stdin=subprocess.DEVNULL, stderr=log)
 
     async def wait_until_up(self) -> None:
         """Wait until members can connect."""

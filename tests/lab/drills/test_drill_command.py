@@ -20,7 +20,8 @@ from relay_lab.drills.plan import Drill
 from relay_lab.drills.result import DrillResult
 from relay_lab.drills.wires import has_wires
 from tests.lab.drills.test_result import result
-from tests.lab.test_demo import LIMIT_S, RELAY, children_of, is_running
+from tests.lab.drills.test_tether import children_of, is_running
+from tests.lab.test_demo import LIMIT_S, RELAY
 
 #: The limit of silence is that of `kill-relay` (0.5 s) made larger for a busy machine, and below what failure detection by
 #: heartbeats needs (3.5 s): only the connections by which members watch each other are so fast.

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from relay.node.visitor import _json_lines
+from relay_lab.drills.tether import tie
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.address import Address
 from sitestack.model.message import Batch, Scope
@@ -37,7 +38,7 @@ def config() -> Iterator[Path]:
 @contextmanager
 def subscriber(config: Path) -> Iterator[subprocess.Popen[str]]:
     command = [*COMMAND, "sub", str(config), "--name", "S", "--insecure"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(tie(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield process
     finally:

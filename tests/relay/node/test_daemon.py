@@ -20,6 +20,7 @@ import trio
 
 from relay.node.status.status_socket import fetch_status
 from relay_lab.drills.layout import draw_group
+from relay_lab.drills.tether import tie
 
 #: Much longer than any of it takes, for slow machines.
 LIMIT_S = 30.0
@@ -41,7 +42,7 @@ def node(
     """A running node with pipes, its log perhaps elsewhere; it is gone after the block."""
     command = [sys.executable, "-m", "relay", "node", str(config), "--status", str(directory / "a.sock"), *options]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdin=pipe, stdout=out, stderr=log, text=True)
+    process = subprocess.Popen(tie(command), stdin=pipe, stdout=out, stderr=log, text=True)
     try:
         yield process
     finally:

@@ -15,6 +15,7 @@ from urllib.request import urlopen
 import trio
 
 from relay.node.status.status_socket import fetch_status
+from relay_lab.drills.tether import tie
 from tests.relay.node.test_daemon import LIMIT_S, configure
 
 DESCRIPTORS = 64
@@ -56,7 +57,7 @@ def test_a_node_without_descriptors_lives_and_answers_when_there_are_some_again(
     status = directory / "a.sock"
     command = [sys.executable, "-m", "relay", "node", str(config), "--insecure", "--name", "A", "--status", str(status)]
     log = (directory / "log").open("w+")
-    with log, subprocess.Popen(command, stderr=log, preexec_fn=limit) as process:
+    with log, subprocess.Popen(tie(command), stderr=log, preexec_fn=limit) as process:
         try:
             wait_for(lambda: urlopen(f"http://127.0.0.1:{http}/status", timeout=2).read())
             guests = [guest for port in (http, bridge, member) for guest in crowd(("127.0.0.1", port))]

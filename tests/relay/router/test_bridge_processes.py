@@ -16,6 +16,7 @@ from urllib.request import urlopen
 import pytest
 
 from relay.keys.directory import make_key_directory
+from relay_lab.drills.tether import tie
 from tests.harness.node_sites import NodeSites, node_sites, until
 from tests.harness.sockets import free_port
 
@@ -39,7 +40,7 @@ class RouterProcess:
     def start(self) -> None:
         command = [sys.executable, "-m", "relay", "router", *self._files, "--bind", self.place, "--http", self.http]
         with (self._directory / f"router-{self.place}.log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(tie(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self) -> None:
         self.process.kill()

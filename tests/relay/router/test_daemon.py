@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from relay.cli import main
 from relay.keys.directory import make_key_directory, read_key_ring
+from relay_lab.drills.tether import tie
 from sitestack.channel.open import open_channel
 from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
@@ -46,7 +47,7 @@ async def test_a_router_serves_a_site_and_says_who_is_registered(tmp_path: Path)
     command = [sys.executable, "-m", "relay", "router", str(file), "--bind", f"127.0.0.1:{port}", "--http", str(http)]
     url, ring = f"http://127.0.0.1:{http}", read_key_ring(keys)
     config = site(TransportConfig(kind="tunnel"), Physical("127.0.0.1", port))
-    process = await trio.lowlevel.open_process(command, stderr=subprocess.DEVNULL)
+    process = await trio.lowlevel.open_process(tie(command), stderr=subprocess.DEVNULL)
     try:
         with trio.fail_after(LIMIT_S):
             # The members are there first: they try until the router listens.

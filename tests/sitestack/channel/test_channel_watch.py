@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import trio
 
+from relay_lab.drills.tether import tie
 from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig
@@ -40,7 +41,7 @@ trio.run(main)
 async def coordinator(site: SiteConfig) -> AsyncIterator[trio.Process]:
     """A process that is the first member of the site."""
     command = [sys.executable, "-c", _MEMBER, site.site]
-    process = await trio.lowlevel.open_process(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    process = await trio.lowlevel.open_process(tie(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     assert process.stdout is not None
     async with process.stdout:
         try:

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 import pytest
 import trio
 
+from relay_lab.drills.tether import tie
 from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.events import CheckMember, Event, Gone
 from sitestack.transport import watch
@@ -46,7 +47,7 @@ trio.run(main)
 def process(member: Address, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], Physical]]:
     """A process that is a member as far as watching goes."""
     command = [sys.executable, "-c", _MEMBER, member.hex(), str(port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(tie(command), stdout=subprocess.PIPE, text=True) as child:
         try:
             assert child.stdout is not None
             yield child, Physical("127.0.0.1", int(child.stdout.readline()))

@@ -12,6 +12,7 @@ import trio
 
 from relay_lab.bench.harness import BenchFailed
 from relay_lab.bench.peers.task import PeerTask
+from relay_lab.drills.tether import tie
 
 _SITES = ("HERE", "THERE")
 _START_S = 20.0
@@ -37,7 +38,7 @@ async def servers(task: PeerTask, directory: Path) -> AsyncIterator[list[trio.Pr
             file.write_text(json.dumps(_configuration(site, count, task.ports)), encoding="utf-8")
             log = ["-l", str(directory / f"nats-server-{site}.log")]
             words = ["nats-server", "-c", str(file), *log]
-            started.append(await trio.lowlevel.open_process(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            started.append(await trio.lowlevel.open_process(tie(words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         for site in range(count):
             await _wait_for(task.ports[site])
         yield started

@@ -19,6 +19,7 @@ from relay_lab.bench.peers import java, nats_server
 from relay_lab.bench.peers.catalogue import Installed
 from relay_lab.bench.peers.task import PeerTask
 from relay_lab.bench.scenarios import Scenario
+from relay_lab.drills.tether import tie
 
 #: More than any peer needs.
 _PORTS = 16
@@ -69,7 +70,9 @@ async def peer_group(installed: Installed, name: str, scenario: Scenario, direct
             if installed.jar is not None:
                 words = await java.command(installed, own, name, directory)
             with (directory / f"{installed.peer.name}-{index}.err").open("wb") as errors:
-                process = await trio.lowlevel.open_process(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+                process = await trio.lowlevel.open_process(
+                    tie(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+                )
             members_up.append(BenchProcess(str(index + 1), process))
             stack.push_async_callback(members_up[-1].end)
             await members_up[-1].hear(JOIN_TIMEOUT_S)

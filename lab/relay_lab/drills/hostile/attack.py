@@ -11,6 +11,7 @@ import trio
 
 from relay_lab.drills.executor import PlaceFailed
 from relay_lab.drills.hostile.target import AttackReport, Target, parse_report
+from relay_lab.drills.tether import tie
 
 #: Seconds beyond its own time after which an attacker has hung.
 _GRACE_S = 60.0
@@ -22,7 +23,7 @@ async def run_attack(target: Target, file: Path, enter: Sequence[str]) -> Attack
     Cancelled, the process is gone.
     """
     await trio.Path(file).write_text(target.to_json(), encoding="utf-8")
-    command = [*enter, sys.executable, "-m", "relay_lab.drills.hostile", str(file)]
+    command = tie([*enter, sys.executable, "-m", "relay_lab.drills.hostile", str(file)])
     with trio.move_on_after(target.seconds + _GRACE_S):
         done = await trio.run_process(command, check=False, capture_stdout=True, capture_stderr=True, stdin=subprocess.DEVNULL)
         if done.returncode:

@@ -15,6 +15,7 @@ from relay_lab.drills.executor import MemberDied, PlaceFailed, Status
 from relay_lab.drills.kubernetes.kubectl import Kubectl
 from relay_lab.drills.kubernetes.overlay import HTTP_PORT, JOURNAL, run_member, signal_member
 from relay_lab.drills.plan import Seat
+from relay_lab.drills.tether import tie
 
 #: A forwarded port that broke is opened again, but not for every question.
 _FORWARD_INTERVAL_S = 1.0
@@ -132,7 +133,7 @@ class Pod(Child):
             await self._forward.wait()
         command = self._kubectl.command([*self._place("port-forward"), f"pod/{self._name}", f":{HTTP_PORT}"])
         self._forward = await trio.lowlevel.open_process(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+            tie(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
         )
         assert self._forward.stdout is not None
         line = b""

@@ -17,7 +17,7 @@ from relay_lab.drills.executor import PlaceFailed
 from relay_lab.drills.plan import Seat
 from relay_lab.drills.wires import Wires, has_wires, open_wires
 from relay_lab.drills.wires import switch as module
-from tests.lab.test_demo import is_running
+from tests.lab.drills.test_tether import is_running
 
 A, B, C = (Seat("NYC", name) for name in "ABC")
 LIMIT_S = 60.0

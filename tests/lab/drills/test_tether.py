@@ -1,0 +1,96 @@
+"""A child that is tied to its parent is killed with it, whatever the child is doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from relay_lab.drills.tether import tie
+
+#: Seconds within which tied processes end after their parent.
+END_S = 2.0
+#: Starts a tied child in a thread that ends, prints the child's number, and waits.
+PARENT = """
+import subprocess, sys, threading, time
+from relay_lab.drills.tether import tie
+def start():
+    child = subprocess.Popen(tie([sys.executable, "-c", sys.argv[1]]), stdout=subprocess.PIPE)
+    child.stdout.readline()
+    print(child.pid, flush=True)
+thread = threading.Thread(target=start)
+thread.start()
+thread.join()
+time.sleep(60)
+"""
+CHILDREN = {
+    "waiting": "print(flush=True); import time; time.sleep(60)",
+    "stopped": "print(flush=True); import os, signal; os.kill(os.getpid(), signal.SIGSTOP)",
+    "deaf": "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)",
+}
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the children of all threads of a process."""
+    return [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, and it is not a zombie."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def assert_gone(pids: Sequence[int]) -> None:
+    """Wait until these processes have ended; fail when one runs on, and kill it."""
+    ends = time.monotonic() + END_S
+    while any(map(is_running, pids)) and time.monotonic() < ends:
+        time.sleep(0.02)
+    left = [pid for pid in pids if is_running(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
+
+
+@pytest.mark.parametrize("child", CHILDREN)
+def test_a_child_ends_with_its_killed_parent_and_not_with_the_thread_that_started_it(child: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT, CHILDREN[child]], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        watchers = children_of(pid)
+        time.sleep(0.2)
+        assert is_running(pid)
+        parent.kill()
+        assert_gone([pid, *watchers])
+
+
+def test_the_command_keeps_its_process_id_arguments_and_exit_code_and_leaves_no_watcher() -> None:
+    program = "import os, sys; print(os.getpid(), *sys.argv[1:], flush=True); sys.stdin.read(); raise SystemExit(7)"
+    command = tie([sys.executable, "-c", program, "a b", "--c"])
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == f"{process.pid} a b --c\n"
+        watchers = children_of(process.pid)
+        assert len(watchers) == 1
+        process.stdin.close()
+        assert process.stdout.read() == ""  # the watcher does not hold the pipe
+        assert process.wait() == 7
+        assert_gone(watchers)
+
+
+def test_a_child_whose_parent_has_ended_before_it_began_does_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    launcher = tie([sys.executable, "-c", "print('began')"])
+    launcher[launcher.index(str(os.getpid()))] = str(gone.pid)
+    assert subprocess.run(launcher, check=False).returncode == 0
+    assert capfd.readouterr().out == ""
