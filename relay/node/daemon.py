@@ -30,8 +30,7 @@ from relay.node.output.lines import LineSink, LineSource
 from relay.node.output.log_output import LogOutput
 from relay.node.output.logs import set_level
 from relay.node.output.readable import ReadableLines
-from relay.node.status.control_socket import open_control_socket, take_orders
-from relay.node.status.door import Door
+from relay.node.status.control_socket import obey_orders, open_control_socket
 from relay.node.status.loop_watch import LoopWatch
 from relay.node.status.slow_members import SlowMembers
 from relay.node.status.status import Identity, NodeStatistics, NodeStatus
@@ -45,6 +44,7 @@ from sitestack.model.events import Event
 from sitestack.model.gap import Gap
 from sitestack.model.view import View
 from sitestack.stack.layer import Local
+from sitestack.transport.accepting import Admissions
 
 #: Seconds between two checks for problems.
 WATCH_INTERVAL_S = 1.0
@@ -84,8 +84,8 @@ async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | No
             open_control_socket(path) as orders,
             trio.open_nursery() as nursery,
         ):
-            nursery.start_soon(answer_status, listener, node.describe, node.status_door)
-            nursery.start_soon(take_orders, orders, node.switch_site, node.status_door)
+            nursery.start_soon(answer_status, listener, node.describe, node.status_admissions)
+            nursery.start_soon(obey_orders, orders, node.switch_site, node.status_admissions)
             if config.http.bind is not None:
                 await _start_http(config, config.http.bind, token, node, nursery)
             nursery.start_soon(node.loop.run)
@@ -99,7 +99,7 @@ class _Node:
     """The tasks of one node, and what they share."""
 
     def __init__(self, config: NodeConfig, options: NodeOptions, log: LogOutput | None = None) -> None:
-        self.status_door, self.http_door = Door(), Door()
+        self.status_admissions, self.http_admissions = Admissions(), Admissions()
         self.loop = LoopWatch()
         self._config = config
         self._log_output = log
@@ -160,8 +160,8 @@ class _Node:
         return NodeStatistics(
             lost_event_lines=0 if self._events is None else self._events.lost_lines,
             lost_log_lines=0 if self._log_output is None else self._log_output.lost_lines,
-            refused_status=self.status_door.refused,
-            refused_http=self.http_door.refused,
+            refused_status=self.status_admissions.refused,
+            refused_http=self.http_admissions.refused,
             stalls=self.loop.stalls,
             stalled_s=round(self.loop.stalled_s, 3),
             longest_stall_s=round(self.loop.longest_s, 3),
@@ -270,8 +270,8 @@ class _Node:
             "journal.retained_bytes_max": "" if self._store is None else self._store.retention_error,
             "--events": events and f"cannot be written: {events}",
             "log": log and f"cannot be written: {log}",
-            "status socket": _refused(self.status_door),
-            "http": _refused(self.http_door),
+            "status socket": _refused(self.status_admissions),
+            "http": _refused(self.http_admissions),
             "senders": "" if channel is None else self._slow.look(channel.waited_for(), trio.current_time()),
         }
         return _as_sentences(errors)
@@ -359,8 +359,8 @@ def _as_sentences(found: Mapping[str, str]) -> list[str]:
     return [f"{where}: {what}." for where, what in found.items() if what]
 
 
-def _refused(door: Door) -> str:
-    return door.trouble and f"the last caller was turned away: {door.trouble}"
+def _refused(admissions: Admissions) -> str:
+    return admissions.trouble and f"the last caller was turned away: {admissions.trouble}"
 
 
 async def _start_http(
@@ -380,4 +380,4 @@ async def _start_http(
         version("sitestack"),
         is_secure=not config.security.insecure,
     )
-    await nursery.start(serve_http, make_app(served, token), bind, node.http_door)
+    await nursery.start(serve_http, make_app(served, token), bind, node.http_admissions)

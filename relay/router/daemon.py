@@ -16,13 +16,13 @@ from relay.node.bridge.credentials import LOOK_INTERVAL_S
 from relay.node.config.settings import NodeConfig
 from relay.node.http.token import required_token
 from relay.node.site_keys import SiteKeys
-from relay.node.status.door import Door
 from relay.node.status.loop_watch import LoopWatch
 from relay.node.status.status import plain_level
 from relay.router.server import RouterServer
 from relay.router.switchboard import Spliced
 from sitestack.model.address import Physical
 from sitestack.seal.proofs import Proofs
+from sitestack.transport.accepting import Admissions
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ async def run_router(configs: Sequence[NodeConfig], options: RouterOptions) -> N
 
                 secure = not any(config.security.insecure for config in configs)
                 health = Health(daemon.describe, why_not_ready, router_exposition, secure)
-                await nursery.start(serve_http, make_health_app(health, token), options.http, daemon.http_door)
+                await nursery.start(serve_http, make_health_app(health, token), options.http, daemon.http_admissions)
             nursery.start_soon(daemon.run)
             await daemon.obey(signals)
             nursery.cancel_scope.cancel()
@@ -95,7 +95,7 @@ class RouterDaemon:
 
     def __init__(self, sites: Sequence[_Site], bind: Physical) -> None:
         """Listen. Raises ConfigurationError."""
-        self.http_door = Door()
+        self.http_admissions = Admissions()
         self._sites = sites
         self._server = RouterServer(bind, {site.name: site.proofs for site in sites})
         self._loop = LoopWatch()
@@ -156,7 +156,7 @@ class RouterDaemon:
                 "spliced_bytes": router.switchboard.carried_bytes,
                 "sent_bytes": server.outboxes.sent_bytes,
                 "lost_datagrams": server.outboxes.lost_datagrams,
-                "refused_http": self.http_door.refused,
+                "refused_http": self.http_admissions.refused,
                 "stalls": self._loop.stalls,
                 "stalled_s": round(self._loop.stalled_s, 3),
             },
@@ -165,5 +165,5 @@ class RouterDaemon:
     def _problems(self) -> list[str]:
         """Sentences on what does not work at present."""
         keys = {f"keys of {site.name}": site.keys.problem for site in self._sites if site.keys is not None}
-        doors = {"connections": self._server.door.trouble, "http": self.http_door.trouble}
-        return [f"{where}: {why}." for where, why in {**keys, **doors}.items() if why]
+        troubles = {"connections": self._server.admissions.trouble, "http": self.http_admissions.trouble}
+        return [f"{where}: {why}." for where, why in {**keys, **troubles}.items() if why]

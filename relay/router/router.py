@@ -1,10 +1,10 @@
 """The gossip router without its sockets: connections and frames go in, frames for connections come out.
 
 Nothing of a connection is parsed before it has proved a key of the site that it names, and what it registers and sends stays in
-that site's cluster. Who has proved nothing is one of PENDING_MAX, for GREETING_TIMEOUT_S; the oldest makes room. A member is
-registered for as long as its connection lasts, and one that says nothing for SILENT_S is taken to be gone (LA-16). The router
-keeps nothing on a disk: after its restart the members connect and register again. A connection is a member's, or one on which
-a relay is called or calls (`switchboard.py`), and never both.
+that site's cluster. A connection without a proof is one of PENDING_MAX, for GREETING_TIMEOUT_S; the oldest gives way. A member
+is registered for as long as its connection lasts; a silent one is closed after SILENT_S (LA-16). The router keeps nothing on a
+disk: after its restart the members connect and register again. A connection is a member's, or one on which a relay is called
+or calls (`switchboard.py`), and never both.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.level import Level
 from sitestack.seal.proofs import Proofs
+from sitestack.transport.places import Places
 from sitestack.wire import routing
 from sitestack.wire.routing import framed
 
-#: Connections at a time; one more is closed at once.
+#: Connections that have proved a key. Each site that is served has the same share, and no site takes that of another.
 CLIENTS_MAX = 1_024
-#: Connections without a proof, and the seconds for it.
-PENDING_MAX = 64
+#: Connections without a proof, of all and of one host, which may have many members; and the seconds for a proof.
+PENDING_MAX, PENDING_HOST_MAX = 64, 32
 GREETING_TIMEOUT_S = 2.0
 #: Seconds of silence after which a member is gone: twenty times the interval at which members say that they are there.
 SILENT_S = 10.0
@@ -64,8 +65,7 @@ class Router:
         self.casts = self.sends = self.queries = self.registered = 0
         self._sites = sites
         self._clients: dict[int, _Client] = {}
-        #: Those without a proof, the oldest first.
-        self._pending: dict[int, None] = {}
+        self._pending = Places[int](PENDING_MAX, PENDING_HOST_MAX)
         self._handlers: dict[bytes, Callable[[_Client, bytes, float], list[Effect]]] = {
             routing.REGISTER: self._register,
             routing.QUERY: self._query,
@@ -83,19 +83,15 @@ class Router:
 
     # -- connections -----------------------------------------------------------------------------------------------
 
-    def open(self, client: int, nonce: bytes, now: float) -> list[Effect]:
-        """A connection has been accepted; `nonce` is a fresh one."""
-        if len(self._clients) >= CLIENTS_MAX:
-            self.refused["too_many"] += 1
-            return [Cut(client, "too_many")]
-        effects = self._cut(next(iter(self._pending)), "pending", now) if len(self._pending) >= PENDING_MAX else []
+    def open(self, client: int, nonce: bytes, now: float, host: str = "") -> list[Effect]:
+        """Add an accepted connection from this host. `nonce`: a fresh one."""
+        effects = [effect for oldest in self._pending.enter(client, host) for effect in self._cut(oldest, "pending", now)]
         self._clients[client] = _Client(client, nonce, now)
-        self._pending[client] = None
         return [*effects, Say([client], framed(routing.challenge(nonce)))]
 
     def close(self, client: int, now: float) -> list[Effect]:
         """A connection is gone, and with it whoever has registered on it: the others are told."""
-        self._pending.pop(client, None)
+        self._pending.leave(client)
         gone = self._clients.pop(client, None)
         if client in self.switchboard:
             return self._switched(self.switchboard.close(client, now), now)
@@ -158,7 +154,9 @@ class Router:
         proofs = self._sites[hello.cluster]
         if not hello.is_sound(proofs, client.nonce):
             raise ProtocolError("unproven")
-        del self._pending[client.number]
+        if sum(each.cluster == hello.cluster for each in self._clients.values()) >= CLIENTS_MAX // len(self._sites):
+            raise ProtocolError("too_many")
+        self._pending.leave(client.number)
         client.cluster, client.proofs, client.heard_at = hello.cluster, proofs, now
         return [Say([client.number], framed(routing.welcome(proofs, client.nonce, hello.nonce)))]
 
@@ -250,8 +248,8 @@ class Router:
     def levels(self) -> dict[str, Level]:
         """Connections, and those without a proof."""
         return {
-            "clients": Level.of(len(self._clients), CLIENTS_MAX, "members of the sites that are served"),
-            "pending": Level.of(len(self._pending), PENDING_MAX),
+            "clients": Level.of(len(self._clients) - len(self._pending), CLIENTS_MAX, "members of the sites that are served"),
+            "pending": self._pending.level(),
             "registered": Level.of(len(self.registry), CLIENTS_MAX, "members of the sites that are served"),
             **self.switchboard.levels(),
         }

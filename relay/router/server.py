@@ -17,14 +17,14 @@ from itertools import count
 import structlog
 import trio
 
-from relay.node.status.door import Door
 from relay.router.effects import Cut, Effect, Say, Splice
 from relay.router.outbox import Outboxes
-from relay.router.router import Router
+from relay.router.router import CLIENTS_MAX, PENDING_MAX, Router
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError, ProtocolError
 from sitestack.model.level import Level
 from sitestack.seal.proofs import NONCE_BYTES, Proofs
+from sitestack.transport.accepting import Admissions, accept_bounded, peer_host
 from sitestack.wire.routing import FrameReader
 
 #: Bytes that are read from one connection before the others have their turn.
@@ -37,8 +37,6 @@ SLOW_S = 5.0
 SILENT_MS_MAX = 10_000
 #: Connections that may wait to be accepted.
 BACKLOG = 256
-#: Pause (s) after the system could not accept a connection.
-ACCEPT_RETRY_S = 0.1
 #: Least time (s) between two looks for silent members.
 EXPIRE_INTERVAL_S = 0.25
 
@@ -67,7 +65,7 @@ class RouterServer:
         """Listen. Raises ConfigurationError when the port cannot be had."""
         self.router = Router(sites)
         self.outboxes = Outboxes()
-        self.door = Door()
+        self.admissions = Admissions()
         self._links: dict[int, _Link] = {}
         self._numbers = count(1)
         self._socket = _listen(bind)
@@ -78,17 +76,13 @@ class RouterServer:
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._socket))
         async with listener, trio.open_nursery() as nursery:
             nursery.start_soon(self._expire)
-            while True:
-                try:
-                    stream = await listener.accept()
-                except OSError as error:  # no descriptors are left, for instance
-                    self.door.fail(error)
-                    await trio.sleep(ACCEPT_RETRY_S)
-                    continue
-                self.door.admit()
-                nursery.start_soon(self._serve, stream)
+            bound = CLIENTS_MAX + 2 * PENDING_MAX
+            await accept_bounded(
+                listener, self._serve, nursery, name="router", connections_max=bound, admissions=self.admissions
+            )
 
     async def _serve(self, stream: trio.SocketStream) -> None:
+        self.admissions.admit()
         number = next(self._numbers)
         link = _Link(number, stream)
         if sys.platform == "linux":
@@ -96,7 +90,8 @@ class RouterServer:
                 stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_MS_MAX)
         self._links[number] = link
         self.outboxes.open(number)
-        self._carry_out(self.router.open(number, secrets.token_bytes(NONCE_BYTES), trio.current_time()))
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        self._carry_out(self.router.open(number, nonce, trio.current_time(), peer_host(stream)))
         try:
             with link.scope:
                 async with trio.open_nursery() as nursery:

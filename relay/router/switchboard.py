@@ -22,7 +22,7 @@ from sitestack.wire.routing import framed
 
 #: Connections of one site that wait to be called; for one more the oldest is cut, whose end was perhaps not noticed.
 LISTENERS_MAX = 8
-#: Callers that wait for a listener, and splices; one more is told that there is no room.
+#: Callers of one site that wait for a listener, and splices of its callers; one more is told that there is no room.
 CALLERS_MAX = 64
 SPLICES_MAX = 128
 #: Seconds in which a listener accepts, and after which a caller is told that there is nobody: enough for a listener that has
@@ -114,7 +114,8 @@ class Switchboard:
         self.calls += 1
         if called not in self._sites:
             return [_nobody(client, routing.UNSERVED)]
-        if len(self._callers) >= CALLERS_MAX or len(self._splices) + 2 * len(self._callers) >= 2 * SPLICES_MAX:
+        waiting = sum(each.site == site for each in self._callers.values())
+        if waiting >= CALLERS_MAX or waiting + sum(each.calling_site == site for each in self.splices()) >= SPLICES_MAX:
             return [_nobody(client, routing.FULL)]
         self._callers[client] = _Caller(site, called, now + CALL_S)
         return self._connect(called, now)
@@ -196,11 +197,11 @@ class Switchboard:
 
     def levels(self) -> dict[str, Level]:
         """Who waits to be called, who calls, and what is spliced."""
-        listeners = LISTENERS_MAX * max(1, len(self._sites))
+        sites = max(1, len(self._sites))
         return {
-            "listeners": Level.of(len(self._listeners), listeners, "relays that can be called"),
-            "callers": Level.of(len(self._callers), CALLERS_MAX),
-            "splices": Level.of(len(self._splices) // 2, SPLICES_MAX, "a link between two sites has one"),
+            "listeners": Level.of(len(self._listeners), LISTENERS_MAX * sites, "relays that can be called"),
+            "callers": Level.of(len(self._callers), CALLERS_MAX * sites),
+            "splices": Level.of(len(self._splices) // 2, SPLICES_MAX * sites, "a link between two sites has one"),
         }
 
 

@@ -11,6 +11,10 @@ each member.
 
 What is said first, and what is proved with it, is in `tcp_greeting.py`: whoever has no key of a secured site gets no further. A
 connection whose first frame has not come is one of PENDING_MAX, for GREETING_TIMEOUT_S.
+
+The transport has a selector of its own and accepts by itself instead of using trio's streams and `accepting.py`: a turn of the
+stack reads all connections and sends on all of them without a checkpoint, so that no task switch comes between a datagram and
+its answer, and no task per connection is needed.
 """
 
 from __future__ import annotations
@@ -30,12 +34,13 @@ from sitestack.model.address import Physical
 from sitestack.model.level import Level
 from sitestack.seal.proofs import Proofs
 from sitestack.transport.interfaces import at_both, find_interface, is_address
+from sitestack.transport.places import Places
 from sitestack.transport.ports import listen
 from sitestack.transport.tcp_greeting import GREETING_BYTES_MAX, SEALED_MAGIC, Greeting
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
-#: Accepted connections that have not said who they are; beyond, the oldest of them is closed.
-PENDING_MAX = 64
+#: Accepted connections that have not said who they are, of all and of one host; beyond, the oldest of them is closed.
+PENDING_MAX, PENDING_HOST_MAX = 64, 32
 #: Seconds for saying it.
 GREETING_TIMEOUT_S = 2.0
 _SIZE = struct.Struct("<I")
@@ -100,8 +105,8 @@ class TcpTransport:
     def __init__(self, config: TransportConfig, group: Physical | None, proofs: Proofs | None = None) -> None:
         """`group` only says which interface is meant when none is configured. Raises ConfigurationError."""
         self._config = config
-        #: Accepted connections that have not said who they are, the oldest first.
-        self._pending: dict[_Connection, None] = {}
+        #: Accepted connections that have not said who they are.
+        self._pending = Places[_Connection](PENDING_MAX, PENDING_HOST_MAX)
         host = find_interface(config.interface, "" if group is None else group.host)
         self._listener = listen(host, config.port, again=config.port != 0)
         self._selector = selectors.DefaultSelector()
@@ -187,7 +192,7 @@ class TcpTransport:
     def _accept(self, now: float) -> None:
         while True:
             try:
-                sock, _ = self._listener.accept()
+                sock, (host, _) = self._listener.accept()
             except OSError as error:
                 if error.errno in EXHAUSTED:
                     # Connections that cannot be accepted would wake this member again and again: do not look at them
@@ -199,13 +204,12 @@ class TcpTransport:
                 sock.close()
                 continue
             self._seen.connections_taken += 1
-            self._await_greeting(_Connection(sock, None, now))
+            self._await_greeting(_Connection(sock, None, now), host)
 
-    def _await_greeting(self, connection: _Connection) -> None:
+    def _await_greeting(self, connection: _Connection, host: str) -> None:
         """Give an accepted connection a place among the pending ones, and a nonce if it has to prove something."""
-        if len(self._pending) == PENDING_MAX:
-            self._refuse(next(iter(self._pending)))
-        self._pending[connection] = None
+        for each in self._pending.enter(connection, host):
+            self._refuse(each)
         self._add(connection)
         if self.greeting.is_proved:
             connection.nonce = self.greeting.draw_nonce()
@@ -257,7 +261,7 @@ class TcpTransport:
 
     def _drop(self, connection: _Connection) -> None:
         self._selector.unregister(connection.sock)
-        self._pending.pop(connection, None)
+        self._pending.leave(connection)
         connection.sock.close()
         del self._connections[connection.sock]
         self._seen.lost_bytes += len(connection.waiting)
@@ -345,7 +349,7 @@ class TcpTransport:
         peer = self.greeting.admit(hello, connection.nonce)
         if peer is None:
             return False
-        del self._pending[connection]
+        self._pending.leave(connection)
         connection.peer = peer
         self._by_peer.setdefault(peer, connection)
         return True
@@ -367,7 +371,7 @@ class TcpTransport:
         waiting = max([len(each.waiting) for each in self._connections.values()], default=0)
         why = "members that were spoken with, until the connection has been idle for long"
         return {
-            "pending": Level.of(len(self._pending), PENDING_MAX),
+            "pending": self._pending.level(),
             "connections": Level.of(len(self._connections), CONNECTIONS_MAX, why),
             "queued_bytes": Level.of(waiting, self._config.send_queue_bytes_max, high=self._queued_high),
         }

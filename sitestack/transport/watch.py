@@ -48,8 +48,9 @@ from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.events import CheckMember, Event, Gone
 from sitestack.model.level import Level
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
+from sitestack.transport.accepting import accept_bounded, hold_place, peer_host
 from sitestack.transport.interfaces import is_address
-from sitestack.transport.pending import Pending
+from sitestack.transport.places import Places
 
 #: Begins an answer; the last byte is the version.
 MAGIC = b"SSW\x01"
@@ -57,8 +58,8 @@ MAGIC = b"SSW\x01"
 SEALED_MAGIC = b"SSW\x02"
 #: Begins an exchange in which B says whom it means.
 SHARED_MAGIC = b"SSW\x03"
-#: Connections that have not shown a proof yet.
-PENDING_MAX = 64
+#: Connections that have not shown a proof yet, of all and of one host. Many members may be on one host.
+PENDING_MAX, PENDING_HOST_MAX = 64, 32
 #: The most watchers of this member. Further connections are closed without an answer, and their makers rely on heartbeats.
 WATCHERS_MAX = 256
 #: Seconds for connecting and for the answer.
@@ -68,8 +69,6 @@ PAUSE_S = 0.005
 PAUSE_S_MAX = 5.0
 #: Seconds after which a connection counts as good: when it closes, the next attempt is made at once.
 HELD_S = 1.0
-#: Seconds to wait when no file descriptors are left.
-ACCEPT_PAUSE_S = 0.1
 #: Seconds of silence after which, and then as often, the kernel asks whether the other end is still there.
 KEEPALIVE_S = 30
 
@@ -109,7 +108,7 @@ class WatchStatistics:
 class Desk(Protocol):
     """A listener that several members share: it asks who is meant, and hands the connection on."""
 
-    pending: Pending
+    pending: Places[trio.CancelScope]
 
     def watched(self, watcher: Watcher) -> AbstractContextManager[None]:
         """Hand what is meant for the member of this watcher to it, inside the block."""
@@ -141,9 +140,9 @@ class Watcher:
         self._watchers = 0
         self._seen = WatchStatistics()
         #: Connections without a proof: the desk's, where there is one.
-        self._pending = Pending(PENDING_MAX) if isinstance(listener, socket.socket) else listener.pending
+        self._pending = make_places() if isinstance(listener, socket.socket) else listener.pending
         if isinstance(listener, socket.socket):
-            nursery.start_soon(self._accept_all, trio.socket.from_stdlib_socket(listener), name=f"watchers of {owner}")
+            nursery.start_soon(self._accept, trio.socket.from_stdlib_socket(listener), name=f"watchers of {owner}")
         else:
             nursery.start_soon(self._be_found, listener, name=f"watchers of {owner}")
 
@@ -253,25 +252,21 @@ class Watcher:
         with desk.watched(self):
             await trio.sleep_forever()
 
-    async def _accept_all(self, listener: trio.socket.SocketType) -> None:
-        while True:
-            try:
-                sock, _ = await listener.accept()
-            except OSError:
-                await trio.sleep(ACCEPT_PAUSE_S)
-                continue
-            self._nursery.start_soon(self._be_asked, sock, name=f"watcher of {self._owner}")
+    async def _accept(self, sock: trio.socket.SocketType) -> None:
+        listener = trio.SocketListener(sock)
+        bound = WATCHERS_MAX + 2 * PENDING_MAX
+        await accept_bounded(listener, self._identify, self._nursery, name=f"watcher of {self._owner}", connections_max=bound)
 
-    async def _be_asked(self, sock: trio.socket.SocketType) -> None:
-        """Say who this is, to a member, and keep the connection."""
-        with sock, suppress(OSError):
-            answer = self._answer
+    async def _identify(self, stream: trio.SocketStream) -> None:
+        """Send the UUID of this member to a watcher, and keep the connection."""
+        answer = self._answer
+        with stream.socket, suppress(OSError):
             if self.proofs is not None:
-                answer = self.answer_to(*await demand_proof(sock, self._pending))
-            await self._hold(sock, answer)
+                answer = self.answer_to(*await demand_proof(stream, self._pending))
+            await self._hold(stream.socket, answer)
 
-    def take(self, sock: trio.socket.SocketType, answer: bytes) -> None:
-        """Answer somebody who has meant this member at a shared listener, and keep the connection."""
+    def adopt(self, sock: trio.socket.SocketType, answer: bytes) -> None:
+        """Answer a watcher of this member that came to a shared listener, and keep the connection."""
         self._nursery.start_soon(self._hold, sock, answer, name=f"watcher of {self._owner}")
 
     async def _hold(self, sock: trio.socket.SocketType, answer: bytes) -> None:
@@ -293,12 +288,17 @@ class Watcher:
         return b"" if self.proofs is None else answer_as(self.me, self.proofs, self._places, mine, shown)
 
 
-async def demand_proof(sock: trio.socket.SocketType, pending: Pending) -> tuple[bytes, bytes]:
-    """A nonce, which the other end was told, and what it has shown for it, which may be nothing. Raises OSError."""
+def make_places() -> Places[trio.CancelScope]:
+    """Return the places for connections without a proof, at one listener."""
+    return Places(PENDING_MAX, PENDING_HOST_MAX)
+
+
+async def demand_proof(stream: trio.SocketStream, pending: Places[trio.CancelScope]) -> tuple[bytes, bytes]:
+    """Send a nonce; return it with the answer of the other end, empty if none came in time. Raises OSError."""
     mine, shown = secrets.token_bytes(NONCE_BYTES), b""
-    with pending.place(ANSWER_TIMEOUT_S):
-        await sock.send(SEALED_MAGIC + mine)
-        shown = await receive(sock, NONCE_BYTES + PROOF_BYTES)
+    with hold_place(pending, peer_host(stream), ANSWER_TIMEOUT_S):
+        await stream.socket.send(SEALED_MAGIC + mine)
+        shown = await receive(stream.socket, NONCE_BYTES + PROOF_BYTES)
     return mine, shown
 
 

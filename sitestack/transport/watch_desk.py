@@ -11,13 +11,14 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import trio
 
 from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.seal.proofs import Proofs
 from sitestack.transport import watch
-from sitestack.transport.pending import Pending
+from sitestack.transport.accepting import accept_bounded, hold_place, peer_host
 from sitestack.transport.watch import MAGIC, SHARED_MAGIC, Watcher, answer_as, demand_proof, receive
 
 #: Clusters whose members have left, and that are answered for; beyond, the one that left first is forgotten.
@@ -25,7 +26,7 @@ LEFT_MAX = 64
 
 #: The watcher of the member that is meant, and the answer in its name; nobody's answer without one, which may be empty.
 _Found = tuple[Watcher | None, bytes]
-_Ask = Callable[[trio.socket.SocketType], Awaitable[_Found]]
+_Ask = Callable[[trio.SocketStream], Awaitable[_Found]]
 
 
 class WatchDesk:
@@ -33,7 +34,7 @@ class WatchDesk:
 
     def __init__(self, listener: socket.socket, owner: str, places: Sequence[Physical]) -> None:
         """The tasks are named after `owner`. The listener belongs to whoever opened it; others reach it at these places."""
-        self.pending = Pending(watch.PENDING_MAX)
+        self.pending = watch.make_places()
         self._listener = listener
         self._owner = owner
         self._places = places
@@ -59,47 +60,42 @@ class WatchDesk:
 
     async def run(self, secured: bool) -> None:
         """Accept connections, until cancelled. `secured`: whether the members have keys."""
-        listener = trio.socket.from_stdlib_socket(self._listener)
-        ask = self._ask_for_proof if secured else self._ask_plainly
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._listener))
+        serve = partial(self._serve, self._ask_for_proof if secured else self._ask_plainly)
+        bound = 2 * watch.PENDING_MAX
         async with trio.open_nursery() as nursery:
-            while True:
-                try:
-                    sock, _ = await listener.accept()
-                except OSError:
-                    await trio.sleep(watch.ACCEPT_PAUSE_S)
-                    continue
-                nursery.start_soon(self._serve, sock, ask, name=f"watcher of {self._owner}")
+            await accept_bounded(listener, serve, nursery, name=f"watcher of {self._owner}", connections_max=bound)
 
-    async def _serve(self, sock: trio.socket.SocketType, ask: _Ask) -> None:
-        """Find out who is meant, and hand the connection on, or say that nobody is."""
+    async def _serve(self, ask: _Ask, stream: trio.SocketStream) -> None:
+        """Ask which member is meant, and pass the connection to its watcher, or answer in the name of no member."""
         found: Watcher | None = None
         try:
             answer = b""
             with suppress(OSError):
-                found, answer = await ask(sock)
+                found, answer = await ask(stream)
                 if found is None and answer:
-                    await sock.send(answer)
+                    await stream.socket.send(answer)
         finally:
             if found is None:
-                sock.close()
+                stream.socket.close()
         if found is not None:
-            found.take(sock, answer)
+            found.adopt(stream.socket, answer)
         elif not answer:
             self.pending.unproven += 1
 
-    async def _ask_plainly(self, sock: trio.socket.SocketType) -> _Found:
+    async def _ask_plainly(self, stream: trio.SocketStream) -> _Found:
         asked = b""
-        with self.pending.place(watch.ANSWER_TIMEOUT_S):
-            await sock.send(SHARED_MAGIC)
-            asked = await receive(sock, UUID_BYTES)
+        with hold_place(self.pending, peer_host(stream), watch.ANSWER_TIMEOUT_S):
+            await stream.socket.send(SHARED_MAGIC)
+            asked = await receive(stream.socket, UUID_BYTES)
         if len(asked) < UUID_BYTES:
             return None, b""
         found = self._watchers.get(Address(asked))
         return found, MAGIC + (self._nobody if found is None else found.me)
 
-    async def _ask_for_proof(self, sock: trio.socket.SocketType) -> _Found:
+    async def _ask_for_proof(self, stream: trio.SocketStream) -> _Found:
         """The proof says for which cluster it is, as each has keys of its own, and the name is in the proof."""
-        mine, shown = await demand_proof(sock, self.pending)
+        mine, shown = await demand_proof(stream, self.pending)
         for watcher in self._watchers.values():
             if answer := watcher.answer_to(mine, shown):
                 return watcher, answer

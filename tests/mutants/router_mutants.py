@@ -12,6 +12,12 @@ ALONE, WITH_SOCKETS = "tests/relay/router/test_router.py", "tests/relay/router/t
 
 ROUTERS = (
     Mutant(
+        "ROUTER-share",
+        "one site takes all places of a router",
+        (Edit(MACHINE, " >= CLIENTS_MAX // len(self._sites):", " >= CLIENTS_MAX:"),),
+        (f"{ALONE}::test_no_site_takes_the_places_of_another",),
+    ),
+    Mutant(
         "ROUTER-proof",
         "whoever names a site is a member of it",
         (Edit(MACHINE, "        if not hello.is_sound(proofs, client.nonce):", "        if False:"),),

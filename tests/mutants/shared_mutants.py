@@ -85,8 +85,8 @@ SHARED_TRANSPORT = (
         "SHARE-hold",
         "the connections of a member's watchers outlive its channel",
         DESK,
-        "            found.take(sock, answer)\n",
-        "            found.take(sock.dup(), answer)\n            self._kept = [*getattr(self, '_kept', []), sock]\n",
+        "            found.adopt(stream.socket, answer)\n",
+        "            found.adopt(stream.socket.dup(), answer)\n            vars(self).setdefault('kept', []).append(stream)\n",
         MISSED,
     ),
     _one(

@@ -160,9 +160,9 @@ class Bridge:
         #: All connections. Accepted ones are bounded here, dialed ones by the gateway, which dials each address once at a time.
         self._connections: dict[int, _Connection] = {}
         self._lingered = trio.Event()
-        backlog = max(config.connections_max, config.pending_max)
-        door, relieve = self._proving.door, self._proving.pending.push_out
-        self._listener = Listener(config.bind, backlog, config.listen_interval_s, door, relieve)
+        bound = config.connections_max + 2 * config.pending_max
+        proving, interval_s = self._proving, config.listen_interval_s
+        self._listener = Listener(config.bind, bound, interval_s, proving.admissions, proving.push_out)
         self._routers = routers or RouterCalls((), "", None)
         self._seen = BridgeStatistics()
 
@@ -214,8 +214,8 @@ class Bridge:
             listening=self._listener.listening,
             listen_error=self._listener.error,
             routers_waiting=self._routers.waiting,
-            pending=len(self._proving.pending),
-            pushed_out=self._proving.pending.pushed_out,
+            pending=len(self._proving.places),
+            pushed_out=self._proving.places.pushed_out,
             unproven=self._proving.failed,
             certificate_expires_s=self._proving.expires_s,
         )
@@ -224,7 +224,7 @@ class Bridge:
         """How full the tables of connections are. Only accepted ones are bounded; a relay dials few."""
         return {
             "connections": Level.of(len(self._connections), self._config.connections_max, "a relay has one for each link"),
-            "pending": Level.of(len(self._proving.pending), self._config.pending_max),
+            "pending": self._proving.places.level(),
         }
 
     def reread_certificates(self) -> bool:
@@ -247,15 +247,19 @@ class Bridge:
     # -- making connections ----------------------------------------------------------------------------------------
 
     async def _accept(self, stream: trio.SocketStream) -> None:
-        self._set_options(stream)
-        with suppress(Unproven):
-            caller = await self._proving.caller(stream)
+        try:
+            self._set_options(stream)
+            caller = await self._proving.admit_caller(stream)
             if self._has_too_many(caller.site):
                 self._seen.refused += 1
                 return
-            self._proving.door.admit()
+            self._proving.admissions.admit()
             self._seen.accepted += 1
             await self._run(_Connection(next(self._numbers), caller.stream, None, caller.site), caller.said)
+        except Unproven:
+            pass
+        finally:
+            await trio.aclose_forcefully(stream)
 
     def _has_too_many(self, site: str | None) -> bool:
         """Whether there are as many accepted connections as may be, of all sites or of this one."""
@@ -274,7 +278,7 @@ class Bridge:
         if stream is not None:
             self._set_options(stream)
             try:
-                proved, certified = await self._proving.called(stream, site, address)
+                proved, certified = await self._proving.prove_called(stream, site, address)
                 self._seen.dialed += 1
                 await self._run(_Connection(next(self._numbers), proved, (site, address), certified))
                 return

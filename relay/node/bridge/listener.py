@@ -5,46 +5,45 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import trio
 
-from relay.node.status.door import Door
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
-
-#: Pause (s) after the system could not accept a connection, for want of descriptors for instance.
-ACCEPT_RETRY_S = 0.1
-
-#: Function that serves an accepted connection to its end.
-Accept = Callable[[trio.SocketStream], Awaitable[object]]
+from sitestack.transport.accepting import Admissions, Serve, accept_bounded
 
 
 class Listener:
-    """Listens at one address. `backlog` bounds the connections that are not accepted yet."""
+    """Listens at one address. `connections_max` bounds the accepted connections, and those that are not accepted yet."""
 
     def __init__(
-        self, place: Physical | None, backlog: int, interval_s: float, door: Door, relieve: Callable[[], None]
+        self,
+        place: Physical | None,
+        connections_max: int,
+        interval_s: float,
+        admissions: Admissions,
+        relieve: Callable[[], None],
     ) -> None:
         """`place`: None to never listen. `interval_s`: pause (s) between attempts while the port is taken.
 
-        `relieve` is called when the system cannot accept a connection: it gives up what holds a descriptor and is least needed.
+        `relieve`: see `accept_bounded`.
         """
         self.listening = False
         #: Why listening fails; empty while it works, or is not wanted.
         self.error = ""
         self._place = place
-        self._backlog = backlog
+        self._connections_max = connections_max
         self._interval_s = interval_s
-        self._door = door
+        self._admissions = admissions
         self._relieve = relieve
         self._scope: trio.CancelScope | None = None
 
-    def start(self, accept: Accept, nursery: trio.Nursery) -> None:
-        """Listen, if it does not yet, and start `accept` in this nursery for each connection."""
+    def start(self, serve: Serve, nursery: trio.Nursery) -> None:
+        """Listen, if it does not yet, and serve each connection in this nursery."""
         if self._place is not None and self._scope is None:
             self._scope = trio.CancelScope()
-            nursery.start_soon(self._serve, self._place, self._scope, accept, nursery, name=f"bridge at {self._place}")
+            nursery.start_soon(self._serve, self._place, self._scope, serve, nursery, name=f"bridge at {self._place}")
 
     def stop(self) -> None:
         """Stop listening; open connections go on."""
@@ -52,28 +51,23 @@ class Listener:
             self._scope.cancel()
             self._scope = None
 
-    async def _serve(self, place: Physical, scope: trio.CancelScope, accept: Accept, nursery: trio.Nursery) -> None:
+    async def _serve(self, place: Physical, scope: trio.CancelScope, serve: Serve, nursery: trio.Nursery) -> None:
         with scope:
             try:
-                listener = await self._bind(place)
-                self.listening = True
-                await self._let_in(listener, accept, nursery)
+                async with await self._bind(place) as listener:
+                    self.listening = True
+                    await accept_bounded(
+                        listener,
+                        serve,
+                        nursery,
+                        name=f"caller of the bridge at {place}",
+                        connections_max=self._connections_max,
+                        admissions=self._admissions,
+                        relieve=self._relieve,
+                    )
             finally:
                 self.listening = False
                 self.error = ""
-
-    async def _let_in(self, listener: trio.SocketListener, accept: Accept, nursery: trio.Nursery) -> None:
-        """Serve whoever comes, until cancelled."""
-        async with listener:
-            while True:
-                try:
-                    stream = await listener.accept()
-                except OSError as error:
-                    self._door.fail(error)
-                    self._relieve()
-                    await trio.sleep(ACCEPT_RETRY_S)
-                else:
-                    nursery.start_soon(_serve, accept, stream)
 
     async def _bind(self, place: Physical) -> trio.SocketListener:
         """Bind the port, as soon as the system allows that.
@@ -94,7 +88,7 @@ class Listener:
     async def _try(self, place: Physical) -> trio.SocketListener:
         sock = await _bind(place)
         try:
-            sock.listen(self._backlog)
+            sock.listen(self._connections_max)
         except BaseException:
             sock.close()
             raise
@@ -128,10 +122,3 @@ async def _bind(place: Physical) -> trio.socket.SocketType:
         sock.close()
         raise
     return sock
-
-
-async def _serve(accept: Accept, stream: trio.SocketStream) -> None:
-    try:
-        await accept(stream)
-    finally:
-        await trio.aclose_forcefully(stream)

@@ -15,10 +15,10 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from relay.node.bridge.listener import Accept
 from sitestack.model.address import Physical
 from sitestack.model.errors import ProtocolError
 from sitestack.seal.proofs import NONCE_BYTES, Proofs
+from sitestack.transport.accepting import Serve
 from sitestack.wire import routing
 from sitestack.wire.routing import framed
 
@@ -163,11 +163,11 @@ class RouterCalls:
         troubles = [f"{place} ({found[place]})" for place in self._places if place in found]
         return f"no connections by way of {', '.join(troubles)}" if troubles else ""
 
-    def start(self, accept: Accept, nursery: trio.Nursery) -> None:
-        """Wait at all routers to be called, if it does not yet, and start `accept` in this nursery for each connection."""
+    def start(self, serve: Serve, nursery: trio.Nursery) -> None:
+        """Wait at all routers to be called, if it does not yet, and serve each connection in this nursery."""
         for place in () if self._scopes else self._places:
             self._scopes.append(trio.CancelScope())
-            nursery.start_soon(self._wait_at, place, self._scopes[-1], accept, nursery, name=f"called by way of {place}")
+            nursery.start_soon(self._wait_at, place, self._scopes[-1], serve, nursery, name=f"called by way of {place}")
 
     def stop(self) -> None:
         """Be called no more; connections that were taken go on."""
@@ -185,7 +185,7 @@ class RouterCalls:
                 self._unserved[place] = str(error)
             raise
 
-    async def _wait_at(self, place: Physical, scope: trio.CancelScope, accept: Accept, nursery: trio.Nursery) -> None:
+    async def _wait_at(self, place: Physical, scope: trio.CancelScope, serve: Serve, nursery: trio.Nursery) -> None:
         pause_s = PAUSE_S
         with scope:
             while True:
@@ -197,7 +197,7 @@ class RouterCalls:
                     self._troubles[place] = str(error)
                     await trio.sleep(pause_s * random.uniform(0.5, 1.5))
                 else:
-                    nursery.start_soon(_serve, accept, stream)
+                    nursery.start_soon(serve, stream)
         self._waiting.discard(place)
         self._troubles.pop(place, None)
 
@@ -227,10 +227,3 @@ async def _wait_for_call(talk: RouterConversation) -> None:
             raise RouterFailed("it does not answer any more")
         unanswered += 1
         await talk.say(routing.PING)
-
-
-async def _serve(accept: Accept, stream: trio.SocketStream) -> None:
-    try:
-        await accept(stream)
-    finally:
-        await trio.aclose_forcefully(stream)

@@ -11,6 +11,9 @@ from starlette.types import ASGIApp
 
 from relay.node.http.token import BearerToken, is_loopback
 
+#: Name, in the state of a request, of the function by which its connection keeps its place until the request is answered.
+KEEP_PLACE = "keep_place"
+
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 
 
@@ -32,6 +35,7 @@ class Access:
                 return PlainTextResponse("This wants the token.\n", 401, {"WWW-Authenticate": "Bearer"})
             if self._token is None and (why := why_foreign(request)):
                 return PlainTextResponse(f"{why}\n", 403)
+            request.scope["state"][KEEP_PLACE]()
             return await endpoint(request)
 
         return answer

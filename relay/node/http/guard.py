@@ -150,6 +150,11 @@ class GuardedStream:
         self._arrived += chunk
         return bool(chunk)
 
+    def push_out(self) -> None:
+        """Close the connection at once, whatever is being sent, as its place goes to another one."""
+        self.scope.cancel()
+        self.socket.close()
+
     def _refuse(self, status: str) -> None:
         self.refused = status
         self.scope.cancel()

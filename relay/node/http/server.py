@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import socket
 import sys
-from collections import Counter
 from contextlib import suppress
+from functools import partial
 from typing import TypeAlias, cast
 
 import structlog
@@ -14,15 +14,17 @@ import trio
 from hypercorn.config import Config
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import ASGIFramework, ConnectionState
+from hypercorn.typing import ASGIFramework, ASGIReceiveCallable, ASGISendCallable, ConnectionState, Scope
 from hypercorn.utils import wrap_app
 from starlette.applications import Starlette
 
+from relay.node.http.access import KEEP_PLACE
 from relay.node.http.guard import HEAD_BYTES_MAX, GuardedStream
 from relay.node.http.messages import BODY_BYTES_MAX, MESSAGES
-from relay.node.status.door import Door
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
+from sitestack.transport.accepting import Admissions, accept_bounded, peer_host
+from sitestack.transport.places import NoPlace, Places
 
 SSLStream: TypeAlias = "trio.SSLStream[trio.SocketStream]"
 
@@ -36,13 +38,12 @@ BODIES = {MESSAGES.encode(): BODY_BYTES_MAX}
 #: Requests on one connection at most, so that whoever was let in first does not stay for ever.
 REQUESTS_MAX = 100
 BACKLOG = 64
-#: Connections at a time, of all and of one address: several times the number of programs that usually watch a node.
+#: Connections at a time, of all and of one address: several times the number of programs that usually watch a node. One that
+#: waits for no answer, or for one that anybody may have, gives way to newer ones.
 CONNECTIONS_MAX, CONNECTIONS_EACH_MAX = 32, 16
 TOO_MANY = "503 Service Unavailable"
 #: Seconds for which a client that is turned away may take to read the answer.
 REFUSE_TIMEOUT_S = 1.0
-#: Pause (s) after the system could not accept a connection.
-RETRY_S = 0.5
 #: Seconds between two lines in the log about connections that ended by an error of ours or of the library.
 FAILURE_LOG_S = 60.0
 
@@ -51,7 +52,7 @@ _GONE = trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceErr
 
 
 async def serve_http(
-    app: Starlette, bind: Physical, door: Door, task_status: trio.TaskStatus[Physical] = trio.TASK_STATUS_IGNORED
+    app: Starlette, bind: Physical, admissions: Admissions, task_status: trio.TaskStatus[Physical] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Serve until cancelled; started once the socket listens, with its address.
 
@@ -63,89 +64,78 @@ async def serve_http(
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         async with trio.open_nursery() as nursery:
             task_status.started(address)
-            await _Server(app, door).accept(listener, nursery)
+            await _Server(app, admissions).accept(listener, nursery)
 
 
 class _Server:
-    """Accepts up to `CONNECTIONS_MAX` connections at a time, fewer of one address, and turns away more.
+    """Accepts up to `CONNECTIONS_MAX` connections at a time, fewer of one address.
+
+    Beyond, the oldest one gives way that has no request of a client with access, and where there is none the new one is turned
+    away: strangers keep neither a probe nor a client out.
 
     Answers are made in the member's own event loop, so those to all connections together must take much less time than other
     members wait for a heartbeat.
     """
 
-    def __init__(self, app: Starlette, door: Door) -> None:
-        self._door = door
-        #: Open connections, by the host of the client.
-        self._open: Counter[str] = Counter()
-        self._refusing = 0
-        self._guarded: set[GuardedStream] = set()
+    def __init__(self, app: Starlette, admissions: Admissions) -> None:
+        self._admissions = admissions
+        self._places = Places[GuardedStream](CONNECTIONS_MAX, CONNECTIONS_EACH_MAX)
         #: Connections that ended by an error, and when the log may tell the next one.
         self._failures = 0
         self._failure_log_at = -math.inf
         self._config = _Config()
         self._context = WorkerContext(None)
         # Both follow the ASGI standard, each with types of its own.
-        self._app = wrap_app(cast(ASGIFramework, app), self._config.wsgi_max_body_size, "asgi")
+        self._app = cast(ASGIFramework, app)
 
     async def accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
-        """Let in whoever comes, until cancelled."""
+        """Serve connections until cancelled."""
+        bound = 2 * CONNECTIONS_MAX
         try:
-            while True:
-                try:
-                    stream = await listener.accept()
-                except OSError as error:
-                    self._door.fail(error)
-                    await trio.sleep(RETRY_S)
-                    continue
-                await self._let_in(stream, nursery)
+            await accept_bounded(
+                listener, self._serve, nursery, name="http", connections_max=bound, admissions=self._admissions
+            )
         finally:
-            for each in self._guarded:
+            for each in self._places:
                 each.scope.cancel()
 
-    async def _let_in(self, stream: trio.SocketStream, nursery: trio.Nursery) -> None:
-        try:
-            host = stream.socket.getpeername()[0]
-        except OSError:  # the client is gone already
-            await trio.aclose_forcefully(stream)
-            return
-        if why := self._why_full(host):
-            self._door.refuse(why)
-            if self._refusing < CONNECTIONS_MAX:
-                self._refusing += 1
-                nursery.start_soon(self._refuse, stream)
-            else:
-                await trio.aclose_forcefully(stream)
-        else:
-            self._door.admit()
-            self._open[host] += 1
-            nursery.start_soon(self._serve, stream, host)
-
-    def _why_full(self, host: str) -> str:
-        """Why there is no room for another connection of this host; empty when there is."""
-        if self._open.total() >= CONNECTIONS_MAX:
-            return f"there are {CONNECTIONS_MAX} connections already"
-        if self._open[host] >= CONNECTIONS_EACH_MAX:
-            return f"there are {CONNECTIONS_EACH_MAX} connections of {host} already"
-        return ""
-
-    async def _serve(self, stream: trio.SocketStream, host: str) -> None:
+    async def _serve(self, stream: trio.SocketStream) -> None:
         guarded = GuardedStream(stream, PIECE_TIMEOUT_S, BODIES)
-        self._guarded.add(guarded)
         try:
+            if not self._give_place(guarded, peer_host(stream)):
+                await self._turn_away(stream, TOO_MANY)
+                return
             with guarded.scope:
                 await self._run(guarded)
             if guarded.refused:
                 await self._turn_away(stream, guarded.refused)
         finally:
             stream.socket.close()  # hypercorn does not close it when it is cancelled
-            self._guarded.discard(guarded)
-            self._open[host] -= 1
-            self._open += Counter()  # forgets hosts without connections
+            self._places.leave(guarded)
+
+    def _give_place(self, guarded: GuardedStream, host: str) -> bool:
+        try:
+            for each in self._places.enter(guarded, host):
+                each.push_out()
+        except NoPlace as error:
+            self._admissions.refuse(str(error))
+            return False
+        self._admissions.admit()
+        return True
 
     async def _run(self, guarded: GuardedStream) -> None:
         """Answer one connection. Whatever a client does to the library, it ends this connection and not the node."""
+
+        async def answer(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                self._places.release(guarded)
+
+        state = ConnectionState({KEEP_PLACE: partial(self._places.keep, guarded)})
+        app = wrap_app(answer, self._config.wsgi_max_body_size, "asgi")
         # TCPServer takes connections without TLS too, although its types do not say so.
-        server = TCPServer(self._app, self._config, self._context, ConnectionState({}), cast(SSLStream, guarded))
+        server = TCPServer(app, self._config, self._context, state, cast(SSLStream, guarded))
         try:
             await server.run()
         except* Exception as errors:
@@ -159,12 +149,6 @@ class _Server:
         if trio.current_time() >= self._failure_log_at:
             self._failure_log_at = trio.current_time() + FAILURE_LOG_S
             structlog.get_logger().error("http", failures=self._failures, exc_info=errors)
-
-    async def _refuse(self, stream: trio.SocketStream) -> None:
-        try:
-            await self._turn_away(stream, TOO_MANY)
-        finally:
-            self._refusing -= 1
 
     async def _turn_away(self, stream: trio.SocketStream, status: str) -> None:
         """Answer with this status, then read the request: closing with unread data would make the system discard the answer."""

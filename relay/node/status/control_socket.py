@@ -14,9 +14,9 @@ from typing import Any
 
 import trio
 
-from relay.node.status.door import Door
-from relay.node.status.status_socket import PATH_BYTES_MAX, RETRY_S, SUFFIX, listen_privately, remove
+from relay.node.status.status_socket import PATH_BYTES_MAX, SUFFIX, listen_privately, remove
 from sitestack.model.errors import ConfigurationError, LocalError
+from sitestack.transport.accepting import Admissions, accept_bounded
 
 #: Bytes of an order, or of its answer.
 LINE_BYTES_MAX = 4_096
@@ -48,18 +48,16 @@ async def open_control_socket(status: Path) -> AsyncIterator[trio.SocketListener
         yield listener
 
 
-async def take_orders(listener: trio.SocketListener, obey: Obey, door: Door) -> None:
-    """Take one order after the other, until cancelled; others wait in the listen queue."""
-    while True:
-        try:
-            connection = await listener.accept()
-        except OSError as error:  # no descriptors are left, for instance
-            door.fail(error)
-            await trio.sleep(RETRY_S)
-            continue
+async def obey_orders(listener: trio.SocketListener, obey: Obey, admissions: Admissions) -> None:
+    """Carry out one order after the other, until cancelled."""
+
+    async def answer(connection: trio.SocketStream) -> None:
         async with connection:
             with suppress(trio.BrokenResourceError):
                 await _answer(connection, obey)
+
+    async with trio.open_nursery() as nursery:
+        await accept_bounded(listener, answer, nursery, name="control socket", connections_max=1, admissions=admissions)
 
 
 async def _answer(connection: trio.SocketStream, obey: Obey) -> None:

@@ -18,16 +18,14 @@ from urllib.parse import quote
 
 import trio
 
-from relay.node.status.door import Door
 from sitestack.model.errors import ConfigurationError
+from sitestack.transport.accepting import Admissions, accept_bounded
 
 SUFFIX = ".sock"
 #: The kernel's limit for the path of a unix socket, less the closing zero.
 PATH_BYTES_MAX = 107
 #: Seconds for an answer: a client that does not read it in time does not get it.
 ANSWER_TIMEOUT_S = 2.0
-#: Pause (s) after the system could not accept a connection.
-RETRY_S = 0.5
 ANSWER_BYTES_MAX = 16 << 20
 _READ_BYTES = 64 * 1024
 _WAITING_MAX = 16
@@ -76,19 +74,17 @@ async def listen_privately(path: Path, what: str) -> AsyncIterator[trio.SocketLi
         remove(path)
 
 
-async def answer_status(listener: trio.SocketListener, status: Callable[[], dict[str, Any]], door: Door) -> None:
-    """Answer connections one at a time, until cancelled; others wait in the listen queue."""
-    while True:
-        try:
-            connection = await listener.accept()
-        except OSError as error:  # no descriptors are left, for instance
-            door.fail(error)
-            await trio.sleep(RETRY_S)
-            continue
-        door.admit()
+async def answer_status(listener: trio.SocketListener, status: Callable[[], dict[str, Any]], admissions: Admissions) -> None:
+    """Answer connections one at a time, until cancelled."""
+
+    async def answer(connection: trio.SocketStream) -> None:
+        admissions.admit()
         with trio.move_on_after(ANSWER_TIMEOUT_S), suppress(trio.BrokenResourceError):
             async with connection:
                 await connection.send_all(json.dumps(status()).encode() + b"\n")
+
+    async with trio.open_nursery() as nursery:
+        await accept_bounded(listener, answer, nursery, name="status socket", connections_max=1, admissions=admissions)
 
 
 async def fetch_status(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:

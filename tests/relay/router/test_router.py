@@ -195,8 +195,9 @@ def test_a_name_that_could_forge_a_line_of_a_log_is_refused(bad: bytes) -> None:
         parse_entry(body, None)
 
 
-def test_strangers_are_few_and_for_a_short_time(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strangers_are_few_and_for_a_short_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(router_module, "PENDING_MAX", 2)
+    played = Played()
     played.open(1)
     played.now = 1.0
     played.open(2)
@@ -205,13 +206,14 @@ def test_strangers_are_few_and_for_a_short_time(played: Played, monkeypatch: pyt
     assert played.router.expire(1.0 + GREETING_TIMEOUT_S) == [Cut(2, "unproven"), Cut(3, "unproven")]
 
 
-def test_connections_are_bounded(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(router_module, "CLIENTS_MAX", 1)
+def test_no_site_takes_the_places_of_another(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(router_module, "CLIENTS_MAX", 3)
     played.register(1, entry(A, "A"))
-    assert played.open(2) == [Cut(2, "too_many")]
+    assert played.greet(2) == [Cut(2, "too_many")], "the second place is that of another site"
+    played.register(3, entry(B, "B"), "SFO", SFO)
     levels = played.router.levels()
-    assert (levels["clients"].now, levels["clients"].bound) == (1, 1)
-    assert played.members() == ["A"]
+    assert (levels["clients"].now, levels["clients"].bound) == (2, 3)
+    assert (played.members(), played.members("SFO")) == (["A"], ["B"])
 
 
 def test_a_member_that_asks_all_the_time_is_answered_now_and_then(played: Played) -> None:

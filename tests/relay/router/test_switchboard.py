@@ -177,6 +177,9 @@ def test_at_the_bounds(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     for client in range(200, 200 + CALLERS_MAX):
         played.call(client, "NYC")
     assert played.call(300, "NYC") == [Say([300], framed(routing.NOBODY, routing.FULL))]
+    played.greet(301, "SFO")
+    assert played.hear(301, routing.CALL, b"NYC") == [], "the calls of one site leave room for those of another"
+    played.close(301)
     played.later(CALL_S)
     monkeypatch.setattr(module, "SPLICES_MAX", 1)
     played.call(301)

@@ -113,7 +113,7 @@ async def test_when_all_places_are_taken_the_host_with_the_most_gives_one_up(key
             await until(lambda: nyc.bridge.levels()["pending"].now == 8)
             idle.enter_context(socket.create_connection(nyc.address, source_address=("127.0.0.9", 0)))
             await until(lambda: nyc.bridge.statistics().pushed_out == 1)
-            hosts = list(nyc.bridge._proving.pending._hosts.values())
+            hosts = list(nyc.bridge._proving.places._unproved.values())
             assert sorted(hosts) == [f"127.0.0.{number}" for number in range(2, 10)]
 
 

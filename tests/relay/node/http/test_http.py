@@ -22,12 +22,12 @@ from relay.node.http.app import Served, make_app
 from relay.node.http.event_ring import EventRing
 from relay.node.http.server import serve_http
 from relay.node.http.token import BearerToken
-from relay.node.status.door import Door
 from relay.node.status.status import Identity, NodeStatistics, NodeStatus
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.level import Level
 from sitestack.model.view import View, ViewId
+from sitestack.transport.accepting import Admissions
 from tests.harness.addresses import address
 
 ANY_PORT = Physical("127.0.0.1", 0)
@@ -59,7 +59,7 @@ class FakeNode:
         self.status = NodeStatus(Identity("NYC", "A", 42, "1.0", secure=False), started=0.0)
         self.linked = True
         self.broken = False
-        self.door = Door()
+        self.admissions = Admissions()
         self.ring = EventRing("NYC")
         self.channel: RelayChannel | None = None
 
@@ -84,7 +84,7 @@ async def served(node: FakeNode, token: BearerToken | None = None, *, secure: bo
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             app = make_app(replace(node.served(), is_secure=secure), token)
-            yield await nursery.start(serve_http, app, ANY_PORT, node.door)
+            yield await nursery.start(serve_http, app, ANY_PORT, node.admissions)
             nursery.cancel_scope.cancel()
 
 
@@ -213,30 +213,7 @@ async def test_a_busy_port_is_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         bind = Physical(*taken.getsockname())
         with pytest.raises(ConfigurationError, match=rf"http\.bind: cannot listen on {bind}: Address already in use\."):
-            await serve_http(make_app(FakeNode().served()), bind, Door())
-
-
-async def test_one_connection_too_many_is_told_so_and_gets_in_when_another_ends() -> None:
-    """All that may be open at a time, each of them asked something and kept open."""
-    node, ask = FakeNode(), b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-    hosts = [f"127.0.0.{n}" for n in range(2, 2 + server.CONNECTIONS_MAX // server.CONNECTIONS_EACH_MAX)]
-    async with served(node) as place:
-        guests = [
-            await trio.open_tcp_stream(*place, local_address=host) for host in hosts for _ in range(server.CONNECTIONS_EACH_MAX)
-        ]
-        for guest in guests:
-            await guest.send_all(ask)
-            assert b" 200 " in await guest.receive_some()
-        for _ in range(3):
-            status, _, answer = await get(place, "/healthz")
-            assert (status, answer.headers["connection"]) == (503, "close")
-        assert (node.door.refused, node.door.trouble) == (3, "there are 32 connections already")
-        await guests.pop().aclose()
-        while (await get(place, "/healthz"))[0] != 200:
-            pass
-        assert node.door.trouble == ""
-        for guest in guests:
-            await guest.aclose()
+            await serve_http(make_app(FakeNode().served()), bind, Admissions())
 
 
 @pytest.mark.slow
@@ -246,7 +223,7 @@ async def test_a_client_that_takes_nothing_holds_up_the_end_no_longer_than_confi
     node.join()
     with trio.fail_after(15):
         async with trio.open_nursery() as nursery:
-            place = await nursery.start(serve_http, make_app(node.served()), ANY_PORT, node.door)
+            place = await nursery.start(serve_http, make_app(node.served()), ANY_PORT, node.admissions)
             stream = await trio.open_tcp_stream(*place)
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             with trio.move_on_after(0.5):

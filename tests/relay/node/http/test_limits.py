@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 import pytest
 import trio
@@ -19,9 +19,9 @@ from tests.relay.node.http.test_http import A, FakeNode, served
 ASK = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 
 
-async def ask(place: Physical, data: bytes) -> bytes:
-    """All that the door answers to these bytes before it closes the connection."""
-    async with await trio.open_tcp_stream(*place) as stream:
+async def ask(place: Physical, data: bytes, host: str = "127.0.0.1") -> bytes:
+    """All that the server answers to these bytes from this host before it closes the connection."""
+    async with await trio.open_tcp_stream(*place, local_address=host) as stream:
         await stream.send_all(data)
         answer = b""
         try:
@@ -210,18 +210,45 @@ async def test_a_body_behind_the_last_answer_of_a_connection_does_not_keep_it_op
         assert trio.current_time() - began < server.IDLE_TIMEOUT_S / 2
 
 
-async def test_one_address_leaves_room_for_others() -> None:
-    async with served(FakeNode()) as place:
-        guests = [await trio.open_tcp_stream(*place) for _ in range(server.CONNECTIONS_EACH_MAX)]
-        for guest in guests:
-            await guest.send_all(ASK + b"\r\n")
-            assert b" 200 " in await guest.receive_some()
-        assert (await ask(place, ASK + b"Connection: close\r\n\r\n")).startswith(b"HTTP/1.1 503")
-        other = await trio.open_tcp_stream(*place, local_address="127.0.0.2")
-        await other.send_all(ASK + b"\r\n")
-        assert b" 200 " in await other.receive_some()
-        for guest in (other, *guests):
-            await guest.aclose()
+@pytest.mark.parametrize(
+    "beginning", [b"", ASK, post_of(PIECE_BYTES) + b"x", ASK + b"\r\n"], ids=["silent", "half a head", "half a body", "idle"]
+)
+async def test_strangers_without_a_request_keep_no_probe_out(beginning: bytes) -> None:
+    """Two addresses take all places, and take them again whenever they lose some."""
+    async with served(FakeNode()) as place, AsyncExitStack() as open_streams:
+        for round_ in range(3):
+            for n in range(2 * server.CONNECTIONS_EACH_MAX):
+                each = await trio.open_tcp_stream(*place, local_address=f"127.0.0.{2 + n % 2}")
+                open_streams.push_async_callback(each.aclose)
+                with suppress(trio.BrokenResourceError):
+                    await each.send_all(beginning)
+            await trio.sleep(0.1)
+            answer = await ask(place, ASK + b"Connection: close\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 200"), round_
+
+
+async def test_a_connection_whose_client_waits_for_an_answer_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 3)
+    monkeypatch.setattr(server, "CONNECTIONS_EACH_MAX", 2)
+    node, last = FakeNode(), ASK + b"Connection: close\r\n\r\n"
+    async with served(node) as place, AsyncExitStack() as open_streams:
+        for host, other, trouble in (
+            ("127.0.0.2", "127.0.0.9", ""),
+            ("127.0.0.2", "127.0.0.2", "there are 2 connections of 127.0.0.2 already"),
+            ("127.0.0.3", "127.0.0.9", "there are 3 connections already"),
+        ):
+            follower = await trio.open_tcp_stream(*place, local_address=host)
+            open_streams.push_async_callback(follower.aclose)
+            await follower.send_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 200 " in await follower.receive_some()
+            answer = await ask(place, last, other)
+            assert answer.startswith(b"HTTP/1.1 503" if trouble else b"HTTP/1.1 200")
+            assert node.admissions.trouble == trouble
+        assert node.admissions.refused == 2
+        await follower.aclose()
+        while not (await ask(place, last)).startswith(b"HTTP/1.1 200"):
+            pass
+        assert node.admissions.trouble == ""
 
 
 async def test_a_connection_is_used_for_a_limited_number_of_requests() -> None:

@@ -17,8 +17,8 @@ from relay.node.http.app import make_app
 from relay.node.http.health import Health, make_health_app
 from relay.node.http.server import serve_http
 from relay.node.http.token import BearerToken
-from relay.node.status.door import Door
 from sitestack.model.address import Physical
+from sitestack.transport.accepting import Admissions
 from tests.relay.node.http.test_http import ANY_PORT, FakeNode
 from tests.relay.node.http.test_limits import ask
 
@@ -44,7 +44,7 @@ async def serving(app: Starlette) -> AsyncIterator[Physical]:
     """Where the application answers; it does so to the end, and no error is in the log."""
     with structlog.testing.capture_logs() as log, trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            place: Physical = await nursery.start(serve_http, app, ANY_PORT, Door())
+            place: Physical = await nursery.start(serve_http, app, ANY_PORT, Admissions())
             yield place
             while not (await ask(place, LAST)).startswith(b"HTTP/1.1 200 "):
                 pass  # others still have its place
@@ -133,7 +133,7 @@ async def test_an_error_that_nobody_has_foreseen_ends_one_connection_and_is_in_t
 ) -> None:
     with structlog.testing.capture_logs() as log, trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            place = await nursery.start(serve_http, router_app(), ANY_PORT, Door())
+            place = await nursery.start(serve_http, router_app(), ANY_PORT, Admissions())
             with monkeypatch.context() as patch:
                 patch.setattr(f"{SERVER}.run", mistake)
                 for _ in range(3):
@@ -148,7 +148,7 @@ async def test_an_error_that_nobody_has_foreseen_ends_one_connection_and_is_in_t
 async def test_a_node_leaves_in_the_middle_of_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     with structlog.testing.capture_logs() as log, trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            place = await nursery.start(serve_http, router_app(), ANY_PORT, Door())
+            place = await nursery.start(serve_http, router_app(), ANY_PORT, Admissions())
             monkeypatch.setattr(f"{SERVER}.run", mistake_when_cancelled)
             guests = [await trio.open_tcp_stream(*place) for _ in range(3)]
             await trio.testing.wait_all_tasks_blocked(0.05)

@@ -53,7 +53,7 @@ async def test_without_the_token_a_node_tells_whether_it_is_alive_and_ready_and_
     app = make_app(playing.served(), BearerToken(SECRET))
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            place = await nursery.start(serve_http, app, ANY_PORT, playing.door)
+            place = await nursery.start(serve_http, app, ANY_PORT, playing.admissions)
             for wrong in (
                 None,
                 SECRET,

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import trio
 
-from relay.node.status.control_socket import LINE_BYTES_MAX, control_path, give_order, open_control_socket, take_orders
-from relay.node.status.door import Door
+from relay.node.status.control_socket import LINE_BYTES_MAX, control_path, give_order, obey_orders, open_control_socket
 from relay.node.status.status_socket import PATH_BYTES_MAX, find_sockets
 from sitestack.model.errors import ConfigurationError, LocalError
+from sitestack.transport.accepting import Admissions
 
 
 @asynccontextmanager
@@ -30,7 +30,7 @@ async def obeying(status: Path) -> AsyncIterator[list[dict[str, Any]]]:
 
     with trio.fail_after(20):
         async with open_control_socket(status) as listener, trio.open_nursery() as nursery:
-            nursery.start_soon(take_orders, listener, obey, Door())
+            nursery.start_soon(obey_orders, listener, obey, Admissions())
             yield orders
             nursery.cancel_scope.cancel()
 

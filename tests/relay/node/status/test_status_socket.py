@@ -13,7 +13,6 @@ import pytest
 import trio
 import trio.testing
 
-from relay.node.status.door import Door
 from relay.node.status.status_socket import (
     PATH_BYTES_MAX,
     answer_status,
@@ -25,12 +24,13 @@ from relay.node.status.status_socket import (
     socket_path,
 )
 from sitestack.model.errors import ConfigurationError
+from sitestack.transport.accepting import Admissions
 
 
 async def test_whoever_connects_gets_one_json_object(directory: Path) -> None:
     path = socket_path(directory / "run", "NYC", "A")
     async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
-        nursery.start_soon(answer_status, listener, lambda: {"name": "A"}, Door())
+        nursery.start_soon(answer_status, listener, lambda: {"name": "A"}, Admissions())
         with trio.fail_after(5):
             assert await fetch_status(path) == {"name": "A"}
             assert await fetch_status(path) == {"name": "A"}
@@ -57,7 +57,7 @@ async def test_a_socket_left_by_a_crash_is_replaced(directory: Path) -> None:
 async def test_a_second_node_of_the_same_name_is_refused(directory: Path) -> None:
     path = directory / "a.sock"
     async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
-        nursery.start_soon(answer_status, listener, dict, Door())
+        nursery.start_soon(answer_status, listener, dict, Admissions())
         with trio.fail_after(5), pytest.raises(ConfigurationError, match="running already"):
             async with open_status_socket(path):
                 pass
@@ -83,7 +83,7 @@ async def test_a_reader_that_does_not_read_stops_nobody(directory: Path, autojum
     path = directory / "a.sock"
     large = {"text": "x" * (1 << 22)}
     async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
-        nursery.start_soon(answer_status, listener, lambda: large, Door())
+        nursery.start_soon(answer_status, listener, lambda: large, Admissions())
         async with await trio.open_unix_socket(path):
             await trio.testing.wait_all_tasks_blocked()
             assert await fetch_status(path, timeout_s=60) == large
@@ -105,14 +105,14 @@ class NoDescriptors:
 
 
 async def test_no_descriptors_for_a_caller_ends_nobody(directory: Path, autojump_clock: trio.testing.MockClock) -> None:
-    path, door = directory / "a.sock", Door()
+    path, admissions = directory / "a.sock", Admissions()
     async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
         broken = cast(trio.SocketListener, cast(Any, NoDescriptors(listener, 3)))
-        nursery.start_soon(answer_status, broken, lambda: {"trouble": door.trouble}, door)
+        nursery.start_soon(answer_status, broken, lambda: {"trouble": admissions.trouble}, admissions)
         await trio.testing.wait_all_tasks_blocked()
-        assert (door.trouble, door.refused) == ("Too many open files", 1)
+        assert (admissions.trouble, admissions.refused) == ("Too many open files", 1)
         assert await fetch_status(path, timeout_s=60) == {"trouble": ""}
-        assert door.refused == 3
+        assert admissions.refused == 3
         nursery.cancel_scope.cancel()
 
 

@@ -1,0 +1,107 @@
+"""Accepting connections: one loop for every TCP and Unix listener of a process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+import structlog
+import trio
+
+from sitestack.transport.places import Places
+
+#: Pause (s) after the system could not accept a connection, for want of descriptors for instance.
+ACCEPT_PAUSE_S = 0.1
+
+#: Function that serves an accepted connection to its end, and closes it.
+Serve = Callable[[trio.SocketStream], Awaitable[object]]
+
+
+@dataclass(slots=True)
+class Admissions:
+    """Count the callers that a listener turned away, and keep the reason for the last one."""
+
+    #: Why the last caller was turned away; empty if it was admitted.
+    trouble: str = ""
+    #: Number of callers turned away, and of failed attempts to accept one.
+    refused: int = 0
+
+    def admit(self) -> None:
+        """Note that a caller was admitted."""
+        self.trouble = ""
+
+    def refuse(self, why: str) -> None:
+        """Note that a caller was turned away for this reason."""
+        self.trouble = why
+        self.refused += 1
+
+
+async def accept_bounded(
+    listener: trio.SocketListener,
+    serve: Serve,
+    nursery: trio.Nursery,
+    *,
+    name: str,
+    connections_max: int,
+    admissions: Admissions | None = None,
+    relieve: Callable[[], object] = lambda: None,
+) -> NoReturn:
+    """Serve each connection in a task of this nursery, named `name`, until cancelled.
+
+    While `connections_max` are served, further ones wait in the listen queue of the system. Where callers give way to newer
+    ones (`Places`), it counts those without a proof twice: as many may be closing.
+
+    When the system cannot accept a connection, the first failure of a row is logged, `relieve` is called to give up the least
+    needed descriptor, and the loop pauses, since accepting would fail again at once.
+    """
+    free, failing = trio.Semaphore(connections_max), False
+
+    async def serve_one(stream: trio.SocketStream) -> None:
+        try:
+            await serve(stream)
+        finally:
+            free.release()
+
+    while True:
+        try:
+            free.acquire_nowait()  # no checkpoint: the queue of the system must not fill while there is room here
+        except trio.WouldBlock:
+            await free.acquire()
+        try:
+            stream = await listener.accept()
+        except OSError as error:
+            free.release()
+            why = error.strerror or str(error)
+            if admissions is not None:
+                admissions.refuse(why)
+            if not failing:
+                structlog.get_logger().warning("cannot accept connections", listener=name, why=why)
+            failing = True
+            relieve()
+            await trio.sleep(ACCEPT_PAUSE_S)
+        else:
+            failing = False
+            nursery.start_soon(serve_one, stream, name=name)
+
+
+@contextmanager
+def hold_place(places: Places[trio.CancelScope], host: str = "", timeout_s: float = math.inf) -> Iterator[None]:
+    """Hold a place for the block, which is cancelled after `timeout_s` (s) or when the place goes to a newer caller."""
+    with trio.CancelScope(deadline=trio.current_time() + timeout_s) as scope:
+        for each in places.enter(scope, host):
+            each.cancel()
+        try:
+            yield
+        finally:
+            places.leave(scope)
+
+
+def peer_host(stream: trio.SocketStream) -> str:
+    """Return the address of the other end; empty if the connection is gone or has none."""
+    try:
+        return str(stream.socket.getpeername()[0])
+    except (OSError, IndexError):
+        return ""

@@ -1,0 +1,87 @@
+"""Bounded places for callers that have shown nothing yet: no proof, no HELLO, no request.
+
+Anybody who reaches a port can take a place. At a bound the oldest such caller gives way: an honest one needs a few round trips,
+and one that only holds a place is pushed out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from sitestack.model.level import Level
+
+H = TypeVar("H")
+
+
+class NoPlace(Exception):
+    """No caller can give way to a new one. The argument is the reason."""
+
+
+class Places(Generic[H]):
+    """The places at one listener, at most `places_max`, of which one host has at most `host_max`."""
+
+    def __init__(self, places_max: int, host_max: int) -> None:
+        #: Number of callers that gave way to newer ones.
+        self.pushed_out = 0
+        #: Number of connections that ended without a proof; the owner of the listener counts them.
+        self.unproven = 0
+        self._places_max = places_max
+        self._host_max = host_max
+        #: Holder -> its host, the oldest first.
+        self._unproved: dict[H, str] = {}
+        #: Those that keep their place for now.
+        self._kept: dict[H, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._unproved) + len(self._kept)
+
+    def __contains__(self, holder: H) -> bool:
+        return holder in self._unproved or holder in self._kept
+
+    def __iter__(self) -> Iterator[H]:
+        """All holders: first those that give way, the oldest first."""
+        return iter([*self._unproved, *self._kept])
+
+    def enter(self, holder: H, host: str = "") -> list[H]:
+        """Add a caller. Returns the holders that gave way to it. Raises NoPlace if none can."""
+        gave_way: list[H] = []
+        if [*self._unproved.values(), *self._kept.values()].count(host) >= self._host_max:
+            if not (gave_way := self._push_out_of(host)):
+                raise NoPlace(f"there are {self._host_max} connections of {host} already")
+        elif len(self) >= self._places_max and not (gave_way := self.push_out()):
+            raise NoPlace(f"there are {self._places_max} connections already")
+        self._unproved[holder] = host
+        return gave_way
+
+    def leave(self, holder: H) -> None:
+        """Free the place of a caller that has gone or has proved itself; nothing happens if it gave way before."""
+        self._unproved.pop(holder, None)
+        self._kept.pop(holder, None)
+
+    def keep(self, holder: H) -> None:
+        """Let this caller keep its place until `release`."""
+        if holder in self._unproved:
+            self._kept[holder] = self._unproved.pop(holder)
+
+    def release(self, holder: H) -> None:
+        """Let this caller give way again, as the youngest."""
+        if holder in self._kept:
+            self._unproved[holder] = self._kept.pop(holder)
+
+    def push_out(self) -> list[H]:
+        """Free the place of the oldest caller of the host that has the most, and return that caller, if there is one."""
+        [(host, _)] = Counter(self._unproved.values()).most_common(1) or [("", 0)]
+        return self._push_out_of(host)
+
+    def _push_out_of(self, host: str) -> list[H]:
+        oldest = [holder for holder, each in self._unproved.items() if each == host][:1]
+        for each in oldest:
+            self.leave(each)
+            self.pushed_out += 1
+        return oldest
+
+    def level(self) -> Level:
+        """Callers without a proof, and those that keep their place."""
+        return Level.of(len(self), self._places_max)
