@@ -12,6 +12,9 @@ from sitestack.model.envelope import BETWEEN_CHANNELS, Envelope, Kind, wrap
 from sitestack.model.errors import ProtocolError
 from sitestack.model.message import Batch, Scope
 
+#: Members whose last answered probe a desk remembers, for both scopes together.
+PROBED_MAX = 4_096
+
 
 class Taken(NamedTuple):
     """What comes of a batch that is between channels."""
@@ -28,8 +31,9 @@ class Desk:
     def __init__(self) -> None:
         self.calls = Calls()
         self.gaps = GapNotes()
-        #: The number of the last probe, by scope: what was sent before it has been asked for.
-        self._probed: dict[Scope, int] = {}
+        #: The number of the last probe that each member answered, by scope: gaps up to there were reported. Bound:
+        #: `PROBED_MAX`; an old gap of a member beyond it is reported once more.
+        self._probed: dict[tuple[Scope, Address], int] = {}
 
     def take(self, source: Address, batch: Batch) -> Taken | None:
         """Take a batch with envelopes; None for one that the application is to see."""
@@ -50,7 +54,6 @@ class Desk:
 
     def flushed(self, scope: Scope, result: CallResult) -> Flushed:
         """What the answers to a probe say."""
-        since = self._probed.get(scope, 0)
         lacks = dict.fromkeys(result.unreachable, Lack.GONE) | dict.fromkeys(result.late, Lack.NO_ANSWER)
         has = []
         for member, packed in result.answers.items():
@@ -58,7 +61,10 @@ class Desk:
             if delivered is None:
                 lacks[member] = Lack.NO_ANSWER
                 continue
-            self._probed[scope] = max(self._probed.get(scope, 0), delivered.number)
+            since = self._probed.pop((scope, member), 0)
+            self._probed[scope, member] = max(since, delivered.number)
+            if len(self._probed) > PROBED_MAX:
+                del self._probed[next(iter(self._probed))]
             if delivered.gap_to > since:
                 lacks[member] = Lack.GAP
             else:

@@ -207,6 +207,8 @@ class StateTransfer(Layer):
         """Take the application's state before this view, and answer the joiners that asked before it was there."""
         if self._view is None or state.point != self._view.id or self._holders.provider != self._me:
             return [Dropped("state_of_an_old_view")]
+        if not self._holders.waiting():  # every joiner has the state, or takes no part
+            return []
         self._snapshot, self._note, self._failed = state.data, state.note, state.data is None
         asked, self._asked = self._asked, {}
         return [effect for member, offset in asked.items() for effect in self._answer(member, offset)]

@@ -304,7 +304,7 @@ class Unicast(Layer):
         """Wait less long for members that left; their connections stay for the last acknowledgements (U2-0)."""
         for member in event.view.members:
             if member in self._senders:
-                self._senders[member].be_patient(now)
+                self._senders[member].be_patient()
         remaining = frozenset(event.view.members)
         for member in event.previous.members if event.previous is not None else ():
             if member not in remaining and member in self._senders:

@@ -236,9 +236,13 @@ class Sender:
         """The peer has left the view: give it up after `linger_s` at the latest."""
         self.give_up_at = min(self.give_up_at, now + self._config.linger_s)
 
-    def be_patient(self, now: float) -> None:
-        """The peer is in the view: give it up after `give_up_s` from now."""
-        self.give_up_at = now + self._config.give_up_s
+    def be_patient(self) -> None:
+        """The peer is in the view: give it up `give_up_s` after its last acknowledgement, as if it had never left.
+
+        View changes do not extend this: the peer forgets after `tombstone_s`, and pieces of large messages after
+        `fragment.idle_s`, so a later repetition would be delivered twice or be incomplete.
+        """
+        self.give_up_at = self._moved_at + self._config.give_up_s
 
     def take_all(self) -> tuple[Frame, ...]:
         """All unacknowledged and queued frames, in order and without this layer's header."""

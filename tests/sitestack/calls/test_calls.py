@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitestack.calls import CALLS_MAX, CallMode, CallResult, Calls, Delivered, GapNotes, NoAnswer
-from sitestack.calls.flush import GAPS_MAX
+from sitestack.calls.desk import Desk
+from sitestack.calls.flush import GAPS_MAX, Lack
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import LocalError
 from sitestack.model.gap import Gap, GapReason
@@ -138,3 +139,15 @@ def test_how_far_gaps_go_is_remembered_and_nothing_forgotten_counts_as_whole() -
 def test_an_answer_to_a_probe_is_read_or_refused(data: bytes) -> None:
     parsed = Delivered.parse(data)
     assert parsed is None or parsed.pack() == data
+
+
+def test_a_gap_is_reported_to_each_flush_until_its_member_has_answered_one() -> None:
+    """B was away during the first flush, so the number that A and C answered says nothing about B's gap below it."""
+    desk = Desk()
+    first = CallResult({C: Delivered(7, 0).pack()}, {B: NoAnswer.LEFT}, (), False)
+    assert desk.flushed(Scope.ALL, first).lacks == {B: Lack.GONE}
+    both = CallResult({C: Delivered(8, 0).pack(), B: Delivered(8, 6).pack()}, {}, (), True)
+    second = desk.flushed(Scope.ALL, both)
+    assert (second.has, second.lacks, second.everywhere) == ((C,), {B: Lack.GAP}, False)
+    both = CallResult({C: Delivered(9, 0).pack(), B: Delivered(9, 6).pack()}, {}, (), True)
+    assert desk.flushed(Scope.ALL, both).everywhere

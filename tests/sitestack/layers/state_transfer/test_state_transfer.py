@@ -220,6 +220,13 @@ def test_an_application_that_takes_no_part_says_so_when_it_matters_and_is_not_wa
     assert install(giver, view_of(3, "AB"), TWO) == []
 
 
+def test_a_state_that_no_member_waits_for_any_more_is_not_kept() -> None:
+    giver = provider(None)
+    standing(giver, B=ABSTAINS)
+    assert giver.down(StateGiven(TWO.id, b"0123456789"), 0.0) == []
+    assert giver.levels()["snapshot_bytes"].now == 0
+
+
 def test_the_coordinator_writes_reports_into_the_stream() -> None:
     layer = layer_of("A", takes_part=False)
     install(layer, TWO, None)

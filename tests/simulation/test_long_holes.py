@@ -1,0 +1,76 @@
+"""A hole between two members that outlasts `give_up_s`, with a view change each minute: nothing is twice or lost silently."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from relay_lab.sim.network_faults import Packet
+from relay_lab.sim.world import World
+from sitestack.config import SiteConfig
+from sitestack.model.events import Undeliverable
+from sitestack.promises import History, check_all
+from tests.harness.script import Script, site_maker
+
+
+def churn(script: Script, seconds: float) -> None:
+    """Let a member join and leave every 40 s."""
+    for number in range(int(seconds // 40)):
+        script.start("NYC", f"J{number}")
+        script.run(20)
+        script[f"J{number}"].leave()
+        script.run(20)
+
+
+def judge(script: Script, text: str) -> None:
+    """R has the message once, or S was told; and every other promise holds."""
+    delivered = script.delivered("R").count(text)
+    told = sum(isinstance(event, Undeliverable) for event in script["S"].events)
+    assert delivered <= 1
+    assert delivered + told >= 1
+    histories = [History.of(each.records, running=each.alive) for each in script.world.processes]
+    assert [str(each) for each in check_all(histories, quiescent=True, total_order=True).violations] == []
+
+
+@pytest.fixture
+def script() -> Script:
+    script = Script(World(1, site_maker(SiteConfig(site="NYC"))))
+    script.site("NYC", "A", "S", "R")
+    return script
+
+
+def test_a_unicast_is_given_up_before_its_receiver_forgets_it(script: Script) -> None:
+    there, back = (frozenset([script[name].physical.host]) for name in "SR")
+    script.world.network.cuts.append((back, there))
+    script.send("S", "f", to=script["R"].local.address)
+    script.until(lambda: "f" in script.delivered("R"), "f at R", 5.0)
+    script.world.network.cuts.append((there, back))
+    churn(script, 280)
+    script.world.network.cuts.clear()
+    script.run(30)
+    judge(script, "f")
+
+
+def test_a_large_unicast_is_given_up_before_its_receiver_discards_its_pieces(script: Script) -> None:
+    sender, receiver, network = script["S"].physical, script["R"].physical, script.world.network
+    passed: list[Packet] = []
+
+    def first_pieces(packet: Packet, rng: random.Random) -> list[Packet]:
+        """Three pieces pass, the others are lost, as when a hole opens in the middle."""
+        if (packet.source, packet.target) != (sender, receiver) or len(packet.data) < 30_000:
+            return [packet]
+        passed.append(packet)
+        return [packet] if len(passed) <= 3 else []
+
+    network.faults.append(first_pieces)
+    text = "B" * 500_000
+    script.send("S", text, to=script["R"].local.address)
+    script.run(0.06)
+    there, back = frozenset([sender.host]), frozenset([receiver.host])
+    network.cuts += [(there, back), (back, there)]
+    network.faults.remove(first_pieces)
+    churn(script, 160)
+    network.cuts.clear()
+    script.run(90)
+    judge(script, text)
