@@ -221,8 +221,8 @@ NODE = (
         "C25-terminal",
         "what others say steers the terminal that shows the log",
         "relay/node/output/logs.py",
-        "[escape_texts, structlog.dev.ConsoleRenderer()]",
-        "[structlog.dev.ConsoleRenderer()]",
+        "[escape_texts, people]",
+        "[people]",
         "tests/relay/node/output/test_logs.py::test_on_a_terminal_no_character_is_an_order",
     ),
 )

@@ -26,7 +26,8 @@ _LIBRARIES_MAX = 100
 def configure_log(settings: LogSettings, descriptor: int = _STANDARD_ERROR) -> LogOutput:
     """Set up structlog for this process; returns the log's output, which counts what could not be written."""
     console = os.isatty(descriptor) if settings.format == "auto" else settings.format == "console"
-    renderers = [escape_texts, structlog.dev.ConsoleRenderer()] if console else [structlog.processors.JSONRenderer()]
+    people = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    renderers = [escape_texts, people] if console else [structlog.processors.JSONRenderer()]
     output = LogOutput(descriptor, _LEVELS[settings.level.upper()])
     structlog.configure(
         processors=[
