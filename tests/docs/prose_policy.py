@@ -33,6 +33,9 @@ _BARE = (
     r"\b(?:of|to|by|from|for|with|and|or|but|that|if|as|than|on|at|in|when|while|is|are|not|so|then|say|says)\s+)"
 )
 
+#: "A socket of its own" is a habit, "members of its own site" is not: a noun follows.
+_LINKING = r"(?:and|or|that|which|in|on|for|with|to|by|at|as|if|so|but|when|from|is|are|was|were|has|can|of|beside|besides)"
+
 HABITS = {
     "clause": Habit(
         _words(rf"\b(?:what|whatever)\s+(?:\w+ly\s+|else\s+|\x00\s+)?(?:{_VERB}|{_SUBJECT})\b(?![^.|\n]*\?)"),
@@ -44,7 +47,7 @@ HABITS = {
     "who": Habit(_words(rf"\bwho(?:m)?ever\b|{_BARE}who\s+(?:\w+\s+)?{_VERB}\b"), 0.2, "name the member, the caller"),
     "told": Habit(_words(r"\btold\b"), 0.2, "notified of, receives, is sent"),
     "go on": Habit(_words(r"\b(?:go|goes|going|gone|went)\s+on\b"), 0.2, "continue"),
-    "own": Habit(_words(r"\bof\s+(?:its|their|his|our|my|your|mine)\s+own\b"), 0.2, "separate, private, or leave it out"),
+    "own": Habit(_words(rf"\bof\s+(?:its|their|his|our|my|your)\s+own\b(?!\s+(?!{_LINKING}\b)[a-z\x00])"), 0.2, "separate, private, or leave it out"),
 }
 
 WORDS_IN_A_SENTENCE_MAX = 30
