@@ -1,4 +1,4 @@
-"""docs/how-to/spark.md says what the code says."""
+"""docs/reference/spark.md says what the code says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark_relay.source.columns import COLUMNS
 from pyspark_relay.source.selection import OPTIONS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "spark.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark.md").read_text(encoding="utf-8")
 
 
 def test_every_column_stands_there_with_its_meaning() -> None:
