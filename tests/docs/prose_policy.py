@@ -47,7 +47,11 @@ HABITS = {
     "who": Habit(_words(rf"\bwho(?:m)?ever\b|{_BARE}who\s+(?:\w+\s+)?{_VERB}\b"), 0.2, "name the member, the caller"),
     "told": Habit(_words(r"\btold\b"), 0.2, "notified of, receives, is sent"),
     "go on": Habit(_words(r"\b(?:go|goes|going|gone|went)\s+on\b"), 0.2, "continue"),
-    "own": Habit(_words(rf"\bof\s+(?:its|their|his|our|my|your)\s+own\b(?!\s+(?!{_LINKING}\b)[a-z\x00])"), 0.2, "separate, private, or leave it out"),
+    "own": Habit(
+        _words(rf"\bof\s+(?:its|their|his|our|my|your)\s+own\b(?!\s+(?!{_LINKING}\b)[a-z\x00])"),
+        0.2,
+        "separate, private, or leave it out",
+    ),
 }
 
 WORDS_IN_A_SENTENCE_MAX = 30

@@ -32,7 +32,7 @@ def page(text: str) -> str:
 
 
 def _rows(headers: Mapping[int, type[Header]]) -> Iterator[str]:
-    yield "| id | header | fields, in order | what it says |"
+    yield "| id | header | fields, in order | meaning |"
     yield "| --- | --- | --- | --- |"
     for number, kind in sorted(headers.items()):
         hints = get_type_hints(kind)
