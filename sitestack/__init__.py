@@ -33,11 +33,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sitestack.calls import CallResult as CallResult, Flushed as Flushed, Lack as Lack, NoAnswer as NoAnswer
-    from sitestack.channel.channel import Channel as Channel
-    from sitestack.channel.events import BatchEvent as BatchEvent, Event as Event
-    from sitestack.channel.receiving.inbox import Delivery as Delivery
+    from sitestack.channel.channel import Channel as Channel, ChannelStatistics as ChannelStatistics
+    from sitestack.channel.receiving.inbox import BatchEvent as BatchEvent, Delivery as Delivery, Event as Event
     from sitestack.channel.open import open_channel as open_channel, open_transport as open_transport
-    from sitestack.channel.statistics import ChannelStatistics as ChannelStatistics
     from sitestack.config import (
         ChannelConfig as ChannelConfig,
         ProtocolsConfig as ProtocolsConfig,
@@ -95,11 +93,9 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "sitestack.calls": ("CallResult", "Flushed", "Lack", "NoAnswer"),
-    "sitestack.channel.channel": ("Channel",),
-    "sitestack.channel.events": ("BatchEvent", "Event"),
-    "sitestack.channel.receiving.inbox": ("Delivery",),
+    "sitestack.channel.channel": ("Channel", "ChannelStatistics"),
+    "sitestack.channel.receiving.inbox": ("BatchEvent", "Delivery", "Event"),
     "sitestack.channel.open": ("open_channel", "open_transport"),
-    "sitestack.channel.statistics": ("ChannelStatistics",),
     "sitestack.config": ("ChannelConfig", "ProtocolsConfig", "SiteConfig", "TransportConfig", "lan", "local", "named_hosts"),
     "sitestack.layers.batching": ("BatchingConfig",),
     "sitestack.layers.discovery": ("DiscoveryConfig",),

@@ -16,13 +16,10 @@ from relay.events import (
     BridgeEffect,
     Budget,
     GlobalView,
-    Misconfigured,
     Pacing,
     Peers,
     Role,
     SiteSwitched,
-    SlowSite,
-    StateProgress,
     SwitchSite,
     Unreachable,
 )
@@ -34,12 +31,11 @@ from relay.node.bridge.credentials import LOOK_INTERVAL_S, Credentials
 from relay.node.bridge.listener import require_free
 from relay.node.bridge.router_calls import RouterCalls
 from relay.node.config.settings import NodeConfig, find_problems
-from relay.node.events import BetweenSites
+from relay.node.events import LOGGED, BetweenSites, log_switched
 from relay.node.site_keys import SiteKeys
 from relay.node.status.foreign_datagrams import ForeignDatagrams
 from sitestack.assembly import build_stack
-from sitestack.channel.channel import Channel
-from sitestack.channel.extension import Extension
+from sitestack.channel.channel import Channel, ChannelStatistics, Extension
 from sitestack.channel.open import (
     Journal,
     make_local,
@@ -51,16 +47,14 @@ from sitestack.channel.open import (
 )
 from sitestack.channel.presence.sockets import resolve_names
 from sitestack.channel.receiving.state_handover import SharedState
-from sitestack.channel.sending.calling import Reach
-from sitestack.channel.statistics import ChannelStatistics
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.flow_control import FlowControl
-from sitestack.model.address import Address, AllOf, Place
+from sitestack.model.address import ProxyUUID
 from sitestack.model.errors import LocalError, unwrapped
-from sitestack.model.events import Event, OtherParameters, Unreached
+from sitestack.model.events import Event, OtherParameters
 from sitestack.model.level import Level
-from sitestack.model.path_events import NarrowPath
 from sitestack.model.state_events import FetchState
+from sitestack.model.view import View
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
@@ -101,23 +95,20 @@ class RelayChannel(Channel[BetweenSites]):
         site_keys: SiteKeys | None = None,
     ) -> None:
         handlers: dict[type[Event], Callable[[Any], None]] = {
-            Unreachable: self._note_unreachable,
+            **LOGGED,
             **dict.fromkeys(BRIDGE_EFFECTS, self._act_on_bridge),
             GlobalView: self._note_global_view,
-            Role: self._note_role,
             OtherParameters: self._log_stranger,
-            Unreached: self._log_unreached,
-            NarrowPath: self._log_narrow,
-            Misconfigured: self._log_misconfigured,
-            Pacing: self._pace,
-            SlowSite: self._log_slow,
+            Pacing: lambda event: self.hold_back(bool(event.sites)),
+            Role: self._note_role,
             SiteSwitched: self._note_switched,
-            StateProgress: self._log_state,
+            Unreachable: self._note_unreachable,
         }
         shown = frozenset[type[Event]]({GlobalView, SiteSwitched, Unreachable})
         [self._flow_control] = [layer for layer in stack.layers if isinstance(layer, FlowControl)]
         [self._relay] = [layer for layer in stack.layers if isinstance(layer, RelayLayer)]
-        super().__init__(local, stack, transport, config, recorder, state, Extension(handlers, shown, self._bridged))
+        extension = Extension(handlers, shown, self._bridged, self._list_members)
+        super().__init__(local, stack, transport, config, recorder, state, extension)
         self._bridge_config = config.relay.bridge
         self._known_sites = config.peer_sites()
         self._fetched_sites = tuple([site for site in config.relay.state.sites if site != local.site])
@@ -150,7 +141,7 @@ class RelayChannel(Channel[BetweenSites]):
             **({} if self._bridge is None else self._bridge.problems()),
             "discovery.routers": "" if self.rendezvous is None else self.rendezvous.problem(),
             "security.keys": "" if self._site_keys is None else self._site_keys.problem,
-            "name": self._shared_names(),
+            "name": _shared_names(self.view) if self.has_joined else "",
             "relay.budget.spill": spill_problem(self._relay.state.buffer.spill),
             **self._foreign.look(self._stack.drops, trio.current_time()),
         }
@@ -158,13 +149,6 @@ class RelayChannel(Channel[BetweenSites]):
     def warnings(self) -> dict[str, str]:
         """By file, a sentence on what works and will not soon."""
         return {} if self._bridge is None else self._bridge.warnings()
-
-    def _shared_names(self) -> str:
-        """Who cannot be told apart, by name: two members that were given one, or one whose earlier process is not gone yet."""
-        view = self.view if self.has_joined else None
-        shared = () if view is None else view.shared_names
-        members = {name: [repr(member) for member, called in view.named() if called == name] for name in shared} if view else {}
-        return "; ".join([f"{len(each)} members are called {name!r}: {', '.join(each)}" for name, each in members.items()])
 
     def keys_json(self) -> dict[str, Any] | None:
         """The keys of the site, as the status shows them; None without keys."""
@@ -176,7 +160,8 @@ class RelayChannel(Channel[BetweenSites]):
             assert isinstance(self.transport, SealedTransport), "what has keys is sealed"
             self.transport.use_ring(ring)
             log.info("keys read again", in_use=ring.in_use.hex(), keys=[each.hex() for each in ring.keys])
-        self._reread_certificates()
+        if self._bridge is not None and self._bridge.reread_certificates():
+            log.info("certificates read again", expires_s=self._bridge.statistics().certificate_expires_s)
 
     def change_budget(self, entries: int, size: int) -> None:
         """Hold so many batches and views, and so many bytes, for other sites from now on."""
@@ -226,10 +211,6 @@ class RelayChannel(Channel[BetweenSites]):
         if self._state.withhold():
             self.hand_in(FetchState(wanted))
 
-    def _reread_certificates(self) -> None:
-        if self._bridge is not None and self._bridge.reread_certificates():
-            log.info("certificates read again", expires_s=self._bridge.statistics().certificate_expires_s)
-
     def statistics(self) -> RelayChannelStatistics:
         """All counters: the bridge's too."""
         site = super().statistics()
@@ -259,7 +240,7 @@ class RelayChannel(Channel[BetweenSites]):
                 proofs = self.transport.proofs if isinstance(self.transport, SealedTransport) else None
                 routers = RouterCalls(self._bridge_config.routers, self.site, proofs)
                 self._bridge = Bridge(self._bridge_config, self._hear, self._note, nursery, self._credentials, routers)
-                nursery.start_soon(self._watch_keys)
+                nursery.start_soon(_repeat, self.reread_keys, LOOK_INTERVAL_S)
                 yield
                 await self._bridge.farewell()
                 nursery.cancel_scope.cancel()
@@ -271,11 +252,6 @@ class RelayChannel(Channel[BetweenSites]):
 
     def _note(self, event: Event) -> None:
         self._stack.down(event, trio.current_time())
-
-    async def _watch_keys(self) -> None:
-        while True:
-            await trio.sleep(LOOK_INTERVAL_S)
-            self.reread_keys()
 
     def _act_on_bridge(self, effect: BridgeEffect) -> None:
         assert self._bridge is not None, "effects come from the turns of a member"
@@ -289,48 +265,17 @@ class RelayChannel(Channel[BetweenSites]):
     def _note_unreachable(self, event: Unreachable) -> None:
         self._note_gone(event.target.original if event.target.site == self.site else event.target)
 
-    def _everybody(self, scope: Reach) -> tuple[Address, ...]:
-        own = self.view.members
-        if scope == "site" or self._global_view is None:
-            return own
-        return (*own, *[member for member in self._global_view.members if member.site != self.site])
-
-    def _members_at(self, place: Place) -> tuple[Address, ...]:
-        if place.site == self.site or self._global_view is None:
-            return super()._members_at(place)
-        found = tuple([member for member in self._global_view.members if member.site == place.site])
-        if not found:
-            raise LocalError(f"no member of {place.site} is known")
-        return found if isinstance(place, AllOf) else found[:1]
+    def _list_members(self) -> tuple[ProxyUUID, ...]:
+        """Return the members of all sites, as the newest global view has them."""
+        return () if self._global_view is None else self._global_view.members
 
     def _note_role(self, event: Role) -> None:
         self._role = event
 
-    def _pace(self, event: Pacing) -> None:
-        self.hold_back(bool(event.sites))
-
     def _note_switched(self, event: SiteSwitched) -> None:
         self._switched.set()
         self._switched = trio.Event()
-        if event.is_offline:
-            log.warning(
-                "site is offline, says the operator: nothing is held for it, and what it misses is a gap", site=event.site
-            )
-        else:
-            log.info("site is online again, says the operator", site=event.site)
-
-    def _log_slow(self, event: SlowSite) -> None:
-        if event.is_slow:
-            log.warning("site is too slow to be waited for: what exceeds the budget becomes a gap there", site=event.site)
-        else:
-            log.info("site keeps up again: senders wait for it when it lags", site=event.site)
-
-    def _log_state(self, event: StateProgress) -> None:
-        facts = {"site": event.site, "arrived_bytes": event.arrived_bytes, "state_bytes": event.state_bytes}
-        if event.outcome in ("", "taken"):
-            log.info("state of another site taken" if event.outcome else "state of another site is arriving", **facts)
-        else:
-            log.warning("no state came from another site: the application goes on with its own", why=event.outcome, **facts)
+        log_switched(event)
 
     def _log_stranger(self, event: OtherParameters) -> None:
         if self.has_joined:  # else it is this process that stays outside, and `open_channel` says so
@@ -340,17 +285,17 @@ class RelayChannel(Channel[BetweenSites]):
                 parameters=event.parameters,
             )
 
-    def _log_unreached(self, event: Unreached) -> None:
-        log.warning("who does not answer stays outside the view", attempt=event.attempt, names=list(event.names))
 
-    def _log_narrow(self, event: NarrowPath) -> None:
-        if event.bytes_max is None:
-            log.info("datagrams of all sizes reach a member again", name=event.name)
-        else:
-            log.warning("large datagrams do not reach a member and are cut", name=event.name, bytes_max=event.bytes_max)
+async def _repeat(action: Callable[[], None], interval_s: float) -> None:
+    while True:
+        await trio.sleep(interval_s)
+        action()
 
-    def _log_misconfigured(self, event: Misconfigured) -> None:
-        log.error("bridge misconfigured", site=event.site, problem=event.sentence)
+
+def _shared_names(view: View) -> str:
+    """Describe members of one name: two that were given it, or one whose earlier process is still in the view."""
+    members = {name: [repr(member) for member, called in view.named() if called == name] for name in view.shared_names}
+    return "; ".join([f"{len(each)} members are called {name!r}: {', '.join(each)}" for name, each in members.items()])
 
 
 @asynccontextmanager

@@ -1,18 +1,74 @@
-"""Types of what a channel across sites yields: the events of its own site, and events about the other sites."""
+"""Events of a channel across sites: the types that it yields, and the log lines about the others."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
-from relay.events import GlobalView, SiteSwitched, Unreachable
+import structlog
+
+from relay.events import GlobalView, Misconfigured, SiteSwitched, SlowSite, StateProgress, Unreachable
 from sitestack.channel.receiving.inbox import Delivery
+from sitestack.model.events import Event as StackEvent
+from sitestack.model.events import Unreached
 from sitestack.model.gap import Gap
 from sitestack.model.message import Message
+from sitestack.model.path_events import NarrowPath
 from sitestack.model.view import View
 
-#: What a channel across sites yields besides what it yields in one site.
+#: The types that a channel across sites yields besides those of one site.
 BetweenSites: TypeAlias = GlobalView | SiteSwitched | Unreachable
-#: What `async for event in channel` yields.
+#: The items of `async for event in channel`.
 Event: TypeAlias = Message | View | Gap | GlobalView | SiteSwitched | Unreachable
-#: The same a batch at a time: what `Channel.batches` yields.
+#: The items of `Channel.batches`.
 BatchEvent: TypeAlias = Delivery | View | Gap | GlobalView | SiteSwitched | Unreachable
+
+log = structlog.get_logger()
+
+
+def log_switched(event: SiteSwitched) -> None:
+    """Log that the operator has taken a site offline, or online again."""
+    if event.is_offline:
+        log.warning("site is offline, says the operator: nothing is held for it, and what it misses is a gap", site=event.site)
+    else:
+        log.info("site is online again, says the operator", site=event.site)
+
+
+def _log_slow(event: SlowSite) -> None:
+    if event.is_slow:
+        log.warning("site is too slow to be waited for: what exceeds the budget becomes a gap there", site=event.site)
+    else:
+        log.info("site keeps up again: senders wait for it when it lags", site=event.site)
+
+
+def _log_state(event: StateProgress) -> None:
+    facts = {"site": event.site, "arrived_bytes": event.arrived_bytes, "state_bytes": event.state_bytes}
+    if event.outcome in ("", "taken"):
+        log.info("state of another site taken" if event.outcome else "state of another site is arriving", **facts)
+    else:
+        log.warning("no state came from another site: the application goes on with its own", why=event.outcome, **facts)
+
+
+def _log_unreached(event: Unreached) -> None:
+    log.warning("who does not answer stays outside the view", attempt=event.attempt, names=list(event.names))
+
+
+def _log_narrow(event: NarrowPath) -> None:
+    if event.bytes_max is None:
+        log.info("datagrams of all sizes reach a member again", name=event.name)
+    else:
+        log.warning("large datagrams do not reach a member and are cut", name=event.name, bytes_max=event.bytes_max)
+
+
+def _log_misconfigured(event: Misconfigured) -> None:
+    log.error("bridge misconfigured", site=event.site, problem=event.sentence)
+
+
+#: The functions that log an event and do nothing else, by type of event.
+LOGGED: dict[type[StackEvent], Callable[[Any], None]] = {
+    Misconfigured: _log_misconfigured,
+    NarrowPath: _log_narrow,
+    SlowSite: _log_slow,
+    StateProgress: _log_state,
+    Unreached: _log_unreached,
+}

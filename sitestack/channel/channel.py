@@ -7,28 +7,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args
 
 import trio
 
-from sitestack.channel.driver import Driver
-from sitestack.channel.extension import Extension
+from sitestack.channel.driver import Driver, DriverStatistics
 from sitestack.channel.presence.rendezvous import find_rendezvous
 from sitestack.channel.presence.residence import Residence
-from sitestack.channel.receiving.backlog_guard import BacklogGuard
-from sitestack.channel.receiving.inbox import Delivery, Inbox, Mark
-from sitestack.channel.receiving.receive_end import ReceiveEnd
+from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
+from sitestack.channel.receiving.receive_end import BacklogGuard, ReceiveEnd
 from sitestack.channel.receiving.state_handover import SharedState, StateEvent, StateHandover
 from sitestack.channel.sending.credit_gate import CreditGate
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.channel.sending.sending import Sending
-from sitestack.channel.statistics import ChannelStatistics
 from sitestack.channel.version import installed_version
 from sitestack.config import SiteConfig
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.batching import Batching
-from sitestack.model.address import Address, Physical
+from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.errors import (
     ConfigurationError,
     JoinFailed,
@@ -53,10 +52,12 @@ from sitestack.model.level import Level
 from sitestack.model.message import Message
 from sitestack.model.roster import NOBODY, Named, Roster
 from sitestack.model.view import View
+from sitestack.seal.seal import SealStatistics
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
 from sitestack.transport.sealed import seal_statistics
+from sitestack.transport.watch import WatchStatistics
 
 if TYPE_CHECKING:
     from typing import Never
@@ -66,6 +67,34 @@ if TYPE_CHECKING:
     X_co = TypeVarWithDefault("X_co", covariant=True, default=Never)
 else:
     X_co = TypeVar("X_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """The additions of a package above for a channel whose stack has layers, and so events, of that package."""
+
+    #: Handlers by type of event or effect, called in the order of the turn's events. None of them waits.
+    handlers: Mapping[type[Event], Callable[[Any], None]] = field(default_factory=dict)
+    #: The events that the application receives, in order with the deliveries.
+    shown: frozenset[type[Event]] = frozenset()
+    #: A context that is entered before this process becomes a member and left after it.
+    around: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    #: Return the known members of the other sites.
+    remote_members: Callable[[], Sequence[ProxyUUID]] = tuple
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStatistics:
+    """All counters of one member."""
+
+    #: The statistics of each layer by its name, and the drop counters under "drops".
+    stack: dict[str, object]
+    driver: DriverStatistics
+    transport: object
+    #: None where members are not watched.
+    watch: WatchStatistics | None
+    #: None without keys.
+    seal: SealStatistics | None
 
 
 class Channel(Sending, Generic[X_co]):
@@ -98,9 +127,10 @@ class Channel(Sending, Generic[X_co]):
         self._stack = stack
         self._batching = topmost
         self._append = topmost.append
-        self._driver = Driver(stack, transport, recorder, self._act, self._hand_over)
+        self._driver = Driver(stack, transport, recorder, self._handle_all, self._hand_over)
         self._recorder = recorder
         self._extension = extension or Extension()
+        self._remote_members = self._extension.remote_members
         owner = f"{local.name} in {local.site}"
         self._residence = Residence(config, transport, local.address, owner, self.hand_in, self._move)
         self._view: View | None = None
@@ -113,7 +143,7 @@ class Channel(Sending, Generic[X_co]):
         #: Why this member was made to leave; None if it was not.
         self.excluded: SlowConsumer | None = None
         self._leaving = False
-        self._inbox: Inbox[Event | View | Mark] = Inbox()
+        self._inbox: Inbox[Event | View | StateMark] = Inbox()
         self._state = StateHandover(state, self._inbox)
         backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
         self._receive_end = ReceiveEnd(self._inbox, self._state, self.hand_in, backlog_bytes_max)
@@ -122,16 +152,14 @@ class Channel(Sending, Generic[X_co]):
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             ViewInstalled: self._install,
             OtherParameters: self._refuse,
-            WatchAt: self._watch,
-            Left: self._end,
+            WatchAt: lambda event: self._residence.watch(event.targets),
+            Left: lambda event: self._driver.end(event.answered),
             **dict.fromkeys(get_args(StateEvent), self._state.handle),
         }
         #: What is known of messages with keys.
         self.keys = MessageKeys()
         self._messages: Iterator[Message] = iter(())
         self._burst_messages = self._burst_bytes = 0
-
-    # -- sending ---------------------------------------------------------------------------------------------------
 
     # -- receiving -------------------------------------------------------------------------------------------------
 
@@ -275,7 +303,7 @@ class Channel(Sending, Generic[X_co]):
 
     # -- the turn --------------------------------------------------------------------------------------------------
 
-    def _act(self, effects: Sequence[ShellEffect]) -> None:
+    def _handle_all(self, effects: Sequence[ShellEffect]) -> None:
         for effect in effects:
             self._handle(effect)
 
@@ -301,7 +329,7 @@ class Channel(Sending, Generic[X_co]):
             gate.look_again()  # one of the waiting senders may be the task that receives
 
     def hold_back(self, waits: bool) -> None:
-        """Make multicasts to all wait, or let them go on; multicasts to this site and unicasts are not affected."""
+        """Make multicasts to all wait, or let them continue; multicasts to this site and unicasts are not affected."""
         self._gate.hold_back(waits)
 
     def know_by_name(self, view: Named) -> None:
@@ -331,14 +359,8 @@ class Channel(Sending, Generic[X_co]):
             self._refusal = event
             self._joined.set()
 
-    def _watch(self, event: WatchAt) -> None:
-        self._residence.watch(event.targets)
-
     def _move(self, places: tuple[Physical, ...]) -> None:
         """This member is reached at other places now."""
         if self.rendezvous is not None:
             self.rendezvous.move(places)
         self.hand_in(Connect(places))
-
-    def _end(self, event: Left) -> None:
-        self._driver.end(event.answered)

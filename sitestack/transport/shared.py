@@ -9,17 +9,18 @@ for those that wait one task looks. What is sent shares the kernel's buffer, and
 from __future__ import annotations
 
 import socket
-from dataclasses import replace
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import trio
 
 from sitestack.config import SiteConfig
 from sitestack.model.address import Physical
-from sitestack.model.errors import ConfigurationError
+from sitestack.model.errors import ChannelClosed, ConfigurationError
 from sitestack.model.level import Level
 from sitestack.seal.proofs import Proofs
 from sitestack.transport import Transport
-from sitestack.transport.shared_part import Part, PartStatistics
 from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.udp import UdpTransport
 from sitestack.transport.watch_desk import WatchDesk
@@ -30,6 +31,118 @@ CHANNELS_MAX = 16
 #: Seconds for which nothing is read for those that wait, after all that arrived was for others or for nobody: they read
 #: themselves, and to wake up for each datagram of a flood costs fifty times as much as to drop it.
 OTHERS_PAUSE_S = 0.001
+#: What a queued datagram counts besides its bytes: about what it takes in memory.
+OVERHEAD_BYTES = 256
+
+
+@dataclass(slots=True)
+class PartStatistics:
+    """What one channel has seen of a shared transport, and what the sockets have."""
+
+    received_datagrams: int = 0
+    received_bytes: int = 0
+    sent_datagrams: int = 0
+    sent_bytes: int = 0
+    #: Datagrams dropped because this channel had not read the ones before.
+    overrun_datagrams: int = 0
+    #: Datagrams for clusters that have no channel on the transport.
+    unclaimed_datagrams: int = 0
+    carrier: object = None
+
+
+class TransportPart:
+    """The transport of one channel over shared sockets.
+
+    Its queue of unread datagrams is bounded as a kernel bounds a socket; further ones are dropped and counted.
+    """
+
+    def __init__(self, shared: SharedTransport, config: SiteConfig, proofs: Proofs | None, group: Physical | None) -> None:
+        """`group` is where the cluster's multicasts go; None where the carrier knows, or has no multicast."""
+        self.cluster = config.site
+        self.proofs = proofs
+        self.group = group
+        #: Whether its channel waits for something to arrive.
+        self.waits = False
+        self._shared = shared
+        self._is_open = True
+        self._queue: deque[tuple[bytes, Physical]] = deque()
+        self._queued_bytes = Level(config.transport.receive_buffer_bytes)
+        self._received_max = config.transport.receive_datagrams_max
+        self._arrival = trio.Event()
+        self._seen = PartStatistics()
+
+    def physical(self) -> tuple[Physical, ...]:
+        """Those of the sockets: the members of a process differ in their UUIDs, and not in their addresses."""
+        return self._shared.carrier.physical()
+
+    def listener(self) -> WatchDesk | None:
+        """The desk at which all members of the transport are watched."""
+        return self._shared.desk
+
+    async def wait(self) -> None:
+        """Wait until something is here. Raises ChannelClosed when the transport was closed first."""
+        self.waits = True
+        try:
+            await self._arrival.wait()
+        finally:
+            self.waits = False
+        if self._shared.is_closed:
+            raise ChannelClosed(f"the transport at {self._shared.place} was closed before the channel of {self.cluster}")
+
+    def queue_datagram(self, datagram: tuple[bytes, Physical]) -> None:
+        """Queue a datagram for this channel, if there is room."""
+        size = len(datagram[0]) + OVERHEAD_BYTES
+        if not self._queued_bytes.fits(size):
+            self._seen.overrun_datagrams += 1
+            return
+        self._queued_bytes.add(size)
+        self._queue.append(datagram)
+        self._arrival.set()
+
+    def receive(self) -> list[tuple[bytes, Physical]]:
+        """What has arrived, at most `receive_datagrams_max`. When nothing has, it looks at the sockets first."""
+        if not self._queue and not self._shared.is_closed:
+            self._shared.poll()
+        count = min(len(self._queue), self._received_max)
+        arrived = [self._queue.popleft() for _ in range(count)]
+        size = sum([len(data) for data, _ in arrived])
+        self._queued_bytes.now -= size + count * OVERHEAD_BYTES
+        if not self._queue and self._arrival.is_set():
+            self._arrival = trio.Event()
+        self._seen.received_datagrams += count
+        self._seen.received_bytes += size
+        return arrived
+
+    def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
+        """Send to the members of this cluster."""
+        if not self._is_open or self._shared.is_closed:
+            return  # what leaves a transport that is gone is lost, as in a network
+        if (group := self.group) is not None:
+            datagrams = [(to or group, data) for to, data in datagrams]
+        self._seen.sent_datagrams += len(datagrams)
+        self._seen.sent_bytes += sum([len(data) for _, data in datagrams])
+        self._shared.carrier.send(datagrams)
+
+    def wake(self) -> None:
+        """Wake the channel, as the sockets are closed."""
+        self._arrival.set()
+
+    def close(self) -> None:
+        """Give the part back; the sockets stay open. Closing twice is allowed."""
+        if self._is_open:
+            self._is_open = False
+            self._queue.clear()
+            self._queued_bytes.now = 0
+            self._shared.leave(self)
+
+    def statistics(self) -> PartStatistics:
+        """What this channel has seen, and what the sockets have."""
+        shared = self._shared.statistics()
+        return replace(self._seen, unclaimed_datagrams=shared.unclaimed_datagrams, carrier=shared.carrier)
+
+    def levels(self) -> dict[str, Level]:
+        """Those of the transport, and what this channel has not read."""
+        return {"arrived_bytes": self._queued_bytes, **self._shared.levels()}
 
 
 class SharedTransport:
@@ -40,7 +153,7 @@ class SharedTransport:
         self.carrier = carrier
         self.is_closed = False
         self._config = config
-        self._parts: dict[bytes, Part] = {}
+        self._parts: dict[bytes, TransportPart] = {}
         #: Whether the channels have keys: as the first one, for ever.
         self._secured: bool | None = None
         self._used = trio.Event()
@@ -58,12 +171,12 @@ class SharedTransport:
         """The clusters that have a channel now, in the order of their opening."""
         return tuple(dict.fromkeys([part.cluster for part in self._parts.values()]))
 
-    def open(self, config: SiteConfig, proofs: Proofs | None) -> Part:
+    def open(self, config: SiteConfig, proofs: Proofs | None) -> TransportPart:
         """The part of one more channel, which its end closes. Raises ConfigurationError."""
         if why := self._why_not(config, proofs):
             raise ConfigurationError(why)
         has_groups = isinstance(self.carrier, UdpTransport) and config.transport.multicast
-        part = Part(self, config, proofs, config.transport.group(config.site) if has_groups else None)
+        part = TransportPart(self, config, proofs, config.transport.group(config.site) if has_groups else None)
         self._enter(part)
         self._parts.update(dict.fromkeys(marks_of(part.cluster), part))
         self._secured = proofs is not None
@@ -93,14 +206,14 @@ class SharedTransport:
             return f"security.keys: of the channels that share a transport all have keys or none has; {site} differs."
         return ""
 
-    def _enter(self, part: Part) -> None:
+    def _enter(self, part: TransportPart) -> None:
         carrier = self.carrier
         if isinstance(carrier, UdpTransport) and part.group is not None and not self._hears(part.group):
             carrier.join(part.group)
         if isinstance(carrier, TcpTransport) and part.proofs is not None:
             carrier.greeting.add(part.proofs)
 
-    def leave(self, part: Part) -> None:
+    def leave(self, part: TransportPart) -> None:
         """Nothing is for this part any more. The others go on, and connections stay until they are idle (LA-25)."""
         for mark in marks_of(part.cluster):
             del self._parts[mark]
@@ -136,7 +249,7 @@ class SharedTransport:
             if part is None:
                 self._unclaimed += 1
             else:
-                part.take(datagram)
+                part.queue_datagram(datagram)
                 awaited = awaited or part.waits
         return awaited
 
@@ -144,7 +257,7 @@ class SharedTransport:
         """Close the sockets. A channel that is still open fails with ChannelClosed. Closing twice is allowed."""
         self.is_closed = True
         for part in self._parts.values():
-            part.end()
+            part.wake()
         self.carrier.close()
 
     def statistics(self) -> PartStatistics:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from relay.events import Baseline
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
-from sitestack.channel.receiving.inbox import Delivery, Inbox, Mark
+from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
 from sitestack.channel.receiving.state_handover import SharedState, StateEvent, StateHandover
 from sitestack.layers.state_transfer import StateTransfer, StateTransferConfig
 from sitestack.model.events import Event, ViewInstalled
@@ -95,7 +95,7 @@ class Application:
             return
         while self._inbox and not self.handover.withheld and not self.busy:
             item = self._inbox.take()
-            if isinstance(item, Mark):
+            if isinstance(item, StateMark):
                 self.handover.reach(item, self._tell)
             elif isinstance(item, Gap):
                 self.gaps.append(item)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Edit, Mutant
 
-SHARED, PART, DESK = (f"sitestack/transport/{name}.py" for name in ("shared", "shared_part", "watch_desk"))
+SHARED, DESK = (f"sitestack/transport/{name}.py" for name in ("shared", "watch_desk"))
 GREETING = "sitestack/transport/tcp_greeting.py"
 UNIT, CHANNELS = "tests/sitestack/transport/test_shared.py", "tests/sitestack/channel/test_shared_transport.py"
 GREETINGS = "tests/sitestack/transport/test_tcp_greeting.py"
@@ -19,7 +19,7 @@ SHARED_TRANSPORT = (
     _one(
         "SHARE-bound",
         "a channel that reads nothing holds what arrives without limit",
-        PART,
+        SHARED,
         "        if not self._queued_bytes.fits(size):\n",
         "        if False:\n",
         f"{UNIT}::test_a_channel_that_reads_nothing_loses_and_the_others_do_not",
@@ -27,7 +27,7 @@ SHARED_TRANSPORT = (
     _one(
         "SHARE-rest",
         "what one turn did not take waits until something more arrives",
-        PART,
+        SHARED,
         "        if not self._queue and self._arrival.is_set():\n",
         "        if self._arrival.is_set():\n",
         f"{UNIT}::test_a_channel_that_reads_nothing_loses_and_the_others_do_not",
@@ -43,7 +43,7 @@ SHARED_TRANSPORT = (
     _one(
         "SHARE-twice",
         "closing a channel again takes the place of the one that came after it",
-        PART,
+        SHARED,
         "        if self._is_open:\n            self._is_open = False\n",
         "        if True:\n            self._is_open = False\n",
         f"{UNIT}::test_a_part_that_was_closed_twice_does_not_take_its_successors_place",

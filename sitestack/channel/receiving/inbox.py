@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from sitestack.model.address import Address
 from sitestack.model.fast_frozen import fast_frozen
@@ -47,14 +47,20 @@ class Delivery:
         return make_messages(self.source, self.batch, self.roster)
 
 
+#: The items of `async for event in channel`, in one site.
+Event: TypeAlias = Message | View | Gap
+#: The items of `Channel.batches`.
+BatchEvent: TypeAlias = Delivery | View | Gap
+
+
 def cost_bytes(item: object) -> int:
     """Bytes that an item counts while it waits; items other than deliveries are rare, and free."""
     return DELIVERY_BYTES + len(item.batch.body) if isinstance(item, Delivery) else 0
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A place at which the application's state is given or taken: right before a view, or one that has a token."""
+class StateMark:
+    """A place in the inbox at which the application's state is read or replaced: right before a view, or one with a token."""
 
     at: ViewId | int
 
@@ -121,7 +127,7 @@ class Inbox(Generic[E]):
         self._items = deque(items)
         self.backlog_bytes.now = 0
 
-    def restart(self, mark: Mark) -> None:
+    def restart(self, mark: StateMark) -> None:
         """Drop what the state at this mark contains; the mark is the next item to be taken.
 
         Unicasts are no part of the state, so they are kept, and delivered after the view of the mark: a view comes first.
@@ -130,7 +136,7 @@ class Inbox(Generic[E]):
             return
         before: list[Delivery | E | Gap] = []
         while (item := self.take()) != mark:
-            if not isinstance(item, Mark | View) and not (isinstance(item, Delivery) and item.batch.target is None):
+            if not isinstance(item, StateMark | View) and not (isinstance(item, Delivery) and item.batch.target is None):
                 before.append(item)
         view = self.take()
         for kept in reversed(before):
@@ -139,7 +145,7 @@ class Inbox(Generic[E]):
         self._items.appendleft(view)
         self._items.appendleft(item)
 
-    def begin_with(self, mark: Mark, contains: Contents, gaps: Sequence[Gap]) -> None:
+    def begin_with(self, mark: StateMark, contains: Contents, gaps: Sequence[Gap]) -> None:
         """The state at this mark, the next item to be taken, contains these numbers of scope ALL: drop what it contains.
 
         `gaps` come right after the mark, in the place of those of them that wait here.

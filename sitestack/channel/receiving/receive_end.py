@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator, Callable
 
 import trio
 
-from sitestack.channel.receiving.inbox import Delivery, Inbox, Mark
+from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
 from sitestack.channel.receiving.state_handover import StateHandover
+from sitestack.channel.sending.credit_gate import CreditGate
+from sitestack.config import ChannelConfig
 from sitestack.model.errors import LocalError
 from sitestack.model.events import Credit, Event
 from sitestack.model.view import View
@@ -18,6 +20,8 @@ from sitestack.model.view import View
 #: Taking from a full inbox gives the other tasks a turn after this many messages. It is well above what one turn delivers:
 #: otherwise even a reader that is fast enough would fall behind.
 TAKE_MESSAGES = 4_096
+#: How often the guard looks in one hold time.
+LOOKS = 8
 
 
 class ReceiveEnd:
@@ -25,7 +29,7 @@ class ReceiveEnd:
 
     def __init__(
         self,
-        inbox: Inbox[Event | View | Mark],
+        inbox: Inbox[Event | View | StateMark],
         state: StateHandover,
         hand_in: Callable[[Event], None],
         backlog_bytes_max: int,
@@ -75,7 +79,7 @@ class ReceiveEnd:
                 self._taken_messages = 0
                 await self._readers.park()
             item = inbox.take()
-            if isinstance(item, Mark):
+            if isinstance(item, StateMark):
                 self._state.reach(item, self._hand_in)
                 continue
             if isinstance(item, Delivery):
@@ -129,3 +133,39 @@ class ReceiveEnd:
         """End the iteration after the items that are in the inbox: no more will come."""
         self._closed = True
         self._readers.unpark_all()
+
+
+class BacklogGuard:
+    """Ends the wait of a site for an application that reads nothing, after a bounded time.
+
+    Credit ends with the backlog, so one such application holds up every sender of its site, and messages of other sites. With
+    the policy `exclude` its member leaves; with `gap` it stays, and the backlog becomes a gap; with `slow` all wait. The guard
+    polls, so that a read costs no more than being counted.
+    """
+
+    def __init__(self, receive_end: ReceiveEnd, gate: CreditGate, config: ChannelConfig, exclude: Callable[[], None]) -> None:
+        """`exclude` is called at most once, when nothing was taken for the hold time while senders waited for it.
+
+        While multicasts to all are held back the application may be waiting for another site, so that time does not count.
+        """
+        self._receive_end = receive_end
+        self._gate = gate
+        self._policy = config.backlog_policy
+        self._hold_s = config.backlog_hold_s
+        self._exclude = exclude
+
+    async def run(self) -> None:
+        """Run until the member is excluded, or the task is cancelled."""
+        takes, since = -1, trio.current_time()
+        while self._policy != "slow":
+            await trio.sleep(self._hold_s / LOOKS)
+            now = trio.current_time()
+            if self._receive_end.takes != takes or self._gate.is_held_back:
+                takes, since = self._receive_end.takes, now
+            elif not self._receive_end.is_over:
+                since = since if self._receive_end.has_skipped else now
+            elif now - since >= self._hold_s:
+                if self._policy == "exclude":
+                    self._exclude()
+                    return
+                self._receive_end.skip()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sitestack.channel.receiving.inbox import Inbox, Mark
+from sitestack.channel.receiving.inbox import Inbox, StateMark
 from sitestack.model.errors import LocalError, StateTooLarge, StateUnavailable
 from sitestack.model.events import Event
 from sitestack.model.gap import Gap, GapReason
@@ -45,7 +45,7 @@ class SharedState:
 class StateHandover:
     """Gives and takes the state at the marks of the inbox. For an application without a state it does nothing."""
 
-    def __init__(self, state: SharedState | None, inbox: Inbox[Event | View | Mark]) -> None:
+    def __init__(self, state: SharedState | None, inbox: Inbox[Event | View | StateMark]) -> None:
         self._state = state
         self._inbox = inbox
         #: Whether the inbox is withheld: the application is shown nothing before it has its state.
@@ -64,7 +64,7 @@ class StateHandover:
     def mark(self, view: ViewId) -> None:
         """Put a mark into the inbox: everything in it until now is before this view."""
         if self._state is not None:
-            self._inbox.put(Mark(view))
+            self._inbox.put(StateMark(view))
 
     def withhold(self) -> bool:
         """The application's state is to be replaced: show it nothing until then. False when it waits for one already.
@@ -82,7 +82,7 @@ class StateHandover:
             self._give_at = event.point
         elif isinstance(event, GiveSnapshot):
             self._snapshot_at = event.token
-            self._inbox.put(Mark(event.token))
+            self._inbox.put(StateMark(event.token))
         elif isinstance(event, SiteStateArrived):
             self._take_site_state(event)
         elif isinstance(event, StateRefused | StateNotGiven):
@@ -91,14 +91,14 @@ class StateHandover:
             self._arrived, self._refused = event, None
             self.withheld = False
             if event.data is not None:
-                self._inbox.restart(Mark(event.point))
+                self._inbox.restart(StateMark(event.point))
                 self._inbox.leave_out(event.contains)
 
     def _take_site_state(self, event: SiteStateArrived) -> None:
         self.withheld, self._refused = False, None
         if event.data is not None:
             self._fetched = event
-            self._inbox.begin_with(Mark(FETCHED), event.contains, list(_gaps(event)))
+            self._inbox.begin_with(StateMark(FETCHED), event.contains, list(_gaps(event)))
 
     @property
     def is_awaited(self) -> bool:
@@ -112,7 +112,7 @@ class StateHandover:
         if self._refused is not None:
             raise StateTooLarge(f"the state has {self._refused.state_bytes} bytes, of {self._refused.state_bytes_max} at most")
 
-    def reach(self, mark: Mark, hand_in: Callable[[Event], None]) -> None:
+    def reach(self, mark: StateMark, hand_in: Callable[[Event], None]) -> None:
         """The application has taken everything before this view: let it take its state, or give it, if that is due here.
 
         Raises what `get_state` raises, and TypeError for a state that is no bytes; the joiners are told that they get none.

@@ -64,7 +64,7 @@ class Calling(ABC):
         """
         if type(payload) is not bytes:
             payload = copy_buffer("a message", payload)
-        asked = self._everybody(scope) if targets is None else self._resolve(targets)
+        asked = self._members_of(scope) if targets is None else self._resolve(targets)
         to = [None] if targets is None else asked
         return await self._ask(Kind.REQUEST, payload, asked, to, CallMode(mode), timeout_s, SCOPES[scope], headers)
 
@@ -82,7 +82,7 @@ class Calling(ABC):
         At a member means delivered: taken out by the application it need not be. `Flushed.lacks` says of each member that is
         not known to have it why. Raises as `send` does.
         """
-        asked = self._everybody(scope)
+        asked = self._members_of(scope)
         mode = CallMode.ALL if every == "member" else CallMode.EACH_SITE
         kind = SCOPES[scope]
         result = await self._ask(Kind.PROBE, b"", asked, [None], mode, timeout_s, kind, NO_HEADERS)
@@ -135,7 +135,7 @@ class Calling(ABC):
     def _note_members(self) -> None:
         """The members have changed."""
         if self._waiting:
-            self._end_calls(self._desk.calls.retain(self._everybody("all")))
+            self._end_calls(self._desk.calls.retain(self._members_of("all")))
 
     def _end_calls(self, numbers: Collection[int]) -> None:
         for number in numbers:
@@ -161,7 +161,7 @@ class Calling(ABC):
         """Send a unicast without waiting for anything; when it cannot be sent nobody is told."""
 
     @abstractmethod
-    def _everybody(self, scope: Reach) -> tuple[Address, ...]:
+    def _members_of(self, scope: Reach) -> tuple[Address, ...]:
         """The members of this site or of all sites: those of the own one by address."""
 
     @abstractmethod

@@ -40,6 +40,7 @@ class Sending(Calling, ManySender):
     _recorder: Recorder | None
     _append: Callable[[bytes, Scope, Address | None, Manner], bool]
     _gone: trio.Event
+    _remote_members: Callable[[], Sequence[ProxyUUID]]
     _burst_messages: int
     _burst_bytes: int
 
@@ -156,8 +157,9 @@ class Sending(Calling, ManySender):
             self._append(payload, Scope.UNICAST, to, manner)
             self._driver.wake()
 
-    def _everybody(self, scope: Reach) -> tuple[Address, ...]:
-        return self.view.members
+    def _members_of(self, scope: Reach) -> tuple[Address, ...]:
+        own = self.view.members
+        return own if scope == "site" else (*own, *[each for each in self._remote_members() if each.site != self.site])
 
     def _resolve(self, targets: Sequence[Address | Place]) -> tuple[Address, ...]:
         found: dict[Address, None] = {}
@@ -172,9 +174,12 @@ class Sending(Calling, ManySender):
 
     def _members_at(self, place: Place) -> tuple[Address, ...]:
         """The members that a place stands for. Raises LocalError when there are none."""
-        if place.site != self.site:
+        if place.site == self.site:
+            return self.view.members if isinstance(place, AllOf) else (self.view.coordinator,)
+        found = tuple([member for member in self._remote_members() if member.site == place.site])
+        if not found:
             raise LocalError(f"no member of {place.site} is known")
-        return self.view.members if isinstance(place, AllOf) else (self.view.coordinator,)
+        return found if isinstance(place, AllOf) else found[:1]
 
     def _require_open(self) -> None:
         if self.excluded is not None:

@@ -17,8 +17,7 @@ from sitestack.config import SiteConfig, local
 from sitestack.model.address import Physical
 from sitestack.model.errors import ChannelClosed, ConfigurationError
 from sitestack.seal.key_ring import KeyRing
-from sitestack.transport.shared import CHANNELS_MAX, SharedTransport
-from sitestack.transport.shared_part import PartStatistics
+from sitestack.transport.shared import CHANNELS_MAX, PartStatistics, SharedTransport
 from sitestack.transport.tcp import TcpStatistics
 from sitestack.transport.udp import UdpTransport
 from tests.harness.channels import take, wait_for_view

@@ -17,11 +17,10 @@ from sitestack.model.errors import ConfigurationError
 from sitestack.seal import envelope
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
-from sitestack.transport import shared, shared_part, watch
+from sitestack.transport import shared, watch
 from sitestack.transport.memory import MemoryNetwork, MemoryTransport
 from sitestack.transport.sealed import SealedTransport
-from sitestack.transport.shared import SharedTransport
-from sitestack.transport.shared_part import Part
+from sitestack.transport.shared import SharedTransport, TransportPart
 from sitestack.transport.udp import UdpTransport
 from sitestack.transport.watch import Watcher
 from sitestack.wire.codec import Codec
@@ -85,7 +84,7 @@ async def test_each_cluster_is_handed_what_is_its_own_and_what_is_for_nobody_is_
 async def test_a_channel_that_reads_nothing_loses_and_the_others_do_not(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     sender = network.open()
-    size = len(datagram("slow")) + shared_part.OVERHEAD_BYTES
+    size = len(datagram("slow")) + shared.OVERHEAD_BYTES
     small = replace(SITE, transport=replace(SITE.transport, receive_buffer_bytes=10 * size, receive_datagrams_max=4))
     async with reading(SharedTransport(small, network.open())) as transport:
         slow = transport.open(replace(small, site="slow"), None)
@@ -185,11 +184,11 @@ class TestGroups:
         group, other = "239.193.7.1", "239.193.7.2"
         async with open_transport(SITE) as p, open_transport(SITE) as q:
 
-            def parts(name: str, at: str) -> tuple[Part, Part]:
+            def parts(name: str, at: str) -> tuple[TransportPart, TransportPart]:
                 config = replace(SITE, site=name, transport=replace(SITE.transport, multicast_group=at))
                 return p.open(config, None), q.open(config, None)
 
-            def sent(of: tuple[Part, Part]) -> None:
+            def sent(of: tuple[TransportPart, TransportPart]) -> None:
                 of[0].send([(None, datagram(of[0].cluster))])
 
             one, two, three = parts("one", group), parts("two", group), parts("three", other)

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from sitestack.channel.receiving.inbox import Delivery, Inbox, Mark
+from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
 from sitestack.model.address import Address
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
@@ -21,7 +21,7 @@ def delivery(size: int, number: int = 1) -> Delivery:
 
 @pytest.mark.parametrize("size", [0, 10, 100, 1_000, 10_000])
 def test_the_backlog_of_an_application_takes_about_what_it_is_said_to_take(size: int) -> None:
-    inbox = Inbox[View | Mark]()
+    inbox = Inbox[View | StateMark]()
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
@@ -34,8 +34,8 @@ def test_the_backlog_of_an_application_takes_about_what_it_is_said_to_take(size:
 
 
 def test_an_inbox_that_is_empty_again_counts_nothing() -> None:
-    inbox = Inbox[View | Mark]()
-    mark = Mark(VIEW.id)
+    inbox = Inbox[View | StateMark]()
+    mark = StateMark(VIEW.id)
     unicast = Delivery(A, Batch("NYC", A, Scope.SITE, 1, 1, pack_body([b"to you"]), target=A))
     for item in (delivery(10), unicast, delivery(20), mark, VIEW, delivery(30)):
         inbox.put(item)
