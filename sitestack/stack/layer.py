@@ -116,6 +116,10 @@ class Local:
     #: The only source of randomness of all layers, so that a simulation repeats.
     rng: random.Random
 
+    def unicast(self, dest: Address, header: Header) -> Down:
+        """Send this header from this member to another, or to this member itself."""
+        return Down(Frame(self.address, dest, (header,)))
+
 
 # Tests, and whoever takes a stack apart, have layers of their own that are not compiled.
 @mypyc_attr(allow_interpreted_subclasses=True)

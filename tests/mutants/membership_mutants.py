@@ -53,7 +53,7 @@ MEMBERSHIP = (
     Mutant(
         "MERGE-budget",
         "a merge goes on for as long as it gets on, and all parts stand still",
-        (Edit(LEADER, "min(now + self._times.merge_timeout_s, self._flush_end)", "now + self._times.merge_timeout_s"),),
+        (Edit(LEADER, "self.due = min(until, self.end)", "self.due = until"),),
         ("tests/sitestack/layers/membership/test_leader.py::test_a_merge_that_takes_too_long_in_all_is_given_up",),
     ),
     Mutant(
@@ -82,8 +82,8 @@ MEMBERSHIP = (
         (
             Edit(
                 LEADER,
-                "        self._astray = [m for m in members if view is not None and m in view.members]\n",
-                "        self._astray = []\n",
+                "        self.changes.lagging = [m for m in members if view is not None and m in view.members]\n",
+                "        self.changes.lagging = []\n",
             ),
         ),
         (
@@ -217,7 +217,7 @@ MEMBERSHIP = (
         (
             Edit(
                 LEADER,
-                "                    self._vain.failed((flush.parts[0].view.members, part.view.members), now)",
+                "                    changes.failed.failed((flush.parts[0].view.members, part.view.members), now)",
                 "                    pass",
             ),
         ),
@@ -226,13 +226,13 @@ MEMBERSHIP = (
     Mutant(
         "HOLE-merge-end",
         "the other parts of a merge that is given up stand still until they lose patience",
-        (Edit(MERGING, "        if self._follows:\n            self._leader.go_on(now)\n", ""),),
+        (Edit(MERGING, "        if self._follows:\n            self._leader.end_hold(now)\n", ""),),
         (f"{HOLES}::test_a_merge_that_takes_too_long_each_time_stops_its_parts_seldom",),
     ),
     Mutant(
         "HOLE-join-again",
         "a joiner for which all stood still in vain is let in again at once",
-        (Edit(LEADER, "                    self._vain.failed(joiner, now)", "                    pass"),),
+        (Edit(LEADER, "                    changes.failed.failed(joiner, now)", "                    pass"),),
         (f"{HOLES}::test_a_joiner_that_is_ready_too_late_each_time_stops_the_site_seldom",),
     ),
     Mutant(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from sitestack.layers.membership.headers import MergeFetch, MergeFetched
 from sitestack.model.address import Address
-from sitestack.model.frame import Frame
 from sitestack.model.handover_events import Offered
 from sitestack.model.view import View
-from sitestack.stack.layer import Down, Effect, Local, Up
+from sitestack.stack.layer import Effect, Local, Up
 
 
 class Errand:
@@ -15,7 +14,7 @@ class Errand:
 
     def __init__(self, local: Local, told_interval_s: float) -> None:
         """While something arrives the leader is told so, at most once in `told_interval_s` seconds."""
-        self._me = local.address
+        self._local = local
         self._told_interval_s = told_interval_s
         #: The leader, and the number of its survey; None while nothing is fetched.
         self._leader: tuple[Address, int] | None = None
@@ -53,4 +52,4 @@ class Errand:
         if self._leader is None:
             return []
         leader, number = self._leader
-        return [Down(Frame(self._me, leader, (MergeFetched(number, done),)))]
+        return [self._local.unicast(leader, MergeFetched(number, done))]

@@ -13,10 +13,11 @@ Fixes S5, S6 and SEQ-23: without the cut, total order and agreement break at eve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from sitestack.layers.membership.headers import FlushReply, Give, Prepare, Share
+from sitestack.layers.membership.headers import Commit, FlushReply, Give, Given, Prepare, Prepared, Share, Shared
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
 from sitestack.model.view import SubView, View, ViewId, next_lineage
@@ -30,6 +31,10 @@ class Stage(Enum):
     GIVING = "giving"
     SHARING = "sharing"
     COMMITTED = "committed"
+
+
+#: The stages of a merge between preparing and committed.
+_AFTER = {Stage.PREPARING: Stage.GIVING, Stage.GIVING: Stage.SHARING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +112,46 @@ class Flush:
         """Whether the old members are ready and wait for joiners, who may have died unnoticed."""
         return self.stage is Stage.PREPARING and all(member in self.done for member in self.survivors)
 
-    def enter(self, stage: Stage) -> None:
-        """Begin a stage: everybody has done what the last one asked for."""
+    def expects(self, proposal: ViewId, source: Address, stage: Stage) -> bool:
+        """Whether an answer belongs to the present stage of this flush. The states of a part are given once."""
+        if proposal != self.proposal or self.stage is not stage or source not in self.everybody:
+            return False
+        return stage is not Stage.GIVING or source in self.missing()
+
+    def note_answer(self, source: Address, answer: Prepared | Given | Shared) -> list[tuple[Address, Header]]:
+        """Note that `source` has completed the present stage; returns what to send at once.
+
+        The joiners' first view begins at the cut, where the states of the own part's representative were taken.
+        """
+        if source not in self.done:
+            self.done.append(source)
+        if isinstance(answer, Shared):
+            return []
+        first = isinstance(answer, Prepared) and source == self.parts[0].representative and source not in self.states
+        self.states[source] = answer.states
+        if not first:
+            return []
+        prepare = Prepare(None, self.view(), {}, {}, False, answer.states)
+        return [(joiner, prepare) for joiner in self.joiners]
+
+    def enter_next(self) -> Sequence[tuple[Address, Header]]:
+        """Enter the stage after the present one, which all have completed; returns what to send."""
+        shares = self.merges and self.stage is not Stage.SHARING
+        return self.enter(_AFTER[self.stage] if shares else Stage.COMMITTED)
+
+    def enter(self, stage: Stage) -> Sequence[tuple[Address, Header]]:
+        """Enter a stage; returns what to send."""
         self.stage = stage
         self.done = []
+        if stage is Stage.PREPARING:
+            return self._prepares()
+        if stage is Stage.GIVING:
+            return self._gives()
+        if stage is Stage.SHARING:
+            return self._shares()
+        leader, commit = self.proposal.creator, Commit(self.proposal)
+        # The leader comes last: its own commit may end its membership.
+        return [(member, commit) for member in (*[m for m in self.everybody if m != leader], leader)]
 
     def strangers(self) -> tuple[Address, ...]:
         """Survivors that have neither installed nor prepared the view of their part: they follow another leader."""
@@ -153,7 +194,7 @@ class Flush:
         members = (*[member for member, _ in stay], *self.joiners)
         return View(self.proposal, lineage, members, (*[name for _, name in stay], *self.joiners.values()), subviews)
 
-    def prepares(self) -> list[tuple[Address, Prepare]]:
+    def _prepares(self) -> list[tuple[Address, Prepare]]:
         """The `Prepare` of each survivor: the cut of its part, and whether it gives the states of its layers for the part."""
         view = self.view()
         messages = []
@@ -182,7 +223,7 @@ class Flush:
                     upto[sender], holders[sender] = number, member
         return upto, holders
 
-    def gives(self) -> list[tuple[Address, Give]]:
+    def _gives(self) -> list[tuple[Address, Give]]:
         """The `Give` of each part's representative: what each member of all other parts knows."""
         messages = []
         for part in self.parts:
@@ -191,7 +232,7 @@ class Flush:
             messages.append((part.representative, Give(self.proposal, known)))
         return messages
 
-    def shares(self) -> list[tuple[Address, Share]]:
+    def _shares(self) -> list[tuple[Address, Share]]:
         """The `Share` of each survivor: the states of the other parts, as their representatives gave them."""
         messages = []
         for part in self.parts:

@@ -25,7 +25,7 @@ from enum import Enum
 from sitestack.layers.membership.headers import JoinRedirect, JoinRequest
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found
-from sitestack.model.frame import Frame, Header
+from sitestack.model.frame import Header
 from sitestack.model.handover_events import Fetched, Offered
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Effect, Local, Up
@@ -145,4 +145,4 @@ class Joining:
         return self._request(coordinator, hears=False)
 
     def _request(self, coordinator: Address, hears: bool, known: tuple[Header, ...] = ()) -> list[Effect]:
-        return [Down(Frame(self._local.address, coordinator, (JoinRequest(self._local.name, hears, known),)))]
+        return [self._local.unicast(coordinator, JoinRequest(self._local.name, hears, known))]

@@ -29,6 +29,7 @@ from sitestack.layers.membership.reminders import Reminders
 from sitestack.layers.membership.view_tags import ViewTags
 from sitestack.model.address import Address
 from sitestack.model.events import (
+    CheckMember,
     Connect,
     CutReached,
     DigestAnswer,
@@ -93,19 +94,19 @@ class Membership(Layer):
             wire.SuspectReport: self._handle_report,
             wire.FlushRequest: follower.requested,
             wire.FlushReply: self._handle_reply,
-            wire.FlushReject: leader.rejected,
+            wire.FlushReject: leader.handle_reject,
             wire.Prepare: follower.prepare,
-            wire.Prepared: leader.prepared,
+            wire.Prepared: leader.handle_answer,
             wire.Give: follower.give,
-            wire.Given: leader.given,
+            wire.Given: leader.handle_answer,
             wire.Share: follower.share,
-            wire.Shared: leader.shared,
+            wire.Shared: leader.handle_answer,
             wire.Commit: self._handle_commit,
             wire.Installed: self._handle_installed,
             wire.MergeHint: lambda source, header, now: merging.hinted(now),
             wire.MergeRequest: lambda source, header, now: merging.requested(source, now),
             wire.MergeReply: merging.replied,
-            wire.MergeQuestion: lambda source, header, now: [self._say(source, wire.MergeAnswer(header.survey))],
+            wire.MergeQuestion: lambda source, header, now: [self._local.unicast(source, wire.MergeAnswer(header.survey))],
             wire.MergeAnswer: merging.answered,
             wire.MergeFetch: merging.fetch,
             wire.MergeFetched: merging.heard_fetched,
@@ -148,7 +149,7 @@ class Membership(Layer):
             case Suspect():
                 return self._leader.suspect(event.members, now)
             case Unsuspect():
-                self._leader.unsuspect(event.members)
+                self._leader.changes.unsuspect(event.members)
                 return []
             case SeenView():
                 return [*self._quarantine.seen(event, now), *self._merging.seen(event, now)]
@@ -187,15 +188,11 @@ class Membership(Layer):
         )
 
     def levels(self) -> dict[str, Level]:
-        """Without a bound: `suspected`, which are members of the view. `blocked` is 1 during a flush and in quarantine."""
+        """`blocked` is 1 during a flush and in quarantine."""
         return {
             "blocked": Level.of(int(self._member.blocked_since is not None or bool(self._quarantine)), 1),
-            "suspected": Level.of(len(self._leader.suspected), None),
+            **self._leader.changes.levels(),
             **self._tags.levels(),
-            "joiners": Level.of(self._leader.joiners, self._config.leader.joiners_max),
-            "failed_changes": Level.of(
-                self._leader.failed_changes, self._config.leader.joiners_max, "joins and merges that are not tried again soon"
-            ),
             "silent_parts": Level.of(
                 self._merging.silent_parts, self._config.merge.apart_max, "coordinators that are not asked again soon"
             ),
@@ -238,7 +235,7 @@ class Membership(Layer):
         if self._leader.leads():
             return self._leader.leave(self._me, now)
         candidate = self._leader.candidate()
-        return [] if candidate is None else [self._say(candidate, wire.LeaveRequest())]
+        return [] if candidate is None else [self._local.unicast(candidate, wire.LeaveRequest())]
 
     def _go(self, answered: bool = True) -> list[Effect]:
         self._leave_due = None
@@ -254,7 +251,7 @@ class Membership(Layer):
             effects = self._follower.catch_up(prepare)
             self._leader.retry(now)
             return effects
-        return self._leader.replied(source, header, now)
+        return self._leader.handle_reply(source, header, now)
 
     def _handle_commit(self, leader: Address, header: wire.Commit, now: float) -> list[Effect]:
         prepare = self._member.ready_for(header.proposal)
@@ -264,12 +261,16 @@ class Membership(Layer):
         return self._follower.commit(leader, header)
 
     def _handle_installed(self, source: Address, header: wire.Installed, now: float) -> list[Effect]:
-        everybody = self._leader.confirmed(source, header)
+        everybody = self._leader.confirm(source, header)
         leaving = self._leave_due is not None and self._member.prepare is not None
         return self._go() if everybody and leaving else []
 
     def _handle_report(self, source: Address, header: wire.SuspectReport, now: float) -> list[Effect]:
-        return [*self._leader.report(header.members), *self._reminders.reported(source, header.members)]
+        """Check suspects of another member, as a leader believes its own failure detection only."""
+        view, suspected = self._member.view, self._leader.changes.suspected
+        known = () if view is None else view.members
+        checks = [Down(CheckMember(m)) for m in header.members if m in known and m not in suspected]
+        return [*checks, *self._reminders.reported(source, header.members)]
 
     def _view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
         self._leader.view_installed(event.view, now)
@@ -282,6 +283,3 @@ class Membership(Layer):
     def _blocked_due(self) -> float | None:
         since = self._member.blocked_since
         return None if since is None else since + self._config.blocked_timeout_s
-
-    def _say(self, to: Address, header: Header) -> Effect:
-        return Down(Frame(self._me, to, (header,)))

@@ -26,7 +26,6 @@ from sitestack.layers.membership.promises import Promises
 from sitestack.layers.membership.survey import Fetch, Survey
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, SeenView, Unreached
-from sitestack.model.frame import Frame, Header
 from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
@@ -144,12 +143,12 @@ class Merging:
         others = sorted([other for other in speaking.difference(view.members) if not self._apart.waits(other, now)])
         lower = [other for other in others if other < self._local.address and other not in self._entrusted]
         if lower:
-            return [self._say(lower[0], wire.MergeHint(view.id))]
+            return [self._local.unicast(lower[0], wire.MergeHint(view.id))]
         if not others:
             return []
         self._asked = others[: self._times.parts_max]
         self._replies_due = now + self._times.reply_timeout_s
-        return [self._say(other, wire.MergeRequest(view.id)) for other in self._asked]
+        return [self._local.unicast(other, wire.MergeRequest(view.id)) for other in self._asked]
 
     def hinted(self, now: float) -> list[Effect]:
         """Look around at once: a coordinator leaves the lead to this one."""
@@ -169,7 +168,7 @@ class Merging:
         self._forget_attempt()
         self._consent = (source, now + self._times.consent_s)
         self._follows = False
-        return [self._say(source, wire.MergeReply(view))]
+        return [self._local.unicast(source, wire.MergeReply(view))]
 
     def replied(self, source: Address, header: wire.MergeReply, now: float) -> list[Effect]:
         """Take the agreement of another coordinator."""
@@ -196,7 +195,7 @@ class Merging:
         if self._consent is None or self._consent[0] != source:
             return [Dropped("merge_refusal")]
         if self._follows:
-            self._leader.go_on(now)
+            self._leader.end_hold(now)
         self._end_consent()
         if header.silent and source < self._local.address and len(self._entrusted) < self._times.parts_max:
             self._entrusted.append(source)
@@ -231,7 +230,7 @@ class Merging:
         parts: list[View] = []
         for coordinator in sorted(agreed):  # overlapping views: a member goes with the first part that has it (F7)
             other = agreed[coordinator]
-            if taken.isdisjoint(other.members) and self._leader.may_merge(other, now):
+            if taken.isdisjoint(other.members) and self._leader.changes.may_merge(other, now):
                 taken.update(other.members)
                 parts.append(other)
         if not parts:
@@ -239,7 +238,7 @@ class Merging:
         self._surveys += 1
         self._survey = Survey(self._surveys, tuple(parts), now + self._times.survey_timeout_s)
         question = wire.MergeQuestion(self._surveys)
-        return [self._say(member, question) for member in self._survey.missing] or self._prepare(now)
+        return [self._local.unicast(member, question) for member in self._survey.missing] or self._prepare(now)
 
     def _prepare(self, now: float) -> list[Effect]:
         """Merge with the parts that have answered completely, once all have fetched what they lack; refuse the others."""
@@ -251,7 +250,7 @@ class Merging:
             self._apart.failed(other, now)
             self._silent.update(dict.fromkeys(silent, other))
             names = tuple([survey.missing[member].name_of(member) for member in silent])
-            effects += [self._say(other, wire.MergeRefusal(silent)), Up(Unreached(silent, names, "merge"))]
+            effects += [self._local.unicast(other, wire.MergeRefusal(silent)), Up(Unreached(silent, names, "merge"))]
         while len(self._silent) > self._times.apart_max:
             del self._silent[next(iter(self._silent))]
         view, parts = self._member.view, survey.reached()
@@ -263,7 +262,7 @@ class Merging:
             self._fetch.missing.clear()
             return [*effects, *self._begin(now)]
         request = wire.MergeFetch(survey.number, self._fetch.sources())
-        return [*effects, *[self._say(member, request) for member in self._fetch.missing]]
+        return [*effects, *[self._local.unicast(member, request) for member in self._fetch.missing]]
 
     def _begin(self, now: float) -> list[Effect]:
         """Merge with the parts that have fetched everything.
@@ -281,7 +280,7 @@ class Merging:
         for part in fetch.parts[1:]:
             if part not in ready:
                 self._apart.failed(part.coordinator, now)
-                effects.append(self._say(part.coordinator, wire.MergeRefusal(())))
+                effects.append(self._local.unicast(part.coordinator, wire.MergeRefusal(())))
         if not ready or not self._quiet():
             return effects
         self.merges_started += 1
@@ -319,7 +318,7 @@ class Merging:
         view = self._member.view
         if view is None or view.coordinator != self._local.address or self._member.blocked_since is not None:
             return False
-        return not self._leader.busy() and not self._leader.suspected
+        return not self._leader.busy() and not self._leader.changes.suspected
 
     def _forget_attempt(self) -> None:
         self._asked = []
@@ -331,6 +330,3 @@ class Merging:
     def _end_consent(self) -> None:
         self._consent = None
         self._follows = False
-
-    def _say(self, to: Address, header: Header) -> Effect:
-        return Down(Frame(self._local.address, to, (header,)))

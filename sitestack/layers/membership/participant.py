@@ -29,7 +29,7 @@ from sitestack.model.events import (
     StatesCollected,
     ViewInstalled,
 )
-from sitestack.model.frame import Frame, Header
+from sitestack.model.frame import Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Local, Up
 
@@ -43,6 +43,7 @@ class Participant:
         self.views_installed = 0
         #: The merge for which this member was asked to give its states.
         self._giving: ViewId | None = None
+        self._local = local
         self._me = local.address
         self._member = member
         self._leader = leader
@@ -54,10 +55,10 @@ class Participant:
         """Promise the proposal and stop, or reject it."""
         view = self._member.view
         if view is not None and self._merging.forwards(source, now):
-            return [self._say(m, header) for m in view.members]  # a merge, whose leader the members here do not know
-        reject = self._member.judge(header.proposal, source, self._leader.suspected)
+            return [self._local.unicast(m, header) for m in view.members]  # a merge, whose leader the members here do not know
+        reject = self._member.judge(header.proposal, source, self._leader.changes.suspected)
         if reject is not None:
-            return [self._say(header.proposal.creator, reject)]
+            return [self._local.unicast(header.proposal.creator, reject)]
         fresh = self._member.blocked_since is None
         self._member.promise(header.proposal, now)
         if header.proposal.creator != self._me:
@@ -73,7 +74,9 @@ class Participant:
             return []
         proposal, member.asked = member.asked, None
         installed = None if member.view is None else member.view.id
-        return [self._say(proposal.creator, wire.FlushReply(proposal, installed, self._prepared(proposal), answer.digest))]
+        return [
+            self._local.unicast(proposal.creator, wire.FlushReply(proposal, installed, self._prepared(proposal), answer.digest))
+        ]
 
     def _prepared(self, proposal: ViewId) -> ViewId | None:
         """The view prepared, where it matters to a leader: it may be in force, and what the leader replaces, or continue the
@@ -92,14 +95,14 @@ class Participant:
             if member.view is None and header.base is None and header.view.id < member.promised:
                 # The views of this site count lower than one that the joiner has prepared elsewhere. The leader must know, or
                 # fails again.
-                return [self._say(leader, wire.FlushReject(header.view.id, member.promised, False))]
+                return [self._local.unicast(leader, wire.FlushReject(header.view.id, member.promised, False))]
             return [Dropped("stale_prepare")]
         if header.base is None:
             self._joining.ready(now)
             member.promise(header.view.id, now)
             member.asked = None
             member.prepare = header
-            return [self._say(leader, wire.Prepared(header.view.id, ()))]
+            return [self._local.unicast(leader, wire.Prepared(header.view.id, ()))]
         effects: list[Effect] = []
         if member.prepare is not None and member.prepare.view.id == header.base:
             effects = self.catch_up(member.prepare)
@@ -122,7 +125,7 @@ class Participant:
             return []
         if prepare.collect:
             return [CollectStates(prepare.view.id.counter, None if prepare.view.subviews else prepare.known)]
-        return [self._say(prepare.view.id.creator, wire.Prepared(prepare.view.id, ()))]
+        return [self._local.unicast(prepare.view.id.creator, wire.Prepared(prepare.view.id, ()))]
 
     def give(self, leader: Address, header: wire.Give, now: float) -> list[Effect]:
         """Collect the states of the layers for the other parts of a merge."""
@@ -138,15 +141,15 @@ class Participant:
         if prepare is None or collected.token != prepare.view.id.counter:
             return []
         if self._giving == prepare.view.id:
-            return [self._say(prepare.view.id.creator, wire.Given(prepare.view.id, collected.states))]
-        return [self._say(prepare.view.id.creator, wire.Prepared(prepare.view.id, collected.states))]
+            return [self._local.unicast(prepare.view.id.creator, wire.Given(prepare.view.id, collected.states))]
+        return [self._local.unicast(prepare.view.id.creator, wire.Prepared(prepare.view.id, collected.states))]
 
     def share(self, leader: Address, header: wire.Share, now: float) -> list[Effect]:
         """Keep the states of the other parts of a merge until the view is installed."""
         if self._member.ready_for(header.proposal) is None:
             return [Dropped("stale_share"), *self._too_late(leader, header.proposal)]
         self._member.share(header.states)
-        return [self._say(leader, wire.Shared(header.proposal))]
+        return [self._local.unicast(leader, wire.Shared(header.proposal))]
 
     def commit(self, leader: Address, header: wire.Commit) -> list[Effect]:
         """Install the view, if it is the one that was promised last.
@@ -160,7 +163,7 @@ class Participant:
             if prepared is None or prepared.view.id != header.proposal:
                 return [Dropped("stale_commit")]
             return [Dropped("stale_commit"), *self._too_late(leader, header.proposal)]
-        return [*self.install(prepare.view, prepare.states), self._say(leader, wire.Installed(header.proposal))]
+        return [*self.install(prepare.view, prepare.states), self._local.unicast(leader, wire.Installed(header.proposal))]
 
     def _too_late(self, leader: Address, proposal: ViewId) -> list[Effect]:
         """Tell a leader that counts on this member that it has promised another one its next view.
@@ -169,7 +172,7 @@ class Participant:
         """
         if proposal >= self._member.promised:
             return []
-        return [self._say(leader, wire.FlushReject(proposal, self._member.promised, False))]
+        return [self._local.unicast(leader, wire.FlushReject(proposal, self._member.promised, False))]
 
     def install(self, view: View, states: tuple[Header, ...], blocked: bool = False) -> list[Effect]:
         """Put the view in force for every layer; with `blocked` nothing new is sent in it."""
@@ -178,6 +181,3 @@ class Participant:
         self._joining.done()
         self.views_installed += 1
         return [Up(Settled()), Announce(ViewInstalled(view, previous, states, blocked or quarantined, quarantined))]
-
-    def _say(self, to: Address, header: Header) -> Effect:
-        return Down(Frame(self._me, to, (header,)))

@@ -62,7 +62,7 @@ class Coordinator:
             case "busy":
                 self.leader.join(E, JoinRequest("E", True), 1.0)
             case _:
-                self.leader.suspected.append(self.view.members[1])
+                self.leader.changes.suspected.append(self.view.members[1])
 
 
 def coordinates(name: str, counter: int = 1) -> Peer:

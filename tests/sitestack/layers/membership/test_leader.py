@@ -104,10 +104,10 @@ def test_who_wants_in_shows_first_that_it_can_be_reached() -> None:
     told = [Up(Unreached((E,), ("E",), "join"))]
     for now, also in ((1.0, []), (5.0, told), (9.0, []), (5.0 + LeaderTimes().told_interval_s, told)):
         assert leader.join(E, JoinRequest("E", False), now) == [Down(Frame(A, E, (JoinOffer(),))), *also]
-        assert leader.joiners == 0
+        assert len(leader.changes.entrance.waiting) == 0
         assert leader.deadline() is None
     assert leader.join(E, JoinRequest("E", True), 70.1) == []
-    assert leader.joiners == 1
+    assert len(leader.changes.entrance.waiting) == 1
     assert leader.deadline() == 70.1 + BATCH_S
 
 
@@ -117,7 +117,7 @@ def test_a_member_that_asks_twice_to_be_let_in_is_excluded() -> None:
     assert leader.join(C, JoinRequest("C", False), 1.0) == [Dropped("join_of_member")]
     assert leader.deadline() is None
     assert leader.join(C, JoinRequest("C", False), 5.0) == []
-    assert leader.joiners == 0
+    assert len(leader.changes.entrance.waiting) == 0
     assert asked(leader.expire(5.0 + BATCH_S)) == [A, B, D]
 
 
@@ -135,13 +135,13 @@ def test_a_merge_that_comes_forward_is_not_given_up() -> None:
     leader.start_merge((other,), 1.0)
     assert leader.deadline() == 1.0 + patience_s
     for n, member in enumerate((A, B, C, D, E)):
-        leader.replied(member, FlushReply(proposal, view_of(1, "ABCD").id, None, {}), 1.5 + n / 2)
+        leader.handle_reply(member, FlushReply(proposal, view_of(1, "ABCD").id, None, {}), 1.5 + n / 2)
         assert leader.deadline() == 1.5 + n / 2 + patience_s
-    leader.replied(E, FlushReply(proposal, other.id, None, {}), 4.0)
-    leader.replied(F, FlushReply(proposal, other.id, None, {}), 4.5)
-    leader.prepared(B, Prepared(proposal, ()), 4.75)
+    leader.handle_reply(E, FlushReply(proposal, other.id, None, {}), 4.0)
+    leader.handle_reply(F, FlushReply(proposal, other.id, None, {}), 4.5)
+    leader.handle_answer(B, Prepared(proposal, ()), 4.75)
     assert leader.deadline() == 4.75 + patience_s
-    leader.prepared(B, Prepared(proposal, ()), 4.9)
+    leader.handle_answer(B, Prepared(proposal, ()), 4.9)
     assert leader.deadline() == 4.75 + patience_s, "twice is not further"
 
 
@@ -150,7 +150,7 @@ def test_a_merge_that_takes_too_long_in_all_is_given_up() -> None:
     leader, other, times = leader_of("A"), view_of(7, "EF"), LeaderTimes()
     leader.start_merge((other,), 1.0)
     for n, member in enumerate((A, B, C)):
-        leader.replied(member, FlushReply(ViewId(8, A), view_of(1, "ABCD").id, None, {}), 2.0 + 3 * n)
+        leader.handle_reply(member, FlushReply(ViewId(8, A), view_of(1, "ABCD").id, None, {}), 2.0 + 3 * n)
     assert leader.deadline() == 1.0 + times.merge_budget_s
     assert said(leader.expire(1.0 + times.merge_budget_s), MergeRefusal) == [E]
 
@@ -162,22 +162,22 @@ def test_a_merge_is_not_committed_before_all_have_what_the_other_parts_bring() -
     assert asked(leader.start_merge((other,), 1.0)) == [A, B, C, D, E]
     for member in members:
         part = view_of(1, "ABCD").id if member < E else other.id
-        effects = leader.replied(member, FlushReply(proposal, part, None, {}), 1.1)
+        effects = leader.handle_reply(member, FlushReply(proposal, part, None, {}), 1.1)
     assert said(effects, Prepare) == list(members)
     for member in members:
-        effects = leader.prepared(member, Prepared(proposal, (SuspectReport((member,)),)), 1.2)
+        effects = leader.handle_answer(member, Prepared(proposal, (SuspectReport((member,)),)), 1.2)
     known = {part: tuple([SuspectReport((member,)) for member in part]) for part in ((A, B, C, D), (E, F))}
     gives = [(A, Give(proposal, known[E, F])), (E, Give(proposal, known[A, B, C, D]))]
     assert effects == [Down(Frame(A, member, (give,))) for member, give in gives], "less what all members of the other know"
-    assert leader.given(B, Given(proposal, ()), 1.2) == [Dropped("stale_given")]
-    assert leader.given(A, Given(proposal, (SuspectReport((A,)),)), 1.2) == []
-    assert leader.given(A, Given(proposal, (SuspectReport((B,)),)), 1.2) == [Dropped("stale_given")], "once is enough"
-    effects = leader.given(E, Given(proposal, (SuspectReport((E,)),)), 1.2)
+    assert leader.handle_answer(B, Given(proposal, ()), 1.2) == [Dropped("stale_given")]
+    assert leader.handle_answer(A, Given(proposal, (SuspectReport((A,)),)), 1.2) == []
+    assert leader.handle_answer(A, Given(proposal, (SuspectReport((B,)),)), 1.2) == [Dropped("stale_given")], "once is enough"
+    effects = leader.handle_answer(E, Given(proposal, (SuspectReport((E,)),)), 1.2)
     mine, others = Share(proposal, (SuspectReport((A,)),)), Share(proposal, (SuspectReport((E,)),))
     assert effects == [Down(Frame(A, member, (others if member < E else mine,))) for member in members]
     for member in members[1:]:
-        assert leader.shared(member, Shared(proposal), 1.3) == []
-    assert said(leader.shared(A, Shared(proposal), 1.4), Commit) == [*members[1:], A]
+        assert leader.handle_answer(member, Shared(proposal), 1.3) == []
+    assert said(leader.handle_answer(A, Shared(proposal), 1.4), Commit) == [*members[1:], A]
 
 
 def flush_for(leader: Leader, joiner: str, now: float) -> None:
@@ -189,9 +189,9 @@ def flush_for(leader: Leader, joiner: str, now: float) -> None:
     assert request is not None
     leader._member.promise(request.proposal, now)
     for member in (A, B, C, D):
-        leader.replied(member, FlushReply(request.proposal, view_of(1, "ABCD").id, None, {}), now + BATCH_S)
+        leader.handle_reply(member, FlushReply(request.proposal, view_of(1, "ABCD").id, None, {}), now + BATCH_S)
     for member in (A, B, C, D):
-        leader.prepared(member, Prepared(request.proposal, ()), now + BATCH_S)
+        leader.handle_answer(member, Prepared(request.proposal, ()), now + BATCH_S)
 
 
 def prepared_by(leader: Leader, proposal: ViewId, prepared: dict[Address, ViewId], *gone: Address) -> View:
@@ -201,7 +201,7 @@ def prepared_by(leader: Leader, proposal: ViewId, prepared: dict[Address, ViewId
     leader._member.promise(proposal, 1.0)
     effects: list[Effect] = []
     for member in (each for each in (A, B, C, D) if each not in gone):
-        effects = leader.replied(member, FlushReply(proposal, view_of(1, "ABCD").id, prepared.get(member), {}), 1.0)
+        effects = leader.handle_reply(member, FlushReply(proposal, view_of(1, "ABCD").id, prepared.get(member), {}), 1.0)
     [view, *_] = [each.headers[-1].view for each in frames_in(effects, Down) if isinstance(each.headers[-1], Prepare)]
     return view
 
@@ -244,21 +244,21 @@ def committed_without(astray: Address, now: float) -> Leader:
     leader.expire(now + BATCH_S)
     leader._member.promise(view.id, now)
     for member in (A, B, C):
-        leader.replied(member, FlushReply(view.id, view_of(1, "ABCD").id, None, {}), now)
+        leader.handle_reply(member, FlushReply(view.id, view_of(1, "ABCD").id, None, {}), now)
     for member in (A, B, C):
-        effects = leader.prepared(member, Prepared(view.id, ()), now)
+        effects = leader.handle_answer(member, Prepared(view.id, ()), now)
     assert said(effects, Commit) == [B, C, A]
     leader._member.install(view)
     leader.view_installed(view, now)
     for member in (A, B, C):
         if member != astray:
-            assert not leader.confirmed(member, Installed(view.id))
+            assert not leader.confirm(member, Installed(view.id))
     return leader
 
 
 def test_who_did_not_take_the_commit_since_it_had_promised_another_leader_is_asked_anew() -> None:
     leader = committed_without(B, 1.0)
-    assert leader.rejected(B, FlushReject(ViewId(2, A), ViewId(5, D), False), 1.1) == []
+    assert leader.handle_reject(B, FlushReject(ViewId(2, A), ViewId(5, D), False), 1.1) == []
     effects = leader.expire(1.1 + 10 * BATCH_S)
     assert asked(effects) == [A, B, C]
     assert frames_in(effects, Down)[0].headers == (FlushRequest(ViewId(6, A)),), "above what it has promised"
@@ -274,13 +274,13 @@ def test_who_does_not_say_that_it_has_installed_the_view_is_asked_anew_after_a_w
 
 def test_when_all_have_installed_the_view_nobody_is_asked_anew() -> None:
     leader = committed_without(C, 1.0)
-    assert leader.confirmed(C, Installed(ViewId(2, A)))
+    assert leader.confirm(C, Installed(ViewId(2, A)))
     due = 1.0 + LeaderTimes().flush_timeout_s
     assert leader.expire(due) == []
     assert leader.expire(due + 10 * BATCH_S) == []
     leader = committed_without(B, 1.0)
-    leader.rejected(B, FlushReject(ViewId(2, A), ViewId(5, D), False), 1.1)
-    leader.confirmed(B, Installed(ViewId(2, A)))
+    leader.handle_reject(B, FlushReject(ViewId(2, A), ViewId(5, D), False), 1.1)
+    leader.confirm(B, Installed(ViewId(2, A)))
     assert leader.expire(1.1 + 10 * BATCH_S) == [], "the other leader's flush was not its last word"
 
 
@@ -315,16 +315,16 @@ def test_parts_for_which_all_stood_still_in_vain_are_told_and_not_merged_again_s
     leader._member.promise(ViewId(9, A), 1.0)
     for member in (A, B, C, D, E, third.coordinator):
         part = next(view for view in (view_of(1, "ABCD"), other, third) if member in view.members)
-        leader.replied(member, FlushReply(ViewId(9, A), part.id, None, {}), 1.0)
+        leader.handle_reply(member, FlushReply(ViewId(9, A), part.id, None, {}), 1.0)
     now = 1.0 + times.merge_timeout_s
     effects = leader.expire(now)
     assert Up(Unreached((F,), ("F",), "merge")) in effects
     assert said(effects, MergeRefusal) == [E, third.coordinator], "they go on at once, too"
     assert asked(effects) == [A, B, C, D]
-    assert leader.may_merge(third, now), "it has answered"
-    assert not leader.may_merge(other, now + times.retry_s - 0.1)
-    assert leader.may_merge(view_of(9, "E"), now), "the one that did not answer is gone"
-    assert leader.may_merge(other, now + times.retry_s)
+    assert leader.changes.may_merge(third, now), "it has answered"
+    assert not leader.changes.may_merge(other, now + times.retry_s - 0.1)
+    assert leader.changes.may_merge(view_of(9, "E"), now), "the one that did not answer is gone"
+    assert leader.changes.may_merge(other, now + times.retry_s)
 
 
 def test_parts_are_told_of_a_merge_that_a_death_or_a_refusal_ends() -> None:
@@ -334,6 +334,6 @@ def test_parts_are_told_of_a_merge_that_a_death_or_a_refusal_ends() -> None:
         if end == "death":
             effects = leader.suspect((B,), 1.1)
         else:
-            effects = leader.rejected(F, FlushReject(ViewId(8, A), ViewId(9, E), False), 1.1)
+            effects = leader.handle_reject(F, FlushReject(ViewId(8, A), ViewId(9, E), False), 1.1)
         assert effects == [Down(Frame(A, E, (MergeRefusal(()),)))]
-        assert leader.may_merge(view_of(7, "EF"), 1.1), "nobody stood still for long"
+        assert leader.changes.may_merge(view_of(7, "EF"), 1.1), "nobody stood still for long"

@@ -274,9 +274,9 @@ def test_a_companion_that_stays_in_a_later_view_is_given_up() -> None:
     later = SeenView(B, ViewId(4, B))
     assert a.merging.seen(later, 1.0) == []
     assert a.merging.seen(later, 1.0 + TIMES.elsewhere_s - 0.01) == []
-    assert a.leader.suspected == []
+    assert a.leader.changes.suspected == []
     a.merging.seen(later, 1.0 + TIMES.elsewhere_s)
-    assert a.leader.suspected == [B]
+    assert a.leader.changes.suspected == [B]
 
 
 def test_a_companion_that_is_late_or_comes_back_is_waited_for() -> None:
@@ -286,4 +286,4 @@ def test_a_companion_that_is_late_or_comes_back_is_waited_for() -> None:
     a.merging.seen(SeenView(C, ViewId(4, C)), 1.0)
     a.merging.seen(SeenView(C, ViewId(2, A)), 2.0)
     a.merging.seen(SeenView(C, ViewId(4, C)), 1.0 + TIMES.elsewhere_s)
-    assert a.leader.suspected == []
+    assert a.leader.changes.suspected == []
