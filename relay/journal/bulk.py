@@ -26,13 +26,13 @@ from relay.journal.encoding import (
     VECTOR_KIND,
     Decoder,
     decode_header,
-    require_whole,
 )
 from relay.journal.reader import Problem
 from sitestack.journal import records
 from sitestack.model.address import UUID_BYTES
 from sitestack.model.errors import ProtocolError
 from sitestack.model.message import Scope
+from sitestack.wire.plain import require_whole
 from sitestack.wire.schema import INT_MAX, TEXT_BYTES_MAX
 
 #: Bytes that are read before decoding; more only for a larger record.

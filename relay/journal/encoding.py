@@ -25,7 +25,7 @@ from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
-from sitestack.wire.codec import UNCOUNTED_BYTES, ListCounter
+from sitestack.wire.plain import unpack_bounded
 from sitestack.wire.schema import TEXT_BYTES_MAX, Converter, Schema
 
 FORMAT = "relay-journal"
@@ -80,7 +80,7 @@ def encode_header(header: Header) -> bytes:
 
 def decode_header(payload: bytes) -> Header:
     """The header in the payload of a segment's first frame. Raises ProtocolError with a short reason."""
-    value = _unpack(payload)
+    value = unpack_bounded(payload)
     if type(value) is not list or value[:2] != [HEADER_KIND, FORMAT]:
         raise ProtocolError("not a journal")
     if value[2:3] != [VERSION]:
@@ -166,7 +166,7 @@ class Decoder:
 
         Raises ProtocolError when the payload is anything else.
         """
-        value = _unpack(payload)
+        value = unpack_bounded(payload)
         if type(value) is not list or not value or type(value[0]) is not int:
             raise ProtocolError("record")
         kind = value.pop(0)
@@ -267,40 +267,8 @@ def length_check(length: int) -> int:
 def read_wall_ns(payload: bytes) -> int | None:
     """The wall clock of the record in a payload; None when it has none or is no record."""
     try:
-        value = _unpack(payload)
+        value = unpack_bounded(payload)
     except ProtocolError:
         return None
     has_clock = type(value) is list and len(value) > 2 and type(value[0]) is int and value[0] in KINDS
     return value[2] if has_clock and type(value[2]) is int else None
-
-
-def _unpack(payload: bytes) -> Any:
-    """Plain values; every limit explicit (C12). Raises ProtocolError("malformed")."""
-    size = len(payload)
-    try:
-        require_whole(payload)
-        return msgpack.unpackb(
-            payload,
-            raw=False,
-            strict_map_key=True,
-            use_list=True,
-            list_hook=ListCounter(size) if size > UNCOUNTED_BYTES else None,
-            max_str_len=min(size, 4 * TEXT_BYTES_MAX),
-            max_bin_len=size,
-            max_array_len=size,
-            max_map_len=0,
-            max_ext_len=0,
-        )
-    except (ValueError, RecursionError, msgpack.OutOfData) as error:  # msgpack's own and bad UTF-8 are ValueErrors
-        raise ProtocolError("malformed") from error
-
-
-def require_whole(data: bytes, values: int = 1) -> None:
-    """Scan so many values without creating them. Raises msgpack.OutOfData when an array claims more than follows.
-
-    Otherwise room would be made for the array first: a thousand of them inside each other take less than a record.
-    """
-    scanner = msgpack.Unpacker(max_buffer_size=max(1, len(data)))
-    scanner.feed(data)
-    for _ in range(values):
-        scanner.skip()

@@ -22,7 +22,8 @@ from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import UNICASTS, Batch, Scope
 from sitestack.model.short_ids import ShortIds
 from sitestack.seal import envelope
-from sitestack.wire.schema import INT_MAX, ITEMS_MAX, NO_IDS, PRINTABLE, TEXT_BYTES_MAX, Converter, Schema
+from sitestack.wire.plain import unpack_bounded
+from sitestack.wire.schema import INT_MAX, NO_IDS, PRINTABLE, TEXT_BYTES_MAX, Converter, Schema
 from sitestack.wire.slices import DIGEST_BYTES, SLICES_MAX, Slice
 
 MAGIC = b"\xb7R"
@@ -34,13 +35,6 @@ HEADERS_MAX = 24
 #: thousand times as much as one of its bytes, so without these bounds a datagram of the smallest frames holds up a member for
 #: longer than a heartbeat may take.
 FRAMES_MAX, SMALL_FRAMES_MAX, BYTES_PER_FRAME = 256, 8, 32
-#: Lists in any data at most; so many if it is small, and one more for each so many bytes. No header has more, as most of what
-#: it lists takes an address; and an empty list takes one byte on the wire and seventy in memory.
-LISTS_MAX, SMALL_LISTS_MAX, BYTES_PER_LIST = 5 * ITEMS_MAX, 1_024, 8
-#: Bytes up to which lists are not counted, because there is no room for many.
-UNCOUNTED_BYTES = 4_096
-#: Bytes that the scanner buffers at most: more than any frame, and the most that msgpack allows.
-SCANNED_BYTES_MAX = (1 << 31) - 1
 #: Bytes that one frame adds to a datagram besides its headers' fields and its body: generous, for size estimates only.
 FRAME_OVERHEAD_BYTES = 128
 #: Bytes that the datagram itself adds: prefix, cluster name, addresses.
@@ -237,49 +231,12 @@ class Codec:
         return self._parse_address(value)
 
     def unpack(self, data: bytes | memoryview) -> Any:
-        """Plain values from msgpack; every limit explicit. Raises ProtocolError("malformed")."""
-        size = len(data)
+        """Plain values from msgpack. Raises ProtocolError("malformed")."""
         try:
-            self._require_whole(data)
-            return msgpack.unpackb(
-                data,
-                raw=False,
-                strict_map_key=True,
-                use_list=True,
-                list_hook=ListCounter(size) if size > UNCOUNTED_BYTES else None,
-                max_str_len=min(size, 4 * TEXT_BYTES_MAX),
-                max_bin_len=size,
-                max_array_len=size,
-                max_map_len=0,
-                max_ext_len=0,
-            )
-        except (ValueError, RecursionError, msgpack.OutOfData) as error:  # msgpack's own and bad UTF-8 are ValueErrors
+            return unpack_bounded(data, self._scanner if len(data) <= DATAGRAM_BYTES_MAX else None)
+        except ProtocolError:
             self._scanner = _scanner()
-            raise ProtocolError("malformed") from error
-
-    def _require_whole(self, data: bytes | memoryview) -> None:
-        """Scan the values without creating them. Raises msgpack.OutOfData when an array claims more than follows.
-
-        Otherwise room would be made for the array first: a thousand of them inside each other take less than a datagram.
-        """
-        scanner = self._scanner if len(data) <= DATAGRAM_BYTES_MAX else _scanner()
-        scanner.feed(data)
-        scanner.skip()
-
-
-class ListCounter:
-    """A list hook of msgpack that refuses more lists than data of so many bytes has, before what is in them is looked at."""
-
-    __slots__ = ("_left",)
-
-    def __init__(self, size: int) -> None:
-        self._left = min(LISTS_MAX, SMALL_LISTS_MAX + size // BYTES_PER_LIST)
-
-    def __call__(self, value: list[Any]) -> list[Any]:
-        self._left -= 1
-        if self._left < 0:
-            raise ValueError("too many lists")
-        return value
+            raise
 
 
 def _slice(source: Address, dest: Any, value: Any) -> Slice:
@@ -294,7 +251,7 @@ def _slice(source: Address, dest: Any, value: Any) -> Slice:
 
 
 def _scanner() -> msgpack.Unpacker:
-    return msgpack.Unpacker(read_size=DATAGRAM_BYTES_MAX, max_buffer_size=SCANNED_BYTES_MAX)
+    return msgpack.Unpacker(read_size=DATAGRAM_BYTES_MAX, max_buffer_size=DATAGRAM_BYTES_MAX)
 
 
 def _packed(value: Any, ids: ShortIds | None) -> bytes:

@@ -93,7 +93,7 @@ BOUNDS = (
     Mutant(
         "BOUND-lists",
         "a datagram of empty lists takes seventy times its bytes",
-        (Edit("sitestack/wire/codec.py", "self._left = min(LISTS_MAX, ", "self._left = max(LISTS_MAX, "),),
+        (Edit("sitestack/wire/plain.py", "self._left = min(LISTS_MAX, ", "self._left = max(LISTS_MAX, "),),
         ("tests/sitestack/wire/test_codec.py::test_what_is_refused_takes_no_more_room_than_a_few_times_its_bytes",),
     ),
     Mutant(

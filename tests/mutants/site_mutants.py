@@ -264,7 +264,7 @@ STRANGERS = (
     Mutant(
         "C12",
         "room is made for an array before its elements are counted",
-        (Edit("sitestack/wire/codec.py", "            self._require_whole(data)\n", ""),),
+        (Edit("sitestack/wire/plain.py", "        require_whole(data, scanner=scanner)\n", ""),),
         ("tests/sitestack/wire/test_codec.py::test_what_is_refused_takes_no_more_room_than_a_few_times_its_bytes",),
     ),
 )

@@ -167,8 +167,8 @@ SIZES = (
     _unguarded(
         "C12-room",
         "room is made for lists before they are there",
-        CODEC,
-        "            self._require_whole(data)\n",
+        "sitestack/wire/plain.py",
+        "        require_whole(data, scanner=scanner)\n",
         "",
         BOMBS,
     ),

@@ -64,7 +64,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "cryptography": ("sitestack/seal/", "relay/keys/"),
     "docker": ("lab/relay_lab/drills/",),
     "hypercorn": ("relay/node/http/server.py",),
-    "msgpack": ("sitestack/wire/codec.py", "relay/journal/"),
+    "msgpack": ("sitestack/wire/", "relay/journal/"),
     "mypy_extensions": ("sitestack/model/native.py",),  # seen by type checkers and the compiler only
     "prometheus_client": ("relay/node/http/metrics.py",),
     "nats": ("lab/relay_lab/bench/peers/nats_member.py",),
