@@ -32,3 +32,13 @@ class RowMutant:
     row: str
     why: str
     edits: tuple[Edit, ...]
+
+
+def trap(code: str, why: str, file: str, snippet: str, replacement: str, *stories: str) -> Mutant:
+    """Return a mutant of one edit."""
+    return Mutant(code, why, (Edit(file, snippet, replacement),), stories)
+
+
+def row(code: str, why: str, file: str, snippet: str, replacement: str) -> RowMutant:
+    """Return a row's mutant of one edit."""
+    return RowMutant(code, why, (Edit(file, snippet, replacement),))

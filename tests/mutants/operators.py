@@ -74,7 +74,7 @@ def _walk(node: ast.AST, function: ast.FunctionDef | ast.AsyncFunctionDef) -> _F
 
 def _of_statement(node: ast.stmt, function: ast.FunctionDef | ast.AsyncFunctionDef) -> _Found:
     if isinstance(node, ast.If | ast.While):
-        yield node.test, f"not ({ast.unparse(node.test)})", "negate a condition"
+        yield from _of_condition(node.test)
     is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     sets_own = isinstance(node, ast.Assign) and not isinstance(node.targets[0], ast.Name | ast.Tuple)
     if isinstance(node, ast.AugAssign) or sets_own or (isinstance(node, ast.Expr) and not is_text):
@@ -92,21 +92,32 @@ def _returns_list(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return function.returns is not None and ast.unparse(function.returns).startswith("list[")
 
 
+def _of_condition(test: ast.expr) -> _Found:
+    yield test, f"not ({ast.unparse(test)})", "negate a condition"
+    yield test, "False", "never"
+    yield test, "True", "always"
+
+
 def _of_expression(node: ast.expr) -> _Found:
     match node:
         case ast.IfExp(test=test):
-            yield test, f"not ({ast.unparse(test)})", "negate a condition"
+            yield from _of_condition(test)
         case ast.Compare(left=left, ops=[op], comparators=others):
             yield node, ast.unparse(ast.Compare(left, [_COMPARISONS[type(op)]], others)), "swap a comparison"
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
             yield node, ast.unparse(ast.BinOp(left, _SUMS[type(op)], right)), "swap + and -"
         case ast.BoolOp(op=op, values=[_, _] as values):
             yield node, f"({ast.unparse(ast.BoolOp(_JUNCTIONS[type(op)], values))})", "swap and and or"
+            for kept in values:
+                yield node, f"({ast.unparse(kept)})", "drop one side"
         case ast.Constant(value=bool() as value):
             yield node, str(not value), "swap True and False"
         case ast.Constant(value=int() as value):
             yield node, str(value + 1), "off by one"
         case ast.Call(func=func, args=args, keywords=[*keywords, ast.keyword()]) if keywords or args:
             yield node, ast.unparse(ast.Call(func, args, keywords)), "drop a keyword"
+        case ast.Call(func=ast.Name("min" | "max" as name), args=args, keywords=keywords):
+            yield node, ast.unparse(ast.Call(ast.Name({"min": "max", "max": "min"}[name]), args, keywords)), "swap min and max"
         case ast.List(elts=[*elements, _]) if elements:
             yield node, ast.unparse(ast.List(elements, ast.Load())), "drop an element"
+            yield node, ast.unparse(ast.List([*node.elts[1:]], ast.Load())), "drop an element"

@@ -1,99 +1,47 @@
-"""The mutants of package `relay`: traps of JGroups' design RELAY."""
+"""The mutants of `relay`: its traps, each of which a story tells."""
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Edit, Mutant
-
-TAKEOVER = "tests/simulation/relay/test_takeover_stories.py"
-PACE = "tests/simulation/relay/test_pace.py"
-STREAMS = "tests/simulation/relay/test_stream_stories.py"
-MERGES = "tests/simulation/relay/test_merge_stories.py"
-STATES = "tests/simulation/relay/test_state_stories.py"
-
-WOKEN = "tests/simulation/relay/test_quarantine.py"
+from tests.mutants.mutant import Edit, Mutant, trap
 
 RELAY = (
-    Mutant(
-        "BUFFER-bodies",
-        "what was dropped from the buffer stays in memory until a thousand others were",
-        (
-            Edit(
-                "relay/replica/buffer.py",
-                "        self._entries[self._head] = _DROPPED  # or the body would stay until the list is shortened\n",
-                "",
-            ),
-        ),
-        ("tests/relay/replica/test_budget.py::test_the_body_of_what_was_dropped_takes_no_memory",),
-    ),
-    Mutant(
-        "R10-few",
-        "the newest view of a site stands for it, whose ever it is",
-        (
-            Edit(
-                "relay/replica/remote_site.py",
-                "return new.id > shown.id and 2 * stay >= len(shown.members)",
-                "return new.id > shown.id",
-            ),
-        ),
-        (f"{WOKEN}::test_a_part_of_one_that_is_newer_does_not_take_the_living_out_of_the_global_view",),
-    ),
-    Mutant(
+    trap(
         "R1",
         "what the other site lacks is thrown away instead of replayed",
-        (
-            Edit(
-                "relay/gateway/sender.py",
-                "        self._sent, self._sent_view = dict(vector.origins), vector.view",
-                "        self._sent, self._sent_view = dict(self._state.produced), vector.view",
-            ),
-        ),
-        (f"{TAKEOVER}::test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else",),
+        "relay/gateway/sender.py",
+        "        self._sent, self._sent_view = dict(vector.origins), vector.view",
+        "        self._sent, self._sent_view = dict(self._state.produced), vector.view",
+        "tests/simulation/relay/test_takeover_stories.py::test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else",
     ),
-    Mutant(
+    trap(
         "R2",
         "one highest number stands for all origins",
-        (
-            Edit(
-                "relay/gateway/sender.py",
-                "    return origins.get(batch.origin, 0) >= batch.last",
-                "    return max(origins.values(), default=0) >= batch.last",
-            ),
-        ),
-        (f"{TAKEOVER}::test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else",),
+        "relay/gateway/sender.py",
+        "    return origins.get(batch.origin, 0) >= batch.last",
+        "    return max(origins.values(), default=0) >= batch.last",
+        "tests/simulation/relay/test_takeover_stories.py::test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else",
     ),
-    Mutant(
+    trap(
         "R3",
         "a joiner begins with an empty buffer",
-        (
-            Edit(
-                "relay/replica/state.py",
-                "        self.buffer.take(state.first, state.entries, state.base_view, now)",
-                "        self.buffer.take(state.first + len(state.entries), (), state.base_view, now)",
-            ),
-        ),
-        (f"{TAKEOVER}::test_a_member_that_joined_a_moment_ago_takes_over_with_all_that_is_not_acknowledged",),
+        "relay/replica/state.py",
+        "        self.buffer.take(state.first, state.entries, state.base_view, now)",
+        "        self.buffer.take(state.first + len(state.entries), (), state.base_view, now)",
+        "tests/simulation/relay/test_takeover_stories.py::test_a_member_that_joined_a_moment_ago_takes_over_with_all_that_is_not_acknowledged",
     ),
-    Mutant(
+    trap(
         "R5",
         "a relay acknowledges what it alone has",
-        (
-            Edit(
-                "relay/gateway/watermarks.py",
-                "        if self._alone:\n            return [entry]",
-                "        if True:\n            return [entry]",
-            ),
-        ),
-        (f"{TAKEOVER}::test_what_a_relay_read_and_took_into_its_grave_is_sent_again",),
+        "relay/gateway/watermarks.py",
+        "        if self._alone:\n            return [entry]",
+        "        if True:\n            return [entry]",
+        "tests/simulation/relay/test_takeover_stories.py::test_what_a_relay_read_and_took_into_its_grave_is_sent_again",
     ),
     Mutant(
         "R6",
         "the older link of a site stays open while the new one replays, and nothing recognises duplicates",
         (
-            Edit(
-                "relay/gateway/peering.py",
-                "self._close(older, Ending.SUPERSEDED, now)",
-                "[]",
-            ),
+            Edit("relay/gateway/peering.py", "self._close(older, Ending.SUPERSEDED, now)", "[]"),
             Edit(
                 "relay/gateway/receiver.py",
                 "batch.last)\n        if answer is Admission.NEXT:",
@@ -103,33 +51,29 @@ RELAY = (
                 "relay/replica/replica.py", "        if answer is not Admission.NEXT:", "        if answer is Admission.HOLE:"
             ),
         ),
-        (f"{TAKEOVER}::test_what_the_dead_relay_had_sent_arrives_after_its_successors_replay_and_is_not_taken",),
+        (
+            "tests/simulation/relay/test_takeover_stories.py::test_what_the_dead_relay_had_sent_arrives_after_its_successors_replay_and_is_not_taken",
+        ),
     ),
-    Mutant(
+    trap(
         "R7",
         "a relay without a link forgets what its site sends",
-        (
-            Edit(
-                "relay/layer/layer.py",
-                "batch.scope is Scope.ALL and self.state.sites:",
-                "batch.scope is Scope.ALL and self.state.sites and (self.gateway.links or not self.gateway.active):",
-            ),
-        ),
-        (f"{TAKEOVER}::test_what_is_sent_while_there_is_no_link_and_while_it_replays_queues_behind_it",),
+        "relay/layer/layer.py",
+        "batch.scope is Scope.ALL and self.state.sites:",
+        "batch.scope is Scope.ALL and self.state.sites and (self.gateway.links or not self.gateway.active):",
+        "tests/simulation/relay/test_takeover_stories.py::test_what_is_sent_while_there_is_no_link_and_while_it_replays_queues_behind_it",
     ),
-    Mutant(
+    trap(
         "R8",
         "who succeeds a relay that said farewell begins with an empty buffer",
+        "relay/layer/layer.py",
+        "        relay, view = self.state.relay, event.view\n",
         (
-            Edit(
-                "relay/layer/layer.py",
-                "        relay, view = self.state.relay, event.view\n",
-                "        relay, view = self.state.relay, event.view\n"
-                "        if view.id.creator not in view.members:\n"
-                "            self.state.buffer.drop_through(self.state.buffer.end - 1)\n",
-            ),
+            "        relay, view = self.state.relay, event.view\n"
+            "        if view.id.creator not in view.members:\n"
+            "            self.state.buffer.drop_through(self.state.buffer.end - 1)\n"
         ),
-        (f"{TAKEOVER}::test_what_follows_a_farewell_is_relayed_by_the_successor",),
+        "tests/simulation/relay/test_takeover_stories.py::test_what_follows_a_farewell_is_relayed_by_the_successor",
     ),
     Mutant(
         "R9",
@@ -138,19 +82,15 @@ RELAY = (
             Edit("relay/gateway/fence.py", "        if epoch is not None and hello.epoch < epoch:", "        if False:"),
             Edit("relay/gateway/fence.py", "    return _rank(new) > _rank(old)", "    return True"),
         ),
-        (f"{TAKEOVER}::test_a_relay_that_was_asleep_is_not_listened_to_when_it_wakes",),
+        ("tests/simulation/relay/test_takeover_stories.py::test_a_relay_that_was_asleep_is_not_listened_to_when_it_wakes",),
     ),
-    Mutant(
+    trap(
         "R11",
         "a relay sends what it alone holds",
-        (
-            Edit(
-                "relay/gateway/watermarks.py",
-                "        if self._alone:\n            self.sendable = position",
-                "        if True:\n            self.sendable = position",
-            ),
-        ),
-        (f"{TAKEOVER}::test_what_only_the_relay_holds_is_not_told_elsewhere",),
+        "relay/gateway/watermarks.py",
+        "        if self._alone:\n            self.sendable = position",
+        "        if True:\n            self.sendable = position",
+        "tests/simulation/relay/test_takeover_stories.py::test_what_only_the_relay_holds_is_not_told_elsewhere",
     ),
     Mutant(
         "R12",
@@ -159,15 +99,17 @@ RELAY = (
             Edit(
                 "relay/layer/layer.py",
                 "        outcome = self._replica.apply(",
-                "        if frame.batch is not None:\n"
-                "            self.gateway.appended(frame, self.state.append(frame.batch, now), now)\n"
-                "        outcome = self._replica.apply(",
+                (
+                    "        if frame.batch is not None:\n"
+                    "            self.gateway.appended(frame, self.state.append(frame.batch, now), now)\n"
+                    "        outcome = self._replica.apply("
+                ),
             ),
             Edit("relay/gateway/standing.py", "own = batch.site == peer and ", "own = "),
         ),
         (
-            f"{STREAMS}::test_with_three_sites_everybody_gets_everything_once",
-            f"{TAKEOVER}::test_a_multicast_reaches_every_member_of_both_sites_once_and_never_comes_back",
+            "tests/simulation/relay/test_stream_stories.py::test_with_three_sites_everybody_gets_everything_once",
+            "tests/simulation/relay/test_takeover_stories.py::test_a_multicast_reaches_every_member_of_both_sites_once_and_never_comes_back",
         ),
     ),
     Mutant(
@@ -185,21 +127,21 @@ RELAY = (
                 "        own = Frame(frame.source, None, frame.headers, frame.batch, False, seqno, frame.source)",
             ),
         ),
-        (f"{TAKEOVER}::test_a_relayed_message_that_is_lost_on_the_last_hop_is_asked_of_the_local_relay",),
+        (
+            "tests/simulation/relay/test_takeover_stories.py::test_a_relayed_message_that_is_lost_on_the_last_hop_is_asked_of_the_local_relay",
+        ),
     ),
-    Mutant(
+    trap(
         "R14",
         "the relay is a part of who a remote member is",
+        "sitestack/model/address.py",
+        "        return isinstance(other, ProxyUUID) and self.site == other.site and bytes.__eq__(self, other)",
         (
-            Edit(
-                "sitestack/model/address.py",
-                "        return isinstance(other, ProxyUUID) and self.site == other.site and bytes.__eq__(self, other)",
-                "        if not isinstance(other, ProxyUUID) or self.relay != other.relay:\n"
-                "            return False\n"
-                "        return self.site == other.site and bytes.__eq__(self, other)",
-            ),
+            "        if not isinstance(other, ProxyUUID) or self.relay != other.relay:\n"
+            "            return False\n"
+            "        return self.site == other.site and bytes.__eq__(self, other)"
         ),
-        (f"{TAKEOVER}::test_after_a_takeover_the_sender_is_still_the_same_and_can_be_answered",),
+        "tests/simulation/relay/test_takeover_stories.py::test_after_a_takeover_the_sender_is_still_the_same_and_can_be_answered",
     ),
     Mutant(
         "R20",
@@ -222,33 +164,25 @@ RELAY = (
             ),
         ),
         (
-            f"{STREAMS}::test_nobody_hears_from_a_member_before_it_knows_that_there_is_one",
-            f"{STREAMS}::test_the_last_words_of_a_member_come_before_the_view_without_it",
+            "tests/simulation/relay/test_stream_stories.py::test_nobody_hears_from_a_member_before_it_knows_that_there_is_one",
+            "tests/simulation/relay/test_stream_stories.py::test_the_last_words_of_a_member_come_before_the_view_without_it",
         ),
     ),
-    Mutant(
+    trap(
         "R21",
         "nobody is told of what the budget did not hold",
-        (
-            Edit(
-                "relay/gateway/sender.py",
-                "        self._ahead.append(encode(RemoteGap(self._site, origin, gone.first, gone.last, reason)))\n",
-                "",
-            ),
-        ),
-        (f"{STREAMS}::test_what_the_budget_cannot_hold_becomes_a_gap_and_the_rest_goes_on",),
+        "relay/gateway/sender.py",
+        "        self._ahead.append(encode(RemoteGap(self._site, origin, gone.first, gone.last, reason)))\n",
+        "",
+        "tests/simulation/relay/test_stream_stories.py::test_what_the_budget_cannot_hold_becomes_a_gap_and_the_rest_goes_on",
     ),
-    Mutant(
+    trap(
         "R23",
         "a joiner knows nothing of the other sites",
-        (
-            Edit(
-                "relay/layer/layer.py",
-                "        self.state.take(replace(state, first=state.first + dropped, entries=entries), self._now)",
-                "        pass",
-            ),
-        ),
-        (f"{STREAMS}::test_who_joins_a_site_in_the_middle_of_a_remote_stream_begins_at_the_next_message",),
+        "relay/layer/layer.py",
+        "        self.state.take(replace(state, first=state.first + dropped, entries=entries), self._now)",
+        "        pass",
+        "tests/simulation/relay/test_stream_stories.py::test_who_joins_a_site_in_the_middle_of_a_remote_stream_begins_at_the_next_message",
     ),
     Mutant(
         "R28",
@@ -257,13 +191,15 @@ RELAY = (
             Edit(
                 "sitestack/layers/batching/layer.py",
                 "        opened.next_number += len(payloads)",
-                "        for each in self._multicasts if target is None else (opened,):\n"
-                "            each.next_number = batch.last + 1",
+                (
+                    "        for each in self._multicasts if target is None else (opened,):\n"
+                    "            each.next_number = batch.last + 1"
+                ),
             ),
             Edit(
                 "sitestack/layers/batching/layer.py",
                 "            self._multicasts[batch.scope].next_back = batch.first + batch.count",
-                "            for each in self._multicasts:\n                each.next_back = batch.first + batch.count",
+                ("            for each in self._multicasts:\n                each.next_back = batch.first + batch.count"),
             ),
             Edit(
                 "sitestack/layers/sequencer/received_table.py",
@@ -276,13 +212,15 @@ RELAY = (
                 "(after, after)",
             ),
         ),
-        (f"{STREAMS}::test_messages_for_the_own_site_leave_no_hole_elsewhere",),
+        ("tests/simulation/relay/test_stream_stories.py::test_messages_for_the_own_site_leave_no_hole_elsewhere",),
     ),
-    Mutant(
+    trap(
         "R29",
         "a site that comes late is told that it has lost what was before its time",
-        (Edit("relay/gateway/sender.py", "        if fresh:", "        if False:"),),
-        (f"{STREAMS}::test_a_site_that_comes_late_begins_where_the_others_are",),
+        "relay/gateway/sender.py",
+        "        if fresh:",
+        "        if False:",
+        "tests/simulation/relay/test_stream_stories.py::test_a_site_that_comes_late_begins_where_the_others_are",
     ),
     Mutant(
         "X5",
@@ -291,46 +229,25 @@ RELAY = (
             Edit("relay/gateway/sender.py", "            if held and held[-1].last < produced:", "            if False:"),
             Edit("relay/replica/state.py", "        self._drop_acked()  # one part may", "        pass  # one part may"),
         ),
-        (f"{MERGES}::test_what_a_returned_part_held_does_not_hide_what_nobody_holds_any_more",),
+        (
+            "tests/simulation/relay/test_merge_stories.py::test_what_a_returned_part_held_does_not_hide_what_nobody_holds_any_more",
+        ),
     ),
-    Mutant(
+    trap(
         "G3",
         "of a lineage that is forgotten nobody knows any more what it has shown",
-        (
-            Edit(
-                "relay/replica/remote_site.py",
-                "        if forget:\n            del self.lineages[name]",
-                "        if forget:\n            del self.lineages[name]\n            self.reached.pop(name, None)",
-            ),
-        ),
-        (f"{MERGES}::test_who_stood_still_until_its_lineage_was_forgotten_does_not_take_the_site_back_to_an_old_view",),
+        "relay/replica/remote_site.py",
+        "        if forget:\n            del self.lineages[name]",
+        "        if forget:\n            del self.lineages[name]\n            self.reached.pop(name, None)",
+        "tests/simulation/relay/test_merge_stories.py::test_who_stood_still_until_its_lineage_was_forgotten_does_not_take_the_site_back_to_an_old_view",
     ),
-    Mutant(
-        "R29 merge",
-        "who began alone is told that it has lost what was before its time",
-        (Edit("relay/replica/merge.py", "    if one.known and other.known:", "    if True:"),),
-        (f"{MERGES}::test_who_began_alone_takes_what_was_before_its_time_for_history_and_not_for_a_loss",),
-    ),
-    Mutant(
-        "R23 state",
-        "a joiner is delivered again what its state has of other sites",
-        (Edit("relay/replica/remote_site.py", "        self.inherited = dict(self.ahead.get(provider, {}))", "        pass"),),
-        (
-            f"{STATES}::test_what_is_in_the_state_of_a_joiner_is_not_delivered_to_it_and_all_else_is",
-            f"{STATES}::test_when_the_provider_dies_what_the_next_one_has_counts",
-        ),
-    ),
-    Mutant(
+    trap(
         "R1 window",
         "what was acknowledged behind a hole stays in the window after a rewind",
-        (
-            Edit(
-                "relay/gateway/sender.py",
-                "for each in self._in_flight if not _reaches(self._acked, each[0])]",
-                "for each in self._in_flight]",
-            ),
-        ),
-        ("tests/relay/gateway/test_rewind.py::test_what_was_acknowledged_behind_a_hole_leaves_the_window_with_the_rewind",),
+        "relay/gateway/sender.py",
+        "for each in self._in_flight if not _reaches(self._acked, each[0])]",
+        "for each in self._in_flight]",
+        "tests/relay/gateway/test_rewind.py::test_what_was_acknowledged_behind_a_hole_leaves_the_window_with_the_rewind",
     ),
     Mutant(
         "R1 views",
@@ -339,57 +256,31 @@ RELAY = (
             Edit(
                 "relay/gateway/sender.py",
                 "            self._ahead.append(encode(RemoteView(self._site, view)))",
-                "            self._ahead.append(encode(RemoteView(self._site, view)))\n"
-                '            self._in_flight.append((Batch(self._site, view.coordinator, Scope.ALL, 1 << 40, 1, b""), 100))\n'
-                "            self.in_flight_bytes += 100",
+                (
+                    "            self._ahead.append(encode(RemoteView(self._site, view)))\n"
+                    "            self._in_flight.append("
+                    '(Batch(self._site, view.coordinator, Scope.ALL, 1 << 40, 1, b""), 100))\n'
+                    "            self.in_flight_bytes += 100"
+                ),
             ),
             Edit("relay/gateway/sender.py", "import Batch", "import Batch, Scope"),
         ),
         ("tests/relay/gateway/test_rewind.py::test_a_view_that_the_peer_knows_already_does_not_keep_the_window_full",),
     ),
-    Mutant(
-        "X11 budget",
-        "what a site lacks that senders wait for goes for the budget all the same",
-        (
-            Edit(
-                "relay/gateway/coordination.py",
-                "        return buffer.end if buffer.is_overfull else self._pace.floor()",
-                "        return buffer.end",
-            ),
-        ),
-        (f"{PACE}::test_who_sends_more_than_the_line_carries_waits_and_nothing_is_lost",),
-    ),
-    Mutant(
+    trap(
         "X11 senders",
         "nobody tells the senders that a site lags by the budget",
-        (Edit("relay/layer/layer.py", "        waiting_for = self.pace.waits_for()", "        waiting_for = ()"),),
-        (f"{PACE}::test_who_sends_more_than_the_line_carries_waits_and_nothing_is_lost",),
+        "relay/layer/layer.py",
+        "        waiting_for = self.pace.waits_for()",
+        "        waiting_for = ()",
+        "tests/simulation/relay/test_pace.py::test_who_sends_more_than_the_line_carries_waits_and_nothing_is_lost",
     ),
-    Mutant(
+    trap(
         "X11 slow",
         "a site is waited for however slow it is",
-        (
-            Edit(
-                "relay/gateway/least_pace.py",
-                "                    entries.append(",
-                "                    (lambda entry: None)(",
-            ),
-        ),
-        (f"{PACE}::test_below_the_least_pace_a_site_is_waited_for_as_long_as_a_failover_may_take_and_told_gaps_then",),
-    ),
-    Mutant(
-        "G5",
-        "a site that has linked again is not asked for the view that an entry on its way will hide",
-        (
-            Edit(
-                "relay/gateway/link_table.py",
-                "        return vector if vector is None or key not in self._going_down else SiteVector(vector.origins)",
-                "        return vector",
-            ),
-        ),
-        (
-            "tests/relay/layer/test_global_view.py"
-            "::test_a_link_that_comes_up_while_its_site_is_taken_down_brings_the_view_before_the_messages",
-        ),
+        "relay/gateway/least_pace.py",
+        "                    entries.append(",
+        "                    (lambda entry: None)(",
+        "tests/simulation/relay/test_pace.py::test_below_the_least_pace_a_site_is_waited_for_as_long_as_a_failover_may_take_and_told_gaps_then",
     ),
 )

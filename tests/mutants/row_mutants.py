@@ -1,354 +1,328 @@
-"""The mutants of rows: for each the tests marked with that row must fail (`tests/conformance`).
-
-Each changes one line of what the row promises, and once passed the tests marked for it: the mark was in the wrong place, or no
-test looked. They are run by `python -m tests.mutants --rows`.
-"""
+"""The mutants of rows of docs/conformance.md. Tests that are marked for the row must fail."""
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Edit, RowMutant
-from tests.mutants.seed_mutants import OF_SEEDS
+from tests.mutants.mutant import Edit, RowMutant, row
 
-ASSEMBLY = "sitestack/assembly.py"
-SEQUENCER = "sitestack/layers/sequencer/layer.py"
-FLOW = "sitestack/layers/flow_control/layer.py"
-REMOTE = "relay/replica/remote_site.py"
-REPLICA = "relay/replica/replica.py"
-PEERING = "relay/gateway/peering.py"
-RECEIVER = "relay/gateway/receiver.py"
-SENDER = "relay/gateway/sender.py"
-SESSION = "relay/gateway/session.py"
-FORWARDING = "relay/unicast/forwarding.py"
-SETTINGS = "relay/node/config/settings.py"
-BRIDGE = "relay/node/bridge/bridge.py"
-ADDRESS = "sitestack/model/address.py"
-SEARCH = "sitestack/layers/discovery/search.py"
-OPEN = "sitestack/channel/open.py"
-TCP = "sitestack/transport/tcp.py"
-UNICAST = "sitestack/layers/unicast/layer.py"
-WINDOW = "sitestack/layers/unicast/receiver.py"
-ROUTER_LINK = "sitestack/transport/router_link.py"
-
-OF_SEQUENCER = (
-    RowMutant(
+ROW_MUTANTS = (
+    row(
         "SEQ-5",
         "a sender has no window: the coordinator's backlog goes before everybody else's messages",
-        (
-            Edit(
-                FLOW,
-                "        if behind or self._blocked or not outlet.has_credit(frame):",
-                "        if behind or self._blocked:",
-            ),
-        ),
+        "sitestack/layers/flow_control/layer.py",
+        "        if behind or self._blocked or not outlet.has_credit(frame):",
+        "        if behind or self._blocked:",
     ),
-    RowMutant(
+    row(
         "SEQ-17",
         "a sequencer needs neither reliable unicast nor reliable multicast below",
-        (Edit(ASSEMBLY, "    Sequencer: (Membership, Unicast, NakAck),", "    Sequencer: (Membership,),"),),
+        "sitestack/assembly.py",
+        "    Sequencer: (Membership, Unicast, NakAck),",
+        "    Sequencer: (Membership,),",
     ),
-    RowMutant(
-        "SEQ-21",
-        "the sequencer does not stop during a flush",
-        (
-            Edit(
-                SEQUENCER,
-                "        if isinstance(event, Blocked):\n            self._blocked = True\n",
-                "        if isinstance(event, Blocked):\n            pass\n",
-            ),
-        ),
-    ),
-)
-
-OF_RELAY = (
-    RowMutant(
+    row(
         "REL-3",
         "what is configured of links never reaches the gateway",
-        (Edit(SETTINGS, "                link=relay.link,\n", ""),),
+        "relay/node/config/settings.py",
+        "                link=relay.link,\n",
+        "",
     ),
-    RowMutant(
+    row(
         "REL-3",
         "the configured pauses between calls, and the bound of connections, never reach the gateway",
+        "relay/node/config/settings.py",
         (
-            Edit(
-                SETTINGS,
-                "                dial_s=relay.dial_s,\n                dial_s_max=relay.dial_s_max,\n"
-                "                connections_max=relay.bridge.connections_max,\n",
-                "",
-            ),
+            "                dial_s=relay.dial_s,\n"
+            "                dial_s_max=relay.dial_s_max,\n"
+            "                connections_max=relay.bridge.connections_max,\n"
         ),
+        "",
     ),
-    RowMutant(
+    row(
         "REL-4",
         "what has been delivered is delivered again",
-        (
-            Edit(
-                REMOTE,
-                "    if last <= reached:\n        return Admission.DUPLICATE",
-                "    if last <= reached:\n        return Admission.NEXT",
-            ),
-        ),
+        "relay/replica/remote_site.py",
+        "    if last <= reached:\n        return Admission.DUPLICATE",
+        "    if last <= reached:\n        return Admission.NEXT",
     ),
-    RowMutant(
-        "REL-5",
-        "a batch that has been to this site comes in again",
-        (Edit(RECEIVER, "        if self._site in frame.visited:", "        if False:"),),
-    ),
-    RowMutant(
-        "REL-8",
-        "a batch that is relayed back is taken for a new one",
-        (Edit(RECEIVER, "        if self._site in frame.visited:", "        if False:"),),
-    ),
-    RowMutant(
+    row(
         "REL-7",
         "a proxy loses its site when it is pickled",
-        (Edit(ADDRESS, "(bytes(self), self.site, self.relay, self.name))", '(bytes(self), "", self.relay, self.name))'),),
+        "sitestack/model/address.py",
+        "(bytes(self), self.site, self.relay, self.name))",
+        '(bytes(self), "", self.relay, self.name))',
     ),
-    RowMutant(
+    row(
         "REL-11",
         "who ceases to coordinate keeps its connections",
-        (
-            Edit(
-                PEERING,
-                "        effects = self._close_all(reason, now)\n        self._dialer.stop()",
-                "        effects: list[LinkEffect] = []\n        self._dialer.stop()",
-            ),
-        ),
+        "relay/gateway/peering.py",
+        "        effects = self._close_all(reason, now)\n        self._dialer.stop()",
+        "        effects: list[LinkEffect] = []\n        self._dialer.stop()",
     ),
-    RowMutant(
+    row(
         "REL-11",
         "who ceases to coordinate goes on listening",
-        (Edit(PEERING, "[*effects, Up(StopListening()), Up(", "[*effects, Up("),),
+        "relay/gateway/peering.py",
+        "[*effects, Up(StopListening()), Up(",
+        "[*effects, Up(",
     ),
-    RowMutant(
+    row(
         "REL-12",
         "after a lost link the next relay is called no sooner than usual",
-        (Edit(PEERING, "hasty=gone.session.answered)", "hasty=False)"),),
+        "relay/gateway/peering.py",
+        "hasty=gone.session.answered)",
+        "hasty=False)",
     ),
-    RowMutant(
+    row(
         "REL-14",
         "a STATE that is lost is waited for for ever",
-        (Edit(SESSION, "        return self._sender.begun", "        return self.peer is not None"),),
+        "relay/gateway/session.py",
+        "        return self._sender.begun",
+        "        return self.peer is not None",
     ),
-    RowMutant(
-        "REL-14",
-        "a hole is never asked for again",
-        (Edit(PEERING, "            link.session.report_hole()", "            pass"),),
-    ),
-    RowMutant(
-        "REL-17",
-        "a BYE that is received is ignored",
-        (
-            Edit(
-                PEERING,
-                '            return [Close(connection, f"peer: {frame.reason}"), *self._forget(connection, now)]',
-                "            return []",
-            ),
-        ),
-    ),
-    RowMutant(
-        "REL-21",
-        "the application is told of a global view that it knows",
-        (Edit(REPLICA, "        if view == self._shown:", "        if False:"),),
-    ),
-    RowMutant(
-        "REL-21",
-        "a site that was down comes back with an older view",
-        (
-            Edit(
-                REMOTE,
-                "        return reached == view.id and (lineage is None or lineage.view is None)",
-                "        return lineage is None or lineage.view is None",
-            ),
-        ),
-    ),
-    RowMutant(
-        "REL-21",
-        "an older view of a lineage is shown, when two were on their way",
-        (Edit(REMOTE, "        if not self.is_news(view):\n            return False\n", ""),),
-    ),
-    RowMutant(
+    row(
         "REL-27",
         "a former relay drops requests and says nothing",
-        (
-            Edit(
-                FORWARDING,
-                "        return [*_count(refusal), Down(Frame(self._me, frame.source, (_refusal(unicast, refusal),)))]",
-                "        return _count(refusal)",
-            ),
-        ),
+        "relay/unicast/forwarding.py",
+        "        return [*_count(refusal), Down(Frame(self._me, frame.source, (_refusal(unicast, refusal),)))]",
+        "        return _count(refusal)",
     ),
-    RowMutant(
-        "REL-27",
-        "nothing is forwarded again when the relay changes",
-        (Edit(FORWARDING, "        return self._carry_out(self.sender.again(now), now)", "        return []"),),
-    ),
-    RowMutant(
+    row(
         "REL-29",
         "a site that knows nothing is not told where the stream begins",
-        (Edit(SENDER, "        fresh = vector is None\n", "        fresh = False\n"),),
+        "relay/gateway/sender.py",
+        "        fresh = vector is None\n",
+        "        fresh = False\n",
     ),
-)
-
-OF_ADDRESSES = (
-    RowMutant(
+    row(
         "LA-14",
         "what a router tells is not asked",
-        (Edit("sitestack/layers/discovery/layer.py", "(*self._initial_hosts, *self._registered)", "self._initial_hosts"),),
+        "sitestack/layers/discovery/layer.py",
+        "(*self._initial_hosts, *self._registered)",
+        "self._initial_hosts",
     ),
-    RowMutant(
+    row(
         "LA-15",
         "a connection to a router that was lost is not made again",
-        (
-            Edit(
-                "sitestack/transport/router_link.py",
-                "        if self.state is State.PAUSED:\n",
-                "        if not self.connected:\n",
-            ),
-        ),
+        "sitestack/transport/router_link.py",
+        "        if self.state is State.PAUSED:\n",
+        "        if not self.connected:\n",
     ),
-    RowMutant(
+    row(
         "LA-16",
         "who is silent stays registered",
-        (Edit("relay/router/router.py", "if now >= each.heard_at + SILENT_S]:", "if False]:"),),
+        "relay/router/router.py",
+        "if now >= each.heard_at + SILENT_S]:",
+        "if False]:",
     ),
-    RowMutant(
+    row(
         "LA-1",
         "a search finds one process of each name",
-        (
-            Edit(
-                SEARCH,
-                "        if known is None and len(self._peers) >= self.peers_max:",
-                "        if known is None and any(each.name == contact.name for _, each in self._peers.values()):",
-            ),
-        ),
+        "sitestack/layers/discovery/search.py",
+        "        if known is None and len(self._peers) >= self.peers_max:",
+        "        if known is None and any(each.name == contact.name for _, each in self._peers.values()):",
     ),
-    RowMutant(
+    row(
         "LA-2",
         "the random part of a generated name is two bits",
-        (Edit(OPEN, "{rng.getrandbits(16):04x}", "{rng.getrandbits(2):04x}"),),
+        "sitestack/channel/open.py",
+        "{rng.getrandbits(16):04x}",
+        "{rng.getrandbits(2):04x}",
     ),
-    RowMutant(
+    row(
         "LA-7",
         "a multicast leaves by the first interface only",
-        (
-            Edit(
-                "sitestack/transport/several.py",
-                "                for share in shares.values():\n                    share.append(datagram)\n",
-                "                shares[self._first].append(datagram)\n",
-            ),
-        ),
+        "sitestack/transport/several.py",
+        "                for share in shares.values():\n                    share.append(datagram)\n",
+        "                shares[self._first].append(datagram)\n",
     ),
-    RowMutant(
-        "LA-21",
-        "where a member is told to write ids uuids are written",
-        (Edit("sitestack/layers/short_ids.py", "        return [WriteIds(ids)]\n", "        return []\n"),),
-    ),
-    RowMutant(
+    row(
         "LA-22",
         "what is decoded from an id is the id",
-        (
-            Edit(
-                "sitestack/wire/codec.py",
-                "                return self.schema.short_ids[value]\n",
-                "                return value\n",
-            ),
-        ),
+        "sitestack/wire/codec.py",
+        "                return self.schema.short_ids[value]\n",
+        "                return value\n",
     ),
-    RowMutant(
+    row(
         "LA-23",
         "an id is given again once nobody has it",
-        (
-            Edit(
-                "sitestack/layers/short_ids.py",
-                "epoch, highest = self._given",
-                "epoch, highest = self._given[0], max(self._ids.values(), default=0)",
-            ),
-        ),
+        "sitestack/layers/short_ids.py",
+        "epoch, highest = self._given",
+        "epoch, highest = self._given[0], max(self._ids.values(), default=0)",
     ),
-    RowMutant(
+    row(
         "LA-8",
         "a configured external address is ignored over TCP",
-        (
-            Edit(
-                TCP,
-                "Physical(config.external_host or host, config.external_port or port)",
-                "Physical(host, port)",
-            ),
-        ),
+        "sitestack/transport/tcp.py",
+        "Physical(config.external_host or host, config.external_port or port)",
+        "Physical(host, port)",
     ),
-)
-
-OF_UNICAST = (
     RowMutant(
         "U2-10",
         "members of the view are the only ones that are sent to",
         (
             Edit(
-                UNICAST,
+                "sitestack/layers/unicast/layer.py",
                 "            return [Down(event)] if event.unreliable else self._send(dest, event, now)",
                 '            return [Down(event)] if event.unreliable or dest not in getattr(self, "_enabled", [dest]) '
                 "else self._send(dest, event, now)",
             ),
             Edit(
-                UNICAST,
+                "sitestack/layers/unicast/layer.py",
                 "        remaining = frozenset(event.view.members)",
                 "        remaining = self._enabled = frozenset(event.view.members)",
             ),
         ),
     ),
-    RowMutant(
+    row(
         "U2-18",
         "what was delivered out of band is remembered when its turn has come",
-        (Edit(WINDOW, "            del self.early[self.last_mid]\n            return []\n", "            return []\n"),),
+        "sitestack/layers/unicast/receiver.py",
+        "            del self.early[self.last_mid]\n            return []\n",
+        "            return []\n",
     ),
-    RowMutant(
+    row(
         "U2-18",
         "what was delivered out of band is remembered when the sender has settled it",
-        (Edit(WINDOW, "            del self.early[mid]\n", "            pass\n"),),
+        "sitestack/layers/unicast/receiver.py",
+        "            del self.early[mid]\n",
+        "            pass\n",
     ),
-)
-
-OF_THE_WHOLE = (
     RowMutant(
         "USR-2",
         "a link that is silent is never closed",
         (
-            Edit(SESSION, "        if now >= self._heard + config.timeout_s:", "        if False:"),
-            Edit(SESSION, "        dues = [self._heard + config.timeout_s, ", "        dues = [self._heard + 1e9, "),
-        ),
-    ),
-    RowMutant(
-        "REL-36",
-        "whoever connects is let in without a certificate",
-        (
+            Edit("relay/gateway/session.py", "        if now >= self._heard + config.timeout_s:", "        if False:"),
             Edit(
-                "relay/node/bridge/tls.py",
-                "    context.verify_mode = ssl.CERT_REQUIRED",
-                "    context.verify_mode = ssl.CERT_NONE",
+                "relay/gateway/session.py",
+                "        dues = [self._heard + config.timeout_s, ",
+                "        dues = [self._heard + 1e9, ",
             ),
         ),
     ),
-    RowMutant(
-        "REL-36",
-        "whoever answers a call is the site that was called",
-        (Edit("relay/node/bridge/proving.py", "            if named != site:", "            if False:"),),
-    ),
-    RowMutant(
+    row(
         "USR-2",
         "a link that is idle says nothing",
-        (Edit(SESSION, "            parts.append(encode(Heartbeat()))", "            self._spoke = now"),),
+        "relay/gateway/session.py",
+        "            parts.append(encode(Heartbeat()))",
+        "            self._spoke = now",
     ),
-    RowMutant(
-        "USR-2",
-        "the kernel keeps a connection whose other machine answers nothing",
-        (
-            Edit(
-                BRIDGE,
-                "            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)\n",
-                "            pass\n",
-            ),
-        ),
+    row(
+        "SEQ-6",
+        "a batch does not say that its messages are in envelopes",
+        "sitestack/layers/batching/layer.py",
+        "pack_body(payloads, Manner.ENVELOPED in manner)",
+        "pack_body(payloads)",
+    ),
+    row(
+        "SEQ-19",
+        "a call to all returns when the first has answered",
+        "sitestack/calls/calls.py",
+        "                return answered == len(self.asked)",
+        "                return answered > 0",
+    ),
+    row(
+        "REL-18",
+        "the headers of the application stay behind",
+        "sitestack/model/message.py",
+        "        return self.envelope.headers",
+        "        return NO_HEADERS",
+    ),
+    row(
+        "REL-18",
+        "the headers of the application are not written",
+        "sitestack/model/envelope.py",
+        "    for name, value in envelope.headers.items():",
+        "    for name, value in ():",
+    ),
+    row(
+        "REL-34",
+        "a call waits for members that have left",
+        "sitestack/calls/calls.py",
+        " for member in waited_for if member not in there for",
+        " for member in waited_for if False for",
+    ),
+    row(
+        "REL-34",
+        "a call does not hear of a member that cannot be reached",
+        "relay/node/channel.py",
+        "            Unreachable: self._note_unreachable,\n",
+        "",
+    ),
+    row(
+        "REL-33",
+        "a piece that has been to this site is handed on again",
+        "relay/gateway/routes.py",
+        "        if self._site in piece.visited or len",
+        "        if len",
+    ),
+    row(
+        "REL-1",
+        "senders wait for a site as soon as it lacks anything",
+        "relay/replica/pace.py",
+        "        return 8 * entries >= eighths * config.budget_entries or",
+        "        return True or",
+    ),
+    row(
+        "REL-29",
+        "a site whose members are all dead is shown for ever",
+        "relay/gateway/grace.py",
+        "in self._waiting(links) if due <= now]",
+        "in self._waiting(links) if False]",
+    ),
+    row(
+        "REL-30",
+        "a sender of another site is shown without its name",
+        "sitestack/model/roster.py",
+        "ProxyUUID(member, member.site, member.relay, name)",
+        "ProxyUUID(member, member.site, member.relay)",
+    ),
+    row(
+        "REL-30",
+        "the members of a global view are shown without their names",
+        "relay/replica/state.py",
+        'ProxyUUID(member, site, relay, f"{name}@{site}")',
+        "ProxyUUID(member, site, relay)",
+    ),
+    row(
+        "LA-1",
+        "an address prints its digits whatever its name",
+        "sitestack/model/address.py",
+        "        return self.name or super().__repr__()",
+        "        return super().__repr__()",
+    ),
+    row(
+        "LA-2",
+        "a name that is given is not taken",
+        "sitestack/channel/open.py",
+        "Address.make(rng), name or f",
+        'Address.make(rng), name and f"{name}-2" or f',
+    ),
+    row(
+        "LA-6",
+        "the first address of a member is used, dead or not",
+        "sitestack/layers/resolver/config.py",
+        "    return physical[failures % len(physical)]",
+        "    return physical[0]",
+    ),
+    row(
+        "LA-8",
+        "a configured external address is ignored over UDP",
+        "sitestack/transport/udp.py",
+        "Physical(self._config.external_host or host, self._config.external_port or port)",
+        "Physical(host, port)",
+    ),
+    row(
+        "LA-27",
+        "the cut names every member, whether it has sent something or not",
+        "sitestack/layers/membership/flush.py",
+        "                known = upto.get(sender, 0)",
+        "                known = upto.get(sender, -1)",
+    ),
+    row(
+        "U2-12",
+        "nothing is sent before there is a view",
+        "sitestack/layers/unicast/layer.py",
+        "            return [Down(event)] if event.unreliable else self._send(dest, event, now)",
+        '            return [Down(event)] if event.unreliable or not hasattr(self, "_view") else self._send(dest, event, now)',
     ),
 )
-
-ROW_MUTANTS = (*OF_SEQUENCER, *OF_RELAY, *OF_ADDRESSES, *OF_UNICAST, *OF_THE_WHOLE, *OF_SEEDS)

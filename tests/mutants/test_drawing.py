@@ -42,7 +42,11 @@ def changes(*lines: int) -> set[tuple[str, str]]:
 def test_a_line_is_broken_in_each_classic_way_that_fits() -> None:
     assert changes(10) == {
         ("negate a condition", "if not (self.size < LIMIT and each > 1):"),
+        ("never", "if False:"),
+        ("always", "if True:"),
         ("swap and and or", "if (self.size < LIMIT or each > 1):"),
+        ("drop one side", "if (self.size < LIMIT):"),
+        ("drop one side", "if (each > 1):"),
         ("swap a comparison", "if self.size <= LIMIT and each > 1:"),
         ("swap a comparison", "if self.size < LIMIT and each >= 1:"),
         ("off by one", "if self.size < LIMIT and each > 2:"),
