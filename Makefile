@@ -9,79 +9,84 @@ DEV := $(VENV)/.dev-installed
 UV_VERSION := 0.13.9
 
 .DELETE_ON_ERROR:
-.PHONY: demo test lint pytest browser pytest-long test-compiled simulate-smoke mutants conformance conformance-check reference bench \
+.PHONY: help demo test test-all lint pytest browser pytest-all test-compiled simulate-smoke mutants conformance conformance-check reference bench \
 	compiled sbom audit-dependencies floors lock clean
 
-demo: $(RUNTIME)
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(RUNTIME) ## two sites on this machine; the relay of one is killed half-way
 	@$(BIN)/relay demo
 
-test: browser lint pytest conformance-check simulate-smoke
+test: lint pytest conformance-check simulate-smoke ## lint, types, tests, simulated failures: six minutes on two cores
 
-lint: $(DEV)
+test-all: lint pytest-all conformance-check ## the same with every test and more seeds
+	$(BIN)/relay simulate --seeds 0:300
+
+lint: $(DEV) ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 # What needs Spark stays with one worker, which starts it once.
-pytest: $(DEV)
+pytest: $(DEV) ## the tests of `make test`
 	$(BIN)/pytest -n 2 -m "not long"
 
-# A Chromium for the tests of the dashboard, where the packages of this system may be installed. Without one they are skipped, and say so.
+# As root, or with the rights of apt. Without a Chromium the tests of the dashboard are skipped, and say so.
 APT := DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=10 \
 	-o Acquire::https::Timeout=10
-browser: $(DEV)
+browser: $(DEV) ## install a Chromium for the tests of the dashboard, with apt
 	@$(BIN)/python -c "from tests.harness.browser import find_browser; raise SystemExit(find_browser() is None)" \
 		|| { $(APT) update && $(APT) install --no-install-recommends chromium; } >$(VENV)/browser.txt 2>&1 \
 		|| echo "no Chromium could be installed here; $(VENV)/browser.txt says why" >&2
 
-# The rest: more of the analytics, and the client in Go.
-pytest-long: $(DEV)
-	$(BIN)/pytest -m long
+pytest-all: $(DEV) ## every test, also those that keep a machine busy for long
+	$(BIN)/pytest -n 2
 
 # The pure modules compiled, in a copy: their tests, and seeds that leave the same traces as here. Takes ten minutes.
-test-compiled: $(DEV)
+test-compiled: $(DEV) ## compile the pure modules in a copy, and test them
 	@$(BIN)/python -m tests.compiled
 
-simulate-smoke: $(DEV)
-	$(BIN)/relay simulate --seeds 0:150
+simulate-smoke: $(DEV) ## sixty simulated runs
+	$(BIN)/relay simulate --seeds 0:60
 
 # make mutants TRAPS="S5 R2" SEEDS=50: takes each fix away, in a copy, and sees whether a story or a seed notices.
-mutants: $(DEV)
+mutants: $(DEV) ## take fixes away, and see whether a test notices: TRAPS="S5 R2" SEEDS=50
 	@$(BIN)/python -m tests.mutants --seeds $(or $(SEEDS),200) $(TRAPS)
 
 # Rewrites docs/reference/conformance.md from the `conforms` marks of the tests.
-conformance: $(DEV)
+conformance: $(DEV) ## rewrite docs/reference/conformance.md
 	@$(BIN)/pytest --collect-only -qq --conformance-report docs/reference/conformance.md >$(VENV)/collected.txt \
 		|| { cat $(VENV)/collected.txt; exit 1; }
 
 # Rewrites docs/reference/configuration.md from the comments of the settings.
-reference: $(RUNTIME)
+reference: $(RUNTIME) ## rewrite docs/reference/configuration.md
 	@$(BIN)/relay config reference >$(VENV)/configuration.md
 	@mv $(VENV)/configuration.md docs/reference/configuration.md
 
-conformance-check: $(DEV)
+conformance-check: $(DEV) ## whether docs/reference/conformance.md is up to date
 	@$(BIN)/pytest --collect-only -qq --conformance-report $(VENV)/conformance.md >$(VENV)/collected.txt \
 		|| { cat $(VENV)/collected.txt; exit 1; }
 	@diff -u docs/reference/conformance.md $(VENV)/conformance.md \
 		|| { echo "docs/reference/conformance.md is out of date: run 'make conformance'" >&2; exit 1; }
 
 # make bench SCENARIO=name
-bench: $(RUNTIME)
+bench: $(RUNTIME) ## measure one SCENARIO, or all
 	@$(BIN)/relay bench $(SCENARIO)
 
 # The wheel with compiled modules, for this Python and this kind of machine. `pip wheel .` makes the pure one.
-compiled: $(DEV)
+compiled: $(DEV) ## build the wheel with compiled modules
 	RELAY_COMPILED=1 $(INSTALL:install=wheel) --no-deps --no-build-isolation --wheel-dir dist .
 
 # What is in the image, as CycloneDX: of each package the version, the hashes, the license where it says so.
-sbom: $(DEV)
+sbom: $(DEV) ## list what is in the image, as CycloneDX
 	@mkdir -p dist
 	@PYTHONWARNINGS=ignore $(BIN)/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --mc-type application \
 		--output-reproducible --output-file dist/sbom.json
 	@echo "dist/sbom.json" >&2
 
 # Whether a vulnerability is known in what is installed anywhere. Fails, too, where the database cannot be reached.
-audit-dependencies: $(DEV)
+audit-dependencies: $(DEV) ## look for known vulnerabilities
 	@for lock in requirements requirements-build requirements-lab requirements-spark requirements-dev; do \
 		echo "$$lock.lock" >&2; \
 		$(BIN)/pip-audit --strict --disable-pip --require-hashes --requirement $$lock.lock --progress-spinner off || { \
@@ -93,7 +98,7 @@ audit-dependencies: $(DEV)
 # Refreshes all lock files to the newest releases that pyproject.toml allows, for every platform and Python >= 3.11.
 COMPILE := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
 LOCK := $(BIN)/uv pip compile $(COMPILE) --no-emit-package sitestack
-lock: | $(BIN)/python
+lock: | $(BIN)/python ## refresh the lock files
 	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
 	$(LOCK) pyproject.toml --extra node --output-file requirements.lock
 	$(BIN)/uv pip compile --group build $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock
@@ -111,7 +116,7 @@ floors: $(DEV)
 		hypothesis jsonschema pytest pytest-trio pytest-xdist
 	$(VENV)/floors/bin/pytest -n 2 -m "not long" tests/sitestack tests/relay
 
-clean:
+clean: ## remove what was built
 	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -11,8 +11,17 @@ import { createInterface } from "node:readline";
 const PAUSE_MS = 200;
 const KEYS_MAX = 65_536;
 const GIVE_UP_MS = 1_800_000; // members know a key for an hour, and would show again what is posted later
+const ATTEMPT_MS = 20_000; // a node answers or refuses sooner
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+// Aborts a request that takes too long. Fetch itself never ends its wait when the first connection is closed while Node still
+// loads the HTTP parser: without a timer the program would then exit with code 13.
+function timeLimit(ms) {
+  const controller = new AbortController();
+  const timer = setTimeout(() => controller.abort(new Error(`no answer within ${ms / 1000} s`)), ms);
+  return { signal: controller.signal, clear: () => clearTimeout(timer) };
+}
 
 export class RelayClient {
   #urls;
@@ -33,8 +42,11 @@ export class RelayClient {
     for (;;) {
       const url = this.#urls[0];
       const headers = { ...this.#headers, "Idempotency-Key": key, "Content-Type": "text/plain" };
-      const answer = await fetch(`${url}/messages`, { method: "POST", body: text, headers }).catch(() => null);
+      const limit = timeLimit(Math.min(ATTEMPT_MS, this.#giveUpMs / 10));
+      const request = { method: "POST", body: text, headers, signal: limit.signal };
+      const answer = await fetch(`${url}/messages`, request).catch(() => null);
       const said = await answer?.text().catch(() => null); // a node that dies may end in the middle of its answer
+      limit.clear();
       if (answer?.status === 200 && said) return JSON.parse(said);
       const isLater = said == null || answer.status >= 500 || answer.status === 408 || answer.status === 429;
       if (!isLater) throw new Error(`${answer.status}: ${said}`);
@@ -51,8 +63,10 @@ export class RelayClient {
     for (;;) {
       const url = this.#urls[0];
       const headers = last ? { ...this.#headers, "Last-Event-ID": last } : this.#headers;
+      const limit = timeLimit(ATTEMPT_MS);
       try {
-        const answer = await fetch(`${url}/events?from=oldest`, { headers });
+        const answer = await fetch(`${url}/events?from=oldest`, { headers, signal: limit.signal });
+        limit.clear();
         if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
         for await (const { kind, id, about } of parse(answer.body)) {
           last = id;
@@ -61,6 +75,7 @@ export class RelayClient {
       } catch (error) {
         console.error(`${url}: ${error.cause?.code ?? error.message}`);
       }
+      limit.clear();
       this.#urls.push(this.#urls.shift());
       await pause(PAUSE_MS);
     }

@@ -114,7 +114,7 @@ def test_the_image_for_audits_holds_nothing_twice_and_no_more_of_java_than_spark
     assert not any("apt-get" in rest for word, rest in whole("analytics") if word == "RUN")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_audit_runs_on_the_java_of_the_image(tmp_path: Path) -> None:
     """Spark asks for modules by name when it starts, and does not start without them."""
     jlink = shutil.which("jlink")

@@ -20,11 +20,21 @@ languages = pytest.mark.parametrize("language", ["curl", "node", pytest.param("g
 
 
 @contextmanager
-def answering(*statuses: int, why: bytes = b"not now") -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """A node that answers so, the last answer again and again; and the keys and bodies of what was posted."""
+def answering(*statuses: int, why: bytes = b"not now", closes: int = 0) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+    """A node that answers so, the last answer again and again; and the keys and bodies of what was posted.
+
+    It closes the first `closes` connections without an answer.
+    """
     posted: list[tuple[str, bytes]] = []
+    closed = [None] * closes
 
     class Handler(BaseHTTPRequestHandler):
+        def handle(self) -> None:
+            if closed:
+                closed.pop()
+            else:
+                super().handle()
+
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             status = statuses[min(len(posted), len(statuses) - 1)]
@@ -90,3 +100,11 @@ def test_what_nobody_takes_for_long_is_given_up(language: str, tmp_path: Path) -
     assert "not taken" in ended.stderr
     assert {key for key, _ in posted} == {"p-1"}
     assert 1 < len(posted) < 20
+
+
+@languages
+def test_a_line_is_posted_although_the_first_connections_are_closed_at_once(language: str, tmp_path: Path) -> None:
+    with answering(200, closes=2) as (url, posted):
+        ended = post(language, tmp_path, url, give_up_s=20)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert posted == [("p-1", b"one"), ("p-2", b"two")]

@@ -13,6 +13,7 @@ from tests.examples.programs import LIMIT_S, programs, two_sites
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.long
 def test_every_request_is_answered_though_a_relay_and_a_server_are_killed(tmp_path: Path) -> None:
     sites = two_sites(tmp_path)
     nyc, sfo = sites["NYC"], sites["SFO"]

@@ -54,6 +54,7 @@ def test_a_counter_is_the_same_everywhere_and_outlives_its_coordinator() -> None
         assert c.printed == ["111 at B, C", "1111 by C"]
 
 
+@pytest.mark.long
 def test_every_task_is_done_though_the_leader_and_a_worker_are_killed() -> None:
     site, tasks = new_site(), [f"task {n}" for n in range(80)]
     with programs() as start:

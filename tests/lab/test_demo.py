@@ -23,7 +23,7 @@ RELAY = (sys.executable, "-m", "relay")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("discovery", ["multicast", "hosts"])
+@pytest.mark.parametrize("discovery", ["multicast", pytest.param("hosts", marks=pytest.mark.long)])
 def test_a_file_arrives_at_both_sites_whole_and_in_order(tmp_path: Path, discovery: str) -> None:
     text = tmp_path / "text"
     text.write_text("".join(f"line {number}\n" for number in range(60)))
@@ -84,7 +84,7 @@ def beside_a_name_server(tmp_path: Path) -> tuple[str, ...]:
     return command
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.needs("mount and network namespaces")
 def test_members_find_each_other_by_a_name_in_dns_and_killing_the_relay_loses_nothing(
     beside_a_name_server: tuple[str, ...],

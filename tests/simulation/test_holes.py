@@ -17,6 +17,7 @@ from sitestack.model.events import Unreached
 from sitestack.model.view import View
 from tests.harness.script import Script, WithheldDatagram
 from tests.harness.stories import site, verdict
+from tests.harness.thinned import one_in
 
 #: Seconds between two looks at which members are blocked.
 LOOK_S = 0.02
@@ -167,6 +168,7 @@ def test_a_joiner_that_is_ready_too_late_each_time_stops_the_site_seldom() -> No
     verdict(script)
 
 
+@pytest.mark.long
 def test_a_merge_that_takes_too_long_each_time_stops_its_parts_seldom() -> None:
     """Every member answers that it hears the leader, but the flush reply of one comes only after the others gave up."""
     script = split("AB", "CDE")
@@ -218,7 +220,7 @@ def broken(seed: int) -> Script:
     return script
 
 
-@pytest.mark.parametrize("seed", range(11, 19))
+@pytest.mark.parametrize("seed", one_in(4, range(11, 19)))
 def test_whatever_the_holes_are_a_site_stands_for_one_detection_and_then_goes_on(seed: int) -> None:
     """New holes that disturb the merge block members once, for the time of one detection; lasting holes block none.
 

@@ -96,6 +96,7 @@ def _names(slots: str | tuple[str, ...]) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else slots
 
 
+@pytest.mark.long
 @pytest.mark.inside
 @pytest.mark.parametrize("order", ["total", "fifo"])
 def test_who_sees_many_come_and_go_keeps_no_more_of_them_than_their_numbers(order: Order) -> None:

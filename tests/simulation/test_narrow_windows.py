@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from relay_lab.simulation import SeedRun, draw
 from relay_lab.simulation.faults import Flood, Split
 from relay_lab.simulation.weights import KINDS
@@ -20,6 +22,7 @@ def test_they_cover_what_they_are_for() -> None:
         assert any(split.at < flood.at < split.at + split.length for split in splits for flood in floods)
 
 
+@pytest.mark.long
 def test_their_runs_wait_for_credit_and_get_it() -> None:
     for plan in NARROW[:4]:
         run = SeedRun(plan)

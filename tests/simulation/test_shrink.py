@@ -63,7 +63,7 @@ def test_a_plan_that_breaks_nothing_is_refused() -> None:
         shrink(draw(7), lambda plan: ())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_planted_bug_shrinks_to_the_fault_that_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """S5: a view is installed without equalising the old one's streams; it takes a coordinator that dies under load."""
     monkeypatch.setattr(flush.Flush, "_cut", lambda self, part: ({}, {}))

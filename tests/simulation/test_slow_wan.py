@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from relay_lab.simulation import Plan, SeedRun, draw
 from relay_lab.simulation.faults import Flood, SlowWan
 from relay_lab.simulation.process import RelayProcess
@@ -15,6 +17,7 @@ def plan_with(*faults: Flood | SlowWan) -> Plan:
     return replace(calm, sites=(("NYC", 2), ("SFO", 2)), connections=(), order="total", faults=faults)
 
 
+@pytest.mark.long
 def test_a_queue_of_two_seconds_starves_no_heartbeat() -> None:
     """Bulk from both sides for twenty seconds, far more than passes, and no link is given up."""
     floods = [Flood(2.0 + at, 1.0, site, 24, 0.0, 20_000) for at in range(20) for site in ("NYC", "SFO")]

@@ -28,7 +28,7 @@ def test_ratios_are_those_of_pairs_so_that_a_drift_of_the_machine_counts_for_nei
     assert (found["whole"]["rate"], found["cut"]["rate"], found["runs"]) == (3000, 2700, 3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.conforms("REL-1")
 def test_a_pair_is_measured_and_the_other_site_gets_everything_after_the_cut() -> None:
     options = ("--seconds", "0.5", "--runs", "1", "--sizes", "100", "--json")

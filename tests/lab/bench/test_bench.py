@@ -12,7 +12,7 @@ import pytest
 LIMIT_S = 120.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_three_members_deliver_what_all_of_them_send() -> None:
     options = ("--seconds", "0.3", "--runs", "1", "--sizes", "100", "--journal", "--json")
     command = (sys.executable, "-m", "relay", "bench", "total-order", *options)

@@ -32,7 +32,10 @@ def test_ratios_are_those_of_pairs_so_that_a_slow_moment_counts_for_neither() ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", ["unicast-rtt", "own-delivery", "relay-rtt"])
+@pytest.mark.parametrize(
+    "scenario",
+    [pytest.param("unicast-rtt", marks=pytest.mark.long), "own-delivery", pytest.param("relay-rtt", marks=pytest.mark.long)],
+)
 def test_round_trips_are_measured_beside_the_echo(scenario: str) -> None:
     options = ("--seconds", "0.3", "--runs", "1", "--sizes", "100", "--json")
     command = (sys.executable, "-m", "relay", "bench", scenario, *options)

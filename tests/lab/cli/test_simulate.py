@@ -128,6 +128,7 @@ def test_a_file_is_a_plan_and_no_seed_goes_with_it(run: Run, tmp_path: Path, opt
     assert "a FILE says what is run; give no --seeds and no --plan with it." in error
 
 
+@pytest.mark.long
 def test_a_large_campaign_fails_when_something_never_happened(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A "sometimes" assertion: a thousand seeds without a single pause prove nothing about pauses."""
     everything = {**dict.fromkeys(FAULTS, 1), **{f"drop {reason}": 1 for reason in DROPS}}

@@ -97,7 +97,12 @@ def drill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 @pytest.mark.conforms("USR-6")
 @pytest.mark.parametrize(
-    ("verbs", "text"), [({"kill"}, KILL), ({"cut", "lose", "delay", "pause"}, CUT), ({"stop-reader"}, GREY)]
+    ("verbs", "text"),
+    [
+        ({"kill"}, KILL),
+        pytest.param({"cut", "lose", "delay", "pause"}, CUT, marks=pytest.mark.long),
+        pytest.param({"stop-reader"}, GREY, marks=pytest.mark.long),
+    ],
 )
 def test_a_short_drill_loses_nothing(tmp_path: Path, verbs: set[str], text: str) -> None:
     (tmp_path / "short.yaml").write_text(text)
@@ -116,7 +121,7 @@ def test_a_short_drill_loses_nothing(tmp_path: Path, verbs: set[str], text: str)
     assert check.returncode == 0, check.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_the_connections_that_watch_a_relay_it_is_missed_for_too_long(
     tmp_path: Path,
 ) -> None:
@@ -128,7 +133,7 @@ def test_without_the_connections_that_watch_a_relay_it_is_missed_for_too_long(
     assert result["failover_s"] > 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_long_packets_that_vanish_for_a_moment_are_sent_again(tmp_path: Path) -> None:
     if not trio.run(has_wires):
         pytest.skip("no user namespaces here, or not what wires need of the kernel: no packet vanished")
@@ -151,7 +156,9 @@ def test_harm_that_meets_nothing_has_a_word_and_an_exit_code_of_its_own(monkeypa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "children_at_least"), [("disk-full", 2), ("hole", 2), ("hole", 8)])
+@pytest.mark.parametrize(
+    ("name", "children_at_least"), [("disk-full", 2), pytest.param("hole", 2, marks=pytest.mark.long), ("hole", 8)]
+)
 def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path, name: str, children_at_least: int) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen([*RELAY, "drill", name], stdout=subprocess.PIPE, env=environment) as ran:

@@ -90,7 +90,7 @@ class FakePlace(Executor):
 
 
 @pytest.fixture
-async def sites(autojump_clock: trio.testing.MockClock) -> Sites:
+async def sites() -> Sites:
     made = Sites(Drill(name="mine"), FakePlace())
     await made.start()
     return made
@@ -137,7 +137,9 @@ async def test_an_upgrade_ends_and_starts_another_release(sites: Sites) -> None:
     assert await place_of(sites).status(B) is not None
 
 
-async def test_a_start_is_not_waited_for_and_whoever_has_joined_runs(sites: Sites) -> None:
+async def test_a_start_is_not_waited_for_and_whoever_has_joined_runs(
+    autojump_clock: trio.testing.MockClock, sites: Sites
+) -> None:
     await sites.act(Action("leave", target="NYC.B"))
     place_of(sites).join_s = 5.0
     assert await sites.act(Action("start", target="NYC.B")) == "B"
@@ -149,7 +151,9 @@ async def test_a_start_is_not_waited_for_and_whoever_has_joined_runs(sites: Site
     assert sites.problems == ["A of NYC was to be started, and had not ended."]
 
 
-async def test_who_is_started_again_and_cannot_join_is_a_problem_of_the_run(sites: Sites, nursery: trio.Nursery) -> None:
+async def test_who_is_started_again_and_cannot_join_is_a_problem_of_the_run(
+    autojump_clock: trio.testing.MockClock, sites: Sites, nursery: trio.Nursery
+) -> None:
     place_of(sites).join_s = 60.0
     nursery.start_soon(sites.act, Action("restart", target="NYC.C"))
     await trio.sleep(2)
@@ -158,7 +162,9 @@ async def test_who_is_started_again_and_cannot_join_is_a_problem_of_the_run(site
     assert (sites.problems, sites.survivors(), sites.of("NYC")) == (["C was late.", "C is gone"], [A, B, D, E, F], [A, B])
 
 
-async def test_nobody_sends_through_a_member_that_is_still_joining(sites: Sites, nursery: trio.Nursery) -> None:
+async def test_nobody_sends_through_a_member_that_is_still_joining(
+    autojump_clock: trio.testing.MockClock, sites: Sites, nursery: trio.Nursery
+) -> None:
     place_of(sites).join_s = 5.0
     nursery.start_soon(sites.act, Action("restart", target="NYC.C"))
     await trio.sleep(2)
@@ -232,7 +238,9 @@ async def test_a_death_that_nobody_ordered_is_told(sites: Sites) -> None:
         await sites.statuses()
 
 
-async def test_a_role_that_nobody_takes_is_not_waited_for_for_ever(sites: Sites) -> None:
+async def test_a_role_that_nobody_takes_is_not_waited_for_for_ever(
+    autojump_clock: trio.testing.MockClock, sites: Sites
+) -> None:
     for name in "ABC":
         await sites.act(Action("kill", target=f"NYC.{name}"))
     with pytest.raises(NotReady, match="Nobody has been relaying for NYC"):

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.request import urlopen
 
+import pytest
 import trio
 
 from relay.node.status.status_socket import fetch_status
@@ -44,6 +45,7 @@ def crowd(place: tuple[str, int]) -> list[socket.socket]:
     return guests
 
 
+@pytest.mark.long
 def test_a_node_without_descriptors_lives_and_answers_when_there_are_some_again(directory: Path) -> None:
     http, bridge, member = free_port(), free_port(), free_port()
     config = configure(

@@ -68,6 +68,7 @@ class Fleet:
         return all(set(running.heard()) >= words for running, _ in self.running.values())
 
 
+@pytest.mark.long
 def test_site_by_site_and_nothing_is_lost(directory: Path) -> None:
     fleet = Fleet(directory)
     make_key_directory(directory / "keys", [*SITES])

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from relay.keys.directory import make_key_directory, new_secret, read_key_ring, write_key_ring
@@ -82,6 +83,7 @@ def keys_in(directory: Path) -> Path:
     return directory / "keys" / "NYC"
 
 
+@pytest.mark.long
 def test_nodes_with_keys_are_a_site_and_one_without_is_outside_and_both_say_so(directory: Path) -> None:
     config, keys = configure(directory), str(keys_in(directory))
     with (
@@ -114,6 +116,7 @@ def places_of_a_secret(secret: bytes, running: Node) -> list[str]:
     return [place for place, data in said.items() if any(form in data for form in forms)]
 
 
+@pytest.mark.long
 def test_keys_change_while_lines_are_published(directory: Path) -> None:
     """C19. And nobody says a key, neither the old one nor the new one (C21)."""
     journal = {"directory": str(directory / "A" / "journal")}

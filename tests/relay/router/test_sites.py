@@ -78,6 +78,7 @@ async def test_in_a_tunnel_all_goes_through_the_routers_and_the_loss_of_one_lose
         assert second.server.router.casts > 0
 
 
+@pytest.mark.long
 async def test_without_a_router_for_longer_than_a_member_may_be_silent_the_view_stays() -> None:
     detection = FailureDetectionConfig(heartbeat_interval_s=0.25, timeout_s=1.0, verify_timeout_s=0.5)
     async with router(ring=RING) as only:

@@ -86,6 +86,7 @@ def test_messages_to_the_own_site_and_to_one_member_do_not_wait() -> None:
     script.until(lambda: {"to the site", "to a member"} <= {*script.delivered("C")}, "C has both", within=0.5)
 
 
+@pytest.mark.long
 def test_below_the_least_pace_a_site_is_waited_for_as_long_as_a_failover_may_take_and_told_gaps_then() -> None:
     """X11: a site goes on as if alone. When the line is whole again, its senders wait again before anything is lost."""
     script = formed({"NYC": "ABC", "SFO": "DEF"})
@@ -110,6 +111,7 @@ def test_below_the_least_pace_a_site_is_waited_for_as_long_as_a_failover_may_tak
     assert script.gaps("E") == before
 
 
+@pytest.mark.long
 def test_without_a_link_a_site_is_waited_for_until_it_is_down() -> None:
     script = formed({"NYC": "ABC", "SFO": "DEF"})
     mend = script.stall("ABC", "DEF"), script.stall("DEF", "ABC")
@@ -137,6 +139,7 @@ def test_for_a_site_that_the_operator_wants_to_be_waited_for_nothing_is_lost_how
     script.everybody_has("DEF", *flood.sent)
 
 
+@pytest.mark.long
 def test_a_fast_site_gets_everything_beside_a_slow_one_and_neither_is_told_a_gap() -> None:
     script = formed({"LON": "GH", "NYC": "ABC", "SFO": "DE"})
     slow_line(script, "ABC", "DE", LINE)
@@ -146,6 +149,7 @@ def test_a_fast_site_gets_everything_beside_a_slow_one_and_neither_is_told_a_gap
     script.everybody_has("DEGH", *flood.sent)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("relay", ["A", "D"])
 def test_when_either_relay_dies_meanwhile_senders_wait_for_the_next_one_and_go_on_at_the_same_rate(relay: str) -> None:
     script = formed({"NYC": "ABC", "SFO": "DEF"})

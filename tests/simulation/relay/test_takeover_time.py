@@ -15,6 +15,7 @@ from sitestack.journal import records
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from tests.harness.linked_sites import Sites, two_sites
 from tests.harness.stories import verdict
+from tests.harness.thinned import one_in
 
 #: Seconds after a kill: closed connection, view change, call, HELLO and STATE both ways, replay, the other site's own stream.
 KILLED_S = 0.1
@@ -50,7 +51,7 @@ def relays(script: Sites, name: str) -> bool:
 
 
 @pytest.mark.conforms("REL-12")
-@pytest.mark.parametrize("datagrams", range(1, 17))
+@pytest.mark.parametrize("datagrams", one_in(3, range(1, 17)))
 def test_the_next_in_line_relays_wherever_in_its_work_the_relay_was_killed(datagrams: int) -> None:
     """The relay dies after any of its datagrams: acknowledgements, sequenced messages, stability, heartbeats."""
     script = two_sites()
@@ -66,7 +67,7 @@ def test_the_next_in_line_relays_wherever_in_its_work_the_relay_was_killed(datag
 
 
 @pytest.mark.conforms("REL-12")
-@pytest.mark.parametrize("chunk", range(1, 9))
+@pytest.mark.parametrize("chunk", one_in(3, range(1, 9)))
 def test_the_next_in_line_relays_wherever_on_the_bridge_the_relay_was_killed(chunk: int) -> None:
     """The relay dies right after it has handed a chunk to its connection, before any datagram of that turn has left."""
     script = two_sites()
@@ -89,7 +90,7 @@ def test_the_next_in_line_relays_wherever_on_the_bridge_the_relay_was_killed(chu
 
 
 @pytest.mark.conforms("REL-12")
-@pytest.mark.parametrize("step", range(0, 48, 3))
+@pytest.mark.parametrize("step", one_in(4, range(0, 48, 3)))
 def test_the_third_in_line_relays_when_the_second_dies_while_it_takes_over(step: int) -> None:
     """The second dies shortly after the relay: while it stops the stream, changes the view, calls, says HELLO, or replays."""
     script = two_sites()

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
+import pytest
 import trio
 
 from sitestack.assembly import build_stack
@@ -41,6 +42,7 @@ class Flooded(MemoryTransport):
         self.sent_at.append(trio.current_time())
 
 
+@pytest.mark.long
 async def test_heartbeats_go_out_whatever_arrives() -> None:
     rng = random.Random(1)
     local, stranger = Local("NYC", Address.make(rng), "A", rng), Address.make(rng)

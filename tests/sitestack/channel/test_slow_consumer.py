@@ -69,6 +69,7 @@ async def test_who_takes_nothing_is_left_out_after_the_hold_time_and_the_others_
         assert trio.current_time() - site.last_s < 0.1
 
 
+@pytest.mark.long
 async def test_it_is_told_so_when_it_takes_and_when_it_sends(autojump_clock: MockClock) -> None:
     async with flooded(with_policy("exclude")) as site:
         await trio.sleep(20)

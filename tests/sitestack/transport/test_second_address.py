@@ -20,6 +20,7 @@ from tests.harness.sockets import free_port
 DETECTION = FailureDetectionConfig(heartbeat_interval_s=0.2, timeout_s=1.0, verify_timeout_s=2.0, watch=False)
 
 
+@pytest.mark.long
 @pytest.mark.conforms("LA-6", "LA-8")
 async def test_a_member_whose_external_address_dies_is_reached_at_its_own() -> None:
     """A is known to the others by an address that forwards to it, as behind a router, until that forwards no more."""

@@ -90,7 +90,7 @@ async def two_machines() -> AsyncIterator[dict[str, Process]]:
             yield {"A": a, "B": b}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.conforms("LA-7")
 async def test_two_members_on_two_networks_hear_each_message_once_and_go_on_when_one_network_fails() -> None:
     if not await has_wires():

@@ -164,6 +164,7 @@ def test_the_account_of_each_origin_balances(judged_streams: Judged) -> None:
     assert (account["site"], account["missing"]) == ("SFO", 2 * 2 + 2 * 2 + 1)
 
 
+@pytest.mark.long
 def test_relays_and_global_views_are_judged(spark: SparkSession, tmp_path: Path) -> None:
     store_told(tmp_path, list(views().values()))
     judged = judge_both(spark, tmp_path)

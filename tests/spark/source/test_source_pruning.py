@@ -113,6 +113,7 @@ def test_kinds_that_are_not_asked_for_do_not_come_out(journals: Path) -> None:
     assert [row["kind"] for row in rows] == ["segment"] * 12
 
 
+@pytest.mark.long
 def test_a_table_gives_all_its_rows_again_after_it_was_filtered(spark: SparkSession, journals: Path) -> None:
     table = spark.read.format("relay").load(str(journals))
     parts = [table.where("site = 'NYC'"), table.where("site = 'SFO'")]

@@ -179,6 +179,7 @@ def test_gaps_are_for_members_that_were_paused_and_nobody_else() -> None:
         assert (0 < allowed < 10_000) if f"{site}.{name}" in paused else allowed == 0
 
 
+@pytest.mark.long
 def test_a_leg_harms_changes_keys_and_weighs_real_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak_run, "ROTATE_S", 6.0)
     monkeypatch.setattr(soak_run, "STEP_S", 2.5)

@@ -92,6 +92,7 @@ async def heard(wires: Wires, sender: Seat, lengths: str) -> dict[str, list[str]
     return found
 
 
+@pytest.mark.long
 async def test_everybody_hears_everybody_also_by_multicast_until_one_way_is_cut(wires: Wires) -> None:
     assert await heard(wires, A, "10 60000") == {name: ["10", "60000"] * 2 for name in "BC"}
     await wires.harm([(A, B)], "cut", 0)
@@ -111,6 +112,7 @@ async def test_long_packets_vanish_and_short_ones_pass(wires: Wires) -> None:
     }
 
 
+@pytest.mark.long
 async def test_a_slow_wire_takes_its_time_and_has_a_bounded_queue(wires: Wires) -> None:
     await wires.harm([(A, B)], "slow", 100_000)
     # 300 kB in a moment over 100 kB/s, with room for 131 kB: something is lost, and something waits.

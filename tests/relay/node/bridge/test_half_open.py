@@ -93,6 +93,7 @@ def numbered(site: str) -> list[bytes]:
     return [b"%s %d" % (site.encode(), n) for n in range(1, 20)]
 
 
+@pytest.mark.long
 @pytest.mark.conforms("USR-2")
 async def test_a_bridge_whose_connections_are_forgotten_on_the_way_is_made_again_and_nothing_is_lost() -> None:
     async with two_sites() as (a, d, walls):

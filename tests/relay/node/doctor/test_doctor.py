@@ -53,6 +53,7 @@ async def test_who_answers_is_named_by_each_way() -> None:
         assert told(findings, "transport.multicast") == [(True, "works: 2 answer (A, B).")]
 
 
+@pytest.mark.long
 async def test_a_member_that_is_known_to_others_and_answers_nothing_is_found_but_unreachable() -> None:
     """And one that nobody knows of is not found: that is another finding, with other advice."""
     network = MemoryNetwork()
@@ -68,6 +69,7 @@ async def test_a_member_that_is_known_to_others_and_answers_nothing_is_found_but
         network.allow = lambda source, target: True
 
 
+@pytest.mark.long
 async def test_who_has_asked_before_is_no_member() -> None:
     """Members remember for a minute whoever has asked, and tell of him."""
     network = MemoryNetwork()
@@ -77,6 +79,7 @@ async def test_who_has_asked_before_is_no_member() -> None:
             assert told(findings, "site") == [(True, "1 of NYC answer this host directly: A.")]
 
 
+@pytest.mark.long
 async def test_members_that_multicasts_do_not_reach_are_found_by_hosts() -> None:
     """Over sockets: the members have no multicast, and the one that looks for them has it on."""
     port, nobody = free_port(), free_port()
@@ -95,6 +98,7 @@ async def test_members_that_multicasts_do_not_reach_are_found_by_hosts() -> None
     assert told(findings, "site") == [(True, "1 of NYC answer this host directly: A.")]
 
 
+@pytest.mark.long
 async def test_members_with_other_keys_and_other_parameters_are_told_from_none() -> None:
     network = MemoryNetwork()
     ours, theirs = (KeyRing.of(bytes([n]) * 32) for n in (1, 2))

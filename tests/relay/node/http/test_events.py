@@ -141,6 +141,7 @@ async def test_the_ring_counts_what_it_holds_and_keeps_its_bounds() -> None:
     assert levels["events"].now <= 100
 
 
+@pytest.mark.long
 async def test_one_who_takes_nothing_is_cut_off_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay.node.http.server.PIECE_TIMEOUT_S", 0.5)
     node = FakeNode()

@@ -90,6 +90,7 @@ async def test_a_request_that_does_not_end_is_cut_off(monkeypatch: pytest.Monkey
             assert trio.current_time() - began < 2
 
 
+@pytest.mark.long
 async def test_an_answer_that_is_taken_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "PIECE_TIMEOUT_S", 0.3)
     node = FakeNode()
@@ -115,6 +116,7 @@ def narrow(place: Physical, room: int) -> trio.SocketStream:
 LARGE = Delivery(A, Batch("NYC", A, Scope.ALL, 1, 1, pack_body([bytes(1536 << 10)])))
 
 
+@pytest.mark.long
 async def test_a_large_answer_that_is_taken_at_the_least_pace_is_taken_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "PIECE_TIMEOUT_S", 1.0)
     node = FakeNode()

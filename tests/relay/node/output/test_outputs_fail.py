@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from relay.node.daemon import LAST_EVENTS_S
@@ -66,6 +67,7 @@ def test_a_log_on_a_full_disk_is_written_in_vain(directory: Path) -> None:
     os.close(full)
 
 
+@pytest.mark.long
 def test_a_signal_ends_a_node_whose_events_nobody_reads(directory: Path) -> None:
     """The member leaves at once; for the last events it waits only so long."""
     pipe = directory / "events"
