@@ -80,7 +80,7 @@ class Fragment(Layer):
             return [Up(Undeliverable(event.dest, _originals(event.frames)))]
         if isinstance(event, ViewInstalled):
             # A cut may end between two pieces. The sender sends the whole frame again.
-            self._partials.discard_multicasts()
+            self._partials.install_view(frozenset(event.view.members))
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
@@ -96,8 +96,13 @@ class Fragment(Layer):
         return FragmentStatistics(self._frames_cut, self._fragments_sent, self._frames_reassembled)
 
     def levels(self) -> dict[str, Level]:
-        """Incomplete frames, and the bytes of their pieces."""
-        return {"partials": Level.of(len(self._partials), self._config.partials_max), "partial_bytes": self._partials.bytes}
+        """Incomplete frames, and the bytes of their pieces: of processes outside the view, and of members."""
+        partials = self._partials
+        return {
+            "partials": Level.of(len(partials), self._config.partials_max),
+            "partial_bytes": partials.bytes,
+            "member_bytes": partials.member_bytes,
+        }
 
     # -- cutting ---------------------------------------------------------------------------------------------------
 

@@ -34,8 +34,10 @@ STALE_S = 5.0
 class Partials:
     """Incomplete frames in the order of their last pieces.
 
-    At the bounds the one that waits longest is discarded, if it waits for long; otherwise the largest, so that one sender's
-    flood discards nothing of others.
+    The layers below have acknowledged these pieces, so a discarded frame is lost. Frames of members of the view are therefore
+    never discarded for want of room: each has at most two, and flow control bounds their bytes. The bounds hold for other
+    processes: the frame that waits longest is discarded, if it waits for long; otherwise the largest, so that the flood of one
+    sender discards nothing of others.
     """
 
     def __init__(self, partials_max: int, bytes_max: int, frame_bytes_max: int, idle_s: float) -> None:
@@ -44,7 +46,10 @@ class Partials:
         self._frame_bytes_max = frame_bytes_max
         self._idle_s = idle_s
         self._partials: dict[Key, _Partial] = {}
+        self._members: frozenset[Address] = frozenset()
+        #: Bytes of frames of processes outside the view, and of members.
         self.bytes = Level(bytes_max)
+        self.member_bytes = Level(None)
 
     def __len__(self) -> int:
         return len(self._partials)
@@ -54,15 +59,15 @@ class Partials:
         partial = self._partials.pop(key, None)
         dropped = 0
         if header.index == 0:
-            dropped = 0 if partial is None else self._forget(partial)
+            dropped = 0 if partial is None else self._forget(key, partial)
             partial = _Partial(header, now)
         if partial is None or self._contradicts(partial, header):
-            return None, dropped + (1 if partial is None else 1 + self._forget(partial))
+            return None, dropped + (1 if partial is None else 1 + self._forget(key, partial))
         self._partials[key] = partial  # the key moves to the end
         partial.heard_at = now
         partial.pieces.append(header.data)
         partial.size += len(header.data)
-        self.bytes.add(len(header.data))
+        self._level(key).add(len(header.data))
         if len(partial.pieces) == partial.count:
             self._discard(key)
             return partial.pieces, dropped
@@ -77,25 +82,34 @@ class Partials:
     def _keep_bounds(self, now: float) -> int:
         """Discard frames until the rest is within the bounds. Returns how many pieces they had."""
         dropped = 0
-        while self.bytes.is_over or len(self._partials) > self._partials_max:
-            victim = next(iter(self._partials))
+        while (self.bytes.is_over or len(self._partials) > self._partials_max) and (
+            outside := [key for key in self._partials if key[0] not in self._members]
+        ):
+            victim = outside[0]
             if self.bytes.is_over and now < self._partials[victim].heard_at + STALE_S:
-                victim = max(self._partials, key=lambda key: self._partials[key].size)
+                victim = max(outside, key=lambda key: self._partials[key].size)
             dropped += self._discard(victim)
         return dropped
 
-    def _discard(self, key: Key) -> int:
-        return self._forget(self._partials.pop(key))
+    def _level(self, key: Key) -> Level:
+        return self.member_bytes if key[0] in self._members else self.bytes
 
-    def _forget(self, partial: _Partial) -> int:
+    def _discard(self, key: Key) -> int:
+        return self._forget(key, self._partials.pop(key))
+
+    def _forget(self, key: Key, partial: _Partial) -> int:
         """Account for a frame that is no longer held; returns how many pieces it had."""
-        self.bytes.now -= partial.size
+        self._level(key).now -= partial.size
         return len(partial.pieces)
 
-    def discard_multicasts(self) -> None:
-        """Discard incomplete multicasts: all multicast streams begin anew with a view."""
+    def install_view(self, members: frozenset[Address]) -> None:
+        """Discard incomplete multicasts, as all multicast streams begin anew with a view, and protect these members' frames."""
         for key in [key for key in self._partials if key[1]]:
             self._discard(key)
+        self._members = members
+        self.bytes.now = self.member_bytes.now = 0
+        for key, partial in self._partials.items():
+            self._level(key).add(partial.size)
 
     def expire(self, now: float) -> int:
         """Discard the unicasts whose last piece came too long ago; returns how many pieces they had."""
