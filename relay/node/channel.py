@@ -58,7 +58,7 @@ from sitestack.model.view import View
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
-from sitestack.transport.router_links import RouterStatistics
+from sitestack.transport.router_link import RouterStatistics
 from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.shared import SharedTransport
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -21,7 +22,6 @@ from relay.journal.retention import Retention
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.reload import PEERS, applied, compare
 from relay.node.config.settings import NodeConfig
-from relay.node.free_memory import give_back_memory
 from relay.node.http.event_ring import EventRing
 from relay.node.http.token import BearerToken, required_token
 from relay.node.output.event_lines import EventLines
@@ -48,6 +48,9 @@ from sitestack.transport.accepting import Admissions
 
 #: Seconds between two checks for problems.
 WATCH_INTERVAL_S = 1.0
+#: Seconds between two trims of free memory. One costs 0.05 ms, and some 0.06 ms for each megabyte that it gives back. With a
+#: minute in between, a relay of large messages held up to 8 MB that it did not need.
+TRIM_INTERVAL_S = 5.0
 #: Seconds for which a node that has left waits until its last events are read.
 LAST_EVENTS_S = 5.0
 
@@ -381,3 +384,23 @@ async def _start_http(
         is_secure=not config.security.insecure,
     )
     await nursery.start(serve_http, make_app(served, token), bind, node.http_admissions)
+
+
+def find_trim() -> Callable[[int], int] | None:
+    """Return `malloc_trim` of glibc, whose argument is the bytes to keep at the end of the heap; None with another libc."""
+    try:
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None
+    return trim
+
+
+async def give_back_memory() -> None:
+    """Return free memory to the system now and then, until cancelled: what a burst took glibc keeps otherwise.
+
+    With another libc return at once.
+    """
+    trim = find_trim()
+    while trim is not None:
+        await trio.sleep(TRIM_INTERVAL_S)
+        trim(0)

@@ -10,7 +10,7 @@ from sitestack.model.address import Physical
 from sitestack.model.level import Level
 
 if TYPE_CHECKING:
-    from sitestack.transport.watch import Desk
+    from sitestack.transport.watch import WatchDesk
 
 
 class Transport(Protocol):
@@ -20,7 +20,7 @@ class Transport(Protocol):
         """Where the others can reach this member, best first (LA-6, LA-30)."""
         ...
 
-    def listener(self) -> socket.socket | Desk | None:
+    def listener(self) -> socket.socket | WatchDesk | None:
         """The listening TCP socket at which others watch this member, or the desk at one that several members share.
 
         None where a closed connection would say nothing.

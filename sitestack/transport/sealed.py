@@ -16,7 +16,7 @@ from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import Proofs
 from sitestack.seal.seal import Seal, SealStatistics
 from sitestack.transport import Transport
-from sitestack.transport.watch import Desk, Report, Watcher
+from sitestack.transport.watch import Report, WatchDesk, Watcher
 
 #: Seconds for which nothing is read after all that had arrived was refused. A flood of what nobody sealed is then looked at in
 #: portions: to wake up for each datagram costs fifty times as much as to refuse it.
@@ -55,7 +55,7 @@ class SealedTransport:
         """Those of the carrier."""
         return self.carrier.physical()
 
-    def listener(self) -> socket.socket | Desk | None:
+    def listener(self) -> socket.socket | WatchDesk | None:
         """That of the carrier."""
         return self.carrier.listener()
 

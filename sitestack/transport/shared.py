@@ -23,7 +23,7 @@ from sitestack.seal.proofs import Proofs
 from sitestack.transport import Transport
 from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.udp import UdpTransport
-from sitestack.transport.watch_desk import WatchDesk
+from sitestack.transport.watch import WatchDesk
 from sitestack.wire.cluster import mark_of, marks_of
 
 #: The channels of one transport: fewer than the multicast groups that Linux lets one socket hear (20).

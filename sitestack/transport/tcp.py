@@ -33,9 +33,8 @@ from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
 from sitestack.model.level import Level
 from sitestack.seal.proofs import Proofs
-from sitestack.transport.interfaces import at_both, find_interface, is_address
+from sitestack.transport.interfaces import at_both, find_interface, is_address, listen
 from sitestack.transport.places import Places
-from sitestack.transport.ports import listen
 from sitestack.transport.tcp_greeting import GREETING_BYTES_MAX, SEALED_MAGIC, Greeting
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 

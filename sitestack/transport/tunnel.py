@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from sitestack.config import TransportConfig
 from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.level import Level
-from sitestack.transport.router_link import Registrant, RouterLink
-from sitestack.transport.router_links import RouterLinks, RouterStatistics
+from sitestack.transport.router_link import Registrant, RouterLink, RouterLinks, RouterStatistics
 from sitestack.wire import routing
 from sitestack.wire.routing import Entry, framed
 

@@ -20,7 +20,7 @@ With the keys of a site both ends prove that they have one before either says wh
 Then a stranger's connection takes one of PENDING_MAX places for ANSWER_TIMEOUT_S at most, and the place of the oldest when
 there are more. And a refusal proves nothing any more, since anybody can send one: the member is checked by other means then.
 
-Where several members share one listener (`watch_desk.py`), B says whom it means. With keys its proof does; without:
+Where several members share one listener (`WatchDesk`), B says whom it means. With keys its proof does; without:
 
     A -> B   the shared magic
     B -> A   UUID of A
@@ -36,11 +36,11 @@ import random
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Protocol
+from functools import partial
 
 import trio
 
@@ -105,16 +105,6 @@ class WatchStatistics:
     gone: int = 0
 
 
-class Desk(Protocol):
-    """A listener that several members share: it asks who is meant, and hands the connection on."""
-
-    pending: Places[trio.CancelScope]
-
-    def watched(self, watcher: Watcher) -> AbstractContextManager[None]:
-        """Hand what is meant for the member of this watcher to it, inside the block."""
-        ...
-
-
 class Watcher:
     """Watches members and lets itself be watched. All its tasks live in the nursery that it is given."""
 
@@ -122,7 +112,7 @@ class Watcher:
         self,
         me: Address,
         owner: str,
-        listener: socket.socket | Desk,
+        listener: socket.socket | WatchDesk,
         report: Report,
         nursery: trio.Nursery,
         places: Sequence[Physical] = (),
@@ -247,7 +237,7 @@ class Watcher:
 
     # -- being watched ---------------------------------------------------------------------------------------------
 
-    async def _be_found(self, desk: Desk) -> None:
+    async def _be_found(self, desk: WatchDesk) -> None:
         """Have what others ask for at a shared listener, for as long as this watcher has tasks."""
         with desk.watched(self):
             await trio.sleep_forever()
@@ -330,3 +320,92 @@ async def _wait_closed(sock: trio.socket.SocketType) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_S)
         await sock.recv(1)
+
+
+#: Clusters whose members have left, and that are answered for; beyond, the one that left first is forgotten.
+LEFT_MAX = 64
+
+#: The watcher of the member that is meant, and the answer in its name; nobody's answer without one, which may be empty.
+_Found = tuple[Watcher | None, bytes]
+_Ask = Callable[[trio.SocketStream], Awaitable[_Found]]
+
+
+class WatchDesk:
+    """The listener of a shared transport.
+
+    It asks each watcher for the member that it means, and passes the connection to that member's `Watcher`, with whose channel
+    the connection ends. In the name of a member that has left it answers with a UUID that no member has, since the process
+    lives and its port refuses no connection: the watchers of that member would otherwise have to wait for its silence.
+    """
+
+    def __init__(self, listener: socket.socket, owner: str, places: Sequence[Physical]) -> None:
+        """The tasks are named after `owner`. The listener belongs to whoever opened it; others reach it at these places."""
+        self.pending = make_places()
+        self._listener = listener
+        self._owner = owner
+        self._places = places
+        self._watchers: dict[Address, Watcher] = {}
+        #: By cluster: the proofs of members that have left.
+        self._left: dict[str, Proofs] = {}
+        self._nobody = Address(secrets.token_bytes(UUID_BYTES))
+
+    @contextmanager
+    def watched(self, watcher: Watcher) -> Iterator[None]:
+        """Hand what is meant for the member of this watcher to it, inside the block."""
+        self._watchers[watcher.me] = watcher
+        if watcher.proofs is not None:
+            self._left.pop(watcher.proofs.cluster, None)
+        try:
+            yield
+        finally:
+            del self._watchers[watcher.me]
+            if watcher.proofs is not None:
+                if len(self._left) == LEFT_MAX:
+                    del self._left[next(iter(self._left))]
+                self._left[watcher.proofs.cluster] = watcher.proofs
+
+    async def run(self, secured: bool) -> None:
+        """Accept connections, until cancelled. `secured`: whether the members have keys."""
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._listener))
+        serve = partial(self._serve, self._ask_for_proof if secured else self._ask_plainly)
+        bound = 2 * PENDING_MAX
+        async with trio.open_nursery() as nursery:
+            await accept_bounded(listener, serve, nursery, name=f"watcher of {self._owner}", connections_max=bound)
+
+    async def _serve(self, ask: _Ask, stream: trio.SocketStream) -> None:
+        """Ask which member is meant, and pass the connection to its watcher, or answer in the name of no member."""
+        found: Watcher | None = None
+        try:
+            answer = b""
+            with suppress(OSError):
+                found, answer = await ask(stream)
+                if found is None and answer:
+                    await stream.socket.send(answer)
+        finally:
+            if found is None:
+                stream.socket.close()
+        if found is not None:
+            found.adopt(stream.socket, answer)
+        elif not answer:
+            self.pending.unproven += 1
+
+    async def _ask_plainly(self, stream: trio.SocketStream) -> _Found:
+        asked = b""
+        with hold_place(self.pending, peer_host(stream), ANSWER_TIMEOUT_S):
+            await stream.socket.send(SHARED_MAGIC)
+            asked = await receive(stream.socket, UUID_BYTES)
+        if len(asked) < UUID_BYTES:
+            return None, b""
+        found = self._watchers.get(Address(asked))
+        return found, MAGIC + (self._nobody if found is None else found.me)
+
+    async def _ask_for_proof(self, stream: trio.SocketStream) -> _Found:
+        """The proof says for which cluster it is, as each has keys of its own, and the name is in the proof."""
+        mine, shown = await demand_proof(stream, self.pending)
+        for watcher in self._watchers.values():
+            if answer := watcher.answer_to(mine, shown):
+                return watcher, answer
+        for proofs in self._left.values():
+            if answer := answer_as(self._nobody, proofs, self._places, mine, shown):
+                return None, answer
+        return None, b""

@@ -370,7 +370,7 @@ SECURITY = (
     trap(
         "C23-ports",
         "members are reached at every address of their machine, not at that of their interface",
-        "sitestack/transport/ports.py",
+        "sitestack/transport/interfaces.py",
         "        sock.bind((host, port))\n",
         '        sock.bind(("", port))\n',
         "tests/relay/node/test_secured_nodes.py::test_nodes_with_keys_are_a_site_and_one_without_is_outside_and_both_say_so",

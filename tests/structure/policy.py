@@ -88,7 +88,7 @@ INNER_DOORS: dict[str, tuple[str, ...]] = {
 }
 
 #: A file aims at 80 to 250 lines and a function at under 30; these are the hard stops.
-FILE_LINES_MAX = 400
+FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 
 #: "path" or "path:function" -> why it is better long.

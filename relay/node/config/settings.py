@@ -23,7 +23,7 @@ from sitestack import config as site_config
 from sitestack.config import ANY_INTERFACE, UNFIT_SITE, SiteConfig, can_be_site, datagrams_of
 from sitestack.model.address import Physical
 from sitestack.model.host import unfit_host
-from sitestack.transport.router_links import ROUTERS_MAX
+from sitestack.transport.router_link import ROUTERS_MAX
 
 #: Longest logical name of a member, which is part of every HELLO; names made from a host's name are shorter.
 NAME_CHARS_MAX = 128

@@ -12,7 +12,7 @@ from relay.node.doctor.finding import Finding
 from relay.node.status.status_socket import find_sockets, run_directory
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
-from sitestack.transport.ports import bind_pair
+from sitestack.transport.interfaces import bind_pair
 from sitestack.transport.udp import UdpStatistics
 
 #: Bytes of the headers of IPv4 and UDP.

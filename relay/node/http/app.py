@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -16,8 +19,6 @@ from relay.node.http.event_stream import EventStream, Streams
 from relay.node.http.health import Describe, Health, health_routes, report
 from relay.node.http.messages import MESSAGES, RETRY_AFTER_S, FindChannel, Messages
 from relay.node.http.metrics import exposition
-from relay.node.http.openapi import describe_api
-from relay.node.http.pages import page_routes
 from relay.node.http.token import BearerToken
 from relay.node.status.readiness import why_not_ready
 
@@ -59,6 +60,15 @@ def make_app(node: Served, token: BearerToken | None = None) -> Starlette:
     return Starlette(routes=routes, exception_handlers={Exception: report})
 
 
+def describe_api(version: str, *, token: bool) -> dict[str, Any]:
+    """Return the OpenAPI document of a node: `openapi.json`, in which no path wants a token unless the node has one."""
+    api: dict[str, Any] = json.loads((Path(__file__).parent / "openapi.json").read_text(encoding="utf-8"))
+    api["info"]["version"] = version
+    for operation in [] if token else [each for methods in api["paths"].values() for each in methods.values()]:
+        operation["security"] = []
+    return api
+
+
 class _Answers:
     """The answers to GET about the node's API and its events."""
 
@@ -86,3 +96,34 @@ class _Answers:
         if not asked and query.get("from") == "oldest":
             after = ring.oldest(messages) - 1
         return EventStream(ring, self._streams, after or 0, messages=messages, foreign=asked if after is None else "")
+
+
+_DIRECTORY = Path(__file__).parent / "dashboard"
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+#: Nothing from elsewhere, nothing inside the page's own text, no frame around it.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+def page_routes() -> list[Route]:
+    """A route for each file, and `/` for the page itself."""
+    files = sorted(each for each in _DIRECTORY.iterdir() if each.suffix in _TYPES)
+    return [_route("/" if each.name == "index.html" else f"/dashboard/{each.name}", each) for each in files]
+
+
+def _route(path: str, file: Path) -> Route:
+    content = file.read_bytes()
+
+    async def answer(_request: Request) -> Response:
+        return Response(content, media_type=_TYPES[file.suffix], headers=_HEADERS)
+
+    return Route(path, answer, methods=["GET"])

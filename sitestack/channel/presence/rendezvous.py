@@ -18,8 +18,7 @@ from sitestack.model.router_events import CutOff, SetRegistered
 from sitestack.seal.proofs import Proofs
 from sitestack.stack.layer import Local
 from sitestack.transport import Transport
-from sitestack.transport.router_link import Registrant
-from sitestack.transport.router_links import RouterLinks, RouterStatistics
+from sitestack.transport.router_link import Registrant, RouterLinks, RouterStatistics
 from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.tunnel import TunnelTransport
 from sitestack.wire.routing import Entry

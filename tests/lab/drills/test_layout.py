@@ -11,7 +11,7 @@ import pytest
 from relay.node.config.config_file import load_config
 from relay_lab.drills.layout import Detours, draw_group, merged, reserved_ports, write_configurations
 from relay_lab.drills.plan import Seat, seat_members
-from sitestack.transport.ports import bind_pair
+from sitestack.transport.interfaces import bind_pair
 
 SITES = ("NYC", "SFO")
 

@@ -9,13 +9,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from relay.node import free_memory
-from relay.node.free_memory import INTERVAL_S, find_trim, give_back_memory
+from relay.node import daemon
+from relay.node.daemon import TRIM_INTERVAL_S, find_trim, give_back_memory
 
 #: Frees nine of ten bodies that lie between others, and says what the process has in memory: before, then, and after a trim.
 _BURST = """
 import random
-from relay.node.free_memory import find_trim
+from relay.node.daemon import find_trim
 
 def resident_kb():
     with open("/proc/self/statm") as statm:
@@ -47,14 +47,14 @@ async def test_it_is_done_now_and_then_until_the_node_ends(monkeypatch: pytest.M
         times.append(trio.current_time())
         return 1
 
-    monkeypatch.setattr(free_memory, "find_trim", lambda: trim)
+    monkeypatch.setattr(daemon, "find_trim", lambda: trim)
     began = trio.current_time()
-    with trio.move_on_after(3.5 * INTERVAL_S):
+    with trio.move_on_after(3.5 * TRIM_INTERVAL_S):
         await give_back_memory()
-    assert [round(each - began) for each in times] == [INTERVAL_S, 2 * INTERVAL_S, 3 * INTERVAL_S]
+    assert [round(each - began) for each in times] == [TRIM_INTERVAL_S, 2 * TRIM_INTERVAL_S, 3 * TRIM_INTERVAL_S]
 
 
 async def test_without_glibc_nothing_is_done(monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock) -> None:
-    monkeypatch.setattr(free_memory, "find_trim", lambda: None)
+    monkeypatch.setattr(daemon, "find_trim", lambda: None)
     with trio.fail_after(1.0):
         await give_back_memory()

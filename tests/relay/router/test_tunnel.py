@@ -19,8 +19,7 @@ from sitestack.model.errors import ConfigurationError
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import PROOF_BYTES, Proofs
 from sitestack.transport import router_link
-from sitestack.transport.router_link import Registrant
-from sitestack.transport.router_links import RouterLinks
+from sitestack.transport.router_link import Registrant, RouterLinks
 from sitestack.transport.tunnel import TunnelTransport, place_of
 from sitestack.wire.routing import Entry
 from tests.harness.addresses import address

@@ -14,8 +14,7 @@ from trio.testing import MockClock
 
 from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
-from sitestack.transport.group_membership import RENEW_INTERVAL_S
-from sitestack.transport.udp import UdpTransport
+from sitestack.transport.udp import RENEW_INTERVAL_S, UdpTransport
 
 LOOPBACK = TransportConfig(interface="127.0.0.1")
 

@@ -8,8 +8,8 @@ import socket
 import pytest
 
 from sitestack.model.errors import ConfigurationError
-from sitestack.transport import ports
-from sitestack.transport.ports import bind_pair, bind_udp
+from sitestack.transport import interfaces
+from sitestack.transport.interfaces import bind_pair, bind_udp
 
 LOOPBACK = "127.0.0.1"
 
@@ -29,7 +29,7 @@ def test_a_number_that_is_taken_in_tcp_is_passed_over(monkeypatch: pytest.Monkey
         drawn.append(bind_udp(host, port) if len(others) == 2 else _drawn_with_its_number_taken_in_tcp(others))
         return drawn[-1]
 
-    monkeypatch.setattr(ports, "bind_udp", draw)
+    monkeypatch.setattr(interfaces, "bind_udp", draw)
     udp, tcp = bind_pair(LOOPBACK, 0)
     assert len(drawn) >= 3
     assert [each.fileno() for each in drawn[:2]] == [-1, -1]
@@ -55,7 +55,7 @@ def test_when_none_is_free_in_both_that_is_said(monkeypatch: pytest.MonkeyPatch)
     def refuse(*_: object, **__: object) -> socket.socket:
         raise ConfigurationError("taken") from OSError(errno.EADDRINUSE, "taken")
 
-    monkeypatch.setattr(ports, "listen", refuse)
+    monkeypatch.setattr(interfaces, "listen", refuse)
     with pytest.raises(ConfigurationError, match=r"found no port of 127\.0\.0\.1 that is free in UDP and in TCP"):
         bind_pair(LOOPBACK, 0)
 

@@ -15,7 +15,7 @@ from sitestack.model.events import CheckMember, Event, Gone
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
 from sitestack.transport import tcp, tcp_greeting, watch
-from sitestack.transport.ports import bind_pair
+from sitestack.transport.interfaces import bind_pair
 from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.watch import Watcher
 from tests.harness.addresses import address

@@ -17,7 +17,7 @@ from relay_lab.drills.tether import tie
 from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.events import CheckMember, Event, Gone
 from sitestack.transport import watch
-from sitestack.transport.ports import bind_pair
+from sitestack.transport.interfaces import bind_pair
 from sitestack.transport.watch import MAGIC, SHARED_MAGIC, Watcher
 from tests.harness.addresses import address
 from tests.harness.sockets import until
@@ -30,7 +30,7 @@ A_WHILE_S = 0.3
 _MEMBER = """
 import sys, trio
 from sitestack.model.address import Address
-from sitestack.transport.ports import bind_pair
+from sitestack.transport.interfaces import bind_pair
 from sitestack.transport.watch import Watcher
 
 async def main():

@@ -13,9 +13,9 @@ from starlette.types import Message
 
 from relay.events import Certainty, Duty, Failure, Role, SiteSwitched, Unreachable
 from relay.node.http import event_ring, event_stream
+from relay.node.http.app import describe_api
 from relay.node.http.event_json import KINDS
 from relay.node.http.event_ring import EventRing
-from relay.node.http.openapi import describe_api
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.address import ProxyUUID
 from sitestack.model.gap import Gap, GapReason

@@ -16,7 +16,7 @@ import trio
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.settings import SecuritySettings
 from relay.node.http import messages
-from relay.node.http.openapi import describe_api
+from relay.node.http.app import describe_api
 from sitestack.model.address import Physical
 from sitestack.model.message import Message
 from sitestack.transport.memory import MemoryNetwork

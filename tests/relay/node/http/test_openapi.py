@@ -6,9 +6,11 @@ import json
 
 from starlette.routing import Route
 
-from relay.node.http.app import make_app
-from relay.node.http.openapi import describe_api
+from relay.node.http.app import describe_api, make_app
+from relay.node.http.event_json import KINDS
+from relay.node.http.messages import BODY_BYTES_MAX, RETRY_AFTER_S
 from relay.node.http.token import BearerToken
+from sitestack.model.envelope import KEY_BYTES_MAX
 from tests.relay.node.http.test_http import FakeNode, get, served
 
 
@@ -25,6 +27,17 @@ def test_every_reference_in_the_description_leads_somewhere() -> None:
     text = json.dumps(about)
     wanted = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
     assert wanted <= about["components"]["schemas"].keys()
+
+
+def test_the_description_has_the_bounds_and_the_kinds_of_the_node() -> None:
+    about = describe_api("1", token=False)
+    publish = about["paths"]["/messages"]["post"]
+    assert publish["parameters"][0]["schema"]["maxLength"] == KEY_BYTES_MAX
+    assert f"The body has more than {BODY_BYTES_MAX} bytes," in publish["responses"]["413"]["description"]
+    assert f"Seconds to wait; {RETRY_AFTER_S} at present." in str(publish["responses"]["429"])
+    kinds = ", ".join([f"{kind} ({schema})" for kind, schema in KINDS.items()])
+    assert f"Kinds: {kinds}." in about["paths"]["/events"]["get"]["responses"]["200"]["description"]
+    assert set(KINDS.values()) <= about["components"]["schemas"].keys()
 
 
 def test_what_wants_the_token_says_so() -> None:

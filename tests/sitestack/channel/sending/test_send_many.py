@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from sitestack.channel.receiving.inbox import Delivery
-from sitestack.channel.sending.send_many import PORTION_BYTES, PORTION_MESSAGES, portions
+from sitestack.channel.sending.sending import PORTION_BYTES, PORTION_MESSAGES, portions
 from sitestack.layers.batching import SIZE_BYTES
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
 from sitestack.model.message import Scope
