@@ -48,7 +48,6 @@ INTERPRETED = {
     "relay/replica/entries.py": _RECORDS,
     "relay/replica/entry.py": _RECORDS,
     "relay/replica/held_entries.py": _RECORDS,
-    "relay/replica/shares.py": _BUILTIN,
     "relay/replica/site_state.py": _RECORDS,
     "relay/replica/spill_record.py": _RECORDS,
     "relay/report/": _INSTRUMENT,

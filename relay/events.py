@@ -105,12 +105,10 @@ class Duty(Enum):
 
     #: Neither coordinates nor relays.
     MEMBER = "member"
-    #: Without a link to another site: coordinates, or with several relays (`relay.masters`) is to relay the first share.
+    #: Coordinates, without a link to another site.
     COORDINATOR = "coord"
-    #: The same with links to other sites.
+    #: Coordinates, and relays over links to other sites.
     RELAY = "relay"
-    #: Is to relay another share than the first, and may coordinate as well.
-    SHARE = "share"
 
 
 @dataclass(frozen=True, slots=True)

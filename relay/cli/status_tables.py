@@ -60,8 +60,7 @@ def _who(status: dict[str, Any]) -> str:
 
 
 def _role(status: dict[str, Any]) -> str:
-    sites, masters, name = status.get("relays_to") or (), status.get("masters") or [], status.get("name")
-    role = f"share {masters.index(name) + 1} of {len(masters)}" if name in masters else str(status.get("role"))
+    role, sites = str(status.get("role")), status.get("relays_to") or ()
     return f"{role} to {', '.join(sites)}" if sites else role
 
 

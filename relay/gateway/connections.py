@@ -55,10 +55,6 @@ class Ending(StrEnum):
     SUPERSEDED = "superseded"
     #: A merge of the peer's site has ended the peer's lineage.
     ENDED = "ended"
-    #: The origins of this site are shared out in another way now (`relay.masters`).
-    SHARE = "share"
-    #: The peer's site has left the global view, and the relay of share 0 brings it back first.
-    HIDDEN = "hidden"
     #: The peer's site is not in this member's configuration any more.
     REMOVED = "removed"
     #: An operator of this site has taken the peer's site offline.

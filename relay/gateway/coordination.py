@@ -3,7 +3,6 @@
 Retention        for which sites the stream is held
 LeastPace        which of these sites are too slow to be waited for
 Trim             what the budget takes
-Masters          who relays which share
 SiteSwitch       which site is offline
 """
 
@@ -16,13 +15,11 @@ from relay.gateway.least_pace import LeastPace
 from relay.gateway.link_table import LinkTable
 from relay.gateway.peering import GatewayConfig
 from relay.gateway.retention import Retention
-from relay.replica.entries import Masters, SiteSwitch, SwitchRequest, Trim
+from relay.replica.entries import SiteSwitch, SwitchRequest, Trim
 from relay.replica.pace import Pace
-from relay.replica.shares import deal
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
-from sitestack.model.view import View
 from sitestack.stack.layer import Down, Effect
 
 
@@ -42,7 +39,6 @@ class Coordination:
         self.active = False
         self.retention = Retention(me, sites, state)
         self._least_pace = LeastPace(state, pace, table, config.pace_min_bytes_s, config.grace_s)
-        self._masters = config.masters
         self._me = me
         self._state = state
         self._pace = pace
@@ -52,16 +48,12 @@ class Coordination:
         #: The switches that were cast and have not come back through the stream. Bound: one for each site.
         self._switching: dict[str, SiteSwitch] = {}
 
-    def begin(self, view: View) -> None:
-        """This member coordinates this view, and perhaps has coordinated the one before."""
+    def begin(self) -> None:
+        """This member coordinates the view in force, and perhaps has coordinated the one before."""
         if not self.active:
             self.start_over()
         self.active = True
         self._trimming = -1
-        state = self._state
-        if self._masters > 1:
-            # First of all in each view: who has just joined knows nothing of it, and judges the entries as the others do.
-            self._injector.lead(Masters(deal(state.masters, view.members, self._masters)))
 
     def start_over(self) -> None:
         """This member begins to coordinate, or its site has merged."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from relay.events import Misconfigured
 from relay.gateway.link_table import Connection, Key, LinkTable
-from relay.gateway.wire import VERSION, Hello, share_of
+from relay.gateway.wire import VERSION, Hello
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later
 from sitestack.model.view import ViewId
@@ -41,10 +41,6 @@ class HelloRefusal(StrEnum):
     STALE_EPOCH = "stale_epoch"
     #: The peer's lineage has a link already, which is preferred.
     TWIN = "twin"
-    #: The peer relays another share of the origins than this member: other relays of the two sites are meant for each other.
-    SHARE = "share"
-    #: The relay of share 0 has not shown a view of the peer's site yet, without which its messages would come from nobody.
-    EARLY = "early"
 
 
 class Refusal(NamedTuple):
@@ -71,12 +67,7 @@ class Fence:
             return Refusal(reason, self._say(hello.site, sentence))
         if hello.site in self._state.switches.offline:
             return Refusal(HelloRefusal.OFFLINE)
-        share = share_of(link.session.local).number
-        if share != share_of(hello).number:
-            return Refusal(HelloRefusal.SHARE)
         key = (hello.site, hello.lineage)
-        if share and not self._is_shown(hello.site):
-            return Refusal(HelloRefusal.EARLY)
         epoch = self._known_epoch(key)
         if epoch is not None and hello.epoch < epoch:
             return Refusal(HelloRefusal.STALE_EPOCH)
@@ -89,10 +80,6 @@ class Fence:
         """True when the HELLO's epoch is above all that are known of its lineage."""
         epoch = self._known_epoch((hello.site, hello.lineage))
         return epoch is None or epoch < hello.epoch
-
-    def _is_shown(self, site: str) -> bool:
-        remote = self._state.remotes.get(site)
-        return remote is not None and remote.view is not None
 
     def _known_epoch(self, key: Key) -> ViewId | None:
         remote = self._state.remotes.get(key[0])

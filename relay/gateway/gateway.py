@@ -1,5 +1,4 @@
-"""Gateway: what a relay of a site does towards other sites. Every member has one, active where the member relays: at the
-coordinator, or with several relays (`relay.masters`) at each that a share of the origins was dealt to.
+"""Gateway: what a relay of a site does towards other sites. Every member has one, active at the coordinator.
 
 The layer hands in what happens: views, entries of the stream, how far the stream is held and stable, and the shell's reports on
 its TCP connections. The gateway returns effects for the shell and for the layers below, most of them once a turn. It only reads
@@ -8,7 +7,7 @@ the replicated state; to change it, the gateway puts an entry into the stream, s
     Peering          connections, from HELLO to BYE: which to make, which to believe, what becomes of a frame
     Routes           connections over the links of other sites; `Peering` cannot tell them from TCP
     Watermarks       what may be sent, and what may be acknowledged
-    Coordination     what only the coordinator says in the stream: for whom it is held, who is slow, who relays
+    Coordination     what only the coordinator says in the stream: for whom it is held, who is slow, what is trimmed
     Injector         queue of entries on their way into the stream
 """
 
@@ -28,11 +27,10 @@ from relay.gateway.places import Places
 from relay.gateway.routes import Broken, Came, Ended, Opened, RouteEvent, Routes, RoutesConfig, Written
 from relay.gateway.watermarks import Watermarks, admitted_by
 from relay.gateway.wire import ForOne
-from relay.replica.entries import Configured, HeldFor, Masters, Relayed, RemoteView, SiteDown, SiteSwitch, UnicastRefusal
+from relay.replica.entries import Configured, HeldFor, Relayed, RemoteView, SiteDown, SiteSwitch, UnicastRefusal
 from relay.replica.outcome import Outcome
 from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
-from relay.replica.shares import Share
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address, Physical
 from sitestack.model.frame import Frame, Header
@@ -57,13 +55,6 @@ class Gateway:
         self._table = self._peering.table
         self._coordination = Coordination(local.address, config, self.places.of, state, pace, self._table, self._injector)
         self._routes = Routes(local, routes, config.link, self._table)
-        #: True when a share may fall to this member amid a view: then it keeps up what a relay knows of the view.
-        self._may_relay = config.masters > 1
-        #: Whether this member may speak for its site, and the view since the beginning of which it may.
-        self._fit = False
-        self._begun: View | None = None
-        #: True while a flush, or a quarantine, blocks the stream.
-        self._blocked = True
         #: Since when (s) something waits for the next `turn`; None when nothing does.
         self._waiting_since: float | None = None
 
@@ -104,98 +95,64 @@ class Gateway:
 
         `fit`: it may speak for its site. `blocked`: the flush of the next view has begun already.
         """
-        self._fit, self._blocked = fit, blocked
-        effects = self._take_part(view, now) if fit else self._step_back(now)
+        if fit and view.coordinator == self._me:
+            effects = self._coordinate(view, blocked, now)
+        else:
+            effects = self.resign(Ending.NOT_RELAY, now)
+            self._injector.close()
         return [*effects, *self._coordination.retention.installed(view)]
 
-    def _take_part(self, view: View, now: float) -> list[Effect]:
-        """Begin with this view, as what this member is in it: a relay, the coordinator, as a rule both, or neither."""
-        self._begun = view
-        share, coordinates = self._state.share_of(self._me), view.coordinator == self._me
-        if share is not None or self._may_relay:
-            only = None if coordinates else self._me
-            self._table.acknowledge(self._watermarks.installed(len(view.members) == 1, only))
-        if share is None and not coordinates:
-            return self._step_back(now)
-        self._injector.reopen(self._blocked, view.coordinator)
-        if coordinates:
-            self._coordination.begin(view)
-        else:
-            self._coordination.end()
-        return self._serve(view, share, now)
-
-    def _serve(self, view: View, share: Share | None, now: float) -> list[Effect]:
-        """Relay this share from now on; None: only coordinate."""
-        effects = self._hang_up(Ending.NOT_RELAY, now) if share is None else self._peering.begin(view, share, now)
+    def _coordinate(self, view: View, blocked: bool, now: float) -> list[Effect]:
+        """Relay in this view; this member may have relayed in the one before."""
+        self._table.acknowledge(self._watermarks.installed(alone=len(view.members) == 1))
+        self._injector.reopen(blocked)
+        self._coordination.begin()
         self._waiting_since = now
-        return self._carry(effects, now)
-
-    def _step_back(self, now: float) -> list[Effect]:
-        """Neither relay nor coordinate."""
-        self._coordination.end()
-        effects = self._carry(self._hang_up(Ending.NOT_RELAY, now), now)
-        self._injector.close()
-        return effects
-
-    def _dealt(self, now: float) -> list[Effect]:
-        """The masters were dealt, in this view: take up a share, keep it, change it, or give it back."""
-        view, share = self._state.view, self._state.share_of(self._me)
-        if view is None or not self._fit:
-            return []
-        if share is None and not self._coordination.active:
-            return self._step_back(now)
-        if not self.active and not self._coordination.active:
-            self._injector.reopen(self._blocked, view.coordinator)
-        return self._serve(view, share, now)
+        return self._carry(self._peering.begin(view, now), now)
 
     def resign(self, reason: Ending, now: float) -> list[Effect]:
-        """This member leaves: stop relaying and close all connections, should it relay."""
-        self._fit = False
-        self._coordination.end()
-        return self._carry(self._hang_up(reason, now), now)
-
-    def _hang_up(self, reason: Ending, now: float) -> list[LinkEffect]:
+        """Stop relaying and close all connections, should this member relay."""
         self._waiting_since = None
+        self._coordination.end()
         view = self._peering.view
-        return [] if view is None else self._peering.resign(view, reason, now)
+        return [] if view is None else self._carry(self._peering.resign(view, reason, now), now)
 
     def merged(self, now: float) -> list[Effect]:
         """The parts of this site have merged; the merge view follows. Entries cast in a part are lost with its last view."""
         self._injector.close()
-        if self._coordination.active:
-            self._coordination.start_over()
         if not self.active:
             return []
+        self._coordination.start_over()
         return self._carry(self._peering.start_over(now), now)
 
     def blocked(self) -> None:
         """A flush has begun: nothing may be put into the stream until the next view."""
-        self._blocked = True
         self._injector.block()
 
     def unblocked(self, view: View, now: float) -> list[Effect]:
-        """This member was in quarantine, and goes on in this view: it relays what falls to it, unless it does so already."""
-        self._fit, self._blocked = True, False
-        effects = [] if self._begun == view else self._take_part(view, now)
-        if self.active or self._coordination.active:
-            self._injector.unblock()
-        return effects
+        """The quarantine of this member has ended in this view: its coordinator relays, or continues to."""
+        if view.coordinator != self._me:
+            return []
+        if self._peering.view != view:
+            return self._coordinate(view, False, now)
+        self._injector.unblock()
+        return []
 
     # -- the stream ----------------------------------------------------------------------------------------------------
 
     def on(self, frame: Frame, entry: Header, outcome: Outcome, now: float) -> list[Effect]:
         """Follow up an entry of this site's stream that the replica has applied, with this outcome."""
         mine = frame.source == self._me
-        effects = self._injector.delivered() if mine else []
+        if mine:
+            self._injector.delivered()
+        effects: list[Effect] = []
         if isinstance(entry, HeldFor):
             effects += self._coordination.retention.compare()
         elif isinstance(entry, SiteSwitch):
             self._coordination.switched(entry)
-        if self.active or self._may_relay:
+        if self.active:
             for admitted in admitted_by(frame, entry, outcome):
                 self._table.acknowledge(self._watermarks.admitted(admitted))
-        if type(entry) is Masters:
-            return [*effects, *self._dealt(now)]
         return [*effects, *self._follow_up(frame, entry, outcome, mine, now)] if self.active else effects
 
     def _follow_up(self, frame: Frame, entry: Header, outcome: Outcome, mine: bool, now: float) -> list[Effect]:
@@ -218,32 +175,18 @@ class Gateway:
 
     def appended(self, frame: Frame, position: int, now: float) -> None:
         """A batch of this site was appended to the buffer at this position."""
-        if self.active or self._may_relay:
-            self._watermarks.appended(frame.stream, frame.seqno, position)
         if self.active:
+            self._watermarks.appended(frame.stream, frame.seqno, position)
             self._waiting_since = now
-
-    def bring(self, frame: Frame, now: float) -> list[Effect]:
-        """A master that does not coordinate has sent an entry for the stream."""
-        if not self._coordination.active:
-            return [Dropped("relay_not_coordinator")]
-        self._waiting_since = now
-        return self._injector.bring(frame)
 
     def held(self, vector: dict[Address, int], now: float) -> None:
         """At least one other member holds the streams of this view up to these numbers, per stream."""
-        if (self.active or self._may_relay) and self._watermarks.held(vector):
+        if self.active and self._watermarks.held(vector):
             self._waiting_since = now
 
     def stable(self, vector: dict[Address, int], now: float) -> None:
         """Every member has the streams of this view up to these numbers, per stream."""
-        if not (self.active or self._may_relay):
-            return
-        coordinator = self._me if self._state.view is None else self._state.view.coordinator
-        settled = self._watermarks.stable(vector.get(coordinator, 0))
-        if coordinator != self._me:
-            self.held(vector, now)
-        if settled:
+        if self.active and (settled := self._watermarks.stable(vector.get(self._me, 0))):
             self._table.acknowledge(settled)
             self._waiting_since = now
 
@@ -276,7 +219,7 @@ class Gateway:
         while arrived:
             each = arrived.popleft()
             effects += self._take_piece(each, arrived, now) if isinstance(each, Piece) else [each]
-        return [*effects, *self._injector.take(now)]
+        return [*effects, *self._injector.release()]
 
     def written(self, event: BridgeWritten, now: float) -> list[Effect]:
         """The kernel has taken the last chunk: the next one may be sent, and is at once if there is more to say."""
@@ -303,26 +246,24 @@ class Gateway:
     def turn(self, now: float) -> list[Effect]:
         """End a turn, or act at a deadline: do what is due, fill the links, and cast what belongs into the stream."""
         self._waiting_since = None
-        effects: list[Effect] = []
-        wanted: list[LinkEffect] = []
-        if self.active:
-            effects = self._follow_routes(now)
-            wanted += self._peering.due(now)
-        if self._coordination.active:
-            self._coordination.due(now)
-        if self.active:
-            self._table.touch_all()
-            wanted += self._table.fill(now)
+        if not self.active:
+            return []
+        effects = self._follow_routes(now)
+        wanted = self._peering.due(now)
+        self._coordination.due(now)
+        self._table.touch_all()
+        wanted += self._table.fill(now)
         while wanted:
             effects += self._carry(wanted, now)
             wanted = [*self._table.fill(now)]  # routes have put pieces on links that were filled before
-        return [*effects, *self._injector.take(now)]
+        return [*effects, *self._injector.release()]
 
     def deadline(self) -> float | None:
         """Time (s) at which `turn` must be called; None when nothing is due."""
-        dues = [self._waiting_since, self._injector.deadline(), self._peering.deadline() if self.active else None]
-        before = min([due for due in dues if due is not None], default=None)
-        return self._coordination.deadline(before) if self._coordination.active else before
+        if not self.active:
+            return self._waiting_since
+        dues = [self._waiting_since, self._peering.deadline()]
+        return self._coordination.deadline(min([due for due in dues if due is not None], default=None))
 
     # -- routes --------------------------------------------------------------------------------------------------------
 

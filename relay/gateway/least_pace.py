@@ -1,7 +1,5 @@
 """LeastPace: which lineages are too slow for senders to wait for. The coordinator measures, and says it in the stream.
 
-With several relays, which have a link each, it measures by what is acknowledged without a hole: that of the slowest link.
-
 A lineage whose link is cut has pace 0. So senders wait for none longer than the grace time, which a failover may take.
 """
 
@@ -12,9 +10,7 @@ from dataclasses import dataclass, replace
 from relay.gateway.link_table import Key, LinkTable
 from relay.replica.entries import LinkPace
 from relay.replica.pace import Pace
-from relay.replica.remote_site import Lineage
 from relay.replica.state import ReplicatedState
-from sitestack.model.view import ViewId
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,7 @@ class LeastPace:
             marked = any((site, name) in marks for name, _ in waited_for) and self._pace.is_near_budget(site)
             lagging = waited_for if site in waiting or marked else []
             for name, lineage in [*lagging, *[(name, each) for name, each in remote.lineages.items() if each.is_slow]]:
-                key, acked, end = (site, name), self._acked_bytes(site, name, lineage), self._state.buffer.end
+                key, acked, end = (site, name), self._table.acked_bytes((site, name)), self._state.buffer.end
                 mark = marks.get(key, _Mark(now, acked, end))
                 if acked < mark.acked_bytes:
                     mark = replace(mark, acked_bytes=0)  # the count begins at 0 on a new connection
@@ -69,12 +65,6 @@ class LeastPace:
                     entries.append(LinkPace(site, name, not keeps_up))
                 self._marks[key] = _Mark(now, acked, end) if keeps_up or is_time else mark
         return entries
-
-    def _acked_bytes(self, site: str, name: ViewId, lineage: Lineage) -> int:
-        if not self._state.masters:
-            return self._table.acked_bytes((site, name))
-        buffer = self._state.buffer
-        return buffer.bytes_before(lineage.lacks_from(buffer))
 
     def _are_slow(self) -> bool:
         return any(each.is_slow for remote in self._state.remotes.values() for each in remote.lineages.values())

@@ -13,9 +13,8 @@ from relay.gateway.config import LinkConfig
 from relay.gateway.connections import Close, ConnectionId, LinkEffect, Place, RouteId, Send
 from relay.gateway.session import LinkSession, Overdue
 from relay.gateway.watermarks import Admitted, Watermarks
-from relay.gateway.wire import VERSION, ForOne, Hello, Routed, ShareHello
+from relay.gateway.wire import VERSION, ForOne, Hello, Routed
 from relay.replica.entries import SiteVector, UnicastRefusal
-from relay.replica.shares import WHOLE, Share
 from relay.replica.state import ReplicatedState
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Local
@@ -64,8 +63,6 @@ class LinkTable:
         self.connections: dict[ConnectionId, Connection] = {}
         #: The connection that is the link to each lineage.
         self.links: dict[Key, ConnectionId] = {}
-        #: The share that HELLO names from now on.
-        self.share = WHOLE
         self._local = local
         self._config = config
         self._state = state
@@ -85,8 +82,7 @@ class LinkTable:
         local, config = self._local, self._config
         window = min(config.window_bytes, ROUTE_WINDOW_BYTES if isinstance(connection, RouteId) else 1 << 62)
         frame_max = config.frame_bytes_max
-        said = (VERSION, local.site, view.lineage, view.id, local.address, local.name, self._made, window, frame_max)
-        hello = Hello(*said) if self.share == WHOLE else ShareHello(*said, self.share.of, self.share.number)
+        hello = Hello(VERSION, local.site, view.lineage, view.id, local.address, local.name, self._made, window, frame_max)
         session = LinkSession(hello, self._state, self._watermarks, config, now)
         self.connections[connection] = Connection(session, dialed, certified)
         self.touch(connection)
@@ -95,19 +91,11 @@ class LinkTable:
         """This connection is the link to a lineage from now on."""
         self.links[key] = connection
         self.touch(connection)
-        session, stable = self.connections[connection].session, self._watermarks.stable_vector(*key)
-        own = {origin: n for origin, n in stable.origins.items() if session.share.covers(origin)}
-        session.accept(self._admitted(key, session.share), SiteVector(own, stable.view))
+        self.connections[connection].session.accept(self._admitted(key), self._watermarks.stable_vector(*key))
 
-    def _admitted(self, key: Key, share: Share) -> SiteVector | None:
-        """What STATE says. A view that is about to be hidden is asked for again, to come before what follows it (G5).
-
-        A link that carries a share begins with the view that is named, hidden or not (`view_order.py`).
-        """
-        site, lineage = key
-        vector = self._state.admitted_vector(site, lineage)
-        if vector is not None and share != WHOLE:
-            return SiteVector(vector.origins, self._state.remote(site).newest(lineage))
+    def _admitted(self, key: Key) -> SiteVector | None:
+        """What STATE says. A view that is about to be hidden is asked for again, to come before what follows it (G5)."""
+        vector = self._state.admitted_vector(*key)
         return vector if vector is None or key not in self._going_down else SiteVector(vector.origins)
 
     def farewell(self, connection: ConnectionId, reason: str) -> list[LinkEffect]:
@@ -190,10 +178,6 @@ class LinkTable:
         """True when the relay of some lineage of the site is linked."""
         return bool(self._linked(site))
 
-    def is_down(self, site: str) -> bool:
-        """True when the site was taken out of the global view."""
-        return self._state.remote(site).down
-
     def _linked(self, site: str) -> list[ConnectionId]:
         return [connection for (linked, _), connection in self.links.items() if linked == site]
 
@@ -202,16 +186,10 @@ class LinkTable:
     def acknowledge(self, settled: Sequence[Admitted]) -> None:
         """Have the ACKs to each site tell what of it has become stable here; a view is acknowledged to its own lineage only."""
         for (site, lineage), connection in self.links.items() if settled else ():
-            session = self.connections[connection].session
-            share = session.share
-            origins = {
-                each.origin: each.n
-                for each in settled
-                if each.site == site and each.origin is not None and share.covers(each.origin)
-            }
+            origins = {each.origin: each.n for each in settled if each.site == site and each.origin is not None}
             views = [each.view for each in settled if each.site == site and each.lineage == lineage]
             if origins or views:
-                session.acknowledge(SiteVector(origins, views[-1] if views else None))
+                self.connections[connection].session.acknowledge(SiteVector(origins, views[-1] if views else None))
                 self.touch(connection)
 
     def overdue(self, now: float) -> list[tuple[ConnectionId, Overdue]]:
@@ -228,7 +206,7 @@ class LinkTable:
                 continue
             key = link.key()
             if key is not None:
-                link.session.resync(self._admitted(key, link.session.share), now)
+                link.session.resync(self._admitted(key), now)
             data = link.session.take(now)
             if data:
                 effects.append(Send(connection, data))

@@ -25,7 +25,6 @@ from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import Ack, Bye, ForOne, Hello, Routed
 from relay.replica.entries import LinkUp, SiteDown, SiteSwitch
 from relay.replica.remote_site import Admission
-from relay.replica.shares import WHOLE, Share
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Physical
 from sitestack.model.errors import ProtocolError
@@ -55,8 +54,6 @@ class GatewayConfig:
     connections_max: int = 64
     #: Bytes from other sites that wait to be sequenced; a link that brings more is closed and replays later.
     waiting_bytes_max: int = 64 * 1024 * 1024
-    #: Members of this site that relay, each a share of the origins.
-    masters: int = 1
 
 
 class Arrived(NamedTuple):
@@ -106,18 +103,14 @@ class Peering:
 
     # -- role ----------------------------------------------------------------------------------------------------------
 
-    def begin(self, view: View, share: Share, now: float) -> list[LinkEffect]:
-        """This member relays this share in this view, and perhaps has relayed in the one before."""
+    def begin(self, view: View, now: float) -> list[LinkEffect]:
+        """This member relays in this view, and perhaps has relayed in the one before."""
         old, self.view = self.view, view
-        before, self.table.share = self.table.share, share
         effects: list[LinkEffect] = []
         if old is None:
             self._dialer.start(now)
             self._grace.start(now)
             effects.append(Up(Listen()))
-        elif before != share:
-            effects += self._close_all(Ending.SHARE, now)
-            self._grace.start(now)
         elif old.lineage != view.lineage:
             # HELLO named the old lineage on these links, and another part of this split site may continue that lineage.
             effects += self._close_all(Ending.LINEAGE, now)
@@ -146,8 +139,7 @@ class Peering:
     def _announce_role(self) -> list[LinkEffect]:
         assert self.view is not None
         sites = self.table.sites()
-        duty = Duty.SHARE if self.table.share.number else Duty.RELAY if sites else Duty.COORDINATOR
-        role = Role(duty, self.view.id, sites)
+        role = Role(Duty.RELAY if sites else Duty.COORDINATOR, self.view.id, sites)
         if role == self._role:
             return []
         self._role = role
@@ -244,8 +236,7 @@ class Peering:
         if isinstance(frame, Ack):
             self._acks.collect((peer.site, peer.lineage), frame.vectors.get(self._site))
             return []
-        whole = link.session.share == WHOLE
-        answer = self._receiver.admit(peer.site, frame, peer.lineage if whole else None)
+        answer = self._receiver.admit(peer.site, frame, peer.lineage)
         if answer is Admission.HOLE:
             link.session.report_hole()
         return [] if answer is Admission.NEXT else [Dropped(answer.value)]
@@ -278,13 +269,9 @@ class Peering:
     def went_down(self, entry: SiteDown, now: float) -> list[LinkEffect]:
         """A lineage was taken out of the global view. If its link has come up meanwhile, ask for its view to show it again.
 
-        A lineage that was forgotten also needs its epoch again, or nothing would be held for it. The relay of share 0, which
-        says so, is the one that shows it again; those of other shares link again afterwards.
+        A lineage that was forgotten also needs its epoch again, or nothing would be held for it.
         """
         self._grace.settled(entry)
-        if self.table.share.number:
-            down = self.table.is_down(entry.site)
-            return self._close_links([key for key in self.table.links if down and key[0] == entry.site], Ending.HIDDEN, now)
         self.table.resync(entry.site)
         epoch = self.table.epoch((entry.site, entry.lineage))
         if entry.forget and epoch is not None:
@@ -328,7 +315,7 @@ class Peering:
         for connection, reason in self.table.overdue(now):
             effects += [Dropped(f"link_{reason}"), *self._close(connection, reason, now)]
         effects += [Call(site, place) for site, place in self._dialer.due(now)]
-        for down in () if self.table.share.number else self._grace.due(self.table.links, now):
+        for down in self._grace.due(self.table.links, now):
             self._injector.cast(down)
         for acked in self._acks.take():
             self._injector.cast(acked)
@@ -336,8 +323,7 @@ class Peering:
 
     def deadline(self) -> float | None:
         """Time (s) at which `due` must be called or the table be filled; None when nothing is to come."""
-        grace = None if self.table.share.number else self._grace.deadline(self.table.links)
-        dues = [self._dialer.deadline(), grace, self.table.deadline()]
+        dues = [self._dialer.deadline(), self._grace.deadline(self.table.links), self.table.deadline()]
         return min([due for due in dues if due is not None], default=None)
 
 

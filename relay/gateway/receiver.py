@@ -47,10 +47,10 @@ class LinkReceiver:
         self._reached.clear()
         self._history.clear()
 
-    def admit(self, peer: str, frame: Header, lineage: ViewId | None = None) -> Admission:
+    def admit(self, peer: str, frame: Header, lineage: ViewId) -> Admission:
         """RELAY's FORWARD and VIEW: cast a frame of the peer's site (`standing.py`), if it is the next one of its origin.
 
-        `lineage`: of the relay that speaks, if it carries the whole site.
+        `lineage`: of the relay that speaks.
         """
         if isinstance(frame, Data):
             return self._data(peer, frame, lineage)
@@ -61,7 +61,7 @@ class LinkReceiver:
         assert isinstance(frame, RemoteBaseline)
         return self._baseline(peer, frame)
 
-    def _data(self, peer: str, frame: Data, lineage: ViewId | None) -> Admission:
+    def _data(self, peer: str, frame: Data, lineage: ViewId) -> Admission:
         """Cast a batch if it is the next one."""
         batch = frame.batch
         if self._site in frame.visited:
@@ -69,7 +69,7 @@ class LinkReceiver:
         answer = admission(self._number(peer, batch.origin), batch.first, batch.last)
         if answer is Admission.NEXT:
             self._raise(peer, batch.origin, batch.last)
-            if lineage is not None and (view := self._history.pop((peer, lineage), None)) is not None:
+            if (view := self._history.pop((peer, lineage), None)) is not None:
                 self._injector.cast(view)
             self._injector.cast(Relayed((*frame.visited, self._site)), batch)
         return answer
@@ -92,7 +92,7 @@ class LinkReceiver:
         self._injector.cast(frame)
         return Admission.NEXT
 
-    def _view(self, peer: str, frame: RemoteView, lineage: ViewId | None) -> Admission:
+    def _view(self, peer: str, frame: RemoteView, lineage: ViewId) -> Admission:
         """Cast a view of the peer's site if it is the newest of its lineage, or the site is about to leave the global view.
 
         Of another lineage than the one that speaks it is news only if it was never shown here (G3). What was is history, told
@@ -102,11 +102,10 @@ class LinkReceiver:
         stays = (peer, view.lineage) not in self._going_down
         if remote is not None and stays and not remote.is_news(view):
             return Admission.DUPLICATE
-        if lineage is not None:
-            self._history.pop((peer, lineage), None)
-            if remote is not None and lineage != view.lineage and remote.has_shown(view):
-                self._history[peer, lineage] = frame
-                return Admission.DUPLICATE
+        self._history.pop((peer, lineage), None)
+        if remote is not None and lineage != view.lineage and remote.has_shown(view):
+            self._history[peer, lineage] = frame
+            return Admission.DUPLICATE
         self._injector.cast(frame)
         return Admission.NEXT
 

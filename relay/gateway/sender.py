@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections import deque
 
 from relay.gateway.replay import Replay
-from relay.gateway.view_order import ViewOrder
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import DATA_OVERHEAD_BYTES, Data, encode
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector
 from relay.replica.gone import Run
-from relay.replica.shares import WHOLE, Share
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import raise_to
 from sitestack.model.address import Address
@@ -35,14 +33,11 @@ class LinkSender:
         self.in_flight_bytes = 0
         #: Bytes of batches acknowledged since this connection was made.
         self.acked_bytes = 0
+        #: The site at the other end; empty before its HELLO.
+        self.peer = ""
         self._site = site
         self._state = state
         self._watermarks = watermarks
-        #: The origins that this connection carries; with several relays, when the views go.
-        self._share = WHOLE
-        #: The site at the other end; empty before its HELLO.
-        self._peer = ""
-        self._views: ViewOrder | None = None
         #: Position in the buffer of the next entry to look at; None before the peer's STATE.
         self._cursor: int | None = None
         self._replay = None if state.buffer.spill is None else Replay(state.buffer, state.buffer.spill)
@@ -63,11 +58,6 @@ class LinkSender:
         """True once the peer's STATE has come: before, nothing of the stream is sent."""
         return self._cursor is not None
 
-    def restrict(self, share: Share, peer: tuple[str, ViewId]) -> None:
-        """Carry only the origins of this share to the peer, the relay of this site and lineage. Before its STATE."""
-        self._share, self._peer = share, peer[0]
-        self._views = None if share == WHOLE else ViewOrder(self._state, *peer)
-
     # -- STATE and ACK of the peer -------------------------------------------------------------------------------------
 
     def rewind(self, vector: SiteVector | None) -> None:
@@ -86,11 +76,6 @@ class LinkSender:
         self._cursor = self._state.buffer.first
         if self._replay is not None:
             self._cursor = self._replay.start(vector)
-        if self._views is not None:
-            self._sent_view = None
-            again = self._views.begin(vector.view)
-            if again is not None:
-                self._send_view(again)
         self._bridge_holes(fresh)
 
     def acknowledged(self, vector: SiteVector) -> None:
@@ -114,9 +99,6 @@ class LinkSender:
         while not self._ahead:
             if self.in_flight_bytes >= window_bytes:
                 return None
-            if self._views is not None and (view := self._views.ready()) is not None:
-                self._send_view(view)
-                continue
             spilled = None
             if self._cursor < buffer.first:  # the entry at the cursor was dropped, or is on the disk
                 at, spilled = (buffer.first, None) if self._replay is None else self._replay.entry_from(self._cursor)
@@ -129,21 +111,15 @@ class LinkSender:
             if self._cursor > self._watermarks.sendable or self._cursor >= buffer.end:
                 return None
             entry = buffer.at(self._cursor) if spilled is None else spilled
-            batch = entry.batch if entry.batch is None or self._lacks(entry.batch) else None
-            if batch is not None and self._views is not None and self._views.is_stranger(batch.origin):
-                return None
+            batch = None if entry.batch is None or _reaches(self._sent, entry.batch) else entry.batch
             self._cursor += 1
             if entry.view is not None:
-                self._pass(entry.view)
+                self._send_view(entry.view)
             elif batch is not None and spilled is not None and self._has_lower(batch):
                 self._passed_over.setdefault(batch.origin, batch.first)
             elif batch is not None:
                 self._send(batch, frame_bytes_max)
         return self._ahead.popleft()
-
-    def _lacks(self, batch: Batch) -> bool:
-        """Whether the peer needs this batch from this connection."""
-        return self._share.covers(batch.origin) and not _reaches(self._sent, batch)
 
     def _has_lower(self, batch: Batch) -> bool:
         """Whether memory has what the peer lacks before a batch on the disk, as a merge may have it: then that goes first."""
@@ -168,14 +144,6 @@ class LinkSender:
         self._cursor = self._replay.start(SiteVector(dict(sent), self._sent_view))
         return self._cursor < state.buffer.first
 
-    def _pass(self, view: View) -> None:
-        """The cursor passes a view: with one relay it goes now, with several when `ViewOrder` says so."""
-        assert self._cursor is not None
-        if self._views is None:
-            self._send_view(view)
-        elif self._sent_view is None or self._sent_view < view.id:
-            self._views.passed(self._cursor - 1, view)
-
     def _send_view(self, view: View) -> None:
         if self._sent_view is None or self._sent_view < view.id:
             self._sent_view = view.id
@@ -194,10 +162,7 @@ class LinkSender:
         self._skip_tail(batch.origin)
 
     def _bridge_holes(self, fresh: bool) -> None:
-        """Account for what is no longer held: by gaps, and by a baseline for a `fresh` peer, which knows nothing (R21, R29).
-
-        The baseline is about all origins, also those of other shares: the peer's next link says STATE, and is fresh no more.
-        """
+        """Account for what is no longer held: by gaps, and by a baseline for a `fresh` peer, which knows nothing (R21, R29)."""
         state = self._state
         runs = state.buffer.all_runs()
         if fresh:
@@ -208,8 +173,6 @@ class LinkSender:
                 self._sent.update(baseline)
         self._tails.clear()
         for origin, produced in state.produced.items():
-            if not self._share.covers(origin):
-                continue
             held = runs.get(origin)
             self._skip_to(origin, held[0].first if held else produced + 1)
             if held and held[-1].last < produced:
@@ -217,10 +180,8 @@ class LinkSender:
                 self._skip_tail(origin)
         assert self._cursor is not None
         base = state.buffer.base_before(self._cursor)
-        if base is not None and (self._sent_view is None or self._sent_view < base.id):
+        if base is not None:
             self._send_view(base)
-            if self._views is not None:
-                self._views.gone(base)
 
     def _skip_tail(self, origin: Address) -> None:
         """Tell an origin's hole at the end once the peer has its last held number.
@@ -234,7 +195,7 @@ class LinkSender:
 
     def _skip_to(self, origin: Address, start: int) -> None:
         for gone, reason in self._state.buffer.reasons(origin, self._sent.get(origin, 0) + 1, start - 1):
-            for part, why in self._state.switches.explain(self._peer, origin, gone, reason):
+            for part, why in self._state.switches.explain(self.peer, origin, gone, reason):
                 self._tell_gap(origin, part, why)
 
     def _tell_gap(self, origin: Address, gone: Run, reason: GapReason) -> None:

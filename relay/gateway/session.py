@@ -18,21 +18,8 @@ from relay.gateway.config import LinkConfig
 from relay.gateway.sender import LinkSender
 from relay.gateway.standing import require_standing
 from relay.gateway.watermarks import Watermarks
-from relay.gateway.wire import (
-    HELLO_BYTES_MAX,
-    Ack,
-    Bye,
-    ForOne,
-    FrameParser,
-    Heartbeat,
-    Hello,
-    Routed,
-    State,
-    encode,
-    share_of,
-)
+from relay.gateway.wire import HELLO_BYTES_MAX, Ack, Bye, ForOne, FrameParser, Heartbeat, Hello, Routed, State, encode
 from relay.replica.entries import SiteVector, UnicastRefusal
-from relay.replica.shares import Share
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later, raise_to
 from sitestack.model.address import Address
@@ -100,12 +87,6 @@ class LinkSession:
         return self._sender.begun
 
     @property
-    def share(self) -> Share:
-        """The origins, of both sites, that this connection carries."""
-        own = share_of(self.local)
-        return own if self.peer is None else own.common(share_of(self.peer))
-
-    @property
     def _frame_bytes_max(self) -> int:
         """Bytes of the largest frame to send: the smaller limit of the two ends."""
         own = self._config.frame_bytes_max
@@ -170,8 +151,8 @@ class LinkSession:
     def _first(self, frame: Header) -> None:
         if isinstance(frame, Hello):
             self.peer = frame
-            # Now, since STATE may have come in one piece with HELLO, and says from where to send.
-            self._sender.restrict(self.share, (frame.site, frame.lineage))
+            # Now, since STATE may have come in one piece with HELLO, and begins to send.
+            self._sender.peer = frame.site
             self._hello_due = self._heard + self._config.timeout_s  # the peer's STATE may take another round trip
             self._parser.bytes_max = self._config.frame_bytes_max
         elif not isinstance(frame, Bye):

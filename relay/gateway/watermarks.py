@@ -45,20 +45,18 @@ class Watermarks:
         self._state = state
         #: True when this member is the only one of its view.
         self._alone = False
-        #: At a relay that does not coordinate its own address: what others have multicast is held by two already.
-        self._only: Address | None = None
         #: Entries that no other member holds yet: their stream (each member's own in `order: fifo`), number in it, position.
         self._unheld: deque[tuple[Address | None, int, int]] = deque()
         self._held: dict[Address, int] = {}
         self._unstable: deque[Admitted] = deque()
 
-    def installed(self, alone: bool, only: Address | None = None) -> list[Admitted]:
+    def installed(self, alone: bool) -> list[Admitted]:
         """A view begins: all that was delivered before is held and stable. Returns what thereby became stable.
 
-        `alone`: this member is the only one of the view. `only`: the member whose multicasts alone wait to be held by another.
+        `alone`: this member is the only one of the view.
         """
         settled = list(self._unstable)
-        self._alone, self._only = alone, only
+        self._alone = alone
         self._unheld.clear()
         self._held = {}
         self._unstable.clear()
@@ -79,7 +77,7 @@ class Watermarks:
         before = self.sendable
         while self._unheld:
             stream, seqno, position = self._unheld[0]
-            if stream is None or (seqno > vector.get(stream, 0) and self._only in (None, stream)):
+            if stream is None or seqno > vector.get(stream, 0):
                 break
             self._unheld.popleft()
             self.sendable = position

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
-from relay.replica.shares import MASTERS_MAX, WHOLE, Share
 from relay.replica.site_state import STATE_FRAMES, StateFrame
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
@@ -48,18 +47,6 @@ class Hello(Header):
     window_bytes: int
     #: Bytes of the largest frame that this relay takes.
     frame_bytes_max: int
-
-
-@dataclass(frozen=True, slots=True)
-class ShareHello(Hello):
-    """HELLO of one of several relays of its site: there are so many, and this one serves the share of this number."""
-
-    masters: int
-    share: int
-
-    def is_sound(self) -> bool:
-        """Whether there is such a share."""
-        return 0 <= self.share < self.masters <= MASTERS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +125,6 @@ FRAMES: dict[int, type[Header]] = {
     0x126: Bye,
     0x127: Routed,
     **STATE_FRAMES,
-    0x12B: ShareHello,
 }
 
 #: The frames that are for one member of the receiver's site.
@@ -151,11 +137,6 @@ def encode(frame: Header) -> bytes:
     """The bytes of a frame, its length included."""
     packed = _CODEC.pack(frame)
     return len(packed).to_bytes(_LENGTH_BYTES, "big") + packed
-
-
-def share_of(hello: Hello) -> Share:
-    """The share of its site's origins that the sender of a HELLO relays."""
-    return Share(hello.share, hello.masters) if isinstance(hello, ShareHello) else WHOLE
 
 
 class FrameParser:

@@ -29,7 +29,7 @@ from relay.replica.config import BufferConfig
 from relay.replica.known import Known, completed, runs_of
 from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
-from relay.replica.replica import BROUGHT, ENTRIES, Replica
+from relay.replica.replica import ENTRIES, Replica
 from relay.replica.site_state import STATE_FRAMES, StateFrame
 from relay.replica.spill import SpillDisk
 from relay.site_state.config import SiteStateConfig
@@ -38,7 +38,6 @@ from relay.unicast.config import RemoteUnicastConfig
 from relay.unicast.forwarding import UnicastRoutes, unacknowledged
 from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import Address, ProxyUUID
-from sitestack.model.errors import ConfigurationError
 from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, Unblocked, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.handover_events import Fetched, Fetching, Offered
@@ -57,11 +56,6 @@ class RelayConfig:
     unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
     routes: RoutesConfig = field(default_factory=RoutesConfig)
     site_state: SiteStateConfig = field(default_factory=SiteStateConfig)
-
-    def __post_init__(self) -> None:
-        """Raises ConfigurationError for a spill beside several relays, whose views wait for what memory alone can tell."""
-        if self.buffer.spill is not None and self.gateway.masters > 1:
-            raise ConfigurationError("a relay spill needs a single relay for each site")
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -127,8 +121,6 @@ class RelayLayer(Layer):
         self._frames: dict[type[Header] | None, Callable[[Frame, float], list[Effect]]] = {
             None: self.message,
             **dict.fromkeys(ENTRIES, self.entry),
-            wire.Masters: self._masters,
-            wire.Through: self._through,
             wire.ForwardUnicast: self._unicast,
             wire.DeliverUnicast: self._unicast,
             wire.UnicastReply: self._unicast,
@@ -184,21 +176,6 @@ class RelayLayer(Layer):
         if outcome.events:
             self.site_state.told(outcome.events)
         return [*effects, *[Up(event) for event in outcome.events]]
-
-    def _through(self, frame: Frame, now: float) -> list[Effect]:
-        """An entry that a master has brought which does not coordinate: on its way to the coordinator, or in the stream."""
-        through, headers = frame.headers[-1], frame.headers[:-1]
-        assert isinstance(through, wire.Through)
-        if frame.dest is not None:
-            return self.gateway.bring(frame, now)
-        if len(headers) != 1 or type(headers[0]) not in BROUGHT:
-            return [Dropped("relay_malformed")]
-        return self.entry(Frame(through.master, None, headers, frame.batch, False, frame.seqno, frame.stream), now)
-
-    def _masters(self, frame: Frame, now: float) -> list[Effect]:
-        relay = self.state.relay
-        effects = self.entry(frame, now)
-        return effects if self.state.relay == relay else [*effects, *self.unicasts.relay_changed(now)]
 
     def _proxy(self, site: str, origin: Address) -> ProxyUUID:
         """RELAY's ProxyUUID(D, C): a member of another site, reached by way of this site's relay."""

@@ -51,11 +51,9 @@ class SiteStatistics:
 
 @dataclass(frozen=True, slots=True)
 class RelayStatistics:
-    """How the other sites are doing, in order of their names, and who relays to them."""
+    """How the other sites are doing, in order of their names."""
 
     sites: tuple[SiteStatistics, ...]
-    #: With several relays the name of each, in order of their shares; else empty.
-    masters: tuple[str, ...]
     state: StateStatistics
     #: Messages that this member had spilled, or should have, and lost before all sites had them: for a bound of the spill, or
     #: because its disk failed. They are a gap where they are lacking, should this member relay.
@@ -67,10 +65,9 @@ def relay_statistics(
 ) -> RelayStatistics:
     """Statistics of every other site that is configured or known. `waited_for`: the sites that senders wait for."""
     names = sorted({*gateway.places.of, *state.sites, *state.remotes})
-    masters = () if state.view is None else tuple([state.view.name_of(member) for member in state.masters])
     sites = tuple([_site(name, state, gateway, waited_for, now) for name in names])
     spill = state.buffer.spill
-    return RelayStatistics(sites, masters, site_state.statistics(), 0 if spill is None else spill.lost)
+    return RelayStatistics(sites, site_state.statistics(), 0 if spill is None else spill.lost)
 
 
 def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRoutes) -> dict[str, Level]:

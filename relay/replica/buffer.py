@@ -107,10 +107,6 @@ class Buffer:
         entry = self.at(position)
         return self._messages - entry.messages_before, self._bytes - entry.bytes_before
 
-    def bytes_before(self, position: int) -> int:
-        """Bytes appended here before a position that is held, or is the buffer's end."""
-        return self._bytes if position == self.end else self.at(position).bytes_before
-
     def drop_through(self, position: int) -> None:
         """Drop all entries up to and including a position."""
         while self.first <= position and self.first < self.end:

@@ -1,6 +1,7 @@
 """Headers of package `relay`: the entries of a site's stream, and the messages between members of one site.
 
 Ids: block 0x100-0x13f. Every header that concerns another site names that site, so the number of sites is not limited.
+0.2.0 used 0x10a, 0x10b and 0x12b for several relays in a site: do not use them again.
 """
 
 from __future__ import annotations
@@ -96,29 +97,11 @@ class Trim(Header):
 
 
 @dataclass(frozen=True, slots=True)
-class Masters(Header):
-    """From this entry on these members relay, number k of them share k (`shares.py`). Empty: the coordinator relays alone."""
-
-    members: tuple[Address, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class SiteSwitch(Header):
     """From this entry on a site is offline, or online again, because an operator of this site says so (`switches.py`)."""
 
     site: str
     is_offline: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Through(Header):
-    """On top of an entry that a master has brought, which does not coordinate: to the coordinator, and then in the stream.
-
-    `number` counts what this master has brought in this view, from 1.
-    """
-
-    master: Address
-    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,8 +311,6 @@ HEADERS: dict[int, type[Header]] = {
     0x107: RemoteBaseline,
     0x108: HeldFor,
     0x109: LinkPace,
-    0x10A: Masters,
-    0x10B: Through,
     0x10C: SiteSwitch,
     0x110: ForwardUnicast,
     0x111: DeliverUnicast,

@@ -187,10 +187,6 @@ class Remote:
         known = self.lineages.get(lineage)
         return SiteVector(dict(self.admitted), None if known is None or known.view is None else known.view.id)
 
-    def newest(self, lineage: ViewId) -> ViewId | None:
-        """The newest view that was ever known of a lineage, or of the others when it is new."""
-        return self.reached.get(lineage) or max(self.reached.values(), default=None)
-
     # -- its lineages --------------------------------------------------------------------------------------------------
 
     @property

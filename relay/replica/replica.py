@@ -17,7 +17,6 @@ from relay.replica.entries import (
     HeldFor,
     LinkPace,
     LinkUp,
-    Masters,
     Relayed,
     RelayState,
     RemoteBaseline,
@@ -51,11 +50,8 @@ ENTRIES: tuple[type[Header], ...] = (
     Trim,
     RemoteGap,
     RemoteBaseline,
-    Masters,
     SiteSwitch,
 )
-#: Those of them that a master brings which does not coordinate (`Through`): what it has heard over its links.
-BROUGHT: tuple[type[Header], ...] = (Relayed, RemoteView, SiteDown, LinkUp, Acked, RemoteGap, RemoteBaseline)
 #: Those that bring news of the site that they name.
 _ABOUT_A_SITE = (RemoteView, SiteDown, LinkUp, LinkPace, Acked, RemoteGap, RemoteBaseline)
 
@@ -82,7 +78,6 @@ class Replica:
             Acked: self._acked,
             HeldFor: self._held_for,
             Trim: self._trim,
-            Masters: self._masters,
             SiteSwitch: self._switch,
         }
 
@@ -204,10 +199,6 @@ class Replica:
 
     def _held_for(self, entry: HeldFor, now: float) -> Outcome:
         return Outcome(position=self.state.apply_held_for(entry, now))
-
-    def _masters(self, entry: Masters, now: float) -> Outcome:
-        self.state.masters = entry.members
-        return APPLIED
 
     def _switch(self, entry: SiteSwitch, now: float) -> Outcome:
         if not self.state.apply_switch(entry):

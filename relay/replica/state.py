@@ -28,7 +28,6 @@ from relay.replica.held_entries import HeldEntries
 from relay.replica.known import Known, without
 from relay.replica.merge import merge_parts
 from relay.replica.remote_site import Admission, Lineage, Remote
-from relay.replica.shares import WHOLE, Share
 from relay.replica.spill import SpillDisk
 from relay.replica.switches import Switches, switches_of, with_switches
 from relay.replica.vectors import ORIGINS_MAX, bury, later, raise_to
@@ -55,9 +54,6 @@ class ReplicatedState:
         self.sites = sites
         #: Those of them that an operator of this site has taken offline, ever.
         self.switches = Switches()
-        #: The members that relay, number k of them share k. Empty: the coordinator relays alone. A joiner is not handed them:
-        #: it hears them in its first view, or coordinates that because all who knew are gone.
-        self.masters: tuple[Address, ...] = ()
 
     def remote(self, site: str) -> Remote:
         """What is known of another site, from now on in the table if it was not."""
@@ -68,19 +64,10 @@ class ReplicatedState:
 
     # -- this site -----------------------------------------------------------------------------------------------------
 
-    def share_of(self, member: Address) -> Share | None:
-        """The share that a member of this site relays; None when it does not."""
-        if self.masters:
-            return Share(self.masters.index(member), len(self.masters)) if member in self.masters else None
-        return WHOLE if self.view is not None and self.view.coordinator == member else None
-
     @property
     def relay(self) -> Address | None:
-        """The member that relays share 0, and so is linked whenever any is; until it is replaced the coordinator."""
-        view = self.view
-        if view is None:
-            return None
-        return self.masters[0] if self.masters and self.masters[0] in view.members else view.coordinator
+        """The member that relays: the coordinator of the view."""
+        return None if self.view is None else self.view.coordinator
 
     def append(self, batch: Batch, now: float) -> int:
         """Hold a batch of this site for the other sites; returns its position in the buffer."""
@@ -111,12 +98,7 @@ class ReplicatedState:
     # -- other sites ---------------------------------------------------------------------------------------------------
 
     def admit(self, batch: Batch) -> Admission:
-        """Admit a batch of another site if it is the next one of its origin.
-
-        Of a site that is down, what another master than that of share 0 still brings waits for the view that knows its origin.
-        """
-        if self.masters and self.remote(batch.site).down:
-            return Admission.HOLE
+        """Admit a batch of another site if it is the next one of its origin."""
         return self.remote(batch.site).admit(batch)
 
     def apply_gap(self, gap: RemoteGap) -> int | None:
@@ -278,7 +260,6 @@ class ReplicatedState:
         self.buffer.take(state.first, state.entries, state.base_view, now)
         self.produced = dict(state.produced)
         self.sites = state.sites
-        self.masters = ()
         self.remotes = {given.site: Remote.taken(given) for given in state.remotes}
         self.switches.take(switches_of(state))
         for site in self.switches.offline:

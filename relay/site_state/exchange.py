@@ -152,7 +152,6 @@ class SiteState:
             if self._gateway.linked(frame.dest_site):
                 refusal = self._gateway.send_unicast(frame.dest_site, frame.dest, frame)
                 return [] if refusal is None else [Dropped("site_state_no_way")]
-            # A relay of another share than the first may have no link to that site.
             relay = self._state.relay
             if relay not in (None, self._me) and frame.member == self._me:
                 return [Down(Frame(self._me, relay, (frame,)))]

@@ -170,12 +170,11 @@ class UnicastRoutes:
             return [Dropped("relay_reply_no_relay")]
         if reply.site == self._site and relaying and view.rank(reply.origin) >= 0:
             return [Down(Frame(self._me, reply.origin, (reply,)))]
-        relay = self._state.relay
-        if reply.site != self._site and relaying and (relay == self._me or self._gateway.linked(reply.site)):
+        if reply.site != self._site and relaying:
             refusal = self._gateway.send_unicast(reply.site, reply.origin, reply)
             return [] if refusal is None else [Dropped(f"relay_reply_{refusal}")]
-        if reply.target == self._me and relay is not None and relay != self._me:
-            return [Down(Frame(self._me, relay, (reply,)))]
+        if reply.target == self._me and view.coordinator != self._me:
+            return [Down(Frame(self._me, view.coordinator, (reply,)))]
         return [Dropped("relay_reply_no_relay")]
 
 

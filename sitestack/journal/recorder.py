@@ -26,7 +26,7 @@ Write = Callable[[records.Record], None]
 #: Batches of one's own that wait for their delivery; what is sent beyond is hashed a second time when it is delivered.
 DIGESTS_MAX = 1_024
 
-RoleName = Literal["member", "coord", "relay", "share"]
+RoleName = Literal["member", "coord", "relay"]
 
 #: What a package above writes of its own events, by their type: each is called with the recorder and the event.
 EventRecords = Mapping[type[Event], Callable[["Recorder", Any], None]]

@@ -148,7 +148,10 @@ class GlobalView:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The process took a role. `epoch` fences it (R9), `to` names the sites it relays to."""
+    """The process took a role. `epoch` fences it (R9), `to` names the sites it relays to.
+
+    `share` is only read: 0.2.0 wrote it where several members of a site relayed.
+    """
 
     t: int
     w: int

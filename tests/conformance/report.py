@@ -49,7 +49,7 @@ def render(claims: Iterable[Claim]) -> str:
             name = f"`{claim.test.split('[')[0]}`"
             proofs.setdefault(row_id, set()).add(f"{name} (skipped without {claim.needs})" if claim.needs else name)
     sections = [_section(title, rows, proofs) for title, rows in SECTIONS.items()]
-    counts = f"{len(proofs)} of {len(ROWS)} rows have a test; of {len(REFUSED)} a part is refused, with the reason.\n"
+    counts = f"{len(proofs)} of {len(ROWS)} rows have a test; {len(REFUSED)} are refused, wholly or in part, with the reason.\n"
     return "\n".join([HEADER, counts, *sections])
 
 

@@ -162,6 +162,7 @@ DEPARTURES: dict[str, tuple[int, ...]] = {
     "REL-23": (9,),
     "REL-30": (12,),
     "REL-33": (18,),
+    "REL-35": (20,),
     "LA-1": (12,),
     "LA-2": (13,),
     "LA-6": (14,),
@@ -172,7 +173,8 @@ DEPARTURES: dict[str, tuple[int, ...]] = {
     "U2-18": (17,),
 }
 
-#: Rows of which a part is refused.
+#: Rows that are refused, or of which a part is.
 REFUSED: dict[str, str] = {
     "REL-33": "redundant paths, since there is one way to each site",
+    "REL-35": "several relays in one group; several groups on a shared transport, each with a relay, take their place",
 }

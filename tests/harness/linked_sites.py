@@ -36,12 +36,9 @@ class Sites(Script):
         *shown: type[Header] | type[Event],
         routes: Mapping[str, RoutesConfig] = MappingProxyType({}),
         wait_for: str = "",
-        masters: Mapping[str, int] = MappingProxyType({}),
         order: Order = "total",
     ) -> None:
-        """`routes`: for each site its routes to others; `wait_for`: a site that senders wait for without limit; `masters`:
-        for each site how many of its members relay, else one.
-        """
+        """`routes`: for each site its routes to others; `wait_for`: a site that senders wait for without limit."""
         self.hosts = {
             name: Physical(f"10.{number}.0.{rank}", 7800)
             for number, names in enumerate(sites.values(), 1)
@@ -54,7 +51,7 @@ class Sites(Script):
         for site in sites:
             way = routes.get(site, RoutesConfig())
             peers = {other: bridges[other] for other in sites if other != site and other not in way.via}
-            gateway = GatewayConfig(peers, when_down={wait_for: "wait"}, masters=masters.get(site, 1))
+            gateway = GatewayConfig(peers, when_down={wait_for: "wait"})
             configs[site] = (one_each(site, order), RelayConfig(gateway, budget, routes=way))
         super().__init__(World(1, relay_maker(configs)), *shown)
         self._shown_frames = shown

@@ -149,7 +149,7 @@ RELAY = (
         (
             Edit(
                 "relay/gateway/sender.py",
-                "                self._pass(entry.view)\n",
+                "                self._send_view(entry.view)\n",
                 "                self.views.append(encode(RemoteView(self._site, entry.view)))\n",
             ),
             Edit(

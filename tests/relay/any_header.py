@@ -11,11 +11,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from relay.gateway.wire import FRAMES, Hello, ShareHello
+from relay.gateway.wire import FRAMES
 from relay.layer import RelayLayer
 from relay.node.config.settings import NodeConfig
 from relay.replica.held_entries import HeldEntries, HeldEntry
-from relay.replica.shares import MASTERS_MAX
 from sitestack.assembly import build_stack
 from sitestack.config import lan
 from sitestack.layers.short_ids import EPOCH_MAX, IdsGiven, IdTable
@@ -83,14 +82,6 @@ def batches(draw: st.DrawFn, members: st.SearchStrategy[Address] = addresses, si
     return Batch(draw(sites), draw(members), scope, first, len(payloads), pack_body(payloads), target, place)
 
 
-@st.composite
-def share_hellos(draw: st.DrawFn) -> ShareHello:
-    """Any HELLO of one of several relays."""
-    hello, masters = draw(values(Hello)), draw(st.integers(1, MASTERS_MAX))
-    said = {field.name: getattr(hello, field.name) for field in fields(Hello)}
-    return ShareHello(**said, masters=masters, share=draw(st.integers(0, masters - 1)))
-
-
 def values(kind: Any, known: Known | None = None) -> st.SearchStrategy[Any]:
     """Any value of a type that a field can have; `known` says what some types are made of."""
     known = KNOWN if known is None else known
@@ -140,7 +131,6 @@ KNOWN: dict[Any, st.SearchStrategy[Any]] = {
     HeldEntries: held_entries(),
     IdTable: id_tables,
     IdsGiven: st.builds(IdsGiven, EPOCHS, GIVEN),
-    ShareHello: share_hellos(),
 }
 #: What stands for "any header" inside another one.
 SMALL = tuple([EVERY[number] for number in (0x73, 0x74, 0x102)])

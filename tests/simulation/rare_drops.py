@@ -122,7 +122,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "hello_offline": "simulation/relay/test_switches.py"
         "::test_what_a_site_misses_while_it_is_offline_is_one_gap_and_nothing_else_is_lost",
         "relay_offline": "simulation/relay/test_switches.py"
-        "::test_with_several_relays_what_one_of_them_still_brings_is_refused_and_comes_later",
+        "::test_what_is_on_its_way_when_a_site_is_switched_off_is_refused_and_comes_later",
     },
     _MOMENT: {
         "before_first_view": "sitestack/layers/batching/test_batching.py"
@@ -168,7 +168,6 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "::test_what_belongs_to_nothing_that_goes_on_is_dropped",
     },
     _FEW: {
-        "relay_not_coordinator": "simulation/relay/test_masters.py::test_who_does_not_coordinate_puts_nothing_into_the_stream",
         "flush_timeout": "sitestack/layers/membership/test_membership_refusals.py"
         "::test_who_does_not_answer_in_time_is_counted_and_left_out",
         "merge_request": "sitestack/layers/membership/test_membership_refusals.py"

@@ -63,7 +63,7 @@ def test_some_plans_have_a_spill_beside_a_small_budget_and_only_there_disks_fail
     spilling = [plan for plan in PLANS if plan.budget.spill is not None]
     assert 60 < len(spilling) < 170
     assert {plan.budget.spill for plan in PLANS} == set(KINDS["swarm"].spill)
-    assert all(replace(plan.budget, spill=None) in SMALL_BUDGETS and not plan.masters for plan in spilling)
+    assert all(replace(plan.budget, spill=None) in SMALL_BUDGETS for plan in spilling)
     failing = [plan for plan in PLANS if any(isinstance(fault, FailingDisk) for fault in plan.faults)]
     assert len(failing) > 20
     assert all(plan in spilling for plan in failing)

@@ -72,7 +72,7 @@ class _Draw:
             uneven=self._dice("uneven").random() < weights.uneven,
             short_ids=self._pick("short ids", weights.short_ids),
         )
-        plan = self._with_spill(self._with_masters(self._with_late_site(self._with_links(self._with_window(plan)))))
+        plan = self._with_spill(self._with_late_site(self._with_links(self._with_window(plan))))
         faults = sorted([_tidy(self._with_step(fault)) for fault in self._faults(plan)], key=lambda fault: fault.at)
         return self._with_lasting(replace(plan, faults=tuple([fault for fault in faults if fault.at < LOAD_S])))
 
@@ -98,16 +98,9 @@ class _Draw:
             return plan
         return replace(plan, late=(plan.sites[-1][0], round(rng.uniform(2.0, 12.0), 4)))
 
-    def _with_masters(self, plan: Plan) -> Plan:
-        rng = self._dice("masters")
-        if plan.connections or rng.random() >= self._weights.masters:
-            return plan
-        drawn = [(site, rng.choice((1, 2, 2, 2, 2, 3))) for site, _ in plan.sites]
-        return replace(plan, masters=tuple([(site, masters) for site, masters in drawn if masters > 1]))
-
     def _with_spill(self, plan: Plan) -> Plan:
-        """A spill, which has only something to do beside a small budget, and with one relay a site."""
-        spill = None if plan.masters else self._pick("spill", self._weights.spill)
+        """A spill, which has only something to do beside a small budget."""
+        spill = self._pick("spill", self._weights.spill)
         if spill is None:
             return plan
         budget = self._dice("spilled").choice(SMALL_BUDGETS) if plan.budget == BufferConfig() else plan.budget

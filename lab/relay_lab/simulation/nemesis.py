@@ -151,8 +151,6 @@ class Nemesis:
 
     def _look_at_dying(self, victim: Process) -> None:
         assert isinstance(victim, RelayProcess)
-        share = victim.relay.state.share_of(victim.local.address)
-        self.covered["relay of a share died"] += share is not None and share.of > 1
         sessions = [connection.session for connection in victim.relay.gateway.connections.values()]
         self.covered["relay died with entries on their way"] += any(session.in_flight_bytes for session in sessions)
         if victim.relay.gateway.active and self._routes[victim.local.site].forward:

@@ -69,8 +69,6 @@ class Plan:
     uneven: bool = False
     #: Which members write short ids in place of uuids.
     short_ids: IdWriters = "nobody"
-    #: Sites with several relays, and with how many at most; the others have one.
-    masters: tuple[tuple[str, int], ...] = ()
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The pairs of sites that are connected."""

@@ -226,5 +226,5 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
         flow_control = replace(flow_control, backlog_bytes_max=plan.backlog_bytes_max)
     protocols = replace(protocols, flow_control=flow_control)
     config = with_short_ids(replace(config, protocols=protocols), plan.short_ids != "nobody")
-    gateway = GatewayConfig(peers=peers, link=plan.link, masters=dict(plan.masters).get(site, 1))
+    gateway = GatewayConfig(peers=peers, link=plan.link)
     return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes)

@@ -150,12 +150,10 @@ class Weights(NamedTuple):
     #: The share of plans that go on after the load while a fault lasts, of those that have such a fault.
     lasting: float = 0.5
     budget: Mapping[BufferConfig, float] = {BufferConfig(): 24, **dict.fromkeys(SMALL_BUDGETS, 1)}
-    #: What members keep on disk of what a small budget drops; plans with several relays have none. The budget is small then.
+    #: What members keep on disk of what a small budget drops. The budget is small then.
     spill: Mapping[SpillConfig | None, float] = {None: 42, ROOMY: 4, LITTLE: 1, SHORT: 1}
     #: The share of plans whose last site starts only after the load has begun.
     late: float = 0.15
-    #: The share of plans whose sites have up to two relays, and some of them one; of those without routes.
-    masters: float = 0.125
     faults: tuple[Row, ...] = FAULTS
     #: The step of a turn before which a process is killed; None: between two datagrams. The first step is left out: a death
     #: before it is a death before the turn.

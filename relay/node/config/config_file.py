@@ -24,6 +24,11 @@ from sitestack.model.errors import ConfigurationError
 
 #: The largest file, the longest text in it and the deepest nesting: what is beyond is no configuration.
 FILE_BYTES_MAX, SCALAR_CHARS_MAX, DEPTH_MAX = 1 << 18, 4_096, 32
+#: Keys of earlier versions, and what to do instead of setting them.
+REMOVED = {
+    "relay.masters": "one member relays for its site; to spread load, run several groups on a shared transport, each relayed "
+    "by its own coordinator (docs/reference/library.md)"
+}
 #: Problems that are told of at most.
 PROBLEMS_MAX = 50
 #: What a file may hold, by YAML's tags: no dates, no sets, no objects.
@@ -89,7 +94,7 @@ def load(path: str | PathLike[str]) -> Any:
 
 def fill_in(plain: Any) -> tuple[NodeConfig, list[str]]:
     """The configuration with every default filled in, and what could not be understood."""
-    reader = Reader(DERIVED)
+    reader = Reader(DERIVED, REMOVED)
     return reader.record(NodeConfig, plain), reader.problems
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from math import isfinite
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 from unicodedata import category
 
@@ -29,12 +30,14 @@ KIND = "kind"
 class Reader:
     """Reads one configuration, drill or plan.
 
-    `problems` collects what is wrong with it. `derived` names the keys that follow from others, and those others.
+    `problems` collects what is wrong with it. `derived` names the keys that follow from others, and those others. `removed`
+    names keys of earlier versions, and what to do instead of setting them.
     """
 
-    def __init__(self, derived: Mapping[str, str]) -> None:
+    def __init__(self, derived: Mapping[str, str], removed: Mapping[str, str] = MappingProxyType({})) -> None:
         self.problems: list[str] = []
         self._derived = derived
+        self._removed = removed
 
     def record(self, kind: type[T], value: Any, path: str = "") -> T:
         """A dataclass, of which every field has a default, out of a mapping: missing keys and wrong values become defaults."""
@@ -70,7 +73,9 @@ class Reader:
         given: dict[str, Any] = {}
         for key, each in value.items():
             place = _join(path, key)
-            if key not in known:
+            if place in self._removed:
+                self.problems.append(f"{place}: was removed; {self._removed[place]}.")
+            elif key not in known:
                 self._unknown(key, path, list(known))
             elif place in self._derived:
                 self.problems.append(f"{place}: cannot be given, it follows from {self._derived[place]}.")

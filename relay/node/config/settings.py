@@ -16,7 +16,6 @@ from relay.node.bridge.bridge import UNANSWERED_S_MAX, BridgeConfig
 from relay.node.config.spill_settings import SpillSettings, spill_problems
 from relay.replica.config import BufferConfig
 from relay.replica.held_entries import ENTRIES_MAX
-from relay.replica.shares import MASTERS_MAX
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from relay.unicast.config import RemoteUnicastConfig
 from sitestack import config as site_config
@@ -85,9 +84,6 @@ class RelaySettings:
     #: Each link to the relay of another site. The two ends may differ: each says in HELLO what it takes, and the smaller window
     #: and frame count for both. Only `heartbeat_s` must be much shorter than the other end's `timeout_s`.
     link: LinkConfig = field(default_factory=LinkConfig)
-    #: Members of this site that relay to other sites, each a share of the senders; of a smaller site all. The same at all
-    #: members. Between sites with different numbers the smaller one counts.
-    masters: int = _GATEWAY.masters
     #: Messages to one member of another site.
     unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
     #: The application's state, taken from another site by a member that has nobody to get it from in its own site. For
@@ -172,13 +168,6 @@ class NodeConfig(SiteConfig):
         """Whether relays of other sites connect to this one, or are called."""
         return bool(self.peer_sites()) or self.relay.bridge.bind is not None or bool(self.relay.bridge.routers)
 
-    @property
-    def parameters(self) -> str:
-        """What all members must share: with several relays also how many, since each must know whom a share falls to."""
-        masters = self.relay.masters
-        shared = SiteConfig.parameters.__get__(self)
-        return shared if masters == 1 else f"{shared}, relay.masters {masters}"
-
     def held_bytes_max(self) -> int:
         """Bytes held for other sites at most: the configured ones, or the default."""
         given = self.relay.budget.bytes
@@ -199,7 +188,6 @@ class NodeConfig(SiteConfig):
                 dial_s=relay.dial_s,
                 dial_s_max=relay.dial_s_max,
                 connections_max=relay.bridge.connections_max,
-                masters=relay.masters,
             ),
             buffer=BufferConfig(relay.budget.entries, self.held_bytes_max(), relay.budget.age_s, relay.budget.spill.config()),
             unicast=relay.unicast,
@@ -258,8 +246,6 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
             yield f"relay.bridge.routers[{index}]: {place} is where this site listens itself (relay.bridge.bind)."
     if len(bridge.routers) > ROUTERS_MAX:
         yield f"relay.bridge.routers: names {len(bridge.routers)}, and {ROUTERS_MAX} are the most."
-    if bridge.routers and relay.masters > 1:
-        yield "relay.masters: must be 1 with relay.bridge.routers, since a call by way of a router reaches any relay of a site."
     for name in ("dial_timeout_s", "handshake_s"):
         if getattr(bridge, name) == 0:
             yield f"relay.bridge.{name}: must be more than 0."
@@ -275,8 +261,6 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
                 yield f"relay.bridge.peers.{site}[{index}]: the port cannot be 0."
             if why := unfit_host(place.host):
                 yield f"relay.bridge.peers.{site}[{index}]: {place.host!r} {why}"
-    if not 1 <= relay.masters <= MASTERS_MAX:
-        yield f"relay.masters: must be from 1 to {MASTERS_MAX}."
     if relay.unicast.give_up_s <= relay.unicast.retry_s:
         yield "relay.unicast.give_up_s: must be longer than relay.unicast.retry_s, or nothing is sent again."
 
@@ -286,7 +270,7 @@ def _budget_problems(config: NodeConfig) -> Iterator[str]:
     if not 0 < budget.entries <= ENTRIES_MAX:
         yield f"relay.budget.entries: must be from 1 to {ENTRIES_MAX}."
     held = config.held_bytes_max()
-    yield from spill_problems(budget.spill, held, budget.age_s, config.relay.masters)
+    yield from spill_problems(budget.spill, held, budget.age_s)
     # Half a frame, because in a merge a frame holds the entries of several parts of the site.
     frame = config.protocols.fragment.frame_bytes_max // 2
     if held > HELD_DATAGRAMS_MAX * config.transport.datagram_bytes_max:
@@ -329,8 +313,6 @@ def _route_problems(config: NodeConfig) -> Iterator[str]:
             yield f"relay.bridge.via.{site}: the site is among relay.bridge.peers, so it needs no route."
         if hop not in bridge.peers or hop == config.site:
             yield f"relay.bridge.via.{site}: {hop!r} is not among relay.bridge.peers."
-    if config.relay.masters > 1 and (bridge.via or bridge.forward):
-        yield "relay.masters: must be 1 in a site with relay.bridge.via or forward, since a route ends at one relay."
     for site in config.relay.when_down:
         if site not in bridge.peers and site not in bridge.via:
             yield f"relay.when_down: {site!r} is neither among relay.bridge.peers nor in relay.bridge.via."

@@ -14,7 +14,7 @@ _SPILL = SpillConfig()
 class SpillSettings:
     """What each member keeps on its own disk of the entries that the budget drops, so that they are no gap.
 
-    With it a site that was away for days is sent everything. Not together with several `relay.masters`.
+    With it a site that was away for days is sent everything.
     """
 
     #: Directory below which the process makes one for its files, and removes it when it ends. Empty: nothing is kept.
@@ -29,13 +29,11 @@ class SpillSettings:
         return SpillConfig(self.bytes, self.age_s) if self.directory else None
 
 
-def spill_problems(spill: SpillSettings, held_bytes: int, held_s: float, masters: int) -> Iterator[str]:
-    """What is wrong with these settings, beside a budget of so many bytes and seconds, and so many relays."""
+def spill_problems(spill: SpillSettings, held_bytes: int, held_s: float) -> Iterator[str]:
+    """What is wrong with these settings, beside a budget of so many bytes and seconds."""
     if not spill.directory:
         return
     if spill.bytes < 2 * held_bytes:
         yield f"relay.budget.spill.bytes: must be at least {2 * held_bytes}, twice relay.budget.bytes, or little is spilled."
     if spill.age_s < held_s:
         yield "relay.budget.spill.age_s: must be at least relay.budget.age_s, since what is younger is in memory."
-    if masters > 1:
-        yield "relay.budget.spill.directory: needs relay.masters 1, because a single relay sends what was spilled."

@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 _STATES = ("joining", "member", "leaving")
-_ROLES = ("member", "coord", "relay", "share")
+_ROLES = ("member", "coord", "relay")
 _RETRANSMITTING = ("nakack", "unicast")
 #: Counters of the bridge, with what they count.
 _BRIDGE = {

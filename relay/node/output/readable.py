@@ -23,7 +23,6 @@ _DUTIES = {
     Duty.MEMBER: ("neither coordinates nor relays", "neither coordinates nor relays"),
     Duty.COORDINATOR: ("coordinates its site", "coordinates its site"),
     Duty.RELAY: ("coordinates its site", "coordinates its site, and relays to"),
-    Duty.SHARE: ("is to relay a share of its site's messages", "relays a share of its site's messages to"),
 }
 _GONE = {
     GapReason.BUDGET: "its site could not hold them any longer",

@@ -133,7 +133,6 @@ class NodeStatus:
             "takeovers": self._takeovers,
             "view": self._view and {"id": _plain(self._view.id), "members": list(self._view.names)},
             "global_view": self._global_view and {"sites": self._sites(), "down": list(self._global_view.down)},
-            "masters": plain.get("stack", {}).get("relay", {}).get("masters", []),
             "links": plain.get("stack", {}).get("relay", {}).get("sites", []),
             "messages": {
                 "sent": self._sent,

@@ -8,13 +8,14 @@ from relay.gateway.config import LinkConfig
 from relay.gateway.peering import GatewayConfig
 from relay.gateway.session import ACK_DELAY_S, LinkSession
 from relay.gateway.watermarks import Watermarks
-from relay.gateway.wire import Ack, Bye, Data, FrameParser, Heartbeat, Hello, RemoteUnicast, ShareHello, State, encode
+from relay.gateway.wire import Ack, Bye, Data, FrameParser, Heartbeat, Hello, RemoteUnicast, State, encode
 from relay.replica.config import BufferConfig
-from relay.replica.entries import SiteVector, UnicastRefusal, UnicastReply
+from relay.replica.entries import RemoteGap, SiteSwitch, SiteVector, UnicastRefusal, UnicastReply
 from relay.replica.state import ReplicatedState
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
+from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import ViewId
 from tests.harness.relay.puppet import D, E, batch, hello, numbers, remote_view
@@ -68,9 +69,11 @@ def test_nothing_but_hello_leaves_before_the_peer_is_accepted() -> None:
     assert numbers(sent) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("share", [0, 1])
-def test_a_state_that_comes_in_one_piece_with_hello_is_answered_like_one_that_comes_later(share: int) -> None:
-    """A relay that is called has heard HELLO before it says its own, so both of its first frames may come at once."""
+def test_a_state_that_comes_in_one_piece_with_hello_is_answered_like_one_that_comes_later() -> None:
+    """A relay that is called has heard HELLO before it says its own, so both of its first frames may come at once.
+
+    What is sent depends on who asks: this site was offline for the peer, so the hole has that reason.
+    """
 
     def sent(at_once: bool) -> list[Header]:
         state = ReplicatedState("SFO", BufferConfig(), ("NYC",))
@@ -79,18 +82,25 @@ def test_a_state_that_comes_in_one_piece_with_hello_is_answered_like_one_that_co
         watermarks.installed(alone=True)
         for n in range(1, 9):
             watermarks.appended(D, n, state.append(batch(n), 0.0))
-        state.buffer.trim(5)
-        said = {each: getattr(hello(), each) for each in Hello.__dataclass_fields__}
-        mine, peer = ShareHello(**said, masters=2, share=share), ShareHello(**{**said, "site": "NYC"}, masters=2, share=share)
-        link = LinkSession(mine, state, watermarks, CONFIG, 0.0)
-        first, then = encode(peer), encode(State({"SFO": SiteVector({D: 2}, remote_view(1, D).id)}))
+        for is_offline in (True, False):
+            state.apply_switch(SiteSwitch("NYC", is_offline))
+        link = LinkSession(hello(), state, watermarks, CONFIG, 0.0)
+        first, then = encode(hello(site="NYC")), encode(State({"SFO": SiteVector({D: 2}, remote_view(1, D).id)}))
         link.receive(first + then if at_once else first, 0.0)
         link.accept(None, SiteVector())
         if not at_once:
             link.receive(then, 0.0)
         return frames(b"".join(drain(link)))
 
-    assert sent(at_once=True) == sent(at_once=False)
+    assert (
+        sent(at_once=True)
+        == sent(at_once=False)
+        == [
+            hello(),
+            State({}),
+            RemoteGap("SFO", D, 3, 8, GapReason.OFFLINE),
+        ]
+    )
 
 
 def test_a_chunk_is_never_larger_than_configured_and_the_next_waits_for_it() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.gateway.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, RemoteUnicast, Routed, ShareHello, State, encode
+from relay.gateway.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, RemoteUnicast, Routed, State, encode
 from relay.replica.entries import (
     HEADERS,
     RelayState,
@@ -36,7 +36,6 @@ MERGED = View(ViewId(9, D), ViewId(9, D), (D, E), ("d", "e"), PARTS)
 VECTORS = {"NYC": SiteVector({D: 4, E: 1}, ViewId(2, D)), "LAX": SiteVector()}
 EXAMPLES: list[Header] = [
     hello(),
-    ShareHello(1, "NYC", hello().lineage, hello(9).epoch, E, "n", 2, 1, 1 << 24, 2, 1),
     State(VECTORS),
     State({}),
     Ack(VECTORS),

@@ -40,9 +40,8 @@ SITES: dict[str, tuple[str, ...]] = {"NYC": ("A", "B"), "SFO": ("D", "E")}
 class World:
     """Which member is where, and the journals of all."""
 
-    def __init__(self, sites: dict[str, tuple[str, ...]] = SITES, masters: int = 1) -> None:
+    def __init__(self, sites: dict[str, tuple[str, ...]] = SITES) -> None:
         self.sites = sites
-        self.masters = masters
         self.networks = {site: MemoryNetwork() for site in sites}
         self.ports = {name: free_port() for names in sites.values() for name in names}
         self.journals: dict[str, list[records.Record]] = {}
@@ -50,7 +49,7 @@ class World:
     def config(self, site: str, name: str) -> NodeConfig:
         peers = {other: tuple([self._place(each) for each in names]) for other, names in self.sites.items() if other != site}
         bridge = BridgeConfig(bind=self._place(name), peers=peers)
-        relay = RelaySettings(bridge=bridge, dial_s=0.05, dial_s_max=0.2, masters=self.masters)
+        relay = RelaySettings(bridge=bridge, dial_s=0.05, dial_s_max=0.2)
         return replace(QUICK, site=site, name=name, relay=relay)
 
     @asynccontextmanager

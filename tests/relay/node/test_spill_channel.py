@@ -67,10 +67,9 @@ async def test_what_the_budget_drops_is_sent_from_files_which_are_gone_afterward
 
 def test_settings_that_keep_nothing_are_refused_each_with_its_key() -> None:
     spill = SpillSettings("somewhere", 100, 5.0)
-    assert [said.split(":")[0] for said in spill_problems(spill, 64, 600.0, 2)] == [
+    assert [said.split(":")[0] for said in spill_problems(spill, 64, 600.0)] == [
         "relay.budget.spill.bytes",
         "relay.budget.spill.age_s",
-        "relay.budget.spill.directory",
     ]
-    assert list(spill_problems(replace(spill, directory=""), 64, 600.0, 2)) == []
-    assert list(spill_problems(spill, 50, 5.0, 1)) == []
+    assert list(spill_problems(replace(spill, directory=""), 64, 600.0)) == []
+    assert list(spill_problems(spill, 50, 5.0)) == []

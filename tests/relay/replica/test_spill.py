@@ -8,8 +8,6 @@ import pytest
 
 from relay.events import GlobalView, Pacing, SwitchSite
 from relay.gateway.config import LinkConfig
-from relay.gateway.gateway import GatewayConfig
-from relay.layer import RelayConfig
 from relay.replica.config import BufferConfig, SpillConfig
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.frame import Frame
@@ -357,5 +355,3 @@ def test_a_site_that_is_taken_offline_frees_the_disk() -> None:
 def test_bounds_that_cannot_work_are_refused() -> None:
     with pytest.raises(ConfigurationError):
         SpillConfig(bytes_max=0)
-    with pytest.raises(ConfigurationError):
-        RelayConfig(GatewayConfig(masters=2), BufferConfig(spill=ROOM))

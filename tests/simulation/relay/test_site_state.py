@@ -26,8 +26,8 @@ BUDGET = BufferConfig(budget_entries=16)
 class Story:
     """NYC writes; SFO, whose members fetch the state of NYC, starts late."""
 
-    def __init__(self, sites: dict[str, str], budget: BufferConfig = BUDGET, masters: int = 1) -> None:
-        self.script = Sites(sites, budget, masters=dict.fromkeys(sites, masters))
+    def __init__(self, sites: dict[str, str], budget: BufferConfig = BUDGET) -> None:
+        self.script = Sites(sites, budget)
         self.applications: dict[str, Application] = {}
         self._wrote = 0
         fetching(self.script, "SFO", "NYC")
@@ -86,9 +86,9 @@ class Story:
             assert gaps or not other.gaps, name
 
 
-def late(nyc: str = "ABC", sfo: str = "D", masters: int = 1) -> Story:
+def late(nyc: str = "ABC", sfo: str = "D") -> Story:
     """NYC has its history; the members of SFO are not there yet."""
-    story = Story({"NYC": nyc, "SFO": "DEF"}, masters=masters)
+    story = Story({"NYC": nyc, "SFO": "DEF"})
     story.form(*nyc)
     story.history("B")
     story.start(sfo[0])
@@ -104,15 +104,6 @@ def test_a_late_site_gets_the_state_while_the_other_writes() -> None:
     story.agree("A", "B", "C", "D")
     assert story.applications["D"].shown < len(HISTORY), "most of it came with the state"
     verdict(story.script)
-
-
-@pytest.mark.parametrize(("nyc", "masters"), [("AB", 2), ("ABC", 3)])
-def test_a_provider_that_relays_another_share_than_the_first_sends_by_way_of_who_has_the_link(nyc: str, masters: int) -> None:
-    story = late(nyc, masters=masters)
-    began = story.script.world.now
-    story.script.until(lambda: story.has_state("D"), "D has the state", 10.0)
-    assert story.script.world.now - began < 5.0
-    assert story.applications["D"].has(*HISTORY)
 
 
 def test_without_sources_a_late_site_begins_with_what_it_has() -> None:

@@ -149,8 +149,8 @@ def test_it_may_come_amid_anything_and_all_that_is_sent_is_delivered_or_told(ord
     verdict(script, order=order)
 
 
-def test_with_several_relays_what_one_of_them_still_brings_is_refused_and_comes_later() -> None:
-    script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), masters={"NYC": 2, "SFO": 2})
+def test_what_is_on_its_way_when_a_site_is_switched_off_is_refused_and_comes_later() -> None:
+    script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig())
     script.form(*"ABCDEF")
     script.linked(*"ABCDEF")
     script.run(SETTLED)

@@ -44,7 +44,7 @@ function showCounts(status) {
   const delivered = Object.entries(messages.delivered).map(([site, count]) => `${site} ${number(count)}`);
   definitions(byId("counts"), [
     ["State", status.state],
-    ["Role", ["relay", "share"].includes(status.role) ? `relays to ${status.relays_to.join(", ")}` : status.role],
+    ["Role", status.role === "relay" ? `relays to ${status.relays_to.join(", ")}` : status.role],
     ["Up for", duration(status.uptime_s)],
     ["Views", number(status.views)],
     ["Takeovers", number(status.takeovers)],

@@ -13,13 +13,10 @@ function reachesAny(status) {
 function duties(status, site, name, rank) {
   const isHome = site === status.site;
   const isHere = isHome && name === status.name;
-  const share = isHome ? status.masters.indexOf(name) : -1;
-  const isOnlyRelay = isHome && rank === 0 && !status.masters.length;
-  const relays = isHere ? status.relays_to.length > 0 : isOnlyRelay && reachesAny(status);
+  const relays = isHere ? status.relays_to.length > 0 : isHome && rank === 0 && reachesAny(status);
   const told = [];
-  if (rank === 0 && (share >= 0 || !relays)) told.push(tag("coordinates"));
-  if (share >= 0) told.push(tag(`${relays ? "relays " : ""}share ${share + 1} of ${status.masters.length}`, relays ? "good" : ""));
-  else if (relays) told.push(tag("relays", "good"));
+  if (relays) told.push(tag("relays", "good"));
+  else if (rank === 0) told.push(tag("coordinates"));
   if (rank === 1) told.push(tag("next"));
   return isHere ? [...told, tag("this node", "quiet")] : told;
 }
@@ -45,7 +42,7 @@ export function showSites(status) {
   const sites = sitesOf(status);
   const down = status.global_view?.down ?? [];
   for (const site of down) sites[site] ??= [];
-  const facts = [sites, down, status.site, status.name, status.masters, status.relays_to, reachesAny(status)];
+  const facts = [sites, down, status.site, status.name, status.relays_to, reachesAny(status)];
   redraw(byId("site-list"), facts, () => Object.keys(sites).sort().map((site) => card(status, site, sites[site], down.includes(site))));
   const others = Object.keys(sites).length > 1;
   say(byId("sites-note"), others ? "In another site its coordinator relays, unless it has several relays: which, only its own nodes know." : "");

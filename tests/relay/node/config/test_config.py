@@ -170,6 +170,10 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("discovery: {initial_hosts: ['[fe80::1]:1']}", "discovery.initial_hosts[0]: '[fe80::1]' is no IPv4 address or name; "),
         ("discovery: {dns: '[::1]:1'}", "discovery.dns: '[::1]' is no IPv4 address or name; IPv6 is not spoken."),
         ("nonsense: 1", "nonsense: unknown key; known keys are "),
+        (
+            "relay: {masters: 1}",
+            "relay.masters: was removed; one member relays for its site; to spread load, run several groups",
+        ),
         ("protocols: {sequencer: {order: fifo}}", "protocols.sequencer.order: cannot be given, it follows from order."),
         ("transport: {port: 65536}", "transport.port: a port is a number from 0 to 65535."),
         ("transport: {datagram_bytes_max: 100}", "transport.datagram_bytes_max: must be from 1024 to 65507."),

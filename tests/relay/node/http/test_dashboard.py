@@ -68,14 +68,14 @@ async def test_gaps_failovers_and_lost_sites_are_in_the_time_line_also_those_of_
 class Told(FakeNode):
     """A node whose view, role, relays and links a test tells."""
 
-    def __init__(self, names: str, duty: Duty, *sites: str, masters: str = "", down: bool = False) -> None:
+    def __init__(self, names: str, duty: Duty, *sites: str, down: bool = False) -> None:
         super().__init__()
         self.join()
         view = View(VIEW.id, VIEW.lineage, tuple(map(address, names)), tuple(names))
         everybody = replace(EVERYBODY, down=("SFO",)) if down else EVERYBODY
         for item in (view, everybody, Role(duty, VIEW.id, sites)):
             self.status.observe(item)
-        self._told = {"masters": list(masters), "links": [{**LINK, "linked": "SFO" in sites, "down": down}]}
+        self._told = {"links": [{**LINK, "linked": "SFO" in sites, "down": down}]}
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), **self._told}
@@ -88,14 +88,6 @@ class Told(FakeNode):
         (Told("AB", Duty.COORDINATOR), {"A": "coordinates, this node", "B": "next", "D": "coordinates"}),
         (Told("BA", Duty.MEMBER), {"B": "relays", "A": "next, this node", "D": "coordinates"}),
         (Told("BA", Duty.MEMBER, down=True), {"B": "coordinates", "A": "next, this node"}),
-        (
-            Told("ABC", Duty.RELAY, "SFO", masters="AB"),
-            {"A": "coordinates, relays share 1 of 2, this node", "B": "share 2 of 2, next", "C": "", "D": "coordinates"},
-        ),
-        (
-            Told("BAC", Duty.SHARE, masters="CA"),
-            {"B": "coordinates", "A": "share 2 of 2, next, this node", "C": "share 1 of 2", "D": "coordinates"},
-        ),
     ],
 )
 async def test_who_relays_is_told_as_far_as_the_node_knows(chromium: Browser, node: Told, wanted: dict[str, str]) -> None:

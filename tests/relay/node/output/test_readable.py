@@ -82,12 +82,9 @@ def test_what_the_operator_says_of_another_site_is_said() -> None:
 
 def test_who_relays_is_said() -> None:
     roles = Role(Duty.RELAY, VIEW.id, ("LON", "SFO")), Role(Duty.COORDINATOR, VIEW.id, ())
-    shares = Role(Duty.SHARE, VIEW.id, ()), Role(Duty.SHARE, VIEW.id, ("LON",))
-    assert shown(*roles, *shares) == [
+    assert shown(*roles) == [
         "-- this member coordinates its site, and relays to LON SFO",
         "-- this member coordinates its site",
-        "-- this member is to relay a share of its site's messages",
-        "-- this member relays a share of its site's messages to LON",
     ]
 
 
