@@ -64,15 +64,6 @@ class ShortIdsConfig:
     enabled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ShortIdsStatistics:
-    """Tables since the start, and how many ids are written by now: 0 while uuids are written."""
-
-    tables_given: int
-    tables_taken: int
-    written: int
-
-
 class ShortIdsLayer(Layer):
     """ID of JGroups' design (LA-21 to LA-23). It sees its own table only; what is written for an address is the codec's job."""
 
@@ -92,7 +83,6 @@ class ShortIdsLayer(Layer):
         #: The table of the view in force, and its number in the coordinator's stream.
         self._table: tuple[ShortIds, int] | None = None
         self._writes = False
-        self._tables_given = self._tables_taken = 0
 
     # -- the layer's contract --------------------------------------------------------------------------------------
 
@@ -122,10 +112,6 @@ class ShortIdsLayer(Layer):
         assert isinstance(state, IdsGiven)
         self._given = max(self._given, (state.epoch, state.highest))
 
-    def statistics(self) -> ShortIdsStatistics:
-        written = len(self._table[0].by_address) if self._table is not None and self._writes else 0
-        return ShortIdsStatistics(self._tables_given, self._tables_taken, written)
-
     def levels(self) -> dict[str, Level]:
         return {"highest_id": Level.of(self._given[1], ID_MAX, "ids are given once; beyond the bound the next epoch begins")}
 
@@ -144,7 +130,6 @@ class ShortIdsLayer(Layer):
         view = self._view
         if not self._config.enabled or view is None or view.coordinator != self._me or self._table is not None:
             return []
-        self._tables_given += 1
         return [Down(Frame(self._me, None, (self._number(view.members),)))]
 
     def _number(self, members: tuple[Address, ...]) -> IdTable:
@@ -166,7 +151,6 @@ class ShortIdsLayer(Layer):
         self._given, self._ids = (table.epoch, table.highest), table.ids
         ids = ShortIds(table.epoch, table.ids)
         self._table = (ids, frame.seqno)
-        self._tables_taken += 1
         return [LearnIds(ids)]
 
     def _write(self, event: Stable) -> list[Effect]:

@@ -67,16 +67,6 @@ class StabilityConfig:
     eager: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class StabilityStatistics:
-    """Counters since the start, in frames."""
-
-    reports_sent: int
-    reports_received: int
-    vectors_sent: int
-    vectors_received: int
-
-
 class Stability(Layer):
     """STABLE of JGroups (X4, B1, B5, F1). It sees multicasts on their way up, after fragments were put together."""
 
@@ -90,7 +80,6 @@ class Stability(Layer):
         self._config = config
         self._view: View | None = None
         self._unstable_high = 0
-        self._reports_sent = self._reports_received = self._vectors_sent = self._vectors_received = 0
         self._restart()
 
     def _restart(self) -> None:
@@ -154,14 +143,6 @@ class Stability(Layer):
         """The next report of a member, or the next vector of the coordinator."""
         return self._vector_due if self._report_due is None else self._report_due
 
-    def statistics(self) -> StabilityStatistics:
-        return StabilityStatistics(
-            reports_sent=self._reports_sent,
-            reports_received=self._reports_received,
-            vectors_sent=self._vectors_sent,
-            vectors_received=self._vectors_received,
-        )
-
     def levels(self) -> dict[str, Level]:
         """Frames delivered here and not known to be stable, of all streams together, which flow control bounds."""
         unstable = sum(self._digest.values()) - sum(self._stable.values())
@@ -196,7 +177,6 @@ class Stability(Layer):
         self._report_due = self._next_report(now)
         known = sum(stable.values())
         headers = [StabilityReport(self._view.id, part, known) for part in _in_parts(unstable)]
-        self._reports_sent += len(headers)
         return [Down(Frame(self._me, self._view.coordinator, (header,), None, True)) for header in headers]
 
     def _next_report(self, now: float) -> float:
@@ -209,7 +189,6 @@ class Stability(Layer):
             return [Dropped("stable_other_view")]
         if source != view.coordinator or source == self._me:
             return [Dropped("stable_stranger")]
-        self._vectors_received += 1
         return self._advance({owner: seqno for owner, seqno in header.vector.items() if owner in self._digest})
 
     def _advance(self, vector: dict[Address, int]) -> list[Effect]:
@@ -229,7 +208,6 @@ class Stability(Layer):
             return [Dropped("stable_other_view")]
         if view.coordinator != self._me or source == self._me or source not in view.members:
             return [Dropped("stable_stranger")]
-        self._reports_received += 1
         self._moved = True
         known = self._reports.setdefault(source, {})
         held = False
@@ -281,7 +259,6 @@ class Stability(Layer):
     def _say_vector(self, to: Address | None) -> list[Effect]:
         assert self._view is not None
         headers = [StableVector(self._view.id, part) for part in _in_parts(self._stable)]
-        self._vectors_sent += len(headers)
         return [Down(Frame(self._me, to, (header,), None, True)) for header in headers]
 
 

@@ -103,7 +103,6 @@ def test_a_joiner_that_the_coordinator_hears_and_cannot_reach_stops_nobody() -> 
     silence = script.hold("A", "C", Header)
     flushes = layer(script, "A", Membership).statistics().flushes_started
     script.run(3 * JOIN_TIMEOUT_S)
-    assert layer(script, "C", Membership).statistics().join_attempts > 2
     assert layer(script, "A", Membership).statistics().flushes_started == flushes
     told = [event for event in script["A"].events if isinstance(event, Unreached)]
     assert [(event.names, event.attempt) for event in told] == [(("C",), "join")]

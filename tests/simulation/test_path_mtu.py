@@ -10,11 +10,11 @@ import pytest
 from relay_lab.sim.network_faults import Packet
 from relay_lab.sim.world import World
 from sitestack.config import SiteConfig
-from sitestack.layers.membership import Membership
+from sitestack.journal.records import View
 from sitestack.model.address import Physical
 from sitestack.model.path_events import NarrowPath
 from tests.harness.script import Script, site_maker
-from tests.harness.stories import SETTLED, layer, verdict
+from tests.harness.stories import SETTLED, verdict
 
 PASSES = 1_400
 LARGE = "x" * 10_000
@@ -109,7 +109,7 @@ def test_a_joiner_behind_such_a_hole_comes_in_at_once() -> None:
     sent = say_large(script, "ABCX", 20)
     script.run(FOUND_S)
     assert delivered(script, "X") == len(sent)
-    assert layer(script, "A", Membership).statistics().views_installed == 4
+    assert len([each for each in script["A"].records if isinstance(each, View)]) == 4
     verdict(script)
 
 
@@ -121,7 +121,7 @@ def test_whole_datagrams_are_sent_again_when_they_pass_again() -> None:
     script.world.network.faults.clear()
     script.run(40.0)
     assert narrow(script, "A") == [("C", PASSES), ("C", None)]
-    assert layer(script, "A", Membership).statistics().members == 3
+    script.view(*"ABC")
     verdict(script)
 
 

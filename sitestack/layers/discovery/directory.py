@@ -32,7 +32,6 @@ class Directory:
         self.name = printable(name)
         self.contacts = contacts
         self.answered = answered
-        self.answers = 0
         #: This member's own addresses; empty before it is connected and after it has left.
         self.physical: tuple[Physical, ...] = ()
         self.version = 0
@@ -100,10 +99,8 @@ class Directory:
         return view is None or view.rank(member) < 0 or view.rank(self.address) < TELLERS
 
     def may_answer(self, asker: Address, member: Address, now: float) -> bool:
-        """Whether a question may be answered, and count it: the asker is known, and was not answered too recently (C15)."""
-        allowed = asker in self.contacts and self.answered.allow((asker, member), now)
-        self.answers += allowed
-        return allowed
+        """Whether a question may be answered: the asker is known, and was not answered too recently (C15)."""
+        return asker in self.contacts and self.answered.allow((asker, member), now)
 
 
 def is_own_word(contact: Contact, source: Address) -> bool:

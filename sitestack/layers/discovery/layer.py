@@ -15,7 +15,7 @@ How one member is looked for, and how everybody is told that one has left, is in
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from sitestack.layers.discovery.config import DiscoveryConfig
@@ -61,18 +61,6 @@ COMPLAINTS_MAX = 64
 HEARSAY = Address(bytes(UUID_BYTES))
 
 
-@dataclass(frozen=True, slots=True)
-class DiscoveryStatistics:
-    """Counters since the start; `tombstones` and `version` (of this member's own contact) are present values."""
-
-    tombstones: int
-    version: int
-    searches: int
-    requests: int
-    answers: int
-    who_has: int
-
-
 class Discovery(Layer):
     """PING, TCPPING and the ARP-like part of Discovery in JGroups (LA-9 to LA-13, LA-28; traps A1, A2, A4, A13)."""
 
@@ -102,7 +90,6 @@ class Discovery(Layer):
         #: Where those are that have registered at a gossip router.
         self._registered: tuple[Physical, ...] = ()
         self._watched: tuple[tuple[Address, Physical], ...] = ()
-        self._searches = self._requests = 0
         self._handlers: dict[type[Header], Callable[[Any, Address, float], list[Effect]]] = {
             WhoIsThere: self._handle_who_is_there,
             IAmHere: self._handle_i_am_here,
@@ -120,7 +107,6 @@ class Discovery(Layer):
         if isinstance(event, FindMembers):
             config = self.config
             self._search = Search(now, config.join_wait_s, config.settle_s, config.peers_max)
-            self._searches += 1
             return self._ask(self._search, now)
         if isinstance(event, SetInitialHosts):
             return self._set_initial_hosts(event.initial_hosts[:INITIAL_HOSTS_MAX])
@@ -155,7 +141,6 @@ class Discovery(Layer):
 
     def _ask(self, search: Search, now: float) -> list[Effect]:
         search.ask_at = now + self.config.request_interval_s
-        self._requests += 1
         return say(self.local.address, self._request(), (None, *self._hosts()))
 
     def _request(self) -> WhoIsThere:
@@ -271,16 +256,6 @@ class Discovery(Layer):
         """The logical name of a member, for display; its short hex form when it is not known."""
         known = self._contacts.get(member)
         return repr(member) if known is None else known.name
-
-    def statistics(self) -> DiscoveryStatistics:
-        return DiscoveryStatistics(
-            tombstones=self._contacts.tombstones,
-            version=self._directory.version,
-            searches=self._searches,
-            requests=self._requests,
-            answers=self._directory.answers,
-            who_has=self._lookup.who_has,
-        )
 
     def levels(self) -> dict[str, Level]:
         """Contacts, and what the rate limits remember."""

@@ -35,7 +35,6 @@ class Lookup:
         self._announce_at = 0.0
         self._sweep_at: float | None = None
         self._given: tuple[Contact, ...] = ()
-        self.who_has = 0
 
     # -- myself ----------------------------------------------------------------------------------------------------
 
@@ -92,7 +91,6 @@ class Lookup:
         directory = self._directory
         if not directory.physical:
             return [Dropped("not_connected")]
-        self.who_has += 1
         dests = dict.fromkeys((None, *initial_hosts, *self._contacts.last_known(member)))
         return say(directory.address, WhoHas(member, directory.me()), dests)
 

@@ -53,15 +53,11 @@ REFUSED_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class FailureDetectionStatistics:
-    """Members monitored, checked and suspected now; the rest are counters since the start."""
+    """Members checked and suspected now; the rest are counters since the start."""
 
-    monitored: int
     checking: int
     suspected: int
-    heartbeats: int
-    checks: int
     suspicions: int
-    false_suspicions: int
     stalls: int
 
 
@@ -98,7 +94,7 @@ class FailureDetection(Layer):
         self._scan_at = 0.0
         self._not_here = RateLimit(config.not_here_interval_s, config.limited_max)
         self._seen = RateLimit(config.seen_interval_s, config.limited_max)
-        self._heartbeats = self._checks_begun = self._suspicions = self._false_suspicions = self._stalls = 0
+        self._suspicions = self._stalls = 0
 
     # -- what is heard ---------------------------------------------------------------------------------------------
 
@@ -135,7 +131,6 @@ class FailureDetection(Layer):
         if member not in self._suspected:
             return []
         del self._suspected[member]
-        self._false_suspicions += 1
         return [Up(Unsuspect((member,)))]
 
     def _handle(self, header: Header, source: Address, now: float) -> list[Effect]:
@@ -215,7 +210,6 @@ class FailureDetection(Layer):
         effects: list[Effect] = []
         if now >= self._heartbeat_at and self._view is not None:
             self._heartbeat_at = now + self.config.heartbeat_interval_s
-            self._heartbeats += 1
             effects.append(self._send(None, Alive(self._view.id)))
             if self._view.coordinator in self._suspected:
                 effects.append(self._send(self._view.coordinator, NotHeard()))
@@ -248,7 +242,6 @@ class FailureDetection(Layer):
 
     def _begin_check(self, member: Address, now: float, share: float = 1.0) -> list[Effect]:
         """Ask whether it is there; it may take this share of the configured time to answer."""
-        self._checks_begun += 1
         interval_s = share * self.config.verify_timeout_s / self.config.verify_attempts
         self._checks[member] = _Check(1, now + interval_s, interval_s)
         return [self._send(member, AreYouThere(1))]
@@ -312,16 +305,7 @@ class FailureDetection(Layer):
         return [Down(Watch(tuple(watched)))]
 
     def statistics(self) -> FailureDetectionStatistics:
-        return FailureDetectionStatistics(
-            monitored=len(self._heard),
-            checking=len(self._checks),
-            suspected=len(self._suspected),
-            heartbeats=self._heartbeats,
-            checks=self._checks_begun,
-            suspicions=self._suspicions,
-            false_suspicions=self._false_suspicions,
-            stalls=self._stalls,
-        )
+        return FailureDetectionStatistics(len(self._checks), len(self._suspected), self._suspicions, self._stalls)
 
     def levels(self) -> dict[str, Level]:
         """Processes for which answers and reports are limited in rate."""

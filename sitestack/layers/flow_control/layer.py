@@ -39,12 +39,9 @@ EARLY_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class FlowControlStatistics:
-    """Counters since the start: `waits` counts frames that had to queue. `peers` is the number of accounts now."""
+    """Counters since the start: `waits` counts frames that had to queue."""
 
     waits: int
-    credits_sent: int
-    credits_received: int
-    peers: int
 
 
 class FlowControl(Layer):
@@ -75,7 +72,7 @@ class FlowControl(Layer):
         self._waiting_bytes = 0
         self._told_bytes = 0
         self._ahead_high = 0
-        self._waits = self._credits_sent = self._credits_received = 0
+        self._waits = 0
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -215,7 +212,6 @@ class FlowControl(Layer):
             if account.unicast_returned == account.unicast_consumed:
                 del self._due[sender]
             account.cast_returned = account.cast_consumed
-            self._credits_sent += 1
             credits = Credits(view.id, account.cast_returned, account.unicast_returned)
             effects.append(Down(Frame(self._me, sender, (credits,))))
         return effects
@@ -224,7 +220,6 @@ class FlowControl(Layer):
         account = self._accounts.get(source)
         if account is None or self._view is None or self._view.id != credits.view:
             return [Dropped("stale_credits")]
-        self._credits_received += 1
         casts = self._casts
         account.unicasts.acknowledge(credits.unicast_bytes)
         before = account.cast_acknowledged
@@ -296,7 +291,7 @@ class FlowControl(Layer):
         return found
 
     def statistics(self) -> FlowControlStatistics:
-        return FlowControlStatistics(self._waits, self._credits_sent, self._credits_received, len(self._accounts))
+        return FlowControlStatistics(self._waits)
 
     def levels(self) -> dict[str, Level]:
         """`ahead_bytes`: how far this member's multicasts are ahead of the slowest receiver.

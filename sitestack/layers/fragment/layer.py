@@ -28,8 +28,6 @@ class FragmentStatistics:
     """Counters since the start."""
 
     frames_cut: int
-    fragments_sent: int
-    frames_reassembled: int
 
 
 class Fragment(Layer):
@@ -52,7 +50,7 @@ class Fragment(Layer):
         self._next_id = 1
         #: Bytes that a header of this kind takes on the wire at most; None when that depends on its contents.
         self._header_bytes: dict[type[Header], int | None] = {}
-        self._frames_cut = self._fragments_sent = self._frames_reassembled = 0
+        self._frames_cut = 0
 
     def bind(self, codec: Codec) -> None:
         """Encode and parse frames with this codec from now on."""
@@ -93,7 +91,7 @@ class Fragment(Layer):
         return self._partials.deadline()
 
     def statistics(self) -> FragmentStatistics:
-        return FragmentStatistics(self._frames_cut, self._fragments_sent, self._frames_reassembled)
+        return FragmentStatistics(self._frames_cut)
 
     def levels(self) -> dict[str, Level]:
         """Incomplete frames, and the bytes of their pieces: of processes outside the view, and of members."""
@@ -136,7 +134,6 @@ class Fragment(Layer):
         if frame.dest is not None:
             object.__setattr__(headers[-1], "whole", frame)
         self._frames_cut += 1
-        self._fragments_sent += count
         return [Down(Frame(frame.source, frame.dest, (header,))) for header in headers]
 
     def _bound_codec(self) -> Codec:
@@ -158,7 +155,6 @@ class Fragment(Layer):
             return Dropped("fragment")
         if whole.unreliable or whole.top(FragmentHeader) is not None:
             return Dropped("fragment")
-        self._frames_reassembled += 1
         return Up(Frame(whole.source, whole.dest, whole.headers, whole.batch, False, frame.seqno, frame.stream))
 
 

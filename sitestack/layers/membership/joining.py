@@ -49,7 +49,6 @@ class Joining:
 
     def __init__(self, local: Local, join_timeout_s: float, fetches: bool) -> None:
         self.phase = Phase.IDLE
-        self.attempts = 0
         self._local = local
         self._timeout_s = join_timeout_s
         self._due: float | None = None
@@ -69,7 +68,6 @@ class Joining:
     def start(self) -> list[Effect]:
         """Search for members, for the first time or again."""
         self.phase = Phase.DISCOVERING
-        self.attempts += 1
         self._due = self._source = None
         return [Down(FindMembers())]
 

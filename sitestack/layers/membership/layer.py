@@ -52,14 +52,10 @@ from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Up
 
 @dataclass(frozen=True, slots=True)
 class MembershipStatistics:
-    """Counters since the start, and the view in force; `members` is 0 before the first view."""
+    """Counters since the start."""
 
-    view: ViewId | None
-    members: int
-    views_installed: int
     flushes_started: int
     merges_started: int
-    join_attempts: int
 
 
 class Membership(Layer):
@@ -177,15 +173,7 @@ class Membership(Layer):
         return min((due for due in dues if due is not None), default=None)
 
     def statistics(self) -> MembershipStatistics:
-        view = self._member.view
-        return MembershipStatistics(
-            view=None if view is None else view.id,
-            members=0 if view is None else len(view.members),
-            views_installed=self._follower.views_installed,
-            flushes_started=self._leader.flushes_started,
-            merges_started=self._merging.merges_started,
-            join_attempts=self._joining.attempts,
-        )
+        return MembershipStatistics(self._leader.flushes_started, self._merging.merges_started)
 
     def levels(self) -> dict[str, Level]:
         """`blocked` is 1 during a flush and in quarantine."""

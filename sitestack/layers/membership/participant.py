@@ -40,7 +40,6 @@ class Participant:
     def __init__(
         self, local: Local, member: Promises, leader: Leader, merging: Merging, joining: Joining, quarantine: Quarantine
     ) -> None:
-        self.views_installed = 0
         #: The merge for which this member was asked to give its states.
         self._giving: ViewId | None = None
         self._local = local
@@ -179,5 +178,4 @@ class Participant:
         previous = self._member.install(view)
         quarantined = self._quarantine.install(view)
         self._joining.done()
-        self.views_installed += 1
         return [Up(Settled()), Announce(ViewInstalled(view, previous, states, blocked or quarantined, quarantined))]

@@ -44,11 +44,7 @@ class NakAckStatistics:
     """Counters since the start, in frames."""
 
     sent: int
-    delivered: int
-    requests_sent: int
-    requests_received: int
     retransmitted: int
-    highest_sent: int
 
 
 class NakAck(Layer):
@@ -73,8 +69,7 @@ class NakAck(Layer):
         self._answers = Answers(config.answer_period_s, config.answer_bytes_max, config.ask_count_max)
         self._announcer = Announcer(config.quiet_interval_s, config.quiet_interval_s_max, config.stuck_interval_s)
         self._later = LaterViews(config.later_count_max, config.later_bytes_max)
-        self._sent = self._delivered = self._requests_sent = self._requests_received = 0
-        self._retransmitted = self._highest_sent = 0
+        self._sent = self._retransmitted = 0
 
     # -- the layer's contract --------------------------------------------------------------------------------------
 
@@ -129,14 +124,7 @@ class NakAck(Layer):
         return min(dues, default=None)
 
     def statistics(self) -> NakAckStatistics:
-        return NakAckStatistics(
-            sent=self._sent,
-            delivered=self._delivered,
-            requests_sent=self._requests_sent,
-            requests_received=self._requests_received,
-            retransmitted=self._retransmitted,
-            highest_sent=self._highest_sent,
-        )
+        return NakAckStatistics(self._sent, self._retransmitted)
 
     def levels(self) -> dict[str, Level]:
         """Levels of a bound per stream are those of the stream that holds most."""
@@ -160,7 +148,6 @@ class NakAck(Layer):
         own = Frame(self._me, None, frame.headers, frame.batch, False, seqno, self._me)
         self._streams.append(own)
         self._sent += 1
-        self._delivered += 1
         if len(self._view.members) > 1:
             self._announcer.sent(now)
         return [Down(wire_frame(own, self._view.id)), Up(own)]
@@ -170,7 +157,6 @@ class NakAck(Layer):
         others = [member for member in self._view.members if member != self._me]
         header = Highest(self._view.id, self._streams.windows[self._me].contiguous)
         dests: list[Address | None] = [*others] if self._announcer.said(now) else [None]
-        self._highest_sent += len(dests)
         return [Down(Frame(self._me, dest, (header,), None, True)) for dest in dests]
 
     def _purge(self, vector: dict[Address, int], now: float) -> None:
@@ -205,7 +191,6 @@ class NakAck(Layer):
 
     def _deliver(self, owner: Address) -> list[Effect]:
         frames = self._streams.deliver(owner)
-        self._delivered += len(frames)
         effects: list[Effect] = [Up(frame) for frame in frames]
         if frames and self._streams.at_cut:
             effects.append(Up(CutReached()))
@@ -235,7 +220,6 @@ class NakAck(Layer):
         in_vain = gap.wait_s >= self._config.doubt_s
         requests = [(holder, Retransmit(self._view.id, owner, ranges, in_vain))]
         requests += [(other, Retransmit(self._view.id, owner, _head(ranges), in_vain)) for other in others]
-        self._requests_sent += len(requests)
         return [Down(Frame(self._me, member, (request,), None, True)) for member, request in requests]
 
     def _answer(self, request: Retransmit, requester: Address, now: float) -> list[Effect]:
@@ -244,7 +228,6 @@ class NakAck(Layer):
         window = self._streams.windows.get(request.sender)
         if window is None or requester not in self._streams.windows:
             return [Dropped("nak_stranger")]
-        self._requests_received += 1
         frames = self._answers.choose(window, request.ranges, requester, now)
         self._retransmitted += len(frames)
         effects: list[Effect] = [Down(wire_frame(frame, request.view, self._me, requester)) for frame in frames]

@@ -37,15 +37,6 @@ from sitestack.wire.codec import Codec
 SIZES = (8_900, 1_400, 1_200)
 
 
-@dataclass(frozen=True, slots=True)
-class PathMtuStatistics:
-    """Searches begun since the start; members with a limit now; and the lowest of these limits in bytes, 0 without one."""
-
-    searches: int
-    narrow: int
-    lowest_bytes: int
-
-
 @dataclass(slots=True)
 class _Search:
     """A search that is under way, or was: `due` is None once it is over."""
@@ -130,10 +121,6 @@ class PathMtu(Layer):
     def deadline(self) -> float | None:
         dues = [search.due for search in self._searches.values() if search.due is not None]
         return min([*dues, *[again_at for _, again_at in self._limits.values()]], default=None)
-
-    def statistics(self) -> PathMtuStatistics:
-        lowest = min([size for size, _ in self._limits.values()], default=0)
-        return PathMtuStatistics(self._begun, len(self._limits), lowest)
 
     def levels(self) -> dict[str, Level]:
         """Processes searched for, and those with a limit."""

@@ -29,16 +29,6 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Transmit,
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class ResolverStatistics:
-    """Removed members remembered and destinations of a fan-out now; questions and frames given up since the start."""
-
-    tombstones: int
-    fan_out: int
-    asked: int
-    unresolved: int
-
-
 @dataclass(slots=True)
 class _Waiting:
     """A member that is asked for. Without frames it is asked for because a fan-out must reach the whole view."""
@@ -73,8 +63,6 @@ class Resolver(Layer):
         #: Members that are asked for, in order of `asked_at`: the first is due first.
         self._waiting: dict[Address, _Waiting] = {}
         self._queued_bytes = Level(config.queued_bytes_max)
-        self._asked = 0
-        self._unresolved = 0
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
@@ -194,7 +182,6 @@ class Resolver(Layer):
         waiting = self._waiting.pop(member, None) or _Waiting(now, now)
         waiting.asked_at = now
         self._waiting[member] = waiting
-        self._asked += 1
         return waiting, [Up(FindPhysical(member))]
 
     def _drop_oldest(self, waiting: _Waiting) -> int:
@@ -202,7 +189,6 @@ class Resolver(Layer):
         return 1
 
     def _give_up(self, frames: int) -> list[Effect]:
-        self._unresolved += frames
         return [Dropped("unresolved", frames)]
 
     def expire(self, now: float) -> list[Effect]:
@@ -254,9 +240,6 @@ class Resolver(Layer):
             elif member != self.local.address and member not in self._waiting and self._has_to_reach(member):
                 effects += self._ask(member, now)[1]
         return effects
-
-    def statistics(self) -> ResolverStatistics:
-        return ResolverStatistics(self._contacts.tombstones, len(self._places(self._picked)), self._asked, self._unresolved)
 
     def levels(self) -> dict[str, Level]:
         """The cache, and the frames that wait for it; `queued_frames` is of the member with most of them."""

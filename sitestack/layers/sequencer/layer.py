@@ -36,14 +36,10 @@ _SEQUENCED: tuple[Header, ...] = (Sequenced(),)
 
 @dataclass(frozen=True, slots=True)
 class SequencerStatistics:
-    """Counters since the start, in batches; `resends` counts the times that all undelivered batches were forwarded again."""
+    """Counters since the start, in batches."""
 
     forwarded: int
     sequenced: int
-    delivered: int
-    duplicates: int
-    holes: int
-    resends: int
 
 
 class Sequencer(Layer):
@@ -72,8 +68,7 @@ class Sequencer(Layer):
         self._stalled = False
         self._progress_at = 0.0
         self._backoff = 1
-        self._forwarded = self._sequenced = self._delivered = self._resends = 0
-        self._rejected = dict.fromkeys(Receipt, 0)
+        self._forwarded = self._sequenced = 0
 
     # -- from above --------------------------------------------------------------------------------------------------
 
@@ -194,9 +189,7 @@ class Sequencer(Layer):
             return [Dropped("bad_entry")]
         verdict = self._received.admit(batch)
         if verdict is not Receipt.ADMITTED:
-            self._rejected[verdict] += 1
             return [Dropped(verdict.value)]
-        self._delivered += 1
         if batch.origin == self._me and self._table.delivered(batch, frame.seqno):
             self._progress_at = now
             self._backoff = 1
@@ -229,7 +222,6 @@ class Sequencer(Layer):
         due = self.deadline()
         if due is None or now < due:
             return []
-        self._resends += 1
         self._progress_at = now
         self._backoff = min(2 * self._backoff, RESEND_BACKOFF_MAX)
         self._table.rewind()
@@ -257,14 +249,7 @@ class Sequencer(Layer):
         self._missed += self._received.merge(state.numbers, self._members)
 
     def statistics(self) -> SequencerStatistics:
-        return SequencerStatistics(
-            forwarded=self._forwarded,
-            sequenced=self._sequenced,
-            delivered=self._delivered,
-            duplicates=self._rejected[Receipt.DUPLICATE],
-            holes=self._rejected[Receipt.HOLE],
-            resends=self._resends,
-        )
+        return SequencerStatistics(self._forwarded, self._sequenced)
 
     def levels(self) -> dict[str, Level]:
         """`undelivered` and `unstable` count own batches in the forward-table."""

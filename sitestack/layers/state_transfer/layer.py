@@ -44,8 +44,6 @@ class StateTransferStatistics:
     """Members that have the state now; the rest are counters since the start."""
 
     holders: int
-    given_chunks: int
-    given_states: int
     taken_states: int
     restarts: int
 
@@ -86,7 +84,7 @@ class StateTransfer(Layer):
         self._pieces: list[bytes] = []
         self._arrived_bytes = 0
         self._ask_at: float | None = None
-        self._given_chunks = self._given_states = self._taken_states = self._restarts = 0
+        self._taken_states = self._restarts = 0
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
@@ -236,8 +234,6 @@ class StateTransfer(Layer):
         data = b"" if too_large else state[offset : offset + self._config.chunk_bytes_max]
         is_last = not too_large and offset + len(data) == len(state)
         chunk = StateChunk(self._view.id, offset, len(state), data, self._note if is_last else b"")
-        self._given_chunks += 1
-        self._given_states += is_last
         dropped: list[Effect] = [Dropped("state_too_large")] if too_large else []
         return [*dropped, Down(Frame(self._me, member, (chunk,)))]
 
@@ -282,13 +278,7 @@ class StateTransfer(Layer):
         return [Up(StateNotGiven(source))]
 
     def statistics(self) -> StateTransferStatistics:
-        return StateTransferStatistics(
-            holders=self._holders.count,
-            given_chunks=self._given_chunks,
-            given_states=self._given_states,
-            taken_states=self._taken_states,
-            restarts=self._restarts,
-        )
+        return StateTransferStatistics(self._holders.count, self._taken_states, self._restarts)
 
     def levels(self) -> dict[str, Level]:
         """Joiners that wait, which are members of the view; the snapshot for them; and what has arrived of a state."""

@@ -45,10 +45,7 @@ class UnicastStatistics:
     senders: int
     windows_open: int
     tombstones: int
-    connections_opened: int
     retransmitted: int
-    acks_sent: int
-    asked_first: int
     given_up_frames: int
 
 
@@ -93,7 +90,7 @@ class Unicast(Layer):
         self._due: float | None = None
         #: The earliest time of the next walk: with thousands of peers one of them is always due, and a walk takes long.
         self._walk_from = -inf
-        self._opened = self._acks_sent = self._asked_first = self._given_up = self._retransmitted = 0
+        self._given_up = self._retransmitted = 0
         self._window_bytes_high = self._queue_bytes_high = self._reorder_bytes_high = 0
 
     # -- the layer's contract --------------------------------------------------------------------------------------
@@ -150,8 +147,6 @@ class Unicast(Layer):
             self._receivers[peer] = self._receivers.pop(peer)
             header = receiver.answer(now)
             if header is not None:
-                self._acks_sent += type(header) is UnicastAck
-                self._asked_first += type(header) is SendFirst
                 effects.append(Down(Frame(self._me, peer, (header,), unreliable=True)))
             self._arm(receiver.deadline())
         self._to_answer.clear()
@@ -204,7 +199,6 @@ class Unicast(Layer):
 
     def _next_conn_id(self) -> int:
         """A conn-id higher than all before: no two connections of this process share one (U2-16)."""
-        self._opened += 1
         return next(self._conn_ids)
 
     def _handle_ack(self, sender: Sender, header: UnicastAck, now: float) -> list[Effect]:
@@ -323,10 +317,7 @@ class Unicast(Layer):
             senders=len(senders),
             windows_open=windows_open,
             tombstones=len(receivers) - windows_open,
-            connections_opened=self._opened,
             retransmitted=self._retransmitted + sum(sender.retransmitted for sender in senders),
-            acks_sent=self._acks_sent,
-            asked_first=self._asked_first,
             given_up_frames=self._given_up,
         )
 

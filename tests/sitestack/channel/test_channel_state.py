@@ -382,7 +382,7 @@ async def test_a_site_without_callbacks_sends_nothing_about_state(autojump_clock
         await trio.sleep(1)
         for channel in (a, b):
             found = channel.statistics().stack["state_transfer"]
-            assert found == StateTransferStatistics(0, 0, 0, 0, 0)
+            assert found == StateTransferStatistics(0, 0, 0)
             assert not any(level.now for name, level in channel.levels().items() if name.startswith("stack.state_transfer."))
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sitestack.layers.fragment import FragmentConfig
-from sitestack.layers.stability import Prompt, Stability, StabilityConfig, StabilityReport, StabilityStatistics, StableVector
+from sitestack.layers.stability import Prompt, Stability, StabilityConfig, StabilityReport, StableVector
 from sitestack.model.address import Address
 from sitestack.model.events import Held, Stable, ViewInstalled
 from sitestack.model.frame import Frame
@@ -40,12 +40,6 @@ def vector(vector: dict[Address, int], dest: Address | None = None) -> Frame:
 
 def becomes_stable(vector: dict[Address, int]) -> list[Effect]:
     return [Down(Stable(vector)), Up(Stable(vector))]
-
-
-def statistics_of(layer: Stability) -> StabilityStatistics:
-    numbers = layer.statistics()
-    assert isinstance(numbers, StabilityStatistics)
-    return numbers
 
 
 # -- the member --------------------------------------------------------------------------------------------------------

@@ -167,7 +167,7 @@ def test_a_cut_of_a_view_that_was_never_installed_here_is_not_reached_for() -> N
     request = View(ViewId(5, A), VIEW.lineage, (A, B, C), ("A", "B", "C"))
     promise(layer, request.id)
     assert hear(layer, A, prepare(base=ViewId(4, C), view=request)) == [Dropped("foreign_prepare")]
-    assert layer.statistics().view == VIEW.id
+    assert layer.levels()["blocked"].now == 1
 
 
 def test_who_does_not_answer_in_time_is_counted_and_left_out() -> None:

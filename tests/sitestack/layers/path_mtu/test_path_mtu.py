@@ -70,8 +70,7 @@ def test_the_largest_size_that_was_answered_is_the_limit_for_the_member_and_for_
     layer = layer_of()
     assert search(layer, B, (1_400, 1_200), 0.0) == [Limit(B, 1_400), Limit(None, 1_400), Up(NarrowPath(B, "B", 1_400))]
     assert search(layer, C, (8_900, 1_400, 1_200), 0.0) == [Limit(C, 8_900), Limit(None, 1_400), Up(NarrowPath(C, "C", 8_900))]
-    statistics = layer.statistics()
-    assert (statistics.searches, statistics.narrow, statistics.lowest_bytes) == (2, 2, 1_400)
+    assert layer.levels()["narrow_paths"].now == 2
 
 
 def test_a_lost_probe_is_sent_again_and_one_answer_to_the_full_size_ends_the_search() -> None:
@@ -132,10 +131,11 @@ def test_a_limit_stays_while_nothing_is_answered_by_a_member() -> None:
     layer = layer_of(raise_interval_s=30.0)
     search(layer, B, (1_200,), 0.0)
     due = 0.0
+    searches = set()
     while due < 100.0:
         due = layer.deadline() or 0.0
-        layer.expire(due)
-    assert layer.statistics().searches > 2
+        searches |= {each.search for each in probes(layer.expire(due))}
+    assert len(searches) > 1
     assert layer.levels()["narrow_paths"].now == 1
 
 

@@ -78,7 +78,7 @@ def test_idle_connections_are_forgotten_and_reopen_by_themselves() -> None:
     group.run(130)
     assert (group.statistics("A").senders, group.statistics("B").windows_open, group.statistics("B").tombstones) == (0, 0, 1)
     group.send("A", "B", "2")
-    assert (group.statistics("A").connections_opened, group.statistics("A").senders) == (2, 1)
+    assert group.statistics("A").senders == 1
     group.run(300)
     assert group["B"].texts["A"] == ["1", "2"]
     assert group["A"].stack.deadline() is group["B"].stack.deadline() is None
