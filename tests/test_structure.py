@@ -1,23 +1,25 @@
-"""The structure of the code is a contract: who imports whom, what is pure, how long a file gets.
+"""The structure of the code is a contract: which file imports which, what is pure, how large things get.
 
 First the rules are applied to the project, then each rule is shown that it catches a planted violation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.structure import policy, rules
+from tests.structure import policy, rules, shape
 
 PROJECT = Path(__file__).parent.parent
 
 Rule = Callable[[str, str], list[str]]
+ProjectRule = Callable[[Mapping[str, str]], list[str]]
 
 PACKAGE_RULES: tuple[Rule, ...] = (rules.check_import_direction, rules.check_doors, rules.check_purity)
 GENERAL_RULES: tuple[Rule, ...] = (rules.check_sizes, rules.check_name, rules.check_contents, rules.check_comments)
+PROJECT_RULES: tuple[ProjectRule, ...] = (shape.check_circles, shape.check_small_files, shape.check_method_names)
 
 
 def complaints(roots: tuple[str, ...], rule: Rule) -> list[str]:
@@ -38,6 +40,11 @@ def test_packages_keep_the_rule(rule: Rule) -> None:
 @pytest.mark.parametrize("rule", GENERAL_RULES, ids=lambda rule: rule.__name__)
 def test_all_code_keeps_the_rule(rule: Rule) -> None:
     assert complaints((*policy.ROOTS, *policy.OTHER_ROOTS), rule) == []
+
+
+@pytest.mark.parametrize("rule", PROJECT_RULES, ids=lambda rule: rule.__name__)
+def test_the_product_as_a_whole_keeps_the_rule(rule: ProjectRule) -> None:
+    assert rule(dict(sources(policy.ROOTS))) == []
 
 
 def test_every_size_exception_names_something_that_exists() -> None:
@@ -92,6 +99,9 @@ def test_right_import_directions_pass(path: str, text: str) -> None:
         ("relay/cli/main.py", "import requests"),
         ("relay/cli/check.py", "from pyspark_relay.audit import run_audit"),
         ("relay/cli/node.py", "import relay_lab.drills"),
+        ("relay/gateway/gateway.py", "if TYPE_CHECKING:\n    from relay_lab.sim.process import Process"),
+        ("sitestack/channel/open.py", "def late():\n    import relay_lab"),
+        ("sitestack/model/view.py", "import pyspark_relay.audit as audit"),
     ],
 )
 def test_a_library_outside_its_door_is_caught(path: str, text: str) -> None:
@@ -165,6 +175,81 @@ def test_long_files_and_functions_are_caught(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setitem(policy.SIZE_EXCEPTIONS, "relay/a.py:Layer.up", "planted")
     assert rules.check_sizes("relay/a.py", long_method) == []
+
+
+def test_a_class_of_too_many_methods_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    methods = [f"    def method_{number}(self): ...\n" for number in range(26)]
+    accessors = "    @property\n    def name(self): ...\n    @name.setter\n    def name(self, name): ...\n"
+    assert rules.check_sizes("relay/a.py", f"class Link:\n{''.join(methods)}") == ["relay/a.py:Link: 26 methods, at most 25"]
+    assert rules.check_sizes("relay/a.py", f"class Link:\n{''.join(methods[:24])}{accessors}") == []
+
+    monkeypatch.setitem(policy.SIZE_EXCEPTIONS, "relay/a.py:Link", "planted")
+    assert rules.check_sizes("relay/a.py", f"class Link:\n{''.join(methods)}") == []
+    assert rules.check_sizes("relay/a.py", "class Link:\n    x = 1\n") != []
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        "from relay.gateway.a import A",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from relay.gateway.a import A",
+        "def late():\n    from relay.gateway import a",
+        "from .a import A",
+    ],
+)
+def test_files_that_import_each_other_are_caught(there: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "relay/gateway/__init__.py": "",
+        "relay/gateway/a.py": "from relay.gateway.b import B",
+        "relay/gateway/b.py": there,
+    }
+    monkeypatch.setattr(policy, "IMPORT_CIRCLES", {})
+    assert len(shape.check_circles(files)) == 1
+
+    monkeypatch.setattr(policy, "IMPORT_CIRCLES", {("relay/gateway/a.py", "relay/gateway/b.py"): "planted"})
+    assert shape.check_circles(files) == []
+    assert len(shape.check_circles({**files, "relay/gateway/b.py": ""})) == 1, "the entry is needless"
+
+
+def test_each_of_several_circles_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"relay/a.py": "import relay.b, relay.c", "relay/b.py": "import relay.c", "relay/c.py": "import relay.a"}
+    monkeypatch.setattr(policy, "IMPORT_CIRCLES", {})
+    assert len(shape.check_circles({"relay/__init__.py": "", **files})) == 1
+    assert (
+        len(
+            shape.check_circles(
+                {"relay/__init__.py": "", **files, "relay/d.py": "import relay.e", "relay/e.py": "import relay.d"}
+            )
+        )
+        == 2
+    )
+    assert shape.check_circles({"relay/__init__.py": "", **files, "relay/c.py": ""}) == []
+
+
+def test_a_small_file_with_one_importer_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"relay/a.py": "from relay.small import X", "relay/small.py": "X = 1\n" * 39}
+    monkeypatch.setattr(policy, "SMALL_FILES", {})
+    assert [each.split(":")[0] for each in shape.check_small_files(files)] == ["relay/small.py"]
+    assert shape.check_small_files({**files, "relay/small.py": "X = 1\n" * 40}) == []
+    assert shape.check_small_files({**files, "relay/b.py": "import relay.small"}) == []
+    assert shape.check_small_files({"relay/__main__.py": "import relay.small", "relay/b.py": "import relay.__main__"}) == []
+
+    monkeypatch.setattr(policy, "SMALL_FILES", {"relay/small.py": "planted"})
+    assert shape.check_small_files(files) == []
+    assert len(shape.check_small_files({"relay/a.py": ""})) == 1, "the file is gone"
+    assert len(shape.check_small_files({**files, "relay/b.py": "import relay.small"})) == 1, "the entry is needless"
+
+
+def test_a_method_name_of_many_classes_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    classes = [f"class C{number}:\n    def take(self): ...\n    def __len__(self): ...\n" for number in range(13)]
+    monkeypatch.setattr(policy, "SHARED_METHODS", {})
+    assert shape.check_method_names({"relay/a.py": "".join(classes[:12])}) == []
+    found = shape.check_method_names({"relay/a.py": "".join(classes[:6]), "relay/b.py": "".join(classes[6:])})
+    assert found == ["take: a method of 13 classes; name it by what it does"]
+
+    monkeypatch.setattr(policy, "SHARED_METHODS", {"take": "planted"})
+    assert shape.check_method_names({"relay/a.py": "".join(classes)}) == []
+    assert len(shape.check_method_names({"relay/a.py": "".join(classes[:12])})) == 1, "the entry is needless"
 
 
 def test_a_needless_size_exception_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ def check_import_direction(path: str, text: str) -> list[str]:
     """A room imports only from floors below its own, and layers never import each other."""
     complaints = []
     floor = _floor(path)
-    for line, name in _imported_names(path, text):
+    for line, name in imported_names(path, text):
         imported = name.replace(".", "/")
         if floor is not None and (other := _floor(imported)) is not None and other >= floor and _room(imported) != _room(path):
             complaints.append(f"{path}:{line}: {_room(path)} must not import {_room(imported)}, which is on no floor below it")
@@ -55,7 +55,7 @@ def _layer(path: str) -> str:
 def check_doors(path: str, text: str) -> list[str]:
     """Each third-party library is imported only behind its door, and every library has one; so is what needs an extra."""
     complaints = []
-    for line, name in _imported_names(path, text):
+    for line, name in imported_names(path, text):
         for package, doors in policy.INNER_DOORS.items():
             if _is_within(name, package) and not path.startswith(doors):
                 complaints.append(f"{path}:{line}: {package} belongs only in {', '.join(doors)}")
@@ -75,7 +75,7 @@ def check_purity(path: str, text: str) -> list[str]:
     if path.startswith(policy.SHELL):
         return []
     complaints = []
-    for line, name in _imported_names(path, text):
+    for line, name in imported_names(path, text):
         if name.split(".")[0] in policy.IMPURE_MODULES:
             complaints.append(f"{path}:{line}: pure code must not import {name}")
     tree = ast.parse(text)
@@ -93,19 +93,19 @@ def check_purity(path: str, text: str) -> list[str]:
 
 
 def check_sizes(path: str, text: str) -> list[str]:
-    """No file and no function is over its hard stop, unless it is listed; what is listed has to be."""
+    """Refuse a file, function or class over its limit, unless it is listed, and a needless entry of the list."""
     complaints = []
-    for name, lines, lines_max in _sizes(path, text):
-        if lines > lines_max and name not in policy.SIZE_EXCEPTIONS:
-            complaints.append(f"{name}: {lines} lines, at most {lines_max}")
-        if lines <= lines_max and name in policy.SIZE_EXCEPTIONS:
-            complaints.append(f"{name}: no longer too long, remove it from SIZE_EXCEPTIONS")
+    for name, size, size_max, unit in _sizes(path, text):
+        if size > size_max and name not in policy.SIZE_EXCEPTIONS:
+            complaints.append(f"{name}: {size} {unit}, at most {size_max}")
+        if size <= size_max and name in policy.SIZE_EXCEPTIONS:
+            complaints.append(f"{name}: no longer too large, remove it from SIZE_EXCEPTIONS")
     return complaints
 
 
 def size_names(path: str, text: str) -> list[str]:
     """The names that `SIZE_EXCEPTIONS` can have for this file."""
-    return [name for name, _, _ in _sizes(path, text)]
+    return [name for name, *_ in _sizes(path, text)]
 
 
 def check_name(path: str, _text: str) -> list[str]:
@@ -143,7 +143,7 @@ def check_comments(path: str, text: str) -> list[str]:
     return complaints
 
 
-def _imported_names(path: str, text: str) -> Iterator[tuple[int, str]]:
+def imported_names(path: str, text: str) -> Iterator[tuple[int, str]]:
     """The line and full dotted name of everything imported, in functions too; relative imports resolved."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -199,21 +199,27 @@ def _is_global_randomness(name: str) -> bool:
     return name.startswith("random.") and not allowed
 
 
-def _sizes(path: str, text: str) -> Iterator[tuple[str, int, int]]:
-    """Name, lines and limit of the file and of each function in it."""
-    yield path, len(text.splitlines()), policy.FILE_LINES_MAX
-    for name, node in _functions(ast.parse(text), ""):
-        lines = (node.end_lineno or node.lineno) - node.lineno + 1
-        yield f"{path}:{name}", lines, policy.FUNCTION_LINES_MAX
+def _sizes(path: str, text: str) -> Iterator[tuple[str, int, int, str]]:
+    """Name, size, limit and unit of the file and of each function and class in it."""
+    yield path, len(text.splitlines()), policy.FILE_LINES_MAX, "lines"
+    for name, node in _definitions(ast.parse(text), ""):
+        if isinstance(node, ast.ClassDef):
+            yield f"{path}:{name}", len(method_names(node)), policy.METHODS_MAX, "methods"
+        else:
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            yield f"{path}:{name}", lines, policy.FUNCTION_LINES_MAX, "lines"
 
 
-def _functions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, ast.stmt]]:
-    """Every function with its qualified name, `Class.method` or `outer.inner`."""
+def method_names(node: ast.ClassDef) -> set[str]:
+    """The methods and properties that a class defines. A property and its setter are one."""
+    return {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def _definitions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, ast.stmt]]:
+    """Every function and class with its qualified name, `Class.method` or `outer.inner`."""
     for node in ast.iter_child_nodes(tree):
         inside = prefix
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             inside = f"{prefix}{node.name}."
             yield f"{prefix}{node.name}", node
-        elif isinstance(node, ast.ClassDef):
-            inside = f"{prefix}{node.name}."
-        yield from _functions(node, inside)
+        yield from _definitions(node, inside)
