@@ -139,7 +139,7 @@ class RelayChannel(Channel[BetweenSites]):
         """By configuration key or drop reason, a sentence on what does not work at present; empty where nothing is wrong."""
         return {
             **({} if self._bridge is None else self._bridge.problems()),
-            "discovery.routers": "" if self.rendezvous is None else self.rendezvous.problem(),
+            "discovery.routers": "" if self.rendezvous is None else self.rendezvous.links.problem(),
             "security.keys": "" if self._site_keys is None else self._site_keys.problem,
             "name": _shared_names(self.view) if self.has_joined else "",
             "relay.budget.spill": spill_problem(self._relay.state.buffer.spill),
@@ -215,7 +215,7 @@ class RelayChannel(Channel[BetweenSites]):
         """All counters: the bridge's too."""
         site = super().statistics()
         assert self._bridge is not None, "a channel runs as long as its block"
-        routers = None if self.rendezvous is None else self.rendezvous.statistics()
+        routers = None if self.rendezvous is None else self.rendezvous.links.statistics()
         bridge = self._bridge.statistics()
         return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, site.seal, bridge, routers)
 
@@ -224,7 +224,7 @@ class RelayChannel(Channel[BetweenSites]):
         assert self._bridge is not None, "a channel runs as long as its block"
         parts = {"bridge": self._bridge.levels()}
         if self.rendezvous is not None:
-            parts["rendezvous"] = self.rendezvous.levels()
+            parts["rendezvous"] = self.rendezvous.links.levels()
         own = {f"{place}.{name}": level for place, part in parts.items() for name, level in part.items()}
         return {**super().levels(), **own}
 

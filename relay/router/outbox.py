@@ -56,7 +56,7 @@ class Outboxes:
         self._total.add(size)
         return True
 
-    def take(self, client: int) -> bytes:
+    def next_bytes(self, client: int) -> bytes:
         """The next bytes to write, about WRITE_BYTES at most; empty when nothing waits."""
         frames = self._frames.get(client)
         if not frames:

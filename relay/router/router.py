@@ -126,7 +126,7 @@ class Router:
         """The largest frame that this connection may send now."""
         return routing.GREETING_BYTES_MAX if client in self._pending else routing.FRAME_BYTES_MAX
 
-    def receive(self, number: int, frame: bytes, now: float) -> list[Effect]:
+    def receive_frame(self, number: int, frame: bytes, now: float) -> list[Effect]:
         """A frame of a connection. One that has been cut meanwhile is not listened to."""
         client = self._clients.get(number)
         if client is None:

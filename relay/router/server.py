@@ -126,7 +126,7 @@ class RouterServer:
         link.reader.take(bytes(data))
         try:
             for frame in link.reader.frames():
-                self._carry_out(self.router.receive(link.number, frame, now))
+                self._carry_out(self.router.receive_frame(link.number, frame, now))
                 link.reader.bytes_max = self.router.bytes_max(link.number)
             if link.other is not None and link.reader.has_begun:
                 raise ProtocolError("early")  # whoever accepts waits for what the caller says
@@ -165,7 +165,7 @@ class RouterServer:
                 return
 
     async def _send_frames(self, link: _Link) -> None:
-        while data := self.outboxes.take(link.number):
+        while data := self.outboxes.next_bytes(link.number):
             with trio.fail_after(SLOW_S):
                 await link.stream.send_all(data)
 

@@ -153,7 +153,7 @@ class Channel(Sending, Generic[X_co]):
             ViewInstalled: self._install,
             OtherParameters: self._refuse,
             WatchAt: lambda event: self._residence.watch(event.targets),
-            Left: lambda event: self._driver.end(event.answered),
+            Left: lambda event: self._driver.finish(event.answered),
             **dict.fromkeys(get_args(StateEvent), self._state.handle),
         }
         #: What is known of messages with keys.
@@ -231,7 +231,7 @@ class Channel(Sending, Generic[X_co]):
         if not self._leaving:
             self._leaving = True
             self.hand_in(Disconnect())
-            self._gate.end()
+            self._gate.refuse_all()
         await self._gone.wait()
 
     def abandon(self) -> None:
@@ -246,7 +246,7 @@ class Channel(Sending, Generic[X_co]):
         self._leaving = True
         self._receive_end.abandon(self.excluded)
         self.hand_in(Disconnect())
-        self._gate.end()
+        self._gate.refuse_all()
 
     def set_initial_hosts(self, initial_hosts: tuple[Physical, ...]) -> None:
         """Search for members at these addresses from now on, instead of the configured ones."""
@@ -285,7 +285,7 @@ class Channel(Sending, Generic[X_co]):
             self._gone.set()
             self._end_all_calls()
             self._receive_end.close()
-            self._gate.end()
+            self._gate.refuse_all()
         if self._recorder is not None:
             self._recorder.drops(self._stack.drops)
             self._recorder.stop(self._driver.answered)

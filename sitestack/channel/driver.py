@@ -169,7 +169,7 @@ class Driver:
             self._nap.cancel()
         self._sleep_less(now)
 
-    def end(self, answered: bool) -> None:
+    def finish(self, answered: bool) -> None:
         """Make this turn the last one: the member has left."""
         self.left, self.answered = True, answered
 

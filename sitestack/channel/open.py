@@ -173,9 +173,9 @@ async def member(channel: C, names: HostNames) -> AsyncIterator[C]:
                 owner = f"{channel.name} in {channel.site}"
                 interval_s = channel.config.channel.resolve_interval_s
                 if (rendezvous := channel.rendezvous) is not None:
-                    await rendezvous.begin()
+                    await rendezvous.register()
                     nursery.start_soon(rendezvous.run, channel.hand_in, name=f"routers of {owner}")
-                    nursery.start_soon(names.routers.follow, interval_s, rendezvous.use, name=f"router names for {owner}")
+                    nursery.start_soon(names.routers.follow, interval_s, rendezvous.links.use, name=f"router names for {owner}")
                 nursery.start_soon(channel.run, name=f"channel of {owner}")
                 nursery.start_soon(names.members.follow, interval_s, channel.set_initial_hosts, name=f"names for {owner}")
                 await channel.join()
@@ -187,5 +187,5 @@ async def member(channel: C, names: HostNames) -> AsyncIterator[C]:
                     nursery.cancel_scope.cancel()
     finally:
         if channel.rendezvous is not None:
-            channel.rendezvous.close()
+            channel.rendezvous.links.close()
         channel.transport.close()

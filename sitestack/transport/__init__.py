@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from sitestack.model.address import Physical
@@ -11,6 +12,16 @@ from sitestack.model.level import Level
 
 if TYPE_CHECKING:
     from sitestack.transport.watch import WatchDesk
+
+
+@dataclass(slots=True)
+class TrafficStatistics:
+    """Counters that every transport over sockets has."""
+
+    received_datagrams: int = 0
+    received_bytes: int = 0
+    sent_datagrams: int = 0
+    sent_bytes: int = 0
 
 
 class Transport(Protocol):

@@ -50,7 +50,7 @@ class MemoryNetwork:
         for address in list(self._members) if to is None else [to]:
             member = self._members.get(address)
             if member is not None and self.allow(source, address):
-                member.take(data, source)
+                member.queue_datagram(data, source)
 
     def remove(self, address: Physical) -> None:
         """Nobody is at this address any more."""
@@ -68,18 +68,15 @@ class MemoryTransport:
         self._seen = MemoryStatistics()
 
     def physical(self) -> tuple[Physical, ...]:
-        """The one address."""
         return (self.address,)
 
     def listener(self) -> None:
         """None: members inside one process need not be watched."""
 
     async def wait(self) -> None:
-        """Wait until something is in the queue."""
         await self._arrival.wait()
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """Everything in the queue."""
         arrived = list(self._queue)
         self._queue.clear()
         if self._arrival.is_set():
@@ -88,12 +85,11 @@ class MemoryTransport:
         return arrived
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
-        """Hand each to the network."""
         self._seen.sent_datagrams += len(datagrams)
         for to, data in datagrams:
             self._network.carry(self.address, to, data)
 
-    def take(self, data: bytes, source: Physical) -> None:
+    def queue_datagram(self, data: bytes, source: Physical) -> None:
         """Called by the network: something for this member."""
         if len(self._queue) == QUEUED_DATAGRAMS_MAX:
             self._seen.overrun_datagrams += 1
@@ -106,9 +102,7 @@ class MemoryTransport:
         self._network.remove(self.address)
 
     def statistics(self) -> MemoryStatistics:
-        """A copy of the counters."""
         return replace(self._seen)
 
     def levels(self) -> dict[str, Level]:
-        """What the member has not read."""
         return {"queued_datagrams": Level.of(len(self._queue), QUEUED_DATAGRAMS_MAX)}

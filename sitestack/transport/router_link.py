@@ -49,7 +49,7 @@ class Registrant:
     proofs: Proofs | None
 
 
-class State(Enum):
+class LinkState(Enum):
     """How far a connection is."""
 
     #: There is none; the next one is made after a pause.
@@ -74,7 +74,7 @@ class RouterLink:
     ) -> None:
         """`take` is called with each datagram frame that arrives."""
         self.place = place
-        self.state = State.PAUSED
+        self.state = LinkState.PAUSED
         #: Who else is registered there.
         self.others: dict[Address, Entry] = {}
         #: Whether the router has told of all others since the connection was made.
@@ -108,9 +108,9 @@ class RouterLink:
         """Do what is due: call the router, give it up, or tell it that this member is there. Read before."""
         if now < self.due:
             return
-        if self.state is State.PAUSED:
+        if self.state is LinkState.PAUSED:
             self._call(now)
-        elif self.state is not State.UP:
+        elif self.state is not LinkState.UP:
             self.drop("it does not answer", now)
         elif self._asked_at is not None and now >= self._asked_at + ANSWER_S:
             self.drop("it does not answer any more", now)
@@ -129,7 +129,7 @@ class RouterLink:
             return
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock, self._reader, self._writing = sock, FrameReader(), True
-        self.state, self.due = State.CONNECTING, now + GREETING_TIMEOUT_S
+        self.state, self.due = LinkState.CONNECTING, now + GREETING_TIMEOUT_S
         self._selector.register(sock, selectors.EVENT_READ | selectors.EVENT_WRITE, self)
         answer = sock.connect_ex(self.place)
         if answer not in (0, errno.EINPROGRESS):
@@ -141,7 +141,7 @@ class RouterLink:
             self._selector.unregister(self._sock)
             self._sock.close()
             self._sock = None
-        if self.state is State.UP:
+        if self.state is LinkState.UP:
             self._pause_s = PAUSE_S
         self.lost_bytes += len(self.waiting)
         self.waiting.clear()
@@ -150,7 +150,7 @@ class RouterLink:
         self._pause(why, now)
 
     def _pause(self, why: str, now: float) -> None:
-        self.state, self.problem = State.PAUSED, why
+        self.state, self.problem = LinkState.PAUSED, why
         self.due = now + self._pause_s * random.uniform(0.5, 1.5)
         self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
 
@@ -172,11 +172,11 @@ class RouterLink:
 
     def send(self, frame: bytes) -> bool:
         """Have a datagram written. False when there is no connection, or too much waits already."""
-        return self.state is State.UP and self.write(frame)
+        return self.state is LinkState.UP and self.write(frame)
 
     def flush(self, now: float) -> None:
         """Write what the kernel takes."""
-        if self._sock is None or self.state is State.CONNECTING or not (self.waiting or self._writing):
+        if self._sock is None or self.state is LinkState.CONNECTING or not (self.waiting or self._writing):
             return
         try:
             del self.waiting[: self._sock.send(self.waiting)]
@@ -192,12 +192,12 @@ class RouterLink:
 
     def handle(self, ready: int, now: float) -> None:
         """The socket is ready to be read or written."""
-        if self._sock is not None and self.state is State.CONNECTING:
+        if self._sock is not None and self.state is LinkState.CONNECTING:
             problem = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if problem:
                 self.drop(os.strerror(problem).lower(), now)
                 return
-            self.state = State.CHALLENGED
+            self.state = LinkState.CHALLENGED
             if sys.platform == "linux":
                 self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * ANSWER_S))
         if ready & selectors.EVENT_WRITE:
@@ -220,7 +220,7 @@ class RouterLink:
         self._reader.take(data)
         try:
             for frame in self._reader.frames():
-                if frame[:1] == routing.DATA and self.state is State.UP:
+                if frame[:1] == routing.DATA and self.state is LinkState.UP:
                     self._take(self, frame)
                 else:
                     self._hear(frame, now)
@@ -231,14 +231,14 @@ class RouterLink:
 
     def _hear(self, frame: bytes, now: float) -> None:
         who = self._registrant
-        if self.state is State.CHALLENGED:
+        if self.state is LinkState.CHALLENGED:
             self._nonces = (routing.read_challenge(frame), secrets.token_bytes(NONCE_BYTES))
-            self.state = State.ANSWERED
+            self.state = LinkState.ANSWERED
             self.write(framed(routing.hello(who.cluster, who.proofs, *self._nonces)))
-        elif self.state is State.ANSWERED:
+        elif self.state is LinkState.ANSWERED:
             if not routing.is_welcome(frame, who.proofs, *self._nonces):
                 raise ProtocolError("unproven")
-            self.state, self.problem, self.due = State.UP, "", now + PING_S
+            self.state, self.problem, self.due = LinkState.UP, "", now + PING_S
             self.connected += 1
             self.changed = True
             self._reader.bytes_max = routing.FRAME_BYTES_MAX
@@ -371,7 +371,7 @@ class RouterLinks:
 
     def up(self) -> list[RouterLink]:
         """The routers that this member is connected to, in the configured order."""
-        return [link for link in self.links if link.state is State.UP]
+        return [link for link in self.links if link.state is LinkState.UP]
 
     def has_answer(self) -> bool:
         """Whether a router has told who is there."""
@@ -383,18 +383,16 @@ class RouterLinks:
 
     def problem(self) -> str:
         """A sentence's end on the routers that cannot be reached; empty when all can."""
-        lost = [f"{link.place} ({link.problem})" for link in self.links if link.state is not State.UP]
+        lost = [f"{link.place} ({link.problem})" for link in self.links if link.state is not LinkState.UP]
         return f"no connection to {', '.join(lost)}" if lost else ""
 
     def close(self) -> None:
-        """Close all connections. Closing twice is allowed."""
         for link in self.links:
             link.close()
         self.links = []
         self._selector.close()
 
     def statistics(self) -> RouterStatistics:
-        """The counters as they are now."""
         links = self.links
         return RouterStatistics(
             routers=len(links),

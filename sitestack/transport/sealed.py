@@ -52,11 +52,9 @@ class SealedTransport:
             self._count_drop("seal_stranger", dropped)
 
     def physical(self) -> tuple[Physical, ...]:
-        """Those of the carrier."""
         return self.carrier.physical()
 
     def listener(self) -> socket.socket | WatchDesk | None:
-        """That of the carrier."""
         return self.carrier.listener()
 
     async def wait(self) -> None:
@@ -85,7 +83,6 @@ class SealedTransport:
         self.carrier.send([(to, seal(data, now)) for to, data in datagrams])
 
     def close(self) -> None:
-        """Close the carrier."""
         self.carrier.close()
 
     def statistics(self) -> object:
@@ -97,7 +94,6 @@ class SealedTransport:
         return self._seal.statistics()
 
     def levels(self) -> dict[str, Level]:
-        """Those of the carrier and of the seal."""
         return {**self.carrier.levels(), **{f"seal.{name}": level for name, level in self._seal.levels().items()}}
 
 

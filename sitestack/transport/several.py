@@ -62,11 +62,9 @@ class SeveralUdp:
         return tuple([place for part in self._parts.values() for place in part.physical()])
 
     def listener(self) -> socket.socket | None:
-        """That of the first interface."""
         return self._first.listener()
 
     async def wait(self) -> None:
-        """Wait for any of the interfaces."""
         await trio.lowlevel.wait_readable(self._selector)
 
     def receive(self) -> list[tuple[bytes, Physical]]:
@@ -101,7 +99,6 @@ class SeveralUdp:
         return part
 
     def close(self) -> None:
-        """Close the sockets of all interfaces."""
         self._selector.close()
         for part in self._parts.values():
             part.close()
@@ -116,5 +113,4 @@ class SeveralUdp:
         )
 
     def levels(self) -> dict[str, Level]:
-        """What the kernel had no room for, by the interface."""
         return {f"{host}.{name}": level for host, part in self._parts.items() for name, level in part.levels().items()}

@@ -20,7 +20,7 @@ from sitestack.model.address import Physical
 from sitestack.model.errors import ChannelClosed, ConfigurationError
 from sitestack.model.level import Level
 from sitestack.seal.proofs import Proofs
-from sitestack.transport import Transport
+from sitestack.transport import TrafficStatistics, Transport
 from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.udp import UdpTransport
 from sitestack.transport.watch import WatchDesk
@@ -36,13 +36,9 @@ OVERHEAD_BYTES = 256
 
 
 @dataclass(slots=True)
-class PartStatistics:
+class PartStatistics(TrafficStatistics):
     """What one channel has seen of a shared transport, and what the sockets have."""
 
-    received_datagrams: int = 0
-    received_bytes: int = 0
-    sent_datagrams: int = 0
-    sent_bytes: int = 0
     #: Datagrams dropped because this channel had not read the ones before.
     overrun_datagrams: int = 0
     #: Datagrams for clusters that have no channel on the transport.
@@ -114,7 +110,6 @@ class TransportPart:
         return arrived
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
-        """Send to the members of this cluster."""
         if not self._is_open or self._shared.is_closed:
             return  # what leaves a transport that is gone is lost, as in a network
         if (group := self.group) is not None:
@@ -136,12 +131,10 @@ class TransportPart:
             self._shared.leave(self)
 
     def statistics(self) -> PartStatistics:
-        """What this channel has seen, and what the sockets have."""
         shared = self._shared.statistics()
         return replace(self._seen, unclaimed_datagrams=shared.unclaimed_datagrams, carrier=shared.carrier)
 
     def levels(self) -> dict[str, Level]:
-        """Those of the transport, and what this channel has not read."""
         return {"arrived_bytes": self._queued_bytes, **self._shared.levels()}
 
 

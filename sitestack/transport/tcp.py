@@ -33,6 +33,7 @@ from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
 from sitestack.model.level import Level
 from sitestack.seal.proofs import Proofs
+from sitestack.transport import TrafficStatistics
 from sitestack.transport.interfaces import at_both, find_interface, is_address, listen
 from sitestack.transport.places import Places
 from sitestack.transport.tcp_greeting import GREETING_BYTES_MAX, SEALED_MAGIC, Greeting
@@ -57,13 +58,9 @@ EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 @dataclass(slots=True)
-class TcpStatistics:
+class TcpStatistics(TrafficStatistics):
     """What the connections have seen."""
 
-    received_datagrams: int = 0
-    received_bytes: int = 0
-    sent_datagrams: int = 0
-    sent_bytes: int = 0
     connections_made: int = 0
     connections_taken: int = 0
     #: Closed because they were idle.
@@ -134,7 +131,6 @@ class TcpTransport:
         """Nobody watches: connections are closed when they are idle, which says nothing about the member."""
 
     async def wait(self) -> None:
-        """Wait until something arrived, or until what had to wait can be sent."""
         await trio.lowlevel.wait_readable(self._selector)
 
     def receive(self) -> list[tuple[bytes, Physical]]:
@@ -362,7 +358,6 @@ class TcpTransport:
         return bool(hello)
 
     def statistics(self) -> TcpStatistics:
-        """A copy of the counters."""
         return replace(self._seen)
 
     def levels(self) -> dict[str, Level]:

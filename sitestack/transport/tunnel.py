@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from sitestack.config import TransportConfig
 from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.level import Level
+from sitestack.transport import TrafficStatistics
 from sitestack.transport.router_link import Registrant, RouterLink, RouterLinks, RouterStatistics
 from sitestack.wire import routing
 from sitestack.wire.routing import Entry, framed
@@ -29,13 +30,9 @@ _DATA_START = 1 + UUID_BYTES
 
 
 @dataclass(slots=True)
-class TunnelStatistics:
+class TunnelStatistics(TrafficStatistics):
     """What went through the routers."""
 
-    received_datagrams: int = 0
-    received_bytes: int = 0
-    sent_datagrams: int = 0
-    sent_bytes: int = 0
     #: Datagrams given up: no router knows the member, or the queue for the router was full.
     unsent_datagrams: int = 0
     routers: RouterStatistics | None = None
@@ -73,7 +70,6 @@ class TunnelTransport:
         """Nobody can connect, so nobody watches."""
 
     async def wait(self) -> None:
-        """Wait until something has arrived from a router, or a connection to one is to be made."""
         await self.links.wait()
 
     def receive(self) -> list[tuple[bytes, Physical]]:
@@ -135,13 +131,10 @@ class TunnelTransport:
             self._seen.unsent_datagrams += 1
 
     def close(self) -> None:
-        """Close all connections; what waits is lost."""
         self.links.close()
 
     def statistics(self) -> TunnelStatistics:
-        """A copy of the counters."""
         return replace(self._seen, routers=self.links.statistics())
 
     def levels(self) -> dict[str, Level]:
-        """Those of the connections to the routers."""
         return self.links.levels()

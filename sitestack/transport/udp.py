@@ -24,6 +24,7 @@ from sitestack.config import ANY_INTERFACE, TransportConfig
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.level import Level
+from sitestack.transport import TrafficStatistics
 from sitestack.transport.interfaces import at_both, bind_pair, bind_udp, find_interface, is_address, why_not_bound
 
 _READ_BYTES = 65_535
@@ -95,13 +96,9 @@ class GroupMembership:
 
 
 @dataclass(slots=True)
-class UdpStatistics:
+class UdpStatistics(TrafficStatistics):
     """What the sockets have seen."""
 
-    received_datagrams: int = 0
-    received_bytes: int = 0
-    sent_datagrams: int = 0
-    sent_bytes: int = 0
     #: Datagrams that waited because the kernel's send buffer was full.
     delayed_datagrams: int = 0
     #: Datagrams that were given up: the queue was full, or the kernel refused them.
@@ -243,11 +240,9 @@ class UdpTransport:
         return self._listener
 
     def fileno(self) -> int:
-        """What is readable when `receive` has something to do."""
         return self._selector.fileno()
 
     async def wait(self) -> None:
-        """Wait until something arrived, or until what had to wait can be sent."""
         await trio.lowlevel.wait_readable(self._selector)
 
     def receive(self) -> list[tuple[bytes, Physical]]:
@@ -337,7 +332,6 @@ class UdpTransport:
             self._selector.modify(self._unicast, selectors.EVENT_READ)
 
     def close(self) -> None:
-        """Close all sockets."""
         for sock in self._sockets:
             sock.close()
         self._sockets.clear()
@@ -356,7 +350,6 @@ class UdpTransport:
         )
 
     def levels(self) -> dict[str, Level]:
-        """What the kernel had no room for."""
         return {"queued_bytes": self._queued_bytes}
 
 

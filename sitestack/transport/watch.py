@@ -78,7 +78,7 @@ Target = tuple[Address, Physical]
 Report = Callable[[Event], None]
 
 
-class Outcome(Enum):
+class WatchOutcome(Enum):
     """How one connection ended."""
 
     #: It was the member, and later the connection closed.
@@ -147,11 +147,9 @@ class Watcher:
                 self._nursery.start_soon(self._watch, *target, scope, name=f"watch of {target[0]} by {self._owner}")
 
     def statistics(self) -> WatchStatistics:
-        """A copy of the counters."""
         return replace(self._seen, targets=len(self._targets), unproven=self._pending.unproven)
 
     def levels(self) -> dict[str, Level]:
-        """Connections of others to this member."""
         why = "other members hold a connection each, to see when this one is gone"
         return {"watchers": Level.of(self._watchers, WATCHERS_MAX, why), "pending": self._pending.level()}
 
@@ -165,33 +163,33 @@ class Watcher:
             while True:
                 began = trio.current_time()
                 outcome = await self._connect(member, place)
-                seen = seen or outcome is Outcome.CLOSED
-                proven = outcome is Outcome.REFUSED and seen and self.proofs is None
-                if outcome is Outcome.OTHER or proven:
+                seen = seen or outcome is WatchOutcome.CLOSED
+                proven = outcome is WatchOutcome.REFUSED and seen and self.proofs is None
+                if outcome is WatchOutcome.OTHER or proven:
                     self._seen.gone += 1
                     self._report(Gone(member))
                     return
-                if outcome is Outcome.REFUSED and not asked:
+                if outcome is WatchOutcome.REFUSED and not asked:
                     asked = True
                     self._report(CheckMember(member, seen))
-                elif outcome is Outcome.CLOSED:
+                elif outcome is WatchOutcome.CLOSED:
                     asked = False
-                if outcome is Outcome.CLOSED and trio.current_time() - began >= HELD_S:
+                if outcome is WatchOutcome.CLOSED and trio.current_time() - began >= HELD_S:
                     pause_s = PAUSE_S
                     continue
                 await trio.sleep(pause_s * random.uniform(0.5, 1.5))
                 pause_s = min(2 * pause_s, PAUSE_S_MAX)
 
-    async def _connect(self, member: Address, place: Physical) -> Outcome:
+    async def _connect(self, member: Address, place: Physical) -> WatchOutcome:
         """Connect, and hold the connection if it is the member that answers."""
         self._seen.attempts += 1
         try:
             sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         except OSError:
-            return Outcome.UNKNOWN  # no descriptors are left
+            return WatchOutcome.UNKNOWN  # no descriptors are left
         with sock:
             outcome = await self._ask(sock, member, place)
-            if outcome is Outcome.CLOSED:
+            if outcome is WatchOutcome.CLOSED:
                 self._seen.watching += 1
                 try:
                     await _wait_closed(sock)
@@ -199,7 +197,7 @@ class Watcher:
                     self._seen.watching -= 1
             return outcome
 
-    async def _ask(self, sock: trio.socket.SocketType, member: Address, place: Physical) -> Outcome:
+    async def _ask(self, sock: trio.socket.SocketType, member: Address, place: Physical) -> WatchOutcome:
         """Who is there. CLOSED: the member, and it remains to be seen when it closes the connection."""
         try:
             with trio.fail_after(ANSWER_TIMEOUT_S):
@@ -208,30 +206,30 @@ class Watcher:
                     self._ask_plainly(sock, member) if self.proofs is None else self._exchange(sock, place, self.proofs)
                 )
         except ConnectionRefusedError:
-            return Outcome.REFUSED
+            return WatchOutcome.REFUSED
         except (OSError, trio.TooSlowError):
-            return Outcome.UNKNOWN
+            return WatchOutcome.UNKNOWN
         if not who:
-            return Outcome.UNKNOWN
-        return Outcome.CLOSED if who == member else Outcome.OTHER
+            return WatchOutcome.UNKNOWN
+        return WatchOutcome.CLOSED if who == member else WatchOutcome.OTHER
 
     async def _ask_plainly(self, sock: trio.socket.SocketType, member: Address) -> bytes:
         """The UUID that the other end says it has; empty when it says nothing of the kind."""
-        magic = await receive(sock, len(MAGIC))
+        magic = await receive_exactly(sock, len(MAGIC))
         if magic == SHARED_MAGIC:
             await sock.send(member)
-            magic = await receive(sock, len(MAGIC))
-        answer = await receive(sock, UUID_BYTES) if magic == MAGIC else b""
+            magic = await receive_exactly(sock, len(MAGIC))
+        answer = await receive_exactly(sock, UUID_BYTES) if magic == MAGIC else b""
         return answer if len(answer) == UUID_BYTES else b""
 
     async def _exchange(self, sock: trio.socket.SocketType, place: Physical, proofs: Proofs) -> bytes:
         """The UUID that the other end has proven to be that of a member at this place; empty when it has not."""
-        challenge = await receive(sock, len(SEALED_MAGIC) + NONCE_BYTES)
+        challenge = await receive_exactly(sock, len(SEALED_MAGIC) + NONCE_BYTES)
         if len(challenge) < len(SEALED_MAGIC) + NONCE_BYTES or not challenge.startswith(SEALED_MAGIC):
             return b""
         theirs, mine, where = challenge[-NONCE_BYTES:], secrets.token_bytes(NONCE_BYTES), str(place).encode()
         await sock.send(mine + proofs.make("watch", theirs, mine, where))
-        answer = await receive(sock, UUID_BYTES + PROOF_BYTES)
+        answer = await receive_exactly(sock, UUID_BYTES + PROOF_BYTES)
         who, proof = answer[:UUID_BYTES], answer[UUID_BYTES:]
         return who if proofs.are_sound(proof, "watched", theirs, mine, where, who) else b""
 
@@ -288,7 +286,7 @@ async def demand_proof(stream: trio.SocketStream, pending: Places[trio.CancelSco
     mine, shown = secrets.token_bytes(NONCE_BYTES), b""
     with hold_place(pending, peer_host(stream), ANSWER_TIMEOUT_S):
         await stream.socket.send(SEALED_MAGIC + mine)
-        shown = await receive(stream.socket, NONCE_BYTES + PROOF_BYTES)
+        shown = await receive_exactly(stream.socket, NONCE_BYTES + PROOF_BYTES)
     return mine, shown
 
 
@@ -301,7 +299,7 @@ def answer_as(me: Address, proofs: Proofs, places: Iterable[Physical], mine: byt
     return b""
 
 
-async def receive(sock: trio.socket.SocketType, size: int) -> bytes:
+async def receive_exactly(sock: trio.socket.SocketType, size: int) -> bytes:
     """So many bytes, or fewer when the other end closes the connection."""
     received = b""
     while len(received) < size:
@@ -393,7 +391,7 @@ class WatchDesk:
         asked = b""
         with hold_place(self.pending, peer_host(stream), ANSWER_TIMEOUT_S):
             await stream.socket.send(SHARED_MAGIC)
-            asked = await receive(stream.socket, UUID_BYTES)
+            asked = await receive_exactly(stream.socket, UUID_BYTES)
         if len(asked) < UUID_BYTES:
             return None, b""
         found = self._watchers.get(Address(asked))

@@ -94,7 +94,7 @@ class Application:
         if not self._process.alive:
             return
         while self._inbox and not self.handover.withheld and not self.busy:
-            item = self._inbox.take()
+            item = self._inbox.pop_oldest()
             if isinstance(item, StateMark):
                 self.handover.reach(item, self._tell)
             elif isinstance(item, Gap):

@@ -104,7 +104,7 @@ ROW_MUTANTS = (
         "LA-15",
         "a connection to a router that was lost is not made again",
         "sitestack/transport/router_link.py",
-        "        if self.state is State.PAUSED:\n",
+        "        if self.state is LinkState.PAUSED:\n",
         "        if not self.connected:\n",
     ),
     row(

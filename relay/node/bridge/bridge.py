@@ -170,8 +170,8 @@ class Bridge:
         """Carry out an effect of the gateway, without waiting."""
         match effect:
             case Listen():
-                self._listener.start(self._accept, self._nursery)
-                self._routers.start(self._accept, self._nursery)
+                self._listener.start_listening(self._accept, self._nursery)
+                self._routers.start_waiting(self._accept, self._nursery)
             case StopListening():
                 self._stop_listening()
             case Dial(site, address):
@@ -190,8 +190,8 @@ class Bridge:
             await self._lingered.wait()
 
     def _stop_listening(self) -> None:
-        self._listener.stop()
-        self._routers.stop()
+        self._listener.stop_listening()
+        self._routers.stop_waiting()
 
     @property
     def listen_error(self) -> str:

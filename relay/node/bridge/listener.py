@@ -39,13 +39,13 @@ class Listener:
         self._relieve = relieve
         self._scope: trio.CancelScope | None = None
 
-    def start(self, serve: Serve, nursery: trio.Nursery) -> None:
+    def start_listening(self, serve: Serve, nursery: trio.Nursery) -> None:
         """Listen, if it does not yet, and serve each connection in this nursery."""
         if self._place is not None and self._scope is None:
             self._scope = trio.CancelScope()
             nursery.start_soon(self._serve, self._place, self._scope, serve, nursery, name=f"bridge at {self._place}")
 
-    def stop(self) -> None:
+    def stop_listening(self) -> None:
         """Stop listening; open connections go on."""
         if self._scope is not None:
             self._scope.cancel()

@@ -163,13 +163,13 @@ class RouterCalls:
         troubles = [f"{place} ({found[place]})" for place in self._places if place in found]
         return f"no connections by way of {', '.join(troubles)}" if troubles else ""
 
-    def start(self, serve: Serve, nursery: trio.Nursery) -> None:
+    def start_waiting(self, serve: Serve, nursery: trio.Nursery) -> None:
         """Wait at all routers to be called, if it does not yet, and serve each connection in this nursery."""
         for place in () if self._scopes else self._places:
             self._scopes.append(trio.CancelScope())
             nursery.start_soon(self._wait_at, place, self._scopes[-1], serve, nursery, name=f"called by way of {place}")
 
-    def stop(self) -> None:
+    def stop_waiting(self) -> None:
         """Be called no more; connections that were taken go on."""
         for scope in self._scopes:
             scope.cancel()

@@ -21,8 +21,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from relay.node.channel import RelayChannel
-from sitestack.channel.sending.calling import SCOPES
-from sitestack.channel.sending.message_keys import Known
+from sitestack.channel.sending.message_keys import DeliveredKey
+from sitestack.channel.sending.sending import SCOPES
 from sitestack.model.envelope import KEY_BYTES_MAX
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
 
@@ -144,7 +144,7 @@ def _payload(about: dict[str, Any]) -> bytes:
         raise Unfit("text: must be a string; base64: must be one of base64.") from None
 
 
-def _answer(channel: RelayChannel, posted: Posted, known: Known, repeated: bool) -> Response:
+def _answer(channel: RelayChannel, posted: Posted, known: DeliveredKey, repeated: bool) -> Response:
     """The message with this key is delivered here: is it this one?"""
     if known.digest != hashlib.sha256(posted.payload).digest():
         return _refuse(422, "Another message has been published with this key.")

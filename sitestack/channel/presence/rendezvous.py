@@ -13,12 +13,11 @@ from sitestack.config import SiteConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import Contact
 from sitestack.model.events import CheckMember, Event
-from sitestack.model.level import Level
 from sitestack.model.router_events import CutOff, SetRegistered
 from sitestack.seal.proofs import Proofs
 from sitestack.stack.layer import Local
 from sitestack.transport import Transport
-from sitestack.transport.router_link import Registrant, RouterLinks, RouterStatistics
+from sitestack.transport.router_link import Registrant, RouterLinks
 from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.tunnel import TunnelTransport
 from sitestack.wire.routing import Entry
@@ -39,13 +38,13 @@ class Rendezvous:
 
     def __init__(self, links: RouterLinks, find_s: float, tunnel: TunnelTransport | None = None) -> None:
         """`find_s`: how long (s) a member waits for the first answer of a router before it starts without."""
-        self._links = links
+        self.links = links
         self._find_s = find_s
         self._tunnel = tunnel
 
-    async def begin(self) -> None:
-        """Register, and wait until a router has told who is there: whoever searches before that finds nobody."""
-        await self._links.find(self._find_s)
+    async def register(self) -> None:
+        """Register, and wait until a router has listed the members: a search before that finds none."""
+        await self.links.find(self._find_s)
 
     async def run(self, hand_in: Callable[[Event], None]) -> None:
         """Stay registered, and hand in who else is, until cancelled.
@@ -58,15 +57,15 @@ class Rendezvous:
             await self._look_after_tunnel(hand_in)
         known: list[Address] = []
         while True:
-            if self._links.poll():
-                others = self._links.others()
+            if self.links.poll():
+                others = self.links.others()
                 contacts = [Contact(each.address, each.name, each.physical, REGISTERED_VERSION) for each in others.values()]
                 hand_in(SetRegistered(tuple(contacts)))
-                if self._links.has_answer():  # else it is this member that has lost the routers
+                if self.links.has_answer():  # else it is this member that has lost the routers
                     for gone in [each for each in known if each not in others]:
                         hand_in(CheckMember(gone))
                     known = list(others)
-            await self._links.wait()
+            await self.links.wait()
 
     async def _look_after_tunnel(self, hand_in: Callable[[Event], None]) -> None:
         """While there is no router, which may be started again, nobody is taken for dead because he is not heard.
@@ -77,7 +76,7 @@ class Rendezvous:
         since: float | None = None
         while True:
             was_cut_off = since is not None
-            if self._links.has_answer():
+            if self.links.has_answer():
                 since = None
             elif since is None:
                 since = trio.current_time()
@@ -85,30 +84,10 @@ class Rendezvous:
                 hand_in(CutOff())
             await trio.sleep(CUT_OFF_INTERVAL_S)
 
-    def use(self, places: tuple[Physical, ...]) -> None:
-        """Use the routers at these places from now on."""
-        self._links.use(places)
-
     def move(self, physical: tuple[Physical, ...]) -> None:
         """Register anew, at these places. In a tunnel nobody is reached at a place."""
         if self._tunnel is None:
-            self._links.move(physical)
-
-    def problem(self) -> str:
-        """On the routers that cannot be reached; empty when all can."""
-        return self._links.problem()
-
-    def statistics(self) -> RouterStatistics:
-        """The counters as they are now."""
-        return self._links.statistics()
-
-    def levels(self) -> dict[str, Level]:
-        """Everything that has a bound."""
-        return self._links.levels()
-
-    def close(self) -> None:
-        """Close all connections. Closing twice is allowed."""
-        self._links.close()
+            self.links.move(physical)
 
 
 def find_rendezvous(local: Local, config: SiteConfig, transport: Transport) -> Rendezvous | None:

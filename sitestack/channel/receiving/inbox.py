@@ -93,7 +93,7 @@ class Inbox(Generic[E]):
         self._items.append(item)
         self.backlog_bytes.add(cost_bytes(item))
 
-    def take(self) -> Delivery | E | Gap:
+    def pop_oldest(self) -> Delivery | E | Gap:
         """Remove and return the oldest item; there must be one."""
         item = self._items.popleft()
         self.backlog_bytes.now -= cost_bytes(item)
@@ -135,10 +135,10 @@ class Inbox(Generic[E]):
         if self._abandoned:
             return
         before: list[Delivery | E | Gap] = []
-        while (item := self.take()) != mark:
+        while (item := self.pop_oldest()) != mark:
             if not isinstance(item, StateMark | View) and not (isinstance(item, Delivery) and item.batch.target is None):
                 before.append(item)
-        view = self.take()
+        view = self.pop_oldest()
         for kept in reversed(before):
             self._items.appendleft(kept)
             self.backlog_bytes.now += cost_bytes(kept)

@@ -78,7 +78,7 @@ class ReceiveEnd:
                     raise StopAsyncIteration
                 self._taken_messages = 0
                 await self._readers.park()
-            item = inbox.take()
+            item = inbox.pop_oldest()
             if isinstance(item, StateMark):
                 self._state.reach(item, self._hand_in)
                 continue

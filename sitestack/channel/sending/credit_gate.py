@@ -36,7 +36,7 @@ class CreditGate:
         if not waits:
             self.look_again()
 
-    def end(self) -> None:
+    def refuse_all(self) -> None:
         """Let no task wait from now on: sending is refused, with the reason."""
         self._is_over = self.is_full = True
         self.look_again()

@@ -28,7 +28,7 @@ KEY_AGE_S = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class DeliveredKey:
     """The message that was delivered with a key."""
 
     id: MessageId
@@ -55,17 +55,17 @@ class MessageKeys:
         self._keys_max = keys_max
         self._age_s = age_s
         #: In the order of delivery.
-        self._known: dict[bytes, Known] = {}
+        self._known: dict[bytes, DeliveredKey] = {}
         self._high = 0
         #: Who waits for a key is a caller of this channel; each waits for one.
         self._awaited: dict[bytes, trio.Event] = {}
 
-    def known(self, key: bytes) -> Known | None:
+    def known(self, key: bytes) -> DeliveredKey | None:
         """The message that was delivered with this key, if one was and it is not forgotten."""
         self._forget(trio.current_time())
         return self._known.get(key)
 
-    async def delivered(self, key: bytes) -> Known:
+    async def delivered(self, key: bytes) -> DeliveredKey:
         """Wait until a message with this key is delivered here."""
         while (known := self.known(key)) is None:
             awaited = self._awaited.setdefault(key, trio.Event())
@@ -93,7 +93,7 @@ class MessageKeys:
             self.repeats += 1
             return True
         digest = hashlib.sha256(next(batch.payloads())).digest()
-        self._known[key] = Known(MessageId(batch.site, batch.origin, batch.scope, batch.first), digest, now)
+        self._known[key] = DeliveredKey(MessageId(batch.site, batch.origin, batch.scope, batch.first), digest, now)
         if len(self._known) > self._keys_max:
             del self._known[next(iter(self._known))]
         self._high = max(self._high, len(self._known))

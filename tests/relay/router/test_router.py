@@ -37,7 +37,7 @@ class Played:
         return self.router.open(client, NONCE, self.now)
 
     def hear(self, client: int, *parts: bytes) -> list[Effect]:
-        return self.router.receive(client, b"".join(parts), self.now)
+        return self.router.receive_frame(client, b"".join(parts), self.now)
 
     def greet(self, client: int, cluster: str = "NYC", proofs: Proofs | None = NYC) -> list[Effect]:
         self.open(client)
@@ -233,7 +233,7 @@ def test_an_outbox_loses_datagrams_and_still_has_room_for_a_notice() -> None:
     assert boxes.lost_datagrams == 1
     assert boxes.put(1, b"notice", is_datagram=False)
     assert boxes.put(2, b"y", is_datagram=True)
-    assert (boxes.take(2), boxes.take(1), boxes.take(1)) == (b"y", bytes(100) + b"notice", b"")
+    assert (boxes.next_bytes(2), boxes.next_bytes(1), boxes.next_bytes(1)) == (b"y", bytes(100) + b"notice", b"")
     assert not boxes.put(1, bytes(NOTICE_BYTES_MAX + 101), is_datagram=False)
 
 
@@ -248,7 +248,7 @@ def test_all_outboxes_together_are_bounded_and_what_is_thrown_away_makes_room() 
     assert boxes.lost_datagrams == 1
     assert boxes.levels()["total_queued_bytes"].now == 100
     boxes.put(1, b"gone", is_datagram=True)
-    assert boxes.take(1) == b""
+    assert boxes.next_bytes(1) == b""
 
 
 def test_much_is_written_in_portions() -> None:
@@ -256,7 +256,7 @@ def test_much_is_written_in_portions() -> None:
     boxes.open(1)
     for _ in range(5):
         boxes.put(1, bytes(WRITE_BYTES // 2), is_datagram=True)
-    assert [len(boxes.take(1)) for _ in range(4)] == [WRITE_BYTES, WRITE_BYTES, WRITE_BYTES // 2, 0]
+    assert [len(boxes.next_bytes(1)) for _ in range(4)] == [WRITE_BYTES, WRITE_BYTES, WRITE_BYTES // 2, 0]
 
 
 def test_frames_are_found_however_they_arrive_and_none_is_larger_than_it_may_be() -> None:

@@ -24,7 +24,7 @@ class Played:
         self.now = 0.0
 
     def hear(self, client: int, *parts: bytes) -> list[Effect]:
-        return self.router.receive(client, b"".join(parts), self.now)
+        return self.router.receive_frame(client, b"".join(parts), self.now)
 
     def greet(self, client: int, site: str) -> None:
         self.router.open(client, NONCE, self.now)

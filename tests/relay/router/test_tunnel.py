@@ -121,7 +121,7 @@ async def test_a_router_that_stands_still_is_left_for_another(monkeypatch: pytes
     monkeypatch.setattr(router_link, "PING_S", 0.02)
     monkeypatch.setattr(router_link, "ANSWER_S", 0.2)
     async with two_members() as (routers, a, b):
-        monkeypatch.setattr(routers[0].server.router, "receive", lambda *_: [])
+        monkeypatch.setattr(routers[0].server.router, "receive_frame", lambda *_: [])
         await until(lambda: len(a.links.up()) == len(b.links.up()) == 1, a.receive, b.receive)
         assert a.links.problem() == f"no connection to {routers[0].place} (it does not answer any more)"
         a.send([(place_of(B), b"x")])

@@ -40,5 +40,5 @@ def test_an_inbox_that_is_empty_again_counts_nothing() -> None:
     for item in (delivery(10), unicast, delivery(20), mark, VIEW, delivery(30)):
         inbox.put(item)
     inbox.restart(mark)
-    assert [inbox.take() for _ in range(4)] == [mark, VIEW, unicast, delivery(30)]
+    assert [inbox.pop_oldest() for _ in range(4)] == [mark, VIEW, unicast, delivery(30)]
     assert inbox.backlog_bytes.now == 0

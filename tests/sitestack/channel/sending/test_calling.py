@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from sitestack.calls import Lack, NoAnswer
 from sitestack.channel.channel import Channel
 from sitestack.channel.receiving.inbox import Delivery
-from sitestack.channel.sending.calling import Reach
+from sitestack.channel.sending.sending import Reach
 from sitestack.model.address import AllOf, ProxyUUID, RelayOf
 from sitestack.model.envelope import Envelope, wrap
 from sitestack.model.errors import LocalError
