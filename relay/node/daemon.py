@@ -24,18 +24,15 @@ from relay.node.config.reload import PEERS, applied, compare
 from relay.node.config.settings import NodeConfig
 from relay.node.http.event_ring import EventRing
 from relay.node.http.token import BearerToken, required_token
-from relay.node.output.event_lines import EventLines
-from relay.node.output.event_output import EventOutput
-from relay.node.output.lines import LineSink, LineSource
+from relay.node.output.event_json import JsonLines
+from relay.node.output.lines import EventOutput, LineSink, LineSource
 from relay.node.output.log_output import LogOutput
 from relay.node.output.logs import set_level
 from relay.node.output.readable import ReadableLines
 from relay.node.status.control_socket import obey_orders, open_control_socket
 from relay.node.status.loop_watch import LoopWatch
-from relay.node.status.slow_members import SlowMembers
-from relay.node.status.status import Identity, NodeStatistics, NodeStatus
+from relay.node.status.status import Identity, NodeStatistics, NodeStatus, SlowMembers
 from relay.node.status.status_socket import answer_status, open_status_socket, run_directory, socket_path
-from sitestack.channel.open import read_clocks
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.journal.recorder import Write
 from sitestack.model.address import Physical, ProxyUUID
@@ -314,7 +311,7 @@ class _Node:
 
     async def _listen(self, channel: RelayChannel) -> None:
         """Observe all deliveries and events, and write them as lines, until this member has left."""
-        writer = ReadableLines(channel.site) if self._readable else EventLines(channel.site, channel.address, read_clocks)
+        writer = ReadableLines(channel.site) if self._readable else JsonLines(channel.site)
         if self._sink is not None:
             self._events = EventOutput(self._sink, writer.lost)
         async for item in channel.batches():
@@ -327,7 +324,7 @@ class _Node:
                 self._log.info("nobody reads the events any more")
                 return
 
-    async def _hear(self, item: Delivery | View | Event, writer: EventLines | ReadableLines) -> None:
+    async def _hear(self, item: Delivery | View | Event, writer: JsonLines | ReadableLines) -> None:
         self._status.observe(item)
         if self.ring is not None:
             self.ring.put(item, time.time())

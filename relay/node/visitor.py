@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -10,11 +9,11 @@ import trio
 
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.settings import NodeConfig
+from relay.node.output.event_json import JsonLines
 from relay.node.output.lines import LineSink
-from relay.node.output.message_json import gap_object, malformed_object, message_objects
 from relay.node.output.readable import ReadableLines
 from sitestack.channel.receiving.inbox import Delivery
-from sitestack.model.errors import LocalError, ProtocolError
+from sitestack.model.errors import LocalError
 from sitestack.model.gap import Gap
 
 
@@ -55,9 +54,10 @@ async def subscribe(config: NodeConfig, sink: LineSink, readable: bool) -> None:
     Raises as `open_channel`.
     """
     async with open_channel(config) as channel:
-        writer = ReadableLines(channel.site)
+        writer = ReadableLines(channel.site) if readable else JsonLines(channel.site)
         async for item in channel.batches():
-            lines = writer.lines(item) if readable else _json_lines(item)
+            # Programs get messages and gaps alone.
+            lines = writer.lines(item) if readable or isinstance(item, Delivery | Gap) else []
             if lines:
                 try:
                     await sink.write(lines)
@@ -69,16 +69,3 @@ async def _take_all(channel: RelayChannel) -> None:
     """Take what is delivered: a member that takes nothing stops its site."""
     async for _ in channel.batches():
         pass
-
-
-def _json_lines(item: object) -> list[str]:
-    """An object for each message and for each gap."""
-    match item:
-        case Delivery():
-            try:
-                return [json.dumps(message, ensure_ascii=False) for message in message_objects(item)]
-            except ProtocolError:
-                return [json.dumps(malformed_object(item))]
-        case Gap():
-            return [json.dumps(gap_object(item))]
-    return []

@@ -300,9 +300,9 @@ ROW_MUTANTS = (
     row(
         "LA-6",
         "the first address of a member is used, dead or not",
-        "sitestack/layers/resolver/config.py",
-        "    return physical[failures % len(physical)]",
-        "    return physical[0]",
+        "sitestack/layers/resolver/layer.py",
+        "each.physical[failures.get(each.address, 0) % len(each.physical)]",
+        "each.physical[0]",
     ),
     row(
         "LA-8",

@@ -118,8 +118,6 @@ SMALL_FILES: dict[str, str] = {
     "relay/gateway/levels.py": "to be merged",
     "relay/gateway/places.py": "to be merged",
     "relay/layer/orders.py": "to be merged",
-    "relay/node/status/readiness.py": "to be merged",
-    "relay/node/status/slow_members.py": "to be merged",
     "relay/replica/spill_record.py": "to be merged",
     "relay/report/bars.py": "to be merged",
     "sitestack/layers/path_mtu/headers.py": "to be merged",

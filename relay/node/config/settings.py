@@ -34,7 +34,6 @@ DERIVED = {
     "protocols.sequencer.order": "order",
     "protocols.resolver.multicast": "transport.multicast",
     "protocols.fragment.fragment_bytes_max": "transport.datagram_bytes_max",
-    "protocols.resolver.picker": "the source code",
 }
 #: What is wrong when both are asked for: one of them must have been meant otherwise.
 KEYS_AND_INSECURE = "it has keys and is to be insecure; say one of both."

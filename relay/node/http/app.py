@@ -20,7 +20,7 @@ from relay.node.http.health import Describe, Health, health_routes, report
 from relay.node.http.messages import MESSAGES, RETRY_AFTER_S, FindChannel, Messages
 from relay.node.http.metrics import exposition
 from relay.node.http.token import BearerToken
-from relay.node.status.readiness import why_not_ready
+from relay.node.status.status import why_not_ready
 
 
 @dataclass(frozen=True, slots=True)

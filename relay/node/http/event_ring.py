@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 import trio
 
-from relay.node.http.event_json import encode, kinds_and_objects
+from relay.node.output.event_json import event_objects, to_server_sent
 from sitestack.channel.receiving.inbox import DELIVERY_BYTES, Delivery
-from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event
 from sitestack.model.level import Level
 from sitestack.model.view import View
@@ -154,12 +153,8 @@ class EventRing:
         return entry.encoded
 
     def _encode(self, entry: _Entry) -> list[bytes]:
-        time = {"time": round(entry.time, 3)}
-        try:
-            events = list(kinds_and_objects(entry.item, self._site))
-        except ProtocolError:  # of a peer that encodes wrongly: what its numbers stand for nobody knows
-            events = [("gap", {"gap": {"events": entry.count}, "reason": "malformed"})] * entry.count
-        return [encode(kind, self.id_of(number), {**time, **about}) for number, (kind, about) in enumerate(events, entry.first)]
+        objects = event_objects(entry.item, self._site, entry.time)
+        return [to_server_sent(self.id_of(number), each) for number, each in enumerate(objects, entry.first)]
 
     def _trim(self) -> None:
         while len(self._entries) > 1 and (self._events.is_over or self._bytes.is_over):

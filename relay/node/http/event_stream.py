@@ -10,8 +10,8 @@ from __future__ import annotations
 import trio
 from starlette.types import Message, Receive, Scope, Send
 
-from relay.node.http.event_json import encode
 from relay.node.http.event_ring import EventRing
+from relay.node.output.event_json import to_server_sent
 
 MEDIA_TYPE = "text/event-stream; charset=utf-8"
 #: Seconds without an event of the stream after which a comment is sent, so that both ends notice when the other one is gone.
@@ -71,7 +71,7 @@ class EventStream:
             self._after = oldest - 1
         else:
             return b""
-        return encode("gap", self._ring.id_of(self._after), about)
+        return to_server_sent(self._ring.id_of(self._after), {"event": "gap", **about})
 
     async def _follow(self, send: Send) -> None:
         """Send what there is, and a comment when nothing was for a while; not all that the ring gets is for this stream."""

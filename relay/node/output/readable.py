@@ -1,4 +1,4 @@
-"""The deliveries and events of a channel as lines for people: `A@NYC: hello`. Programs get `event_lines.py` instead."""
+"""The deliveries and events of a channel as lines for people: `A@NYC: hello`. Programs get `event_json.py` instead."""
 
 from __future__ import annotations
 

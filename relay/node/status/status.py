@@ -5,12 +5,13 @@ Pure: the daemon hands in what the application hears and the channel's statistic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal
 
 from relay.events import GlobalView, Role, Unreachable
+from relay.node.output.event_json import sites_of
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.channel.version import Build, running_build
 from sitestack.model.address import Address
@@ -21,6 +22,10 @@ from sitestack.model.message import Scope
 from sitestack.model.view import View
 
 State = Literal["joining", "member", "leaving"]
+#: The roles of a site's coordinator.
+_COORDINATING = ("coord", "relay")
+#: Seconds in which a member that senders wait for must have taken something, or it is named as the one that holds them up.
+HOLD_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,7 @@ class NodeStatus:
             "views": self._views,
             "takeovers": self._takeovers,
             "view": self._view and {"id": _plain(self._view.id), "members": list(self._view.names)},
-            "global_view": self._global_view and {"sites": self._sites(), "down": list(self._global_view.down)},
+            "global_view": self._global_view and {"sites": sites_of(self._global_view), "down": list(self._global_view.down)},
             "links": plain.get("stack", {}).get("relay", {}).get("sites", []),
             "messages": {
                 "sent": self._sent,
@@ -154,12 +159,48 @@ class NodeStatus:
             return self._role.duty.value
         return "coord" if self._view is not None and self._view.coordinator == self._address else "member"
 
-    def _sites(self) -> dict[str, list[str]]:
-        assert self._global_view is not None
-        sites: dict[str, list[str]] = {site: [] for site in self._global_view.components}
-        for member, name in zip(self._global_view.members, self._global_view.names, strict=True):
-            sites.setdefault(member.site, []).append(name)
-        return sites
+
+class SlowMembers:
+    """Looks now and then at whom senders wait for. To wait is normal; to wait for one that takes nothing is not."""
+
+    def __init__(self) -> None:
+        #: Logical name -> the bytes that it had taken, and since when (s) no more. At most the members of a view.
+        self._stands: dict[str, tuple[int, float]] = {}
+
+    def look(self, waited_for: Mapping[str, int], now: float) -> str:
+        """A sentence about those that have stood for a while; empty when there are none.
+
+        `waited_for`: the bytes that each member has taken of what this one sends, for members that its messages wait for.
+        """
+        before = self._stands
+        self._stands = {
+            name: before[name] if name in before and before[name][0] == taken else (taken, now)
+            for name, taken in waited_for.items()
+        }
+        slow = sorted([name for name, (_, since) in self._stands.items() if now - since >= HOLD_S])
+        return f"wait for {' and '.join(slow)}, which takes nothing" if slow else ""
+
+
+def why_not_ready(status: Mapping[str, Any], peers: Sequence[str], members: int = 0) -> list[str]:
+    """Return the reasons why a node is not ready: it has no view, or it coordinates its site and lacks a link.
+
+    A node that answers is alive, ready or not: do not restart it because another site is lost.
+
+    `peers` are the sites that it is configured to be linked to. `members` is how many members the global view must have.
+    """
+    reasons = []
+    if status["state"] != "member":
+        reasons.append(f"the node is {status['state']}")
+    if not status["view"]:
+        reasons.append("the node has no view")
+    if status["role"] in _COORDINATING:
+        linked = {link["site"]: link["linked"] or link.get("offline") for link in status["links"]}
+        reasons += [f"there is no link to {site}" for site in peers if not linked.get(site)]
+    view = status["global_view"]
+    seen = sum(len(names) for names in view["sites"].values()) if view else 0
+    if seen < members:
+        reasons.append(f"the global view has {seen} of {members} members")
+    return reasons
 
 
 def plain_level(name: str, level: Level) -> dict[str, Any]:

@@ -1,19 +1,8 @@
-"""How the address cache is configured, and how a place is picked."""
+"""How the address cache is configured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-
-from sitestack.model.address import Address, Physical
-
-#: Chooses among a member's addresses, which are given best first; `failures` counts how often a choice seemed dead (LA-6).
-Picker = Callable[[Address, tuple[Physical, ...], int], Physical]
-
-
-def pick_in_turn(_member: Address, physical: tuple[Physical, ...], failures: int) -> Physical:
-    """The best address; after each failure the next one."""
-    return physical[failures % len(physical)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +25,3 @@ class ResolverConfig:
     queued_bytes_max: int = 4 << 20
     #: How many members are asked for at a time, besides those of the view; frames for one more are dropped.
     waiting_members_max: int = 256
-    #: The strategy that picks among several physical addresses of one member.
-    picker: Picker = pick_in_turn

@@ -113,7 +113,7 @@ class Resolver(Layer):
         if self._contacts.evicted is not None:
             self._picked.pop(self._contacts.evicted, None)
         if contact.address != self.local.address:
-            self._picked[contact.address] = self.config.picker(contact.address, contact.physical, 0)
+            self._picked[contact.address] = contact.physical[0]
         self._everybody = self._fellows = None
 
     def _fan_out(self, frame: Frame) -> tuple[Physical, ...]:
@@ -146,9 +146,10 @@ class Resolver(Layer):
 
     def _refresh(self) -> None:
         """Pick an address for every contact anew."""
-        picker, failures, me = self.config.picker, self._failures, self.local.address
+        failures, me = self._failures, self.local.address
         self._picked = {
-            each.address: picker(each.address, each.physical, failures.get(each.address, 0))
+            # The best address; after each failure the next one (LA-6).
+            each.address: each.physical[failures.get(each.address, 0) % len(each.physical)]
             for each in self._contacts.all()
             if each.address != me
         }

@@ -6,7 +6,6 @@ import json
 import os
 import select
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -17,11 +16,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from relay.node.visitor import _json_lines
 from relay_lab.drills.tether import tie
-from sitestack.channel.receiving.inbox import Delivery
-from sitestack.model.address import Address
-from sitestack.model.message import Batch, Scope
 from tests.harness.command_line import Run
 from tests.relay.node.test_daemon import configure
 
@@ -76,13 +71,6 @@ def test_a_line_that_is_too_long_is_told_and_the_others_are_published(config: Pa
     assert published.returncode == 1
     assert published.stderr.count("\n") == 1
     assert published.stderr.startswith("not published: ")
-
-
-def test_what_its_sender_encoded_wrongly_is_a_gap() -> None:
-    sender = Address(bytes(16))
-    [line] = _json_lines(Delivery(sender, Batch("NYC", sender, Scope.ALL, 5, 2, struct.pack("<2I", 100, 3) + b"x")))
-    lost = {"site": "NYC", "origin": sender.hex(), "scope": "all", "first": 5, "last": 6}
-    assert json.loads(line) == {"gap": lost, "reason": "malformed"}
 
 
 @pytest.mark.parametrize("command", ["pub", "sub"])

@@ -66,9 +66,9 @@ def test_lines_in_are_messages_out_and_a_signal_leaves(directory: Path) -> None:
     options = ("--name", "A", "--insecure", "--publish", "-", "--events", "-", "--journal", str(directory / "journal"))
     with node(directory, configure(directory), *options) as process:
         heard = events(process)
-        assert next(heard)["names"] == ["A"]
+        assert next(heard)["members"] == ["A"]
         say(process, "hello\nGrüße\n")
-        delivered = [event for event in (next(heard) for _ in range(4)) if event["ev"] == "deliver"]
+        delivered = [event for event in (next(heard) for _ in range(4)) if event["event"] == "message"]
         assert [event["text"] for event in delivered] == ["hello", "Grüße"]
 
         status = trio.run(fetch_status, directory / "a.sock")
@@ -106,7 +106,7 @@ def test_over_http_a_node_tells_the_same_as_over_its_socket(directory: Path) -> 
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with node(directory, configure(directory), "--insecure", "--events", "-", "--http", str(port)) as process:
-        assert next(events(process))["ev"] == "view"
+        assert next(events(process))["event"] == "view"
         with urlopen(f"http://127.0.0.1:{port}/status", timeout=LIMIT_S) as answer:
             over_http = json.load(answer)
         assert over_http["pid"] == process.pid
@@ -141,7 +141,7 @@ def test_a_signal_ends_a_node_that_still_joins(directory: Path, number: signal.S
 def test_nobody_reading_the_events_ends_the_node(directory: Path) -> None:
     with node(directory, configure(directory), "--insecure", "--publish", "-", "--events", "-") as process:
         assert process.stdout is not None
-        assert next(events(process))["ev"] == "view"
+        assert next(events(process))["event"] == "view"
         process.stdout.close()
         say(process, "anybody?\n")
         assert process.wait(LIMIT_S) == 0
@@ -174,9 +174,9 @@ def test_two_members_of_one_name_are_told_in_the_log_and_the_status(directory: P
     config = configure(directory)
     with node(directory, config, "--insecure", "--name", "A", "--events", "-") as first:
         heard = events(first)
-        assert next(heard)["ev"] == "view"
+        assert next(heard)["event"] == "view"
         with node(directory, config, "--insecure", "--name", "A", "--status", str(directory / "b.sock")) as second:
-            assert next(each for each in heard if each["ev"] == "view")["shared_names"] == ["A"]
+            assert next(each for each in heard if each["event"] == "view")["shared_names"] == ["A"]
             assert "2 members are called 'A'" in next(line for line in _stderr(first) if "called" in line)
             [problem] = trio.run(fetch_status, directory / "a.sock")["problems"]
             assert problem.startswith("name: 2 members are called 'A': ")
@@ -187,7 +187,7 @@ def test_two_members_of_one_name_are_told_in_the_log_and_the_status(directory: P
 def test_a_node_with_another_order_than_its_site_is_told_so(directory: Path) -> None:
     config = configure(directory)
     with node(directory, config, "--insecure", "--name", "A", "--events", "-") as first:
-        assert next(events(first))["ev"] == "view"
+        assert next(events(first))["event"] == "view"
         other = directory / "other.yaml"
         other.write_text(json.dumps({**json.loads(config.read_text()), "order": "fifo"}))
         with node(directory, other, "--insecure", "--name", "B", "--status", str(directory / "b.sock")) as second:

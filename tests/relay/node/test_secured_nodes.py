@@ -45,7 +45,7 @@ class Node:
         events = [
             json.loads(line) for line in (self.directory / "events").read_text().splitlines(keepends=True) if line[-1] == "\n"
         ]
-        return [event["text"] for event in events if event["ev"] == "deliver"]
+        return [event["text"] for event in events if event["event"] == "message"]
 
 
 @contextmanager

@@ -209,16 +209,6 @@ def test_when_an_address_seems_dead_the_next_is_used_and_then_the_first_again() 
     assert picked == [first, second, first]
 
 
-@pytest.mark.conforms("LA-6")
-def test_the_picker_can_be_replaced() -> None:
-    def last(_member: Address, physical: tuple[Physical, ...], _failures: int) -> Physical:
-        return physical[-1]
-
-    resolver = make(ResolverConfig(picker=last))
-    resolver.down(set_b(1, Physical("b1", 1), Physical("b2", 1)), 0.0)
-    assert sent(resolver.down(to_b(1), 0.0)) == [(Physical("b2", 1), 1)]
-
-
 @pytest.mark.conforms("LA-11")
 def test_a_removed_member_is_not_brought_back_by_an_old_address() -> None:
     resolver = make()

@@ -14,7 +14,6 @@ from starlette.types import Message
 from relay.events import Certainty, Duty, Failure, Role, SiteSwitched, Unreachable
 from relay.node.http import event_ring, event_stream
 from relay.node.http.app import describe_api
-from relay.node.http.event_json import KINDS
 from relay.node.http.event_ring import EventRing
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.address import ProxyUUID
@@ -23,6 +22,7 @@ from sitestack.model.message import Batch, Scope
 from tests.harness.event_client import Heard, events
 from tests.harness.keyed import keyed_body
 from tests.relay.node.http.test_http import EVERYBODY, VIEW, A, D, FakeNode, get, served
+from tests.relay.node.http.test_openapi import KINDS
 
 GAP = Gap("SFO", D, 3, 7, GapReason.BUDGET)
 ROLE = Role(Duty.RELAY, VIEW.id, ("SFO",))
@@ -67,6 +67,7 @@ async def test_messages_views_roles_gaps_as_the_description_says() -> None:
     assert {event.kind for event in heard} == KINDS.keys()
     schemas = describe_api("1.0", token=False)
     for event in heard:
+        assert event.about["event"] == event.kind
         jsonschema.validate(event.about, {**schemas, "$ref": f"#/components/schemas/{KINDS[event.kind]}"})
 
 

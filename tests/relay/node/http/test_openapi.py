@@ -7,11 +7,21 @@ import json
 from starlette.routing import Route
 
 from relay.node.http.app import describe_api, make_app
-from relay.node.http.event_json import KINDS
 from relay.node.http.messages import BODY_BYTES_MAX, RETRY_AFTER_S
 from relay.node.http.token import BearerToken
 from sitestack.model.envelope import KEY_BYTES_MAX
 from tests.relay.node.http.test_http import FakeNode, get, served
+
+#: The kinds of events, each with the name of its schema.
+KINDS = {
+    "message": "Message",
+    "view": "View",
+    "global_view": "GlobalView",
+    "role": "Role",
+    "site_switched": "SiteSwitched",
+    "gap": "Gap",
+    "unreachable": "Unreachable",
+}
 
 
 def test_every_path_and_method_is_described_except_those_of_the_dashboard() -> None:

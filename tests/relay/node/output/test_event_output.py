@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.node.output.event_output import RETRY_S, EventOutput
-from relay.node.output.lines import LineSink
+from relay.node.output.lines import RETRY_S, EventOutput, LineSink
 
 
 class Disk(LineSink):

@@ -6,8 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from relay.events import Duty, GlobalView, Role
-from relay.node.status.status import Identity, NodeStatus
+from relay.node.status.status import HOLD_S, Identity, NodeStatus, SlowMembers, why_not_ready
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.address import ProxyUUID
 from sitestack.model.gap import Gap, GapReason
@@ -117,3 +119,56 @@ def test_all_statistics_are_told_in_plain_values() -> None:
     told = plain(node(), {"stack": {"nakack": Numbers(), "drops": {"late": 3}}})
     assert told["statistics"]["stack"]["nakack"]["view"] == [3, A.hex()]
     assert told["drops"] == {"late": 3}
+
+
+def ready_status(**changes: Any) -> dict[str, Any]:
+    """The status of a relay with a link, in a global view of two, with these changes."""
+    return {
+        "state": "member",
+        "role": "relay",
+        "view": {"id": [1, "00"], "members": ["A"]},
+        "global_view": {"sites": {"NYC": ["A"], "SFO": ["D"]}, "down": []},
+        "links": [{"site": "SFO", "linked": True}],
+        **changes,
+    }
+
+
+UNLINKED = [{"site": "SFO", "linked": False}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "peers", "members", "reasons"),
+    [
+        ({}, ["SFO"], 2, []),
+        ({"state": "joining"}, ["SFO"], 0, ["the node is joining"]),
+        ({"state": "leaving"}, ["SFO"], 0, ["the node is leaving"]),
+        ({"view": None}, ["SFO"], 0, ["the node has no view"]),
+        ({"role": "coord", "links": UNLINKED}, ["SFO"], 0, ["there is no link to SFO"]),
+        ({}, ["SFO", "LON"], 0, ["there is no link to LON"]),
+        ({"role": "coord", "links": [{**UNLINKED[0], "offline": True}]}, ["SFO"], 0, []),
+        ({"links": [{"site": "SFO", "linked": True}, {"site": "GONE", "linked": False}]}, ["SFO"], 0, []),
+        ({"role": "member", "links": UNLINKED}, ["SFO"], 0, []),
+        ({}, ["SFO"], 6, ["the global view has 2 of 6 members"]),
+        ({"global_view": None}, ["SFO"], 1, ["the global view has 0 of 1 members"]),
+    ],
+)
+def test_a_node_is_ready_with_a_view_and_a_coordinator_with_its_links(
+    changes: dict[str, Any], peers: list[str], members: int, reasons: list[str]
+) -> None:
+    assert why_not_ready(ready_status(**changes), peers, members) == reasons
+
+
+def test_who_stands_is_named_and_who_is_merely_behind_is_not() -> None:
+    slow = SlowMembers()
+    assert slow.look({"B": 10, "C": 10}, 0.0) == ""
+    assert slow.look({"B": 20, "C": 10}, HOLD_S - 0.1) == ""
+    assert slow.look({"B": 30, "C": 10}, HOLD_S) == "wait for C, which takes nothing"
+    assert slow.look({"B": 30, "C": 11}, HOLD_S + 1.0) == ""
+    assert slow.look({"B": 30, "C": 11}, 2 * HOLD_S + 1.0) == "wait for B and C, which takes nothing"
+
+
+def test_who_is_not_waited_for_any_more_begins_anew() -> None:
+    slow = SlowMembers()
+    slow.look({"C": 10}, 0.0)
+    assert slow.look({}, HOLD_S) == ""
+    assert slow.look({"C": 10}, 2 * HOLD_S) == ""

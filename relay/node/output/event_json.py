@@ -1,0 +1,109 @@
+"""What a member delivers, as JSON objects for programs in any language: `--events`, `relay sub` and `GET /events`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from relay.events import GlobalView, Role, SiteSwitched, Unreachable
+from sitestack.channel.receiving.inbox import Delivery
+from sitestack.model.errors import ProtocolError
+from sitestack.model.events import Event
+from sitestack.model.gap import Gap
+from sitestack.model.message import Batch
+from sitestack.model.view import View
+
+
+class JsonLines:
+    """Makes the lines of a member of `site`, an object a line. `clock` returns seconds since 1970."""
+
+    def __init__(self, site: str, clock: Callable[[], float] = time.time) -> None:
+        self._site = site
+        self._clock = clock
+
+    def lines(self, item: Delivery | View | Event) -> list[str]:
+        """The lines of one item, without newlines; none for an event that programs do not get."""
+        return [to_line(each) for each in event_objects(item, self._site, self._clock())]
+
+    def lost(self, count: int, why: str) -> list[str]:
+        """The line that reports `count` lines that could not be written, and `why`."""
+        return [to_line({"event": "gap", "gap": {"events": count}, "reason": why})]
+
+
+def event_objects(item: Delivery | View | Event, site: str, heard_at: float) -> Iterator[dict[str, Any]]:
+    """The objects of one item that a member of `site` received at `heard_at` (seconds since 1970).
+
+    A delivery has one for each message. If its sender encoded it wrongly, each is a gap.
+    """
+    for kind, about in _describe(item, site):
+        yield {"event": kind, "time": round(heard_at, 3), **about}
+
+
+def sites_of(view: GlobalView) -> dict[str, list[str]]:
+    """The names of the members of each living site; the first of each coordinates it, the second is next."""
+    sites: dict[str, list[str]] = {site: [] for site in view.components}
+    for member, name in zip(view.members, view.names, strict=True):
+        sites.setdefault(member.site, []).append(name)
+    return sites
+
+
+def to_line(about: dict[str, Any]) -> str:
+    """An object on one line: JSON has no raw line ends (C25)."""
+    return json.dumps(about, separators=(",", ":"))
+
+
+def to_server_sent(number: str, about: dict[str, Any]) -> bytes:
+    """An object as a server-sent event with the id `number`."""
+    return f"event: {about['event']}\nid: {number}\ndata: {to_line(about)}\n\n".encode()
+
+
+def _describe(item: Delivery | View | Event, site: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    match item:
+        case Delivery():
+            yield from _messages(item)
+        case View():
+            about = {"site": site, "view": [item.id.creator.hex(), item.id.counter], "members": list(item.names)}
+            shared = {"shared_names": list(item.shared_names)} if item.shared_names else {}
+            yield "view", {**about, "merged": bool(item.subviews), **shared}
+        case GlobalView():
+            yield "global_view", {"sites": sites_of(item), "down": list(item.down)}
+        case Role():
+            yield "role", {"role": item.duty.value, "relays_to": list(item.sites)}
+        case SiteSwitched():
+            yield "site_switched", {"site": item.site, "offline": item.is_offline}
+        case Gap():
+            yield "gap", _gap(item, item.first, item.last, item.reason.value)
+        case Unreachable():
+            target = [item.target.site, item.target.original.hex()]
+            why = {"reason": item.reason.value, "certainty": item.certainty.value}
+            yield "unreachable", {"target": target, "first": item.first, "last": item.last, **why}
+
+
+def _messages(delivery: Delivery) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each message: its sender, its id, its key if it has one, and its text or else its bytes in base64."""
+    batch = delivery.batch
+    try:
+        payloads = list(delivery.payloads())
+    except ProtocolError:
+        yield from [("gap", _gap(batch, number, number, "malformed")) for number in range(batch.first, batch.last + 1)]
+        return
+    about = {"from": delivery.sender.partition("@")[0], "site": batch.site}
+    key = {"key": batch.key.decode("latin-1")} if batch.key else {}
+    for number, payload in enumerate(payloads, batch.first):
+        identity = [batch.site, batch.origin.hex(), batch.scope.name.lower(), number]
+        yield "message", {**about, "id": identity, **key, **_text_or_base64(payload)}
+
+
+def _gap(of: Gap | Batch, first: int, last: int, reason: str) -> dict[str, Any]:
+    lost = {"site": of.site, "origin": of.origin.hex(), "scope": of.scope.name.lower(), "first": first, "last": last}
+    return {"gap": lost, "reason": reason}
+
+
+def _text_or_base64(payload: bytes) -> dict[str, str]:
+    try:
+        return {"text": payload.decode()}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(payload).decode()}
