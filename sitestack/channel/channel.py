@@ -146,7 +146,7 @@ class Channel(Sending, Generic[X_co]):
         self._inbox: Inbox[Event | View | StateMark] = Inbox()
         self._state = StateHandover(state, self._inbox)
         backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
-        self._receive_end = ReceiveEnd(self._inbox, self._state, self.hand_in, backlog_bytes_max)
+        self._receive_end = ReceiveEnd(self._inbox, self._state, self.hand_in, backlog_bytes_max, self._note_skipped)
         self._gate = CreditGate(self._receive_end.waits_for)
         #: The handlers of events that are no deliveries. Events without one concern only the inside of the stack.
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
@@ -314,7 +314,10 @@ class Channel(Sending, Generic[X_co]):
         for event in events:
             if isinstance(event, Frame):
                 batch = event.batch
-                if batch is None or (batch.has_envelopes and self.keys.is_repeat(batch)) or self._batching.is_silent(batch):
+                if batch is None:
+                    continue
+                is_silent = self._batching.is_silent(batch)  # asked of each delivery, so that it forgets what it knows of it
+                if (batch.has_envelopes and self.keys.is_repeat(batch)) or is_silent:
                     continue
                 if not (batch.has_envelopes and self._take_internal(event.source, batch)):
                     inbox.put(Delivery(self._roster.show(event.source), batch, self._roster))

@@ -105,8 +105,9 @@ class Inbox(Generic[E]):
         self._items.clear()
         self.backlog_bytes.now = 0
 
-    def skip(self) -> None:
-        """Put gaps in the place of all deliveries: one for each run of consecutive numbers between two views."""
+    def skip(self) -> list[Batch]:
+        """Put gaps in the place of all deliveries, one for each run of consecutive numbers between two views; return them."""
+        skipped = [item.batch for item in self._items if isinstance(item, Delivery)]
         items: list[Delivery | E | Gap] = []
         runs: dict[tuple[str, Address, Scope], int] = {}
         for item in self._items:
@@ -126,6 +127,7 @@ class Inbox(Generic[E]):
                 items.append(gap)
         self._items = deque(items)
         self.backlog_bytes.now = 0
+        return skipped
 
     def restart(self, mark: StateMark) -> None:
         """Drop what the state at this mark contains; the mark is the next item to be taken.

@@ -15,6 +15,7 @@ from sitestack.channel.sending.credit_gate import CreditGate
 from sitestack.config import ChannelConfig
 from sitestack.model.errors import LocalError
 from sitestack.model.events import Credit, Event
+from sitestack.model.message import Batch
 from sitestack.model.view import View
 
 #: Taking from a full inbox gives the other tasks a turn after this many messages. It is well above what one turn delivers:
@@ -33,11 +34,16 @@ class ReceiveEnd:
         state: StateHandover,
         hand_in: Callable[[Event], None],
         backlog_bytes_max: int,
+        note_skipped: Callable[[Batch], None],
     ) -> None:
-        """`hand_in` hands events to the stack, which is told of the backlog in steps of an eighth of its bound."""
+        """`hand_in` gives events to the stack, which learns the backlog in steps of an eighth of its bound.
+
+        `note_skipped` is called for each batch that becomes part of a gap.
+        """
         self._inbox = inbox
         self._state = state
         self._hand_in = hand_in
+        self._note_skipped = note_skipped
         self._backlog_bytes_max = backlog_bytes_max
         self._report_step_bytes = max(1, backlog_bytes_max // 8)
         self._reported_bytes = 0
@@ -126,7 +132,8 @@ class ReceiveEnd:
     def skip(self) -> None:
         """Put gaps in the place of what waits, so that senders go on."""
         self.has_skipped = True
-        self._inbox.skip()
+        for batch in self._inbox.skip():
+            self._note_skipped(batch)
         self._report_backlog()
 
     def close(self) -> None:

@@ -84,7 +84,7 @@ class MessageKeys:
 
     def is_repeat(self, batch: Batch) -> bool:
         """Whether a message with the key of this one has been delivered; if not, this one has now."""
-        key = batch.key
+        key = batch.key if batch.target is None else b""
         if not key:
             return False
         now = trio.current_time()
@@ -100,6 +100,12 @@ class MessageKeys:
         if (awaited := self._awaited.pop(key, None)) is not None:
             awaited.set()
         return False
+
+    def forget(self, batch: Batch) -> None:
+        """Forget the key of a message that became a gap before the application took it: a repeat is shown."""
+        known = self._known.get(batch.key)
+        if known is not None and known.id == MessageId(batch.site, batch.origin, batch.scope, batch.first):
+            del self._known[batch.key]
 
     def level(self) -> Level:
         """Keys that are known, against their bound."""

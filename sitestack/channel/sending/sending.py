@@ -17,13 +17,13 @@ import trio
 from sitestack.calls import GAPS_MAX, CallMode, CallResult, Desk, Flushed
 from sitestack.channel.driver import Driver
 from sitestack.channel.sending.credit_gate import CreditGate
-from sitestack.channel.sending.message_keys import require_fit
+from sitestack.channel.sending.message_keys import MessageKeys, require_fit
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.batching import SIZE_BYTES, Batching, Manner
 from sitestack.model.address import Address, AllOf, Place, ProxyUUID
 from sitestack.model.envelope import KEY, NO_HEADERS, Envelope, Kind, wrap
 from sitestack.model.errors import ChannelClosed, LocalError, SlowConsumer
-from sitestack.model.gap import Gap
+from sitestack.model.gap import Gap, GapReason
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, Buffer, Message, Scope, copy_buffer
 from sitestack.model.view import View
@@ -75,6 +75,7 @@ class Sending(ABC):
     address: Address
     site: str
     excluded: SlowConsumer | None
+    keys: MessageKeys
     _batching: Batching
     _gate: CreditGate
     _driver: Driver
@@ -109,11 +110,12 @@ class Sending(ABC):
         """Send to everybody, to this site, or to one member. Returns when the message is accepted.
 
         A multicast is also delivered to its sender, at its place in the order, unless `loopback` is false. With `oob` (out of
-        band) a message to one member of this site is delivered on arrival, even while earlier ones to it are still missing, and
-        once like them; one that fits into no datagram keeps its place. With scope `site` and `oob` each member of this site
-        gets it so. A target `AllOf` or `RelayOf` stands for members, each of which gets a unicast. `headers` are the
-        application's own, a few of a few bytes: `Message.headers` at the receivers. Of multicasts with the same `key` (1 to
-        128 bytes) each member is shown the first, whoever sends them (`message_keys.py` says how long it remembers).
+        band) a message to one member of this site is delivered on arrival, even while earlier ones to it are still missing,
+        and once like them; one that fits into no datagram keeps its place. With scope `site` and `oob` each member of this
+        site gets it so. A target `AllOf` or `RelayOf` stands for members, each of which gets a unicast. `headers` are the
+        application's own, a few of a few bytes, without `idempotency-key`: `Message.headers` at the receivers. Of multicasts
+        with the same `key` (1 to 128 bytes) each member is shown the first, whoever sends them (`message_keys.py` says how
+        long it remembers).
 
         It waits only while this member has no credit, or with a multicast to all while another site lags by the whole budget
         (`relay/replica/pace.py`), and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES` bytes. Both come
@@ -203,6 +205,8 @@ class Sending(ABC):
     ) -> None:
         """Send what has headers or a key, or goes to several members one by one, or both."""
         manner = PLAIN if loopback else SILENT
+        if headers is not None and KEY in headers:
+            raise LocalError(f"the header {KEY} is reserved for keys; send the message with key= instead")
         if key:
             require_fit(key, target, oob)
             headers, manner = {**(headers or NO_HEADERS), KEY: key}, manner | Manner.KEYED
@@ -325,6 +329,11 @@ class Sending(ABC):
 
     def _note_gap(self, gap: Gap) -> None:
         self._desk.gaps.note(gap)
+
+    def _note_skipped(self, batch: Batch) -> None:
+        """A batch that the application was too slow for is a gap: its key is not known here, and `flushed` reports it."""
+        self.keys.forget(batch)
+        self._note_gap(Gap(batch.site, batch.origin, batch.first, batch.last, GapReason.BACKLOG, batch.scope))
 
     def _note_gone(self, member: Address) -> None:
         """Messages to this member were given up."""

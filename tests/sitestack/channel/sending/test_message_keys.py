@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import trio
 from hypothesis import given
@@ -11,9 +13,10 @@ from trio.testing import MockClock
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.model.envelope import KEY_BYTES_MAX
 from sitestack.model.errors import LocalError
-from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.gap import Gap
+from sitestack.model.message import Batch, Message, Scope, pack_body
 from tests.harness.addresses import address
-from tests.harness.channels import members, take
+from tests.harness.channels import NYC, members, take, with_batching
 from tests.harness.keyed import keyed_body
 
 
@@ -107,3 +110,57 @@ def test_what_is_too_long_for_a_key_is_none_and_a_batch_of_several_has_none() ->
     assert (two.key, list(two.payloads())) == (b"", [b"1", b"2"])
     broken = Batch("NYC", address("A"), Scope.ALL, 1, 1, pack_body([b"\xff"], envelopes=True))
     assert broken.key == b""
+
+
+async def test_the_header_of_keys_is_refused_where_an_application_sets_it(autojump_clock: MockClock) -> None:
+    """It would be taken for a key: unicasts with the same value would vanish at their receiver."""
+    async with members("A", "B") as (a, b):
+        for target in (None, b.address):
+            with pytest.raises(LocalError, match="reserved for keys"):
+                await a.send(b"x", target=target, headers={"idempotency-key": b"1"})
+
+
+def test_a_unicast_has_no_key_whatever_its_headers_say() -> None:
+    keys = MessageKeys()
+    batch = Batch("NYC", address("A"), Scope.UNICAST, 1, 1, keyed_body(b"x", key=b"1"), address("B"))
+    assert not keys.is_repeat(batch)
+    assert not keys.is_repeat(batch)
+
+
+async def test_a_silent_repeat_leaves_nothing_behind(autojump_clock: MockClock) -> None:
+    async with members("A", "B") as (a, b):
+        for _ in range(20):
+            await a.send(b"x", key=b"the same", loopback=False)
+        await a.send(b"last")
+        assert (await take(a, 1))[0].payload == b"last"
+        assert [each.payload for each in await take(b, 2)] == [b"x", b"last"]
+        assert len(a._batching._silent) == 0
+
+
+async def test_a_keyed_message_that_became_a_gap_is_shown_when_it_is_sent_again(autojump_clock: MockClock) -> None:
+    flow = replace(NYC.protocols.flow_control, window_bytes=20_000, backlog_bytes_max=80_000)
+    channel = replace(NYC.channel, backlog_policy="gap", backlog_hold_s=2.0)
+    config = replace(NYC, channel=channel, protocols=replace(NYC.protocols, flow_control=flow))
+    config = with_batching(
+        config, message_bytes_max=10_000, batch_bytes_max=4_000, window_bytes=10_000, send_credit_bytes=40_000
+    )
+    async with members("A", "X", config=config) as (a, x), trio.open_nursery() as nursery:
+
+        async def discard() -> None:
+            async for _ in a:
+                pass
+
+        nursery.start_soon(discard)
+        await a.send(b"the order", key=b"order 7")
+        for _ in range(60):
+            await a.send(bytes(4_000))
+        await trio.sleep(10)
+        assert not (await a.flushed(timeout_s=5)).everywhere
+        await a.send(b"the order", key=b"order 7")
+        gaps = 0
+        async for event in x:
+            gaps += isinstance(event, Gap)
+            if isinstance(event, Message) and event.payload == b"the order":
+                break
+        assert gaps > 0
+        nursery.cancel_scope.cancel()
