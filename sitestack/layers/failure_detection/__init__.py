@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.layers.failure_detection.config import FailureDetectionConfig
-from sitestack.layers.failure_detection.layer import FailureDetection, FailureDetectionStatistics
+from sitestack.layers.failure_detection.layer import FailureDetection, FailureDetectionConfig, FailureDetectionStatistics
 
 __all__ = ["FailureDetection", "FailureDetectionConfig", "FailureDetectionStatistics"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.layers.path_mtu.config import PathMtuConfig
-from sitestack.layers.path_mtu.layer import PathMtu
+from sitestack.layers.path_mtu.layer import PathMtu, PathMtuConfig
 
 __all__ = ["PathMtu", "PathMtuConfig"]

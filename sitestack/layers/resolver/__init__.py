@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.layers.resolver.config import ResolverConfig
-from sitestack.layers.resolver.layer import Resolver
+from sitestack.layers.resolver.layer import Resolver, ResolverConfig
 
 __all__ = ["Resolver", "ResolverConfig"]
