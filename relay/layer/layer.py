@@ -40,9 +40,9 @@ from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, Unblocked, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
-from sitestack.model.handover_events import Fetched, Fetching, Offered
 from sitestack.model.level import Level
 from sitestack.model.message import Scope
+from sitestack.model.state_events import Fetched, Fetching, Offered
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.schema import ITEMS_MAX
 

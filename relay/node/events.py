@@ -10,10 +10,9 @@ import structlog
 from relay.events import GlobalView, Misconfigured, SiteSwitched, SlowSite, StateProgress, Unreachable
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.events import Event as StackEvent
-from sitestack.model.events import Unreached
+from sitestack.model.events import NarrowPath, Unreached
 from sitestack.model.gap import Gap
 from sitestack.model.message import Message
-from sitestack.model.path_events import NarrowPath
 from sitestack.model.view import View
 
 #: The types that a channel across sites yields besides those of one site.

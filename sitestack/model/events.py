@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from sitestack.model.address import Address, Physical
+from sitestack.model.address_cache import Contact
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope
@@ -346,3 +347,41 @@ class Gone(Event):
     """Down from the shell to failure detection: the process of this member certainly exists no more."""
 
     member: Address
+
+
+@dataclass(frozen=True, slots=True)
+class PathDoubt(Event):
+    """Travels down from NAKACK and UNICAST: what was sent to this process again and again does not seem to arrive."""
+
+    member: Address
+    #: Whether it has ever answered this member. Anybody may name an address; only who answers from there is sent more.
+    answers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SendAlone(Event):
+    """Travels down from path MTU discovery to the resolver: send this frame, to a member, in a datagram of its own."""
+
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowPath(Event):
+    """Up from path MTU discovery to the shell: datagrams above `bytes_max` do not reach this member. None: they do again."""
+
+    member: Address
+    #: Its logical name; the short hex form of its address if it is no member.
+    name: str
+    bytes_max: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetRegistered(Event):
+    """Down from the shell to discovery: who else is registered at the gossip routers now (LA-14). Some of them may be gone."""
+
+    contacts: tuple[Contact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CutOff(Event):
+    """Down from the shell to failure detection, repeated: this member has no router, so silence is no sign of death."""

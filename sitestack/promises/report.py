@@ -23,8 +23,7 @@ from sitestack.promises.global_view import (
 from sitestack.promises.history import History
 from sitestack.promises.integrity import check_integrity
 from sitestack.promises.lag import measure_lag
-from sitestack.promises.membership import check_membership, check_views
-from sitestack.promises.merges import check_merges
+from sitestack.promises.membership import check_membership, check_merges, check_views
 from sitestack.promises.order import (
     check_fifo,
     check_no_duplication,

@@ -10,18 +10,20 @@ Whatever is refused is counted by its reason and answered by nothing.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from sitestack.model.address import Physical
 from sitestack.model.level import Level
 from sitestack.seal import envelope
-from sitestack.seal.cipher import make_cipher, make_stamp, make_stamp_key
-from sitestack.seal.envelope import COUNTER_BYTES, HEADER_BYTES, NONCE_END, OVERHEAD_BYTES
+from sitestack.seal.envelope import COUNTER_BYTES, HEADER_BYTES, NONCE_END, OVERHEAD_BYTES, STAMP_BYTES
 from sitestack.seal.introductions import INTRODUCTION_BYTES, INTRODUCTIONS_PER_S, NO_NONCE, Held, Introduction, Strangers
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.replay_window import ReplayWindow
@@ -36,6 +38,8 @@ _STRANGERS_CIPHERS_MAX = 256
 FRESH_S = 5.0
 #: How a plain datagram begins (`sitestack/wire/codec.py`).
 _PLAIN_MAGIC = b"\xb7R"
+
+_PURPOSE = b"sitestack seal 1"
 
 #: A datagram and where it came from, or goes to.
 Arrived = tuple[bytes, Physical]
@@ -294,3 +298,24 @@ class Seal:
         """The senders that have a window, and the strangers."""
         senders = Level.of(len(self._senders), SENDERS_MAX, "processes that were introduced")
         return {"senders": senders, **self._strangers.levels()}
+
+
+def make_cipher(pseudorandom_key: bytes, cluster: str, sender_id: bytes, epoch: bytes) -> AESGCM:
+    """The cipher of a sender for the envelopes whose counters begin with these 4 bytes.
+
+    `pseudorandom_key` is that of the site's key (`SiteKey.pseudorandom_key`).
+    """
+    name = cluster.encode()
+    info = b"".join((_PURPOSE, sender_id, epoch, len(name).to_bytes(4, "big"), name))
+    return AESGCM(HKDFExpand(algorithm=SHA256(), length=32, info=info).derive(pseudorandom_key))
+
+
+def make_stamp_key(pseudorandom_key: bytes, cluster: str) -> bytes:
+    """The key by which a site key stamps the envelopes of a cluster."""
+    info = b"".join((_PURPOSE, b" stamp ", cluster.encode()))
+    return HKDFExpand(algorithm=SHA256(), length=32, info=info).derive(pseudorandom_key)
+
+
+def make_stamp(stamp_key: bytes, sender_id: bytes, key_and_epoch: bytes) -> bytes:
+    """The stamp of a sender on its envelopes with this key id and upper half of the counter."""
+    return hashlib.blake2s(sender_id + key_and_epoch, digest_size=STAMP_BYTES, key=stamp_key).digest()

@@ -232,8 +232,8 @@ SECURITY = (
         "C8-cluster",
         "the cluster is in nothing that is authenticated",
         (
-            Edit("sitestack/seal/cipher.py", 'epoch, len(name).to_bytes(4, "big"), name))', "epoch, name[:0]))"),
-            Edit("sitestack/seal/cipher.py", 'b" stamp ", cluster.encode()))', 'b" stamp "))'),
+            Edit("sitestack/seal/seal.py", 'epoch, len(name).to_bytes(4, "big"), name))', "epoch, name[:0]))"),
+            Edit("sitestack/seal/seal.py", 'b" stamp ", cluster.encode()))', 'b" stamp "))'),
             Edit("sitestack/seal/envelope.py", "hashlib.sha256(_PURPOSE + cluster.encode())", "hashlib.sha256(_PURPOSE)"),
         ),
         (
@@ -244,8 +244,8 @@ SECURITY = (
         "C8-claimed",
         "the cluster is only what the envelope says",
         (
-            Edit("sitestack/seal/cipher.py", 'epoch, len(name).to_bytes(4, "big"), name))', "epoch, name[:0]))"),
-            Edit("sitestack/seal/cipher.py", 'b" stamp ", cluster.encode()))', 'b" stamp "))'),
+            Edit("sitestack/seal/seal.py", 'epoch, len(name).to_bytes(4, "big"), name))', "epoch, name[:0]))"),
+            Edit("sitestack/seal/seal.py", 'b" stamp ", cluster.encode()))', 'b" stamp "))'),
             Edit(
                 "sitestack/seal/seal.py",
                 "header = head + self._sender_id + nonce + self._stamp",

@@ -12,7 +12,7 @@ from relay_lab.sim.world import World
 from sitestack.config import SiteConfig
 from sitestack.journal.records import View
 from sitestack.model.address import Physical
-from sitestack.model.path_events import NarrowPath
+from sitestack.model.events import NarrowPath
 from tests.harness.script import Script, site_maker
 from tests.harness.stories import SETTLED, verdict
 

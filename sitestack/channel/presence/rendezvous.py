@@ -12,8 +12,7 @@ import trio
 from sitestack.config import SiteConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import Contact
-from sitestack.model.events import CheckMember, Event
-from sitestack.model.router_events import CutOff, SetRegistered
+from sitestack.model.events import CheckMember, CutOff, Event, SetRegistered
 from sitestack.seal.proofs import Proofs
 from sitestack.stack.layer import Local
 from sitestack.transport import Transport

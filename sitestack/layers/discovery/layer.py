@@ -41,6 +41,7 @@ from sitestack.model.events import (
     OtherParameters,
     RemovePhysical,
     SetInitialHosts,
+    SetRegistered,
     ViewInstalled,
     Watch,
     WatchAt,
@@ -48,7 +49,6 @@ from sitestack.model.events import (
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.rate_limit import RateLimit
-from sitestack.model.router_events import SetRegistered
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 

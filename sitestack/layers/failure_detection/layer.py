@@ -27,6 +27,7 @@ from sitestack.layers.failure_detection.headers import HEADERS, Alive, AreYouThe
 from sitestack.model.address import Address
 from sitestack.model.events import (
     CheckMember,
+    CutOff,
     Event,
     Gone,
     Left,
@@ -41,7 +42,6 @@ from sitestack.model.events import (
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.rate_limit import RateLimit
-from sitestack.model.router_events import CutOff
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 

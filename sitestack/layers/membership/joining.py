@@ -26,7 +26,7 @@ from sitestack.layers.membership.headers import JoinRedirect, JoinRequest
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found
 from sitestack.model.frame import Header
-from sitestack.model.handover_events import Fetched, Offered
+from sitestack.model.state_events import Fetched, Offered
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Effect, Local, Up
 

@@ -44,8 +44,8 @@ from sitestack.model.events import (
     ViewInstalled,
 )
 from sitestack.model.frame import Frame, Header
-from sitestack.model.handover_events import Fetched, Fetching
 from sitestack.model.level import Level
+from sitestack.model.state_events import Fetched, Fetching
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Up
 

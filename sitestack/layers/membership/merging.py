@@ -4,7 +4,7 @@ A coordinator searches for others from time to time, and soon after a heartbeat 
 each other the one with the lowest address leads. It asks the other coordinators, and then the members of those that agree,
 whether they hear it (`survey.py`). A part of which some member does not answer is left out before anybody is stopped: its
 coordinator is refused, and leads a merge itself if it reaches all members of the one that refused. Then all members fetch what
-the other parts have been given since the split (`errand.py`), for which they would wait in the merge. From there on a merge is
+the other parts have been given since the split (`Errand`), for which they would wait in the merge. From there on a merge is
 a flush over several views (`flush.py`): the coordinators that agreed pass the leader's flush request on to their own members
 and start nothing else.
 
@@ -20,10 +20,9 @@ from __future__ import annotations
 from sitestack.layers.membership import headers as wire
 from sitestack.layers.membership.backoff import Backoff
 from sitestack.layers.membership.config import MergeTimes
-from sitestack.layers.membership.errand import Errand
 from sitestack.layers.membership.leader import Leader
 from sitestack.layers.membership.promises import Promises
-from sitestack.layers.membership.survey import Fetch, Survey
+from sitestack.layers.membership.survey import Errand, Fetch, Survey
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, SeenView, Unreached
 from sitestack.model.rate_limit import RateLimit

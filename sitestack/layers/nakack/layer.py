@@ -26,6 +26,7 @@ from sitestack.model.events import (
     DigestAnswer,
     DigestQuery,
     Event,
+    PathDoubt,
     ReachCut,
     Stable,
     Unblocked,
@@ -33,7 +34,6 @@ from sitestack.model.events import (
 )
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
-from sitestack.model.path_events import PathDoubt
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 

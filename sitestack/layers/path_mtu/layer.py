@@ -24,10 +24,9 @@ from typing import ClassVar
 
 from sitestack.layers.path_mtu.headers import HEADERS, Probe, ProbeAnswer
 from sitestack.model.address import Address
-from sitestack.model.events import Event, FindPhysical, Left, TryNextPhysical, ViewInstalled
+from sitestack.model.events import Event, FindPhysical, Left, NarrowPath, PathDoubt, SendAlone, TryNextPhysical, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
-from sitestack.model.path_events import NarrowPath, PathDoubt, SendAlone
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Limit, Local, Up
 from sitestack.wire.codec import Codec

@@ -17,13 +17,13 @@ from sitestack.model.events import (
     FindPhysical,
     Left,
     RemovePhysical,
+    SendAlone,
     SetPhysical,
     TryNextPhysical,
     ViewInstalled,
 )
 from sitestack.model.frame import Frame
 from sitestack.model.level import Level
-from sitestack.model.path_events import SendAlone
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Transmit, TransmitAlone, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 

@@ -16,9 +16,8 @@ from sitestack.layers.unicast.headers import (
     without_header,
 )
 from sitestack.model.address import Address
-from sitestack.model.events import Undeliverable
+from sitestack.model.events import PathDoubt, Undeliverable
 from sitestack.model.frame import Frame, Header
-from sitestack.model.path_events import PathDoubt
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
 

@@ -15,8 +15,8 @@ from relay.replica.entries import HeldChunk, HeldRequest, RelayState
 from relay.replica.entry import Entry
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
-from sitestack.model.handover_events import Fetched, Offered
 from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.state_events import Fetched, Offered
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down
 from tests.harness.relay.member import Member

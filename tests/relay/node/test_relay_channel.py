@@ -21,9 +21,8 @@ from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
-from sitestack.model.events import Unreached
+from sitestack.model.events import NarrowPath, Unreached
 from sitestack.model.message import Message, Scope
-from sitestack.model.path_events import NarrowPath
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.sockets import free_port
 

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitestack.seal import seal as seal_module
-from sitestack.seal.cipher import make_cipher
 from sitestack.seal.envelope import HEADER_BYTES, NONCE_END, OVERHEAD_BYTES
 from sitestack.seal.introductions import INTRODUCTION_BYTES, INTRODUCTIONS_PER_S, STRANGERS_MAX
 from sitestack.seal.key_ring import KeyRing, SiteKey
 from sitestack.seal.replay_window import LATE_S, WINDOW
-from sitestack.seal.seal import FRESH_S
+from sitestack.seal.seal import FRESH_S, make_cipher
 from sitestack.wire import codec
 from tests.sitestack.seal.parties import HELLO, KEY, OTHER_KEY, Party, World
 

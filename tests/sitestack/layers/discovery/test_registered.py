@@ -7,9 +7,8 @@ import pytest
 from sitestack.layers.discovery import INITIAL_HOSTS_MAX, Discovery, DiscoveryConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.address_cache import Contact
-from sitestack.model.events import Connect, FindMembers, FindPhysical, SetPhysical
+from sitestack.model.events import Connect, FindMembers, FindPhysical, SetPhysical, SetRegistered
 from sitestack.model.frame import Destination
-from sitestack.model.router_events import SetRegistered
 from sitestack.stack.layer import Down, Effect
 from tests.harness.addresses import address, local_of, place
 from tests.harness.messages import frames_in

@@ -9,6 +9,7 @@ from sitestack.layers.failure_detection.headers import Alive, AreYouThere, IAmAl
 from sitestack.model.address import Address
 from sitestack.model.events import (
     CheckMember,
+    CutOff,
     Event,
     Gone,
     Left,
@@ -21,7 +22,6 @@ from sitestack.model.events import (
     Watch,
 )
 from sitestack.model.frame import Frame, Header
-from sitestack.model.router_events import CutOff
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import address, local_of, view_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sitestack.layers.membership.headers import MergeFetch, MergeFetched, MergeRefusal, MergeReply
 from sitestack.model.events import Unreached
 from sitestack.model.frame import Frame
-from sitestack.model.handover_events import Offered
+from sitestack.model.state_events import Offered
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import view_of
 from tests.sitestack.layers.membership.coordinators import (

@@ -7,7 +7,7 @@ from sitestack.layers.membership.joining import Joining, Phase
 from sitestack.model.address import Address
 from sitestack.model.events import FindMembers, Found, Peer
 from sitestack.model.frame import Frame
-from sitestack.model.handover_events import Fetched, Offered
+from sitestack.model.state_events import Fetched, Offered
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Effect, Up
 from tests.harness.addresses import address, local_of

@@ -7,9 +7,8 @@ import pytest
 from sitestack.layers.path_mtu import PathMtu, PathMtuConfig
 from sitestack.layers.path_mtu.headers import Probe, ProbeAnswer
 from sitestack.model.address import Address
-from sitestack.model.events import FindPhysical, Left, TryNextPhysical, ViewInstalled
+from sitestack.model.events import FindPhysical, Left, NarrowPath, PathDoubt, SendAlone, TryNextPhysical, ViewInstalled
 from sitestack.model.frame import Frame
-from sitestack.model.path_events import NarrowPath, PathDoubt, SendAlone
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Limit, Up
 from sitestack.wire.codec import Codec

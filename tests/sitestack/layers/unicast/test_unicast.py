@@ -8,9 +8,8 @@ import pytest
 
 from sitestack.layers.unicast import Unicast, UnicastConfig
 from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
-from sitestack.model.events import CloseConnection
+from sitestack.model.events import CloseConnection, PathDoubt
 from sitestack.model.frame import Destination, Frame, Header
-from sitestack.model.path_events import PathDoubt
 from sitestack.stack.layer import Down, Dropped, Up
 from tests.harness.addresses import address, local_of
 from tests.harness.messages import unicast_of

@@ -11,9 +11,8 @@ from sitestack.layers.unicast import layer as module
 from sitestack.layers.unicast.headers import FRAME_COST_BYTES, SendFirst, UnicastAck, UnicastData, UnicastSync
 from sitestack.layers.unicast.layer import MANY_PEERS, REST_S
 from sitestack.model.address import Address
-from sitestack.model.events import Left, Undeliverable, ViewInstalled
+from sitestack.model.events import Left, PathDoubt, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
-from sitestack.model.path_events import PathDoubt
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Up
 from tests.harness.addresses import address, local_of
