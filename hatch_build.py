@@ -63,7 +63,7 @@ INTERPRETED = {
     "sitestack/layers/fragment/headers.py": _RECORDS,
     "sitestack/layers/membership/headers.py": _RECORDS,
     "sitestack/layers/nakack/headers.py": _RECORDS,
-    "sitestack/layers/path_mtu/headers.py": _RECORDS,
+    "sitestack/layers/path_mtu/layer.py": _RECORDS,
     "sitestack/layers/sequencer/headers.py": _RECORDS,
     "sitestack/layers/short_ids.py": _RECORDS,
     "sitestack/layers/stability.py": _RECORDS,

@@ -120,10 +120,7 @@ SMALL_FILES: dict[str, str] = {
     "relay/layer/orders.py": "to be merged",
     "relay/replica/spill_record.py": "to be merged",
     "relay/report/bars.py": "to be merged",
-    "sitestack/layers/path_mtu/headers.py": "to be merged",
     "sitestack/model/native.py": "a door: the only file that imports mypy_extensions",
-    "sitestack/promises/merges.py": "to be merged",
-    "sitestack/seal/cipher.py": "the only use of AES-GCM and HKDF",
     "spark/pyspark_relay/summary.py": "to be merged",
 }
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from sitestack.layers.path_mtu.headers import HEADERS, Probe, ProbeAnswer
 from sitestack.model.address import Address
 from sitestack.model.events import Event, FindPhysical, Left, NarrowPath, PathDoubt, SendAlone, TryNextPhysical, ViewInstalled
 from sitestack.model.frame import Frame, Header
@@ -30,6 +29,26 @@ from sitestack.model.level import Level
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Limit, Local, Up
 from sitestack.wire.codec import Codec
+
+
+@dataclass(frozen=True, slots=True)
+class Probe(Header):
+    """Alone in a datagram of `size` bytes, of which most are padding: answer if it arrives."""
+
+    search: int
+    size: int
+    padding: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer(Header):
+    """Answer to Probe: a datagram of `size` bytes has arrived."""
+
+    search: int
+    size: int
+
+
+HEADERS: dict[int, type[Header]] = {0xB0: Probe, 0xB1: ProbeAnswer}
 
 
 @dataclass(frozen=True, slots=True)
