@@ -20,9 +20,8 @@ from sitestack.channel.presence.residence import Residence
 from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
 from sitestack.channel.receiving.receive_end import BacklogGuard, ReceiveEnd
 from sitestack.channel.receiving.state_handover import SharedState, StateEvent, StateHandover
-from sitestack.channel.sending.credit_gate import CreditGate
 from sitestack.channel.sending.message_keys import MessageKeys
-from sitestack.channel.sending.sending import Sending
+from sitestack.channel.sending.sending import CreditGate, Sending
 from sitestack.channel.version import installed_version
 from sitestack.config import SiteConfig
 from sitestack.journal.recorder import Recorder

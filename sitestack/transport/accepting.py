@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import NoReturn
 import structlog
 import trio
 
+from sitestack.model.address import Physical
+from sitestack.model.errors import ConfigurationError
 from sitestack.transport.places import Places
 
 #: Pause (s) after the system could not accept a connection, for want of descriptors for instance.
@@ -85,6 +88,20 @@ async def accept_bounded(
         else:
             failing = False
             nursery.start_soon(serve_one, stream, name=name)
+
+
+def listen_tcp(bind: Physical, backlog: int, what: str) -> socket.socket:
+    """Return a listening socket. Raises ConfigurationError with a sentence that begins with `what`."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(bind)
+        sock.listen(backlog)
+    except (OSError, UnicodeError) as error:
+        sock.close()
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{what}: cannot listen on {bind}: {why}.") from error
+    return sock
 
 
 @contextmanager

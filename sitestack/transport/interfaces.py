@@ -7,7 +7,7 @@ import fcntl
 import ipaddress
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 import trio
@@ -20,7 +20,7 @@ LOOPBACK = "127.0.0.1"
 #: ioctl of Linux that answers with the IPv4 address of an interface.
 _SIOCGIFADDR = 0x8915
 _NAME_BYTES_MAX = 15
-#: How often to look again while there is no route.
+#: Seconds between two attempts while there is no route, or no name is known.
 RETRY_S = 0.5
 
 
@@ -192,3 +192,53 @@ def why_not_bound(error: OSError, host: str, port: int, protocol: str = "UDP") -
     if error.errno == errno.EADDRNOTAVAIL:
         return f"transport.interface: {host} is no address of this machine."
     return f"transport: cannot listen on {host}:{port} in {protocol} ({error.strerror})."
+
+
+class Names:
+    """Host names with ports, and the addresses found last: a name may stand for many members, and for others later.
+
+    An unknown name is no error: when everything starts at once, names come after members. While a name server is away, the last
+    known addresses stay in use.
+    """
+
+    def __init__(self, names: Iterable[Physical]) -> None:
+        self._names = tuple(dict.fromkeys(names))
+        self._known: dict[Physical, tuple[Physical, ...]] = {}
+
+    def addresses(self) -> tuple[Physical, ...]:
+        """The IPv4 addresses last found, each once, in a stable order."""
+        found = [self._known.get(name, ()) for name in self._names]
+        return tuple(dict.fromkeys([address for addresses in found for address in addresses]))
+
+    async def find(self, timeout_s: float) -> tuple[Physical, ...]:
+        """The addresses, as soon as any name is known; none when no name becomes known in time."""
+        with trio.move_on_after(timeout_s):
+            while self._names and not self._known:
+                await self._look_up_all()
+                if not self._known:
+                    await trio.sleep(RETRY_S)
+        return self.addresses()
+
+    async def follow(self, interval_s: float, changed: Callable[[tuple[Physical, ...]], None]) -> None:
+        """Look the names up again and again, and report changed addresses. Returns at once when no host is a name."""
+        told = self.addresses()
+        while not all(is_address(name.host) for name in self._names):
+            await trio.sleep(interval_s if told else min(interval_s, RETRY_S))
+            await self._look_up_all()
+            addresses = self.addresses()
+            if addresses != told:
+                told = addresses
+                changed(addresses)
+
+    async def _look_up_all(self) -> None:
+        """Look all names up at once, since a name server may take long not to know one of them."""
+        async with trio.open_nursery() as nursery:
+            for name in self._names:
+                nursery.start_soon(self._look_up, name)
+
+    async def _look_up(self, name: Physical) -> None:
+        try:
+            answers = await trio.socket.getaddrinfo(name.host, name.port, socket.AF_INET, socket.SOCK_DGRAM)
+        except (OSError, UnicodeError):  # unknown, unanswered, or no possible name
+            return
+        self._known[name] = tuple(sorted({Physical(str(answer[4][0]), name.port): None for answer in answers}))

@@ -294,7 +294,7 @@ class RouterStatistics:
 
 
 class RouterLinks:
-    """All routers of one member. Nothing is opened before the first `poll`."""
+    """All routers of one member, which are independent of each other. Nothing is opened before the first `poll`."""
 
     def __init__(
         self,

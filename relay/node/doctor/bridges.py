@@ -16,7 +16,7 @@ from relay.node.config.settings import NodeConfig
 from relay.node.doctor.finding import Finding
 from sitestack.model.address import Physical
 from sitestack.seal.proofs import Proofs
-from sitestack.transport.names import Names
+from sitestack.transport.interfaces import Names
 
 CONNECT_S = 2.0
 RESOLVE_S = 2.0

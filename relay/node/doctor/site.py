@@ -26,7 +26,7 @@ from sitestack.seal.key_ring import KeyRing
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
-from sitestack.transport.names import Names
+from sitestack.transport.interfaces import Names
 from sitestack.wire.routing import Entry
 
 #: Seconds for which answers to one question are waited for, in which it is asked twice: a datagram may be lost.

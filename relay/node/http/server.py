@@ -22,8 +22,7 @@ from relay.node.http.access import KEEP_PLACE
 from relay.node.http.guard import HEAD_BYTES_MAX, GuardedStream
 from relay.node.http.messages import BODY_BYTES_MAX, MESSAGES
 from sitestack.model.address import Physical
-from sitestack.model.errors import ConfigurationError
-from sitestack.transport.accepting import Admissions, accept_bounded, peer_host
+from sitestack.transport.accepting import Admissions, accept_bounded, listen_tcp, peer_host
 from sitestack.transport.places import NoPlace, Places
 
 SSLStream: TypeAlias = "trio.SSLStream[trio.SocketStream]"
@@ -58,7 +57,10 @@ async def serve_http(
 
     Raises ConfigurationError when it cannot be had.
     """
-    with _open(bind) as sock:
+    # Listening here makes a port that is in use fail now, not at the first request.
+    with listen_tcp(bind, BACKLOG, "http.bind") as sock:
+        if sys.platform == "linux":  # accepted connections inherit the option
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(PIECE_TIMEOUT_S * 1000))
         address = Physical(*sock.getsockname())
         structlog.get_logger().info("http", address=str(address))
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
@@ -173,19 +175,3 @@ class _Config(Config):
         self.keep_alive_max_requests = REQUESTS_MAX
         self.h11_max_incomplete_size = 2 * HEAD_BYTES_MAX
         self.wsgi_max_body_size = 0
-
-
-def _open(bind: Physical) -> socket.socket:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if sys.platform == "linux":  # accepted connections inherit the option
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(PIECE_TIMEOUT_S * 1000))
-        sock.bind(bind)
-        # Listening here makes a port that is in use fail now, not at the first request.
-        sock.listen(BACKLOG)
-    except OSError as error:
-        sock.close()
-        raise ConfigurationError(f"http.bind: cannot listen on {bind}: {error.strerror or error}.") from error
-    return sock

@@ -14,8 +14,7 @@ from sitestack.model.errors import ConfigurationError
 from sitestack.seal.proofs import Proofs
 from sitestack.stack.layer import Local
 from sitestack.transport import Transport
-from sitestack.transport.interfaces import find_interface, route_to, route_towards
-from sitestack.transport.names import Names
+from sitestack.transport.interfaces import Names, find_interface, route_to, route_towards
 from sitestack.transport.several import SeveralUdp
 from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.tunnel import TunnelTransport

@@ -11,7 +11,7 @@ import trio
 
 from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
 from sitestack.channel.receiving.state_handover import StateHandover
-from sitestack.channel.sending.credit_gate import CreditGate
+from sitestack.channel.sending.sending import CreditGate
 from sitestack.config import ChannelConfig
 from sitestack.model.errors import LocalError
 from sitestack.model.events import Credit, Event

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 import trio
 
-from relay.router import outbox, server
+from relay.router import server
 from relay.router.router import Router
 from relay.router.server import RouterServer
 from sitestack.config import SiteConfig, TransportConfig, find_problems
@@ -165,7 +165,7 @@ class _Credulous:
 
 async def test_a_member_that_takes_nothing_is_cut_and_the_others_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "SLOW_S", 0.3)
-    monkeypatch.setattr(outbox, "WRITE_BYTES", 4 << 20)
+    monkeypatch.setattr(server, "WRITE_BYTES", 4 << 20)
     async with router(ring=RING) as only:
         with tunnels([only.place], A, B, C) as (a, b, c):
             await until(lambda: len(a.links.others()) == 2, a.receive, b.receive, c.receive)
@@ -180,7 +180,7 @@ async def test_a_member_that_takes_nothing_is_cut_and_the_others_do_not_wait(mon
 
             await until(lambda: refused["slow"] > 0, turn)
             assert got > 50
-            assert only.server.levels()["queued_bytes"].now <= outbox.OUTBOX_BYTES_MAX
+            assert only.server.levels()["queued_bytes"].now <= server.OUTBOX_BYTES_MAX
             await until(lambda: not knows(a, B), a.receive, c.receive)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event, Gone
-from sitestack.transport import tcp_greeting, watch
+from sitestack.transport import tcp, watch
 from sitestack.transport.interfaces import is_address
 from sitestack.transport.tcp import TcpTransport
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
@@ -29,7 +29,7 @@ def sized(frame: bytes) -> bytes:
     return len(frame).to_bytes(4, "little") + frame
 
 
-def hello(host: bytes, port: int = 7_800, magic: bytes = tcp_greeting.MAGIC) -> bytes:
+def hello(host: bytes, port: int = 7_800, magic: bytes = tcp.MAGIC) -> bytes:
     return magic + port.to_bytes(2, "little") + host
 
 
@@ -41,8 +41,8 @@ bad_hellos = st.sampled_from(
         hello(b"\xff\xfe"),
         hello(b""),
         hello(b"127.0.0.1", magic=b"SST\x02"),
-        tcp_greeting.MAGIC,
-        tcp_greeting.MAGIC + b"\x01",
+        tcp.MAGIC,
+        tcp.MAGIC + b"\x01",
         b"",
     ]
 ).map(sized)
@@ -72,7 +72,7 @@ def model(stream: bytes) -> list[tuple[bytes, Physical]]:
             found.append((frame, peer))
             continue
         host = frame[6:].decode("ascii", "replace")
-        if frame[:4] != tcp_greeting.MAGIC or not is_address(host):
+        if frame[:4] != tcp.MAGIC or not is_address(host):
             break
         peer = Physical(host, int.from_bytes(frame[4:6], "little"))
     return found

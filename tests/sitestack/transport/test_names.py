@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from sitestack.model.address import Physical
-from sitestack.transport.names import RETRY_S, Names
+from sitestack.transport.interfaces import RETRY_S, Names
 
 POD = Physical("relay.nyc", 7601)
 

@@ -14,7 +14,7 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.events import CheckMember, Event, Gone
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
-from sitestack.transport import tcp, tcp_greeting, watch
+from sitestack.transport import tcp, watch
 from sitestack.transport.interfaces import bind_pair
 from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.watch import Watcher
@@ -208,8 +208,8 @@ class TestTcpTransport:
     async def test_a_greeting_without_a_sound_proof_is_refused(self) -> None:
         [a] = transports(1)
         frames = [
-            tcp_greeting.MAGIC + b"\x01\x00127.0.0.1",
-            tcp_greeting.MAGIC + b"\x01\x00127.0.0.1" + bytes(PROOF_BYTES),
+            tcp.MAGIC + b"\x01\x00127.0.0.1",
+            tcp.MAGIC + b"\x01\x00127.0.0.1" + bytes(PROOF_BYTES),
             b"",
             bytes(256),
             bytes(257),
@@ -230,9 +230,7 @@ class TestTcpTransport:
             a.send([(place(each), b"hello")])
         for _ in range(100):
             assert a.receive() == b.receive() == []
-            assert all(data.startswith(tcp_greeting.SEALED_MAGIC) for data, _ in c.receive()), (
-                "it is told a nonce, and no datagram"
-            )
+            assert all(data.startswith(tcp.SEALED_MAGIC) for data, _ in c.receive()), "it is told a nonce, and no datagram"
             await trio.sleep(0.002)
         for each in (a, b, c):
             each.close()

@@ -8,7 +8,7 @@ from sitestack.model.address import Physical
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
 from sitestack.transport.shared import CHANNELS_MAX
-from sitestack.transport.tcp_greeting import GREETING_BYTES_MAX, MAGIC, SEALED_MAGIC, SHARED_MAGIC, Greeting
+from sitestack.transport.tcp import GREETING_BYTES_MAX, MAGIC, SEALED_MAGIC, SHARED_MAGIC, Greeting
 
 PLACE = Physical("255.255.255.255", 65_535)
 NONCE = bytes(range(NONCE_BYTES))
