@@ -11,13 +11,6 @@ from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Hole, NumberRun, Reception, Stream
 from sitestack.promises.violation import Damage, Findings, Violation
 
-#: The sentences of violations; the audit uses them too.
-AGAIN = "delivered {stream} {numbers} again"
-LATE = "delivered {stream} {numbers} after a higher number, or below its baseline"
-PASSED_OVER = "delivered {stream} {before} without {numbers} before it"
-GAP_DELIVERED = "{stream} {numbers} is a gap and was delivered"
-GAP_EARLY = "the gap {stream} {numbers} stands before the delivery of a lower number"
-
 
 def check_no_duplication(histories: Sequence[History]) -> list[Violation]:
     """L2. Each id appears at most once in the deliveries of a process (X2 speaks of those of other sites)."""
@@ -72,9 +65,13 @@ def check_remote_fifo(histories: Sequence[History]) -> list[Violation]:
                     missing = Ranges() if hole.initial else hole.missing
                 _report_hole(findings, history, stream, missing, hole)
             if broken := reception.gaps & reception.delivered:
-                findings.add(history.label, f"gap {stream}", GAP_DELIVERED.format(stream=stream, numbers=broken))
+                findings.add(history.label, f"gap {stream}", f"{stream} {broken} is a gap and was delivered")
             if misplaced := reception.misplaced_gaps:
-                findings.add(history.label, f"order {stream}", GAP_EARLY.format(stream=stream, numbers=misplaced))
+                findings.add(
+                    history.label,
+                    f"order {stream}",
+                    f"the gap {stream} {misplaced} stands before the delivery of a lower number",
+                )
     return findings.violations()
 
 
@@ -84,7 +81,7 @@ def _duplicates(invariant: str, histories: Sequence[History], from_own_site: boo
         for stream, reception in _receptions(history, from_own_site):
             for first, last in reception.duplicates:
                 numbers = Ranges([(first, last)])
-                findings.add(history.label, str(stream), AGAIN.format(stream=stream, numbers=numbers))
+                findings.add(history.label, str(stream), f"delivered {stream} {numbers} again")
     return findings.violations()
 
 
@@ -95,14 +92,16 @@ def _receptions(history: History, from_own_site: bool) -> Iterable[tuple[Stream,
 def _report_late(findings: Findings, history: History, stream: Stream, reception: Reception) -> None:
     if late := reception.late:
         damage = Damage("reordered", history.uuid, stream, late)
-        findings.add(history.label, f"late {stream}", LATE.format(stream=stream, numbers=late), damage)
+        findings.add(
+            history.label, f"late {stream}", f"delivered {stream} {late} after a higher number, or below its baseline", damage
+        )
 
 
 def _report_hole(findings: Findings, history: History, stream: Stream, missing: Ranges, hole: Hole) -> None:
     if missing:
         reception = history.receptions[stream]
         damage = Damage("lost", history.uuid, stream, missing - reception.delivered - reception.gaps)
-        what = PASSED_OVER.format(stream=stream, before=hole.before, numbers=missing)
+        what = f"delivered {stream} {hole.before} without {missing} before it"
         findings.add(history.label, f"hole {stream}", what, damage)
 
 

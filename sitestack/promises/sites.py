@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from sitestack.model.address import Address
@@ -12,9 +12,6 @@ from sitestack.promises.history import Fate, History, by_site
 from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Reception, Stream
 from sitestack.promises.violation import Damage, Findings, Violation
-
-#: The sentence of X5; the audit uses it too.
-UNACCOUNTED = "{stream} {numbers} was sent; it was neither delivered nor declared lost"
 
 
 def check_conservation(histories: Sequence[History]) -> list[Violation]:
@@ -28,6 +25,13 @@ def check_conservation(histories: Sequence[History]) -> list[Violation]:
     relayed.
     """
     findings = Findings("X5")
+    for stream, expected, members in find_owed(histories):
+        _check_site(findings, stream, expected, members)
+    return findings.violations()
+
+
+def find_owed(histories: Sequence[History]) -> Iterator[tuple[Stream, Ranges, Sequence[History]]]:
+    """Yield for each origin and other site the stream, the numbers owed to that site's survivors, and its processes."""
     sites = by_site(histories)
     joined = [site for site, members in sites.items() if any(each.global_views for each in members)]
     unreached = _unreached_sites(histories)
@@ -39,9 +43,7 @@ def check_conservation(histories: Sequence[History]) -> list[Violation]:
         for site in joined:
             if site == origin.site or not sent:
                 continue
-            expected = sent - unreached.get((stream, site), Ranges())
-            _check_site(findings, stream, expected, sites[site])
-    return findings.violations()
+            yield stream, sent - unreached.get((stream, site), Ranges()), sites[site]
 
 
 def check_loop_freedom(histories: Sequence[History]) -> list[Violation]:
@@ -122,7 +124,7 @@ def _check_site(findings: Findings, stream: Stream, expected: Ranges, members: S
     for history in members:
         left = missing.get(history.uuid, Ranges()) - inherited[history.uuid]
         if left:
-            what = UNACCOUNTED.format(stream=stream, numbers=left)
+            what = f"{stream} {left} was sent; it was neither delivered nor declared lost"
             findings.add(history.label, str(stream), what, Damage("lost", history.uuid, stream, left))
 
 

@@ -24,9 +24,8 @@ from pyspark_relay.measures import (
     measure_rates,
     measure_throughput,
 )
-from pyspark_relay.promises.completeness import measure_completeness
-from pyspark_relay.promises.conservation import measure_conservation
 from pyspark_relay.promises.findings import unite
+from pyspark_relay.promises.origins import spread
 from pyspark_relay.report import ReportData, render
 from pyspark_relay.verdict import add_places, judge, list_checks
 from sitestack.promises import Report
@@ -72,7 +71,7 @@ def run_audit(spark: SparkSession, paths: Sequence[str], partitions: int, out: P
             observe(f"measuring {name.replace('_', ' ')}", number, steps + 1)
             tables[name] = settle(make(evidence))
         observe("judging", steps, steps + 1)
-        result = _conclude(evidence, judge(evidence, findings, tables["lag"]), tables)
+        result = _conclude(evidence, judge(evidence, findings, tables), tables)
         if out is not None:
             _write(out, {**tables, "findings": findings, "processes": evidence.processes, "orders": evidence.orders}, result)
         return result
@@ -82,8 +81,8 @@ def run_audit(spark: SparkSession, paths: Sequence[str], partitions: int, out: P
 
 #: Table -> how it is made.
 _TABLES: dict[str, Callable[[Evidence], DataFrame]] = {
-    "completeness": lambda evidence: measure_completeness(evidence.runs, evidence.received),
-    "conservation": lambda evidence: measure_conservation(evidence.owed, evidence.received, evidence.dealt_with),
+    "completeness": lambda evidence: spread(evidence.origins, "receptions"),
+    "conservation": lambda evidence: spread(evidence.origins, "accounts"),
     "lag": lambda evidence: measure_lag(evidence.lags),
     "lag_over_time": lambda evidence: measure_lag_over_time(evidence.lags, evidence.extent.stretch_s),
     "clocks": lambda evidence: estimate_skew(evidence.lags),
@@ -131,6 +130,26 @@ def _conclude(evidence: Evidence, verdict: Report, tables: Mapping[str, DataFram
         conservation=_collect(conserved.orderBy("origin_site", "site")),
     )
     return AuditResult(verdict, data)
+
+
+def describe(result: AuditResult) -> list[str]:
+    """Lines on all that was found, without the verdict."""
+    summary, verdict = result.as_json(), result.verdict
+    lines = list(map(str, verdict.violations))
+    lines += [f"Note: {note}" for note in verdict.notes]
+    lines += [
+        f"Lag {row['pair']}: p50 {row['p50']:.1f} ms, p99 {row['p99']:.1f} ms, of {row['messages']} deliveries"
+        for row in result.data.lag
+    ]
+    if result.data.lag:
+        lines.append(summary["clocks"])
+    for failover in summary["failovers"]:
+        silence = failover["silence_s"]
+        heard = "nothing before or after" if silence is None else f"nothing for {silence:.2f} s"
+        lines.append(
+            f"Failover of {failover['site']}, {failover['from']} to {failover['to']}: {failover['heard_at']} heard {heard}"
+        )
+    return lines
 
 
 def _write(out: Path, tables: Mapping[str, DataFrame], result: AuditResult) -> None:

@@ -36,7 +36,7 @@ def command(ctx: click.Context, paths: tuple[str, ...], master: str | None, out:
     """
     try:
         # Importing PySpark takes seconds, and it may be missing where package pyspark-relay was installed without dependencies.
-        from pyspark_relay.audit import run_audit  # noqa: PLC0415
+        from pyspark_relay.audit import describe, run_audit  # noqa: PLC0415
         from pyspark_relay.session import (  # noqa: PLC0415
             LOG,
             advise,
@@ -45,7 +45,6 @@ def command(ctx: click.Context, paths: tuple[str, ...], master: str | None, out:
             open_session,
         )
         from pyspark_relay.source.places import local_path  # noqa: PLC0415
-        from pyspark_relay.summary import describe  # noqa: PLC0415
     except ImportError as error:
         raise ConfigurationError(
             f"relay audit needs PySpark and pyarrow: in a checkout, pip install ./spark ({error})."

@@ -12,14 +12,13 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pyspark_relay.facts import IS_MULTICAST, add_stays, find_stays, read_facts, settle
+from pyspark_relay.facts import IS_MULTICAST, add_stays, fold_runs, read_facts, settle
 from pyspark_relay.measures import find_lags
-from pyspark_relay.promises.conservation import find_dealt_with, find_owed_across
-from pyspark_relay.promises.integrity import fold_sends, match_sends
+from pyspark_relay.promises.integrity import match_sends
+from pyspark_relay.promises.origins import OriginJudge, judge_origins
 from pyspark_relay.promises.outline import Outline, draw_outline, find_strays
 from pyspark_relay.promises.total_order import measure_order
-from pyspark_relay.reception import IS_RECEIVED, find_baselines, find_gaps, find_received, fold_runs, order_runs
-from pyspark_relay.rests import RETIRED_UNTIL, begin_at_floors, find_rests, mark_judged
+from pyspark_relay.rests import RETIRED_UNTIL, find_rests, mark_judged
 from relay.check import Read, judge_files, run_notes
 from relay.journal import JournalError, Problem, find_journals
 from sitestack.model.address import Address
@@ -61,8 +60,9 @@ class Evidence:
     extent: Extent
     ending: Ending
     outline: Outline
-    #: The history of each process, those of survivors up to the ending.
+    #: The history of each process, those of survivors up to the ending: with the deliveries that do not fit, and with strays.
     histories: Sequence[History]
+    astray: Sequence[History]
     #: Damage of the files that breaks a promise; and as notes damage that is legal, and what else a reader has to know.
     file_violations: Sequence[Violation]
     notes: Sequence[str]
@@ -72,15 +72,10 @@ class Evidence:
     #: The facts that are neither sends nor deliveries.
     events: DataFrame
     processes: DataFrame
-    stays: DataFrame
-    runs: DataFrame
     #: The runs of what was sent.
     sent: DataFrame
-    received: DataFrame
-    gaps: DataFrame
-    dealt_with: DataFrame
-    #: The numbers that survivors should have of origins of other sites.
-    owed: DataFrame
+    #: A row an origin: what its checkers found, and how many messages each process received of it.
+    origins: DataFrame
     #: The order of each view at each member.
     orders: DataFrame
     #: Deliveries with their sends: those across sites, and those that do not match.
@@ -111,46 +106,36 @@ def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Eviden
     rests = None if extent.retired_ns is None else find_rests(stayed, extent.retired_ns, [each.uuid for each in journals])
     recorded = shorten(mark_judged(stayed, rests))
     events = settle(recorded.where("kind not in ('send', 'deliver')"))
-    folded = settle(fold_runs(recorded.where(IS_RECEIVED), ("vid", "via", "judged")))
-    sent = settle(fold_sends(recorded, ("judged",)))
+    folded = settle(fold_runs(recorded.where("kind = 'deliver'"), ("vid", "via", "judged")))
+    sent = settle(fold_runs(recorded.where("kind = 'send'").withColumn("stay", F.lit(0)), ("judged",)))
     outline = draw_outline(journals, events, folded, sent, settle(find_strays(recorded.where("judged"))))
     problems = _collect_problems(events)
     read_journals = [Read(each, outline.journal(each.uuid), problems.get(each.uuid, ())) for each in journals]
     violations, notes = judge_files(read_journals, strays)
     notes = [*sorted(notes)[:NOTES_MAX], *islice(run_notes(read_journals, extent.retired_ns), NOTES_MAX)]
-    ending = outline.find_ending()
-    histories = outline.histories(ending if ending.is_quiescent else None, None if rests is None else rests.floors)
+    ending, cuts = outline.find_end()
+    floors = None if rests is None else rests.floors
+    histories = outline.histories(cuts, floors, outline.misfits)
     processes = _list_processes(spark, histories)
-    cuts = outline.cuts(ending) if ending.is_quiescent else {}
     # A survivor sends and delivers nothing beyond its cut, so that no run crosses it.
-    facts, events_within, runs = (
-        shorten(_cut(recorded.where("judged"), cuts)),
-        settle(_cut(events, cuts)),
-        settle(order_runs(begin_at_floors(_cut(folded.where("judged"), cuts), rests))),
-    )
+    facts, events_within = shorten(_cut(recorded.where("judged"), cuts)), settle(_cut(events, cuts))
     sent = sent.where("judged")
-    stays = settle(find_stays(events_within))
-    received = settle(find_received(runs))
-    gaps = settle(find_gaps(runs))
+    judge = OriginJudge(outline.journals, cuts, floors, outline.is_whole)
     matched = keep(match_sends(facts).where("origin_site != site or not is_same"))
     return Evidence(
         extent=extent,
         ending=ending,
         outline=outline,
         histories=histories,
+        astray=outline.histories(cuts, floors, outline.strays),
         file_violations=violations,
         notes=notes,
         persisted=(read, matched),
         facts=facts,
         events=events_within,
         processes=processes,
-        stays=stays,
-        runs=runs,
         sent=sent,
-        received=received,
-        gaps=gaps,
-        dealt_with=settle(find_dealt_with(received, gaps, find_baselines(runs))),
-        owed=settle(find_owed_across(sent, events_within, received, stays, processes)),
+        origins=settle(judge_origins(judge, folded.where("judged"), sent, events)),
         orders=settle(measure_order(facts)),
         matched=matched,
         lags=shorten(find_lags(matched)),

@@ -21,7 +21,6 @@ RECEPTION = ("site", "uuid", *STREAM)
 #: Conditions on the scope of messages; `oob` is out of band and has no order.
 IS_MULTICAST = "scope in ('all', 'site')"
 IS_UNICAST = "scope in ('unicast', 'oob')"
-IS_ORDERED = "scope != 'oob'"
 
 #: The columns that an audit needs: reading fewer columns is less work.
 _COLUMNS = (
@@ -65,25 +64,6 @@ def add_stays(facts: DataFrame) -> DataFrame:
     return joined.withColumn("stay", F.col("views") + F.coalesce("viewed", F.lit(0))).drop("viewed", "views")
 
 
-def find_stays(events: DataFrame) -> DataFrame:
-    """The views of each process: `stay`, `vid`, `members` (uuids) and so on, with the vid before and the view after."""
-    ordered = Window.partitionBy("uuid").orderBy("stay")
-    return events.where("kind = 'view'").select(
-        "uuid",
-        "site",
-        "position",
-        "stay",
-        "vid",
-        "lineage",
-        F.transform("members", lambda member: member["uuid"]).alias("members"),
-        "view_kind",
-        "subs",
-        F.lag("vid").over(ordered).alias("previous_vid"),
-        F.lead("vid").over(ordered).alias("next_vid"),
-        F.lead("view_kind").over(ordered).alias("next_kind"),
-    )
-
-
 def settle(frame: DataFrame) -> DataFrame:
     """Compute a frame of few rows now: the plan of a frame that much is built on would be analysed again with every step.
 
@@ -109,32 +89,43 @@ def edges_text(first: str = "first", last: str = "last") -> Column:
     return F.concat(F.col(first).cast("string"), F.lit(".."), F.col(last).cast("string"))
 
 
-def range_text() -> Column:
-    """The range `first..last` for people; a single number as it is."""
-    return F.when(F.col("first") == F.col("last"), F.col("first").cast("string")).otherwise(edges_text())
-
-
-def vid_text(vid: str) -> Column:
-    """A view id for people."""
-    return F.concat(short(f"{vid}.creator"), F.lit("|"), F.col(f"{vid}.counter").cast("string"))
-
-
 def short(uuid: str) -> Column:
     """The beginning of a uuid."""
     return F.substring(uuid, 1, 8)
 
 
-def add_came_with(rows: DataFrame, stays: DataFrame, name: str, who: str, vid: str, next_vid: str, next_kind: str) -> DataFrame:
-    """Rows with the boolean `name`: whether process `who` went to `next_vid` together with the members that came from `vid`.
+def fold_runs(rows: DataFrame, broken_by: Sequence[str] = ()) -> DataFrame:
+    """Return sends or deliveries as unbroken runs of consecutive numbers: a row a run, in which `kind`, `stay` and `broken_by`
+    do not change.
 
-    True for every process that installs a plain view; for a merge view only for those that came from the same view.
+    `first_last` is where the first batch ends, `last_position` where the last batch stands, and `wall_ns` the latest clock.
+    Each segment of a journal is folded first, so that a busy origin is spread over the segments of all its receivers; only
+    the runs of segments are put in order over the whole journal.
     """
-    arrivals = stays.select(
-        F.col("uuid").alias(who),
-        F.col("vid").alias(next_vid),
-        F.col("previous_vid").alias("came_from"),
-        F.lit(True).alias("arrived"),
+    columns = (*RECEPTION, "segment", "position", "kind", "stay", "first", "last", "wall_ns", *broken_by)
+    ends = {"first_last": F.col("last"), "last_position": F.col("position")}
+    within = _fold(rows.select(*columns).withColumns(ends), (*RECEPTION, "segment"), broken_by)
+    return _fold(within, RECEPTION, broken_by)
+
+
+def _fold(rows: DataFrame, keys: Sequence[str], broken_by: Sequence[str]) -> DataFrame:
+    """Return the rows of each key that follow one another as one."""
+    ordered = Window.partitionBy(*keys).orderBy("position")
+    same = ("kind", "stay", *broken_by)
+    previous = F.lag(F.struct(*same, "last")).over(ordered)
+    high = F.max("last").over(ordered.rowsBetween(Window.unboundedPreceding, -1))
+    follows = (F.col("previous.last") + 1 == F.col("first")) & (F.col("high") + 1 == F.col("first"))
+    for name in same:
+        follows &= F.col(f"previous.{name}").eqNullSafe(F.col(name))
+    return (
+        rows.withColumns({"previous": previous, "high": high})
+        .withColumn("begins", F.when(F.coalesce(follows, F.lit(False)), 0).otherwise(1))
+        .withColumn("run", F.sum("begins").over(ordered.rowsBetween(Window.unboundedPreceding, 0)))
+        .groupBy(*keys, *same, "run")
+        .agg(
+            F.min_by("first_last", "position").alias("first_last"),
+            *[F.min(name).alias(name) for name in ("position", "first")],
+            *[F.max(name).alias(name) for name in ("last", "last_position", "wall_ns")],
+        )
+        .drop("segment", "run")
     )
-    came = F.col("arrived") & ((F.col(next_kind) == "view") | F.col("came_from").eqNullSafe(F.col(vid)))
-    joined = rows.join(F.broadcast(arrivals), [who, next_vid], "left")
-    return joined.withColumn(name, F.coalesce(came, F.lit(False))).drop("came_from", "arrived")

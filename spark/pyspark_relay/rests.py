@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pyspark_relay.facts import RECEPTION, STREAM, settle
+from pyspark_relay.facts import STREAM, settle
 from relay.journal.retention import WHY_RETIRED
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
@@ -60,21 +60,6 @@ def mark_judged(facts: DataFrame, rests: Rests | None) -> DataFrame:
     raised = F.when(is_range | is_baseline, F.greatest("first", "floor")).otherwise(F.col("first"))
     kept = placed.where(~(is_range & (F.col("last") < F.col("floor"))))
     return kept.withColumns({"judged": ~is_message | (F.col("first") >= F.col("floor")), "first": raised}).drop("floor")
-
-
-def begin_at_floors(runs: DataFrame, rests: Rests | None) -> DataFrame:
-    """Runs after a baseline at the floor of each reception, as `order_runs` wants them."""
-    if rests is None:
-        return runs
-    begun = runs.select(*RECEPTION).distinct().join(F.broadcast(rests.table.where("floor > 1")), [*STREAM])
-    baselines = begun.select(
-        *RECEPTION,
-        F.lit("baseline").alias("kind"),
-        F.col("floor").alias("first"),
-        *[F.lit(-1).cast("long").alias(name) for name in ("position", "last_position")],
-        F.lit(0).alias("stay"),
-    )
-    return runs.unionByName(baselines, allowMissingColumns=True)
 
 
 def _stream(site: str, origin: str, scope: str, target: str) -> Stream:

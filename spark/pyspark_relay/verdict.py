@@ -1,62 +1,53 @@
 """From evidence to findings, and from findings to a verdict in numbers: the counterpart of `relay check`.
 
-Transforms judge the promises that depend on every message. Every other promise is judged by its own checker, over the outline
-of the journals, so that `relay check` and the audit report it in the same words.
+Transforms judge contents (L1) and the total order (L8), which depend on every delivery. Every other promise is judged by its
+own checker, so that `relay check` and the audit report it in the same words: origin by origin, or over the outline.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from pyspark_relay.evidence import Evidence
 from pyspark_relay.facts import RECEPTION, short
-from pyspark_relay.promises.completeness import find_incomplete
-from pyspark_relay.promises.conservation import find_unconserved
-from pyspark_relay.promises.findings import list_violations, unite
+from pyspark_relay.promises.findings import list_violations
 from pyspark_relay.promises.integrity import find_corrupted
+from pyspark_relay.promises.origins import OF_ORIGIN, spread
 from pyspark_relay.promises.total_order import find_disorder
-from pyspark_relay.ranges import merge_ranges, subtract_ranges
 from relay.check import why_not_judged
-from sitestack.promises import LIVENESS, SAFETY, Checker, Report, Violation
+from sitestack.promises import LIVENESS, SAFETY, Report, Violation
 from sitestack.promises.integrity import check_integrity
-from sitestack.promises.order import check_fifo, check_no_duplication, check_relayed_once, check_remote_fifo
-from sitestack.promises.sites import check_conservation
+from sitestack.promises.unicast import check_unicasts
 
-#: Checkers whose promises are judged by transforms; for all others the outline is enough.
-BY_TRANSFORMS: frozenset[Checker] = frozenset(
-    {check_integrity, check_no_duplication, check_fifo, check_remote_fifo, check_relayed_once, check_conservation}
-)
 #: The most violations that are reported.
 VIOLATIONS_MAX = 1_000
 
 
 def list_checks(evidence: Evidence) -> dict[str, Callable[[], DataFrame]]:
     """Name of a check -> its findings. What depends on the end of a run is checked only when the run ended quietly."""
-    facts, stays, processes = evidence.facts, evidence.stays, evidence.processes
-    runs, received, spark = evidence.runs, evidence.received, facts.sparkSession
+    facts, processes, spark = evidence.facts, evidence.processes, evidence.facts.sparkSession
     checks: dict[str, Callable[[], DataFrame]] = {
         "journals": lambda: list_violations(spark, evidence.file_violations),
         "contents": lambda: find_corrupted(facts, evidence.sent, evidence.matched, processes),
-        "completeness": lambda: find_incomplete(evidence.events, runs, received, stays),
-        "views and outcomes": lambda: list_violations(spark, _check_outline(evidence)),
+        "messages": lambda: spread(evidence.origins, "findings"),
+        "views": lambda: list_violations(spark, _check_outline(evidence)),
     }
     if evidence.extent.has_order:
         checks["total order"] = lambda: find_disorder(facts, evidence.orders, processes)
-    if evidence.ending.is_quiescent:
-        checks["conservation"] = lambda: find_unconserved(evidence.owed, stays, evidence.dealt_with)
     return checks
 
 
 def _check_outline(evidence: Evidence) -> list[Violation]:
-    """The violations of promises that no transform judges. That they cannot be judged is a violation too."""
+    """Return the violations of promises about views, roles and targets. That they cannot be judged is a violation too."""
     asked = [*SAFETY, *LIVENESS] if evidence.ending.is_quiescent else SAFETY
-    checkers = [checker for checker in asked if checker not in BY_TRANSFORMS]
+    checkers = [checker for checker in asked if checker is not check_integrity and checker not in OF_ORIGIN]
     if not evidence.outline.is_whole:
         return [Violation("UNJUDGED", "all journals", evidence.outline.what_is_missing)]
-    return [violation for checker in checkers for violation in checker(evidence.histories)]
+    found = [violation for checker in checkers for violation in checker(evidence.histories)]
+    return [*found, *check_unicasts(evidence.astray)]
 
 
 def add_places(findings: DataFrame, processes: DataFrame) -> DataFrame:
@@ -78,18 +69,17 @@ def find_violations(findings: DataFrame) -> DataFrame:
     return examples.select("invariant", "place", "issue", what.alias("what"), "times")
 
 
-def judge(evidence: Evidence, findings: DataFrame, lag: DataFrame) -> Report:
-    """The verdict. `findings` should be settled; `lag` is what `measure_lag` gives."""
+def judge(evidence: Evidence, findings: DataFrame, tables: Mapping[str, DataFrame]) -> Report:
+    """Return the verdict. `findings` should be settled; `tables` are those of the audit."""
     violations = find_violations(findings).orderBy("invariant", "place", "issue").limit(VIOLATIONS_MAX).collect()
+    lags = tables["lag"].orderBy("pair").collect()
     notes = [*evidence.notes]
     if evidence.outline.is_whole and not evidence.ending.is_quiescent:
         notes.append(why_not_judged(evidence.ending))
     return Report(
-        **_count(evidence, findings),
+        **_count(findings, tables["completeness"]),
         violations=tuple(Violation(row["invariant"], row["place"], row["what"]) for row in violations),
-        lag_ms={
-            row["pair"]: {"p50": round(row["p50"], 3), "p99": round(row["p99"], 3)} for row in lag.orderBy("pair").collect()
-        },
+        lag_ms={row["pair"]: {"p50": round(row["p50"], 3), "p99": round(row["p99"], 3)} for row in lags},
         quiescent=evidence.ending.is_quiescent,
         total_order=evidence.extent.has_order,
         processes=evidence.extent.processes,
@@ -97,25 +87,32 @@ def judge(evidence: Evidence, findings: DataFrame, lag: DataFrame) -> Report:
     )
 
 
-def _count(evidence: Evidence, findings: DataFrame) -> dict[str, int]:
-    """Messages counted by kind of harm; one that several promises miss at a process counts once."""
-    harmed = findings.where("harm is not null")
-    accounted = evidence.received.select(*RECEPTION, "first", "last").unionByName(
-        evidence.gaps.select(*RECEPTION, "first", "last")
-    )
-    lost = subtract_ranges(merge_ranges(harmed.where("harm = 'lost'"), RECEPTION), accounted, RECEPTION)
-    reordered = merge_ranges(harmed.where("harm = 'reordered'"), RECEPTION)
-    numbers = F.col("last") - F.col("first") + 1
-    deliveries = evidence.facts.where("kind = 'deliver'")
-    frames = {
-        "deliveries": deliveries,
-        "received": evidence.received,
-        "lost": lost,
-        "reordered": reordered,
-        "gaps": evidence.gaps,
+def _count(findings: DataFrame, completeness: DataFrame) -> dict[str, int]:
+    """Count messages by kind of harm; one that several promises miss at a process counts once."""
+    harmed = _merge_ranges(findings.where("harm is not null"), ("harm", *RECEPTION)).groupBy("harm")
+    harm = {row["harm"]: row["n"] for row in harmed.agg(F.sum(F.col("last") - F.col("first") + 1).alias("n")).collect()}
+    sums = completeness.agg(*[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("delivered", "duplicated", "in_gaps")])
+    received = sums.first()
+    assert received is not None
+    return {
+        "deliveries": received["delivered"] + received["duplicated"],
+        "lost": harm.get("lost", 0),
+        "duplicated": received["duplicated"],
+        "reordered": harm.get("reordered", 0),
+        "gaps": received["in_gaps"],
     }
-    sums = [frame.agg(F.sum(numbers).alias("n")).select(F.lit(name).alias("name"), "n") for name, frame in frames.items()]
-    counts = {name: n or 0 for name, n in unite(*sums).collect()}
-    # What was delivered and is not the first delivery of its number is a duplicate.
-    counts["duplicated"] = counts["deliveries"] - counts.pop("received")
-    return counts
+
+
+def _merge_ranges(ranges: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Return the union of the ranges of each key, disjoint and not adjacent: the keys and the ends."""
+    ordered = Window.partitionBy(*keys).orderBy("first", "last")
+    before = ordered.rowsBetween(Window.unboundedPreceding, -1)
+    reached = F.max("last").over(before)
+    begins = F.when(reached.isNull() | (F.col("first") > reached + 1), 1).otherwise(0)
+    return (
+        ranges.select(*keys, "first", "last", begins.alias("begins"))
+        .withColumn("island", F.sum("begins").over(ordered.rowsBetween(Window.unboundedPreceding, 0)))
+        .groupBy(*keys, "island")
+        .agg(F.min("first").alias("first"), F.max("last").alias("last"))
+        .drop("island")
+    )

@@ -121,7 +121,6 @@ SMALL_FILES: dict[str, str] = {
     "relay/replica/spill_record.py": "to be merged",
     "relay/report/bars.py": "to be merged",
     "sitestack/model/native.py": "a door: the only file that imports mypy_extensions",
-    "spark/pyspark_relay/summary.py": "to be merged",
 }
 
 #: Method name that many classes define -> the contract that asks for it. Remove an entry when few classes are left.

@@ -12,12 +12,11 @@ from functools import reduce
 from string import Formatter
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pyspark_relay.facts import STREAM, range_text
-from pyspark_relay.ranges import merge_ranges
-from sitestack.promises import Violation
+from pyspark_relay.facts import STREAM
+from sitestack.promises import Stream, Violation
 
 _TYPES = {
     "uuid": "string",
@@ -30,21 +29,31 @@ _TYPES = {
 }
 
 
-_SCHEMA = ", ".join(["invariant string, issue string, what string", *[f"{name} {kind}" for name, kind in _TYPES.items()]])
+#: The columns of findings, for Spark.
+SCHEMA = ", ".join(["invariant string, issue string, what string", *[f"{name} {kind}" for name, kind in _TYPES.items()]])
 
 
 def list_violations(spark: SparkSession, violations: Sequence[Violation]) -> DataFrame:
     """Violations as findings: a row with the sentence of each, and a row that only counts for each range of its damage."""
+    return spark.createDataFrame(list_rows(violations), SCHEMA)
+
+
+def list_rows(violations: Sequence[Violation], prefix: str = "") -> list[tuple[Any, ...]]:
+    """Return the findings as tuples; the issue of each is the prefix and its number."""
     rows: list[tuple[Any, ...]] = []
     for number, each in enumerate(violations):
-        issue = f"{number:06}"
+        issue = f"{prefix}{number:06}"
         rows.append((each.invariant, issue, each.what, None, each.where, *[None] * (len(_TYPES) - 2)))
         for harm, process, stream, numbers in each.damage:
-            target = "" if stream.target is None else stream.target.hex()
-            named = (stream.site, stream.origin.hex(), stream.scope.name.lower(), target)
-            said = (each.invariant, issue, None, process.hex(), None, None, harm, *named)
+            said = (each.invariant, issue, None, process.hex(), None, None, harm, *name_stream(stream))
             rows.extend((*said, first, last) for first, last in numbers)
-    return spark.createDataFrame(rows, _SCHEMA)
+    return rows
+
+
+def name_stream(stream: Stream) -> tuple[str, str, str, str]:
+    """Return the columns `STREAM` of a stream."""
+    target = "" if stream.target is None else stream.target.hex()
+    return stream.site, stream.origin.hex(), stream.scope.name.lower(), target
 
 
 def to_findings(
@@ -74,17 +83,6 @@ def phrase(sentence: str, **parts: Column) -> Column:
         for part in ([literal] if literal else []) + ([parts[name]] if name else [])
     ]
     return text(*words)
-
-
-def tell_ranges(ranges: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """The ranges of each key, merged; and on the first of them, as `numbers`, all in the words of `Ranges`."""
-    ordered = Window.partitionBy(*keys).orderBy("first")
-    told = range_text()
-    more = F.count("*").over(Window.partitionBy(*keys)) - 4
-    shown = F.concat_ws(", ", told, *[F.lead(told, ahead).over(ordered) for ahead in (1, 2, 3)])
-    numbers = F.when(more > 0, text(shown, ", ... ", more, " more ranges")).otherwise(shown)
-    is_first = F.row_number().over(ordered) == 1
-    return merge_ranges(ranges, keys).withColumn("numbers", F.when(is_first, numbers))
 
 
 def text(*parts: Column | str) -> Column:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pyspark_relay.facts import STREAM, edges_text, origin_text, settle, stream_text
+from pyspark_relay.facts import RECEPTION, STREAM, edges_text, origin_text, settle, stream_text
 from pyspark_relay.promises.findings import phrase, text, to_findings, unite
-from pyspark_relay.reception import fold_runs, order_runs
 from sitestack.promises.integrity import CORRUPTED, FOREIGN, SENT_TWICE
 
 BATCH = (*STREAM, "first")
@@ -38,11 +35,6 @@ def match_sends(facts: DataFrame) -> DataFrame:
     )
     is_same = F.col("send_contents").eqNullSafe(F.col("contents")) & (F.col("send_last") == F.col("last"))
     return deliveries.join(sends, list(BATCH), "left").withColumn("is_same", F.coalesce(is_same, F.lit(False)))
-
-
-def fold_sends(facts: DataFrame, broken_by: Sequence[str] = ()) -> DataFrame:
-    """The runs of what each process sent, also ended by `broken_by`: sends are folded as if it had delivered them."""
-    return fold_runs(facts.where("kind = 'send'").withColumns({"kind": F.lit("deliver"), "stay": F.lit(0)}), broken_by)
 
 
 def find_corrupted(facts: DataFrame, sent: DataFrame, matched: DataFrame, processes: DataFrame) -> DataFrame:
@@ -99,7 +91,9 @@ def _as_findings(wrong: DataFrame) -> DataFrame:
 
 def _sent_twice(sent: DataFrame) -> DataFrame:
     what = phrase(SENT_TWICE, stream=stream_text(), batch=edges_text())
-    return to_findings(order_runs(sent).where("first <= high"), "L1", text("twice ", stream_text()), what)
+    before = Window.partitionBy(*RECEPTION).orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
+    again = sent.withColumn("high", F.max("last").over(before)).where("first <= high")
+    return to_findings(again, "L1", text("twice ", stream_text()), what)
 
 
 def _sent_by_others(facts: DataFrame) -> DataFrame:

@@ -1,9 +1,7 @@
-"""The journals in outline, as records in the memory of the driver: what most promises depend on, judged by their own checkers.
+"""The journals in outline: all that they say of views, roles and ends, in the memory of the driver.
 
-An outline has all that a journal says of views, roles and outcomes, and of messages the unbroken runs, each as two records:
-its first batch and the rest. The histories that `sitestack.promises` makes of it say the same as those of the whole journals
-about everything but the contents of batches, where they were cut, and the order of one origin beside another. A run of any
-length is one row, so that an undisturbed journal has few of them; there is a bound all the same.
+Of messages the driver has only the last ones of each process, which tell where the run ended, and those that do not fit the
+view in force, the way they came or their target. Everything else about messages is judged origin by origin (`origins`).
 """
 
 from __future__ import annotations
@@ -12,39 +10,41 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
-from typing import TypeAlias
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from pyspark_relay.facts import IS_UNICAST
-from pyspark_relay.promises.row_reader import EVENT, MESSAGES, RowReader, iterate
+from pyspark_relay.facts import IS_MULTICAST, IS_UNICAST
+from pyspark_relay.promises.row_reader import EVENT, MESSAGES, NEVER, Placed, RowReader, fold_placed, iterate
 from relay.journal import Journal
 from relay.journal.retention import WHY_RETIRED
 from relay.journal.store import WHY_LOST
 from sitestack.journal import records
 from sitestack.model.address import Address
-from sitestack.promises import Ending, Floors, History, find_ending, fold
+from sitestack.promises import Ending, Floors, History, find_ending
 
-#: The most rows that come to the driver, some 400 MB with the histories; a view counts as one more row for each member.
+#: Maximum number of rows that come to the driver; a view counts as one more row for each member.
 ROWS_MAX = 250_000
 
 #: Records that are taken in any case, a handful of each journal: they tell what became of a process.
 _ALWAYS = f"kind in ('start', 'stop') or (kind = 'drop' and reason in ('{WHY_LOST}', '{WHY_RETIRED}'))"
-_IN_OUTLINE = "kind in ('view', 'gview', 'role', 'unreach', 'gap', 'baseline')"
+_IN_OUTLINE = "kind in ('view', 'gview', 'role')"
 
-#: A record and its place: its position in the journal, or the stay that it belongs to.
-Placed: TypeAlias = tuple[int, records.Record]
+Journals = Mapping[Address, Sequence[Placed]]
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
     """The outlines of all journals, in their given order."""
 
-    #: Process -> its records with their positions, in order.
-    journals: Mapping[Address, Sequence[Placed]]
+    #: Process -> its records with their positions, in order; no messages, gaps and reports.
+    journals: Journals
+    #: Process -> its last send and its last delivery.
+    lasts: Journals
+    #: Process -> with their stays, deliveries that do not fit the view in force or the way they came.
+    misfits: Journals
     #: Deliveries of unicasts that were sent to other processes only, and the sends, with their stays.
-    strays: Mapping[Address, Sequence[Placed]]
+    strays: Journals
     rows: int
 
     @property
@@ -56,98 +56,111 @@ class Outline:
     def what_is_missing(self) -> str:
         """A sentence on what cannot be judged when the outline is incomplete."""
         return (
-            f"L4 to L7, L9, L10, M1, X4, X6, X7, X10 and G1 to G4, and X5, which asks who survived: the views, their members, "
-            f"outcomes and unbroken runs of messages are {self.rows:,}, of which {ROWS_MAX:,} are judged together at most"
+            f"L3 to L7, L9, L10, M1, X4 to X7, X10 and G1 to G4: the views, their members and the roles are {self.rows:,}, of "
+            f"which {ROWS_MAX:,} are judged together at most"
         )
 
-    def find_ending(self) -> Ending:
-        """The ending of the run, as `relay check` finds it; without survivors when the outline is incomplete."""
-        if not self.is_whole:
-            return Ending({}, None)
-        return find_ending(self._records())
-
     def journal(self, uuid: Address) -> list[records.Record]:
-        """The records of one process."""
+        """Return the records of one process."""
         return [record for _, record in self.journals[uuid]]
 
-    def cuts(self, ending: Ending) -> dict[Address, int]:
-        """The position of the first record of each survivor that does not belong to the run, if there is one."""
-        ends = {uuid: self.journals[uuid][length:] for uuid, length in ending.lengths.items()}
-        return {uuid: beyond[0][0] for uuid, beyond in ends.items() if beyond}
+    def find_end(self) -> tuple[Ending, dict[Address, int]]:
+        """Return the ending as `relay check` finds it, and for each survivor the position of the first record beyond it.
 
-    def histories(self, ending: Ending | None, floors: Floors | None = None) -> list[History]:
-        """What each process did, the survivors up to the ending; above the floors where beginnings of journals were deleted."""
-        histories = fold(self._records(), ending, floors)
+        Without survivors when the outline is incomplete.
+        """
+        if not self.is_whole:
+            return Ending({}, None), {}
+        placed = {uuid: sorted([*own, *self.lasts.get(uuid, ())], key=itemgetter(0)) for uuid, own in self.journals.items()}
+        ending = find_ending({uuid: [record for _, record in own] for uuid, own in placed.items()})
+        if not ending.is_quiescent:
+            return ending, {}
+        beyond = {uuid: placed[uuid][length:] for uuid, length in ending.lengths.items()}
+        return ending, {uuid: rest[0][0] if rest else NEVER for uuid, rest in beyond.items()}
+
+    def histories(self, cuts: Mapping[Address, int], floors: Floors | None, messages: Journals) -> list[History]:
+        """Return what each process did, the survivors up to their cuts; of messages only these, placed by stay."""
+        histories = fold_placed(self.journals, cuts, floors)
         for history in histories:
-            # They are in the runs as well; here each of them says whom it was for.
-            for stay, record in self.strays.get(history.uuid, ()):
+            for stay, record in messages.get(history.uuid, ()):
                 if isinstance(record, records.Send):
                     history.sends.append(record)
                 elif isinstance(record, records.Deliver):
                     history.stays[stay].delivers.append(record)
         return histories
 
-    def _records(self) -> dict[Address, list[records.Record]]:
-        return {uuid: self.journal(uuid) for uuid in self.journals}
-
 
 def draw_outline(
-    journals: Sequence[Journal], events: DataFrame, runs: DataFrame, sent: DataFrame, strays: DataFrame
+    journals: Sequence[Journal], events: DataFrame, deliveries: DataFrame, sends: DataFrame, strays: DataFrame
 ) -> Outline:
-    """The outline of these journals: `events` are all records but messages, `runs` and `sent` what `fold_runs` makes of
-    deliveries and sends, `strays` what `find_strays` says.
+    """Return the outline of these journals: `events` are all records but messages, `deliveries` and `sends` unbroken runs,
+    `strays` what `find_strays` returns.
     """
     reader = RowReader()
 
-    def event(row: Row) -> Iterator[Placed]:
-        yield row["position"], reader.event(row)
+    def read(rows: DataFrame, columns: Iterable[str], make: Callable[[Row], Placed]) -> Iterator[tuple[Address, Placed]]:
+        return ((reader.address(row["uuid"]), make(row)) for row in iterate(rows, columns))
 
-    def run(row: Row) -> Iterator[Placed]:
-        """Its first batch, and the rest where its last batch stands."""
-        yield row["position"], reader.messages(row, row["first"], row["first_last"])
-        if row["last"] > row["first_last"]:
-            yield row["last_position"], reader.messages(row, row["first_last"] + 1, row["last"])
+    def event(row: Row) -> Placed:
+        return row["position"], reader.event(row)
 
-    def stray(row: Row) -> Iterator[Placed]:
-        yield row["stay"], reader.messages(row, row["first"], row["last"])
+    def at_stay(row: Row) -> Placed:
+        return row["stay"], reader.messages(row, row["first"], row["first_last"])
 
-    def read(
-        rows: DataFrame, columns: Iterable[str], make: Callable[[Row], Iterator[Placed]]
-    ) -> Iterator[tuple[Address, Placed]]:
-        return ((reader.address(row["uuid"]), placed) for row in iterate(rows, columns) for placed in make(row))
+    def at_position(row: Row) -> Placed:
+        return row["position"], reader.messages(row, row["first"], row["first"])
 
-    told = events.where(_IN_OUTLINE)
-    delivered = runs.where("kind = 'deliver'")
-    sends = sent.withColumn("kind", F.lit("send"))
-    columns = (*MESSAGES, "position", "last_position", "first", "first_last", "last")
-    rows = sum(map(_weigh, (told, delivered, sends, strays)))
+    told, misfits = events.where(_IN_OUTLINE), _find_misfits(deliveries, events)
+    rows = sum(map(_weigh, (told, misfits, strays)))
     # The header knows enough where a first record is damaged.
     found: dict[Address, list[Placed]] = {
         each.uuid: [(-1, records.Start(0, 0, each.site, each.uuid, each.name, 0, 0, ""))] for each in journals
     }
-    strayed: dict[Address, list[Placed]] = {}
-    for uuid, placed in read(events.where(_ALWAYS), EVENT, event):
+    is_whole = rows <= ROWS_MAX
+    for uuid, placed in chain(read(events.where(_ALWAYS), EVENT, event), read(told, EVENT, event) if is_whole else ()):
         found[uuid].append(placed)
-    if rows <= ROWS_MAX:
-        for uuid, placed in chain(read(told, EVENT, event), read(delivered, columns, run), read(sends, columns, run)):
-            found[uuid].append(placed)
-        for uuid, placed in read(strays.orderBy("position"), (*MESSAGES, "stay", "first", "last"), stray):
-            strayed.setdefault(uuid, []).append(placed)
     for each in found.values():
         each.sort(key=itemgetter(0))
-    return Outline(found, strayed, rows)
+    columns = (*MESSAGES, "position", "stay", "first", "first_last")
+
+    def collect(frame: DataFrame, place: Callable[[Row], Placed]) -> Journals:
+        messages: dict[Address, list[Placed]] = {}
+        for uuid, placed in read(frame.orderBy("position"), columns, place) if is_whole else ():
+            messages.setdefault(uuid, []).append(placed)
+        return messages
+
+    lasts = collect(_find_lasts(deliveries, sends), at_position)
+    return Outline(found, lasts, collect(misfits, at_stay), collect(strays, at_stay), rows)
 
 
 def find_strays(facts: DataFrame) -> DataFrame:
-    """Deliveries of unicasts whose sends name other processes only, and these sends."""
+    """Return deliveries of unicasts whose sends name other processes only, and these sends."""
     unicasts = facts.where(IS_UNICAST)
     batch = ["origin_site", "origin", "scope", "first", "contents"]
     sends = unicasts.where("kind = 'send'")
     meant = sends.groupBy(*batch).agg(F.collect_set("target").alias("targets"))
     strays = unicasts.where("kind = 'deliver'").join(meant, batch).where("not array_contains(targets, uuid)")
-    columns = (*MESSAGES, "position", "stay", "first", "last")
+    columns = (*MESSAGES, "position", "stay", "first", F.col("last").alias("first_last"))
     named = sends.join(strays.select(*batch).distinct(), batch, "left_semi")
     return strays.select(*columns).unionByName(named.select(*columns))
+
+
+def _find_misfits(deliveries: DataFrame, events: DataFrame) -> DataFrame:
+    """Return the deliveries that may break L5 or X6: the view in force is another or lacks the origin, or the way is wrong."""
+    members = F.transform("members", lambda member: member["uuid"]).alias("members")
+    views = events.where("kind = 'view'").select("uuid", "stay", F.col("vid").alias("in_force"), members)
+    placed = deliveries.where("judged").join(F.broadcast(views), ["uuid", "stay"], "left")
+    is_stranger = f"origin_site = site and {IS_MULTICAST} and not array_contains(members, origin)"
+    is_misfit = f"(via = 'relay') = (origin_site = site) or in_force is null or vid != in_force or ({is_stranger})"
+    return placed.where(is_misfit).drop("members", "in_force")
+
+
+def _find_lasts(deliveries: DataFrame, sends: DataFrame) -> DataFrame:
+    """Return of each process the last send, at the latest clock of all its sends, and the last delivery."""
+    runs = deliveries.unionByName(sends, allowMissingColumns=True)
+    latest = F.max_by(F.struct(*[name for name in runs.columns if name not in ("uuid", "kind", "wall_ns")]), "last_position")
+    found = runs.groupBy("uuid", "kind").agg(latest.alias("run"), F.max("wall_ns").alias("wall_ns"))
+    return found.select("uuid", "kind", "wall_ns", "run.*").withColumn("position", F.col("last_position"))
 
 
 def _weigh(rows: DataFrame) -> int:

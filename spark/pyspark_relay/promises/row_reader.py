@@ -1,9 +1,11 @@
-"""Rows of the table `relay` -> records, in the driver: the way back from `decoding`, for few rows."""
+"""Rows of the table `relay` -> records: the way back from `decoding`, for few rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from operator import itemgetter
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -13,6 +15,12 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
+from sitestack.promises import Floors, History
+
+#: A record and its place: its position in the journal, or the stay that it belongs to.
+Placed: TypeAlias = tuple[int, records.Record]
+#: A position beyond all others.
+NEVER = (1 << 63) - 1
 
 #: The columns of all records but messages.
 EVENT = (
@@ -23,11 +31,26 @@ EVENT = (
 MESSAGES = ("kind", "uuid", "wall_ns", *STREAM, "vid", "via", "contents")
 
 
+def fold_placed(
+    journals: Mapping[Address, Iterable[Placed]], cuts: Mapping[Address, int], floors: Floors | None
+) -> list[History]:
+    """Return the histories of all processes; of the survivors, which have a cut, up to this position of their journals."""
+    histories = []
+    for uuid, placed in journals.items():
+        cut = cuts.get(uuid, NEVER)
+        within = [record for position, record in sorted(placed, key=itemgetter(0)) if position < cut]
+        histories.append(History.of(within, uuid in cuts, floors))
+    return histories
+
+
 def iterate(rows: DataFrame, columns: Iterable[str]) -> Iterator[Row]:
-    """These columns of the rows, null where there is none, a partition at a time."""
-    return rows.select(
-        *[F.col(name) if name in rows.columns else F.lit(None).alias(name) for name in columns]
-    ).toLocalIterator()
+    """Return these columns of the rows, a partition at a time."""
+    return select_or_null(rows, columns).toLocalIterator()
+
+
+def select_or_null(rows: DataFrame, columns: Iterable[str]) -> DataFrame:
+    """Return these columns of the rows, null where there is none."""
+    return rows.select(*[F.col(name) if name in rows.columns else F.lit(None).alias(name) for name in columns])
 
 
 class RowReader:
@@ -38,6 +61,15 @@ class RowReader:
         self.address = cache(_address)
         self._vid = cache(lambda counter, creator: ViewId(counter, self.address(creator)))
         self._group = cache(lambda uuids: tuple(map(self.address, uuids)))
+
+    def run(self, row: Row) -> Iterator[Placed]:
+        """Yield the records of a run: its first batch, and the rest where its last batch stands; or one event."""
+        if row["kind"] not in ("send", "deliver"):
+            yield row["position"], self.event(row)
+            return
+        yield row["position"], self.messages(row, row["first"], row["first_last"])
+        if row["last"] > row["first_last"]:
+            yield row["last_position"], self.messages(row, row["first_last"] + 1, row["last"])
 
     def messages(self, row: Row, first: int, last: int) -> records.Send | records.Deliver:
         """The record of a row with the columns `MESSAGES`. Where the row has contents, its digest tells these apart."""

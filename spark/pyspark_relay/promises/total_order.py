@@ -22,20 +22,17 @@ DISPUTED_PLACES_MAX = 100_000
 _BATCH = ("origin_site", "origin", "scope", "first", "last")
 
 
-def measure_order(facts: DataFrame, *parts: str) -> DataFrame:
-    """A row a view and member, and part of it: how many batches it delivered, `order_hash`, which is equal where these are the
-    same in the same places, and the lowest and highest place.
+def measure_order(facts: DataFrame) -> DataFrame:
+    """Return a row a view and member: how many `batches` it delivered, how many of them are `unplaced`, and `order_hash`, which
+    is equal where the batches are the same in the same places.
     """
     placed = F.xxhash64("gseq", *_BATCH)
     return (
         _multicasts(facts)
-        .groupBy("site", "vid", "uuid", *parts)
+        .groupBy("site", "vid", "uuid")
         .agg(
             F.count("*").alias("batches"),
             F.bit_xor(placed).alias("order_hash"),
-            F.min("gseq").alias("low"),
-            F.max("gseq").alias("high"),
-            F.max("wall_ns").alias("last_ns"),
             F.count_if(F.col("gseq").isNull()).alias("unplaced"),
         )
     )
