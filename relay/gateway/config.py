@@ -1,8 +1,11 @@
-"""How a link between two relays is configured."""
+"""How a gateway, its links and its routes are configured."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sitestack.model.address import Physical
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +42,36 @@ class LinkConfig:
     #: Bytes of pieces of routes that wait for the link; beyond, a route is ended and opened again. Must exceed the window of a
     #: route plus a frame.
     routed_bytes_max: int = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayConfig:
+    """Links to the other sites. All members of a site must have the same values."""
+
+    #: Addresses at which the relay of each neighbour may be: those of all its members, or of a service in front of them.
+    peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
+    link: LinkConfig = field(default_factory=LinkConfig)
+    #: Seconds for which a site without a link stays in the global view; longer than a failover takes (G6).
+    grace_s: float = 10.0
+    #: Least pace, bytes a second. Senders stop waiting for a site that acknowledges less than this for `grace_s`.
+    pace_min_bytes_s: int = 64 * 1024
+    #: Per site: with `wait`, senders wait for it also while it is down or slow.
+    when_down: dict[str, Literal["gap", "wait"]] = field(default_factory=dict)
+    #: First pause (s) between two calls of an address; it doubles up to `dial_s_max`, with jitter.
+    dial_s: float = 0.2
+    dial_s_max: float = 5.0
+    #: Simultaneous connections that others made to this relay, also without a HELLO yet. This relay's own calls (one per
+    #: address) and routes (`ROUTES_PER_SITE_MAX`) do not count, so that a flood of connections from outside blocks neither.
+    connections_max: int = 64
+    #: Bytes from other sites that wait to be sequenced; a link that brings more is closed and replays later.
+    waiting_bytes_max: int = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RoutesConfig:
+    """Sites that cannot connect directly. Every site of a route needs it: the ends in `via`, those in between in `forward`."""
+
+    #: For each site without a connection to this one, the peer that is next on the way to it.
+    via: dict[str, str] = field(default_factory=dict)
+    #: The sites between which this one hands on pieces of routes.
+    forward: tuple[str, ...] = ()

@@ -10,21 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from relay.gateway.config import GatewayConfig
 from relay.gateway.injector import Injector
 from relay.gateway.least_pace import LeastPace
 from relay.gateway.link_table import LinkTable
-from relay.gateway.peering import GatewayConfig
 from relay.gateway.retention import Retention
-from relay.replica.entries import SiteSwitch, SwitchRequest, Trim
+from relay.replica.entries import SiteSwitch, Trim
 from relay.replica.pace import Pace
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
-from sitestack.model.frame import Frame
-from sitestack.stack.layer import Down, Effect
 
 
 class Coordination:
-    """Every member has one, active at the coordinator only. Bounds: those of its parts."""
+    """Every member has one; only that of the coordinator casts entries. Bounds: those of its parts."""
 
     def __init__(
         self,
@@ -36,10 +34,8 @@ class Coordination:
         table: LinkTable,
         injector: Injector,
     ) -> None:
-        self.active = False
         self.retention = Retention(me, sites, state)
         self._least_pace = LeastPace(state, pace, table, config.pace_min_bytes_s, config.grace_s)
-        self._me = me
         self._state = state
         self._pace = pace
         self._injector = injector
@@ -48,37 +44,22 @@ class Coordination:
         #: The switches that were cast and have not come back through the stream. Bound: one for each site.
         self._switching: dict[str, SiteSwitch] = {}
 
-    def begin(self) -> None:
-        """This member coordinates the view in force, and perhaps has coordinated the one before."""
-        if not self.active:
-            self.start_over()
-        self.active = True
+    def begin_view(self) -> None:
+        """Note that nothing was cast in the view in force, which this member coordinates."""
         self._trimming = -1
 
     def start_over(self) -> None:
-        """This member begins to coordinate, or its site has merged."""
+        """Forget what was cast and measured: this member begins to coordinate, or its site has merged."""
         self.retention.start_over()
         self._least_pace.start()
         self._switching.clear()
 
-    def end(self) -> None:
-        """This member does not coordinate, or leaves."""
-        self.active = False
-
-    def switch(self, site: str, is_offline: bool) -> list[Effect]:
-        """An operator wants a site offline, or online again: put it into the stream, or ask the coordinator to."""
-        state, entry = self._state, SiteSwitch(site, is_offline)
-        if state.view is None or site not in state.sites:
-            return []
-        if not self.active:
-            coordinator = state.view.coordinator
-            request = Frame(self._me, coordinator, (SwitchRequest(site, is_offline),))
-            return [Down(request)] if coordinator != self._me else []
+    def switch(self, site: str, is_offline: bool) -> None:
+        """Cast that a site is offline, or online again, unless it is so already, or will be."""
         before = self._switching.get(site)
-        if (site in state.switches.offline if before is None else before.is_offline) is not is_offline:
-            self._switching[site] = entry
+        if (site in self._state.switches.offline if before is None else before.is_offline) is not is_offline:
+            entry = self._switching[site] = SiteSwitch(site, is_offline)
             self._injector.cast(entry)
-        return []
 
     def switched(self, entry: SiteSwitch) -> None:
         """A switch has come back through the stream."""

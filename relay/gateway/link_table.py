@@ -16,6 +16,7 @@ from relay.gateway.watermarks import Admitted, Watermarks
 from relay.gateway.wire import VERSION, ForOne, Hello, Routed
 from relay.replica.entries import SiteVector, UnicastRefusal
 from relay.replica.state import ReplicatedState
+from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Local
 
@@ -136,11 +137,13 @@ class LinkTable:
             self.connections[connection].session.report_hole()
             self.touch(connection)
 
-    def send_unicast(self, site: str, parts: Sequence[ViewId], frame: ForOne) -> UnicastRefusal | None:
-        """Queue a unicast, or an answer, on the link to the first linked of these `parts` (lineages), else on any to the site.
+    def send_unicast(self, site: str, member: Address, frame: ForOne) -> UnicastRefusal | None:
+        """Queue a unicast, or an answer, on the link to the part of `site` with this `member`, else on any to the site.
 
-        Returns why that is not possible, or None.
+        Return why that is not possible, or None.
         """
+        remote = self._state.remotes.get(site)
+        parts = [] if remote is None else remote.lineages_of(member)
         links = [self.links[site, part] for part in parts if (site, part) in self.links]
         connection = next(iter(links or self._linked(site)), None)
         if connection is None:

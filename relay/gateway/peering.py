@@ -8,12 +8,10 @@ connection ends; `link_table.py` holds the connections. An older link is closed 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from relay.events import Duty, Listen, Role, StopListening
-from relay.gateway.acknowledgements import Acknowledgements
-from relay.gateway.config import LinkConfig
+from relay.gateway.config import GatewayConfig
 from relay.gateway.connections import Call, Close, ConnectionId, Ending, LinkEffect, Place
 from relay.gateway.dialer import Dialer
 from relay.gateway.fence import Fence
@@ -23,37 +21,14 @@ from relay.gateway.link_table import Connection, Key, LinkTable
 from relay.gateway.receiver import LinkReceiver
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import Ack, Bye, ForOne, Hello, Routed
-from relay.replica.entries import LinkUp, SiteDown, SiteSwitch
+from relay.replica.entries import Acked, LinkUp, SiteDown, SiteSwitch, SiteVector
 from relay.replica.remote_site import Admission
 from relay.replica.state import ReplicatedState
-from sitestack.model.address import Physical
+from relay.replica.vectors import later, raise_to
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Dropped, Local, Up
-
-
-@dataclass(frozen=True, slots=True)
-class GatewayConfig:
-    """Links to the other sites. All members of a site must have the same values."""
-
-    #: Addresses at which the relay of each neighbour may be: those of all its members, or of a service in front of them.
-    peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
-    link: LinkConfig = field(default_factory=LinkConfig)
-    #: Seconds for which a site without a link stays in the global view; longer than a failover takes (G6).
-    grace_s: float = 10.0
-    #: Least pace, bytes a second. Senders stop waiting for a site that acknowledges less than this for `grace_s`.
-    pace_min_bytes_s: int = 64 * 1024
-    #: Per site: with `wait`, senders wait for it also while it is down or slow.
-    when_down: dict[str, Literal["gap", "wait"]] = field(default_factory=dict)
-    #: First pause (s) between two calls of an address; it doubles up to `dial_s_max`, with jitter.
-    dial_s: float = 0.2
-    dial_s_max: float = 5.0
-    #: Simultaneous connections that others made to this relay, also without a HELLO yet. This relay's own calls (one per
-    #: address) and routes (`ROUTES_PER_SITE_MAX`) do not count, so that a flood of connections from outside blocks neither.
-    connections_max: int = 64
-    #: Bytes from other sites that wait to be sequenced; a link that brings more is closed and replays later.
-    waiting_bytes_max: int = 64 * 1024 * 1024
 
 
 class Arrived(NamedTuple):
@@ -93,7 +68,7 @@ class Peering:
         self._fence = Fence(places, state, self.table)
         self._receiver = LinkReceiver(local.site, state, injector, self._grace.going_down)
         self._dialer = Dialer(places, config.dial_s, config.dial_s_max, local.rng, state.switches.offline)
-        self._acks = Acknowledgements(state)
+        self._acks = _Acknowledgements(state)
         self._role: Role | None = None
 
     @property
@@ -266,7 +241,7 @@ class Peering:
         self._receiver.reset(site)
         self.table.resync(site)
 
-    def went_down(self, entry: SiteDown, now: float) -> list[LinkEffect]:
+    def went_down(self, entry: SiteDown) -> None:
         """A lineage was taken out of the global view. If its link has come up meanwhile, ask for its view to show it again.
 
         A lineage that was forgotten also needs its epoch again, or nothing would be held for it.
@@ -276,7 +251,6 @@ class Peering:
         epoch = self.table.epoch((entry.site, entry.lineage))
         if entry.forget and epoch is not None:
             self._injector.cast(LinkUp(entry.site, entry.lineage, epoch))
-        return []
 
     def shown(self, key: Key, now: float) -> None:
         """A view of this lineage was admitted."""
@@ -288,7 +262,9 @@ class Peering:
 
         A relay that still speaks for one has not installed the merge view. It links anew, and entries are held for it again.
         """
-        return self._close_links([(site, name) for name in lineages], Ending.ENDED, now)
+        keys = [(site, name) for name in lineages]
+        links = [self.table.links[key] for key in keys if key in self.table.links]
+        return [effect for connection in links for effect in self._close(connection, Ending.ENDED, now)]
 
     def switched(self, entry: SiteSwitch, now: float) -> list[LinkEffect]:
         """A site was taken offline: close its connections, and drop what came over them; or online: call it at once."""
@@ -303,10 +279,6 @@ class Peering:
         found = [connection for connection, each in self.table.connections.items() if each.site in sites]
         return [effect for connection in found for effect in self._close(connection, reason, now)]
 
-    def _close_links(self, keys: Sequence[Key], reason: Ending, now: float) -> list[LinkEffect]:
-        links = [self.table.links[key] for key in keys if key in self.table.links]
-        return [effect for connection in links for effect in self._close(connection, reason, now)]
-
     # -- turns and time ------------------------------------------------------------------------------------------------
 
     def due(self, now: float) -> list[LinkEffect]:
@@ -317,7 +289,7 @@ class Peering:
         effects += [Call(site, place) for site, place in self._dialer.due(now)]
         for down in self._grace.due(self.table.links, now):
             self._injector.cast(down)
-        for acked in self._acks.take():
+        for acked in self._acks.drain():
             self._injector.cast(acked)
         return effects
 
@@ -336,3 +308,37 @@ def _peer(link: Connection) -> Hello:
 def _is_accepted(connection: ConnectionId, dialed: tuple[str, Place] | None) -> bool:
     """True for a TCP connection that another relay has made; routes are bounded by `ROUTES_PER_SITE_MAX` instead."""
     return dialed is None and isinstance(connection, int)
+
+
+class _Acknowledgements:
+    """ACKs of other sites of this turn, of which each link puts one entry into the stream. Bound: a vector per link."""
+
+    def __init__(self, state: ReplicatedState) -> None:
+        self._state = state
+        self._collected: dict[Key, SiteVector] = {}
+
+    def collect(self, key: Key, vector: SiteVector | None) -> None:
+        """Raise the collected vector to that of an ACK for this site; None when the ACK has none."""
+        if vector is not None:
+            known = self._collected.get(key, SiteVector())
+            raise_to(known.origins, vector.origins)
+            self._collected[key] = SiteVector(known.origins, later(known.view, vector.view))
+
+    def clear(self) -> None:
+        """Forget what was not cast. Nothing is lost: the first ACK of each new link says again all that is stable there."""
+        self._collected.clear()
+
+    def drain(self) -> list[Acked]:
+        """Return the entries to cast now: at most one per link, and only with what the replicated state does not have yet."""
+        entries: list[Acked] = []
+        for (site, name), vector in self._collected.items():
+            remote = self._state.remotes.get(site)
+            known = None if remote is None else remote.lineages.get(name)
+            acked = {} if known is None else known.acked
+            origins = {origin: n for origin, n in vector.origins.items() if acked.get(origin, 0) < n}
+            seen = None if known is None else known.acked_view
+            view = vector.view if vector.view is not None and (seen is None or seen < vector.view) else None
+            if origins or view is not None:
+                entries.append(Acked(site, name, SiteVector(origins, view)))
+        self._collected.clear()
+        return entries

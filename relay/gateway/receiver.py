@@ -48,7 +48,7 @@ class LinkReceiver:
         self._history.clear()
 
     def admit(self, peer: str, frame: Header, lineage: ViewId) -> Admission:
-        """RELAY's FORWARD and VIEW: cast a frame of the peer's site (`standing.py`), if it is the next one of its origin.
+        """RELAY's FORWARD and VIEW: cast a frame of the peer's site, if it is the next one of its origin.
 
         `lineage`: of the relay that speaks.
         """

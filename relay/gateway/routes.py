@@ -15,9 +15,9 @@ Loops: a piece names the sites that have handed it on; no site does so twice, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from relay.gateway.config import LinkConfig
+from relay.gateway.config import LinkConfig, RoutesConfig
 from relay.gateway.connections import RouteId, Via
 from relay.gateway.link_table import LinkTable
 from relay.gateway.wire import HOPS_MAX, ROUTED_OVERHEAD_BYTES, Routed
@@ -28,16 +28,6 @@ ROOM_BYTES = 256 * 1024
 #: Maximum number of ends of routes to one site at this relay. One is normal, two while one route replaces another, and more
 #: while the site is split. Each site has its own bound, so that no site takes the routes of another one.
 ROUTES_PER_SITE_MAX = 8
-
-
-@dataclass(frozen=True, slots=True)
-class RoutesConfig:
-    """Sites that cannot connect directly. Every site of a route needs it: the ends in `via`, those in between in `forward`."""
-
-    #: For each site without a connection to this one, the peer that is next on the way to it.
-    via: dict[str, str] = field(default_factory=dict)
-    #: The sites between which this one hands on pieces of routes.
-    forward: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,20 @@ from enum import StrEnum
 
 from relay.gateway.config import LinkConfig
 from relay.gateway.sender import LinkSender
-from relay.gateway.standing import require_standing
 from relay.gateway.watermarks import Watermarks
-from relay.gateway.wire import HELLO_BYTES_MAX, Ack, Bye, ForOne, FrameParser, Heartbeat, Hello, Routed, State, encode
+from relay.gateway.wire import (
+    HELLO_BYTES_MAX,
+    Ack,
+    Bye,
+    ForOne,
+    FrameParser,
+    Heartbeat,
+    Hello,
+    Routed,
+    State,
+    encode,
+    require_standing,
+)
 from relay.replica.entries import SiteVector, UnicastRefusal
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later, raise_to

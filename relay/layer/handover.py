@@ -16,14 +16,20 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from relay.replica.buffer import Buffer
+from relay.events import Budget
+from relay.replica.buffer import ON_THEIR_WAY_BYTES, Buffer
 from relay.replica.entries import HeldChunk, HeldRequest, HeldRuns
 from relay.replica.gone import Run
 from relay.replica.held_entries import HeldEntries
 from relay.replica.known import Known, runs_of
+from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
+from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.message import Batch
+from sitestack.model.state_events import Fetched, Fetching, Offered
+from sitestack.stack.layer import Down, Dropped, Effect, Local
+from sitestack.wire.schema import ITEMS_MAX
 
 #: Bytes of entries in one chunk, which has one entry at least.
 CHUNK_BYTES = 64 * 1024
@@ -39,7 +45,7 @@ OPENING_S = 3.0
 TOKENS = 1 << 62
 
 
-class Giver:
+class BufferSource:
     """The coordinator's side."""
 
     def __init__(self, buffer: Buffer, rng: random.Random) -> None:
@@ -92,7 +98,7 @@ class Giver:
 
 
 @dataclass(slots=True)
-class _Errand:
+class _Fetch:
     """What is fetched from one coordinator: the bytes there were at first and were left at last, and those fetched."""
 
     coordinator: Address
@@ -102,29 +108,29 @@ class _Errand:
     fetched: int = 0
 
 
-class Taker:
+class BufferFetch:
     """The side of a joiner, or of a member before a merge: fetches, and keeps what has arrived until the next view."""
 
     def __init__(self, bytes_max: int) -> None:
         """With more than `bytes_max` it fetches no more; what is missing is handed over with the first view."""
         self.bytes = Level(bytes_max)
         self._batches: dict[tuple[Address, int], Batch] = {}
-        self._errand: _Errand | None = None
+        self._fetch: _Fetch | None = None
         self._kept_until = 0.0
 
     def deadline(self) -> float | None:
         """When a coordinator has not answered, or what a member has fetched is not kept any more: the merge has not come."""
-        if self._errand is not None and self._errand.there is None:
-            return self._errand.begun + OPENING_S
-        return self._kept_until if self._batches or self._errand is not None else None
+        if self._fetch is not None and self._fetch.there is None:
+            return self._fetch.begun + OPENING_S
+        return self._kept_until if self._batches or self._fetch is not None else None
 
     def expire(self, now: float) -> bool:
         """Forget what was fetched long ago; True when nothing more is fetched from a coordinator that has not answered."""
         due = self.deadline()
         if due is None or now < due:
             return False
-        if self._errand is not None and self._errand.there is None:
-            self._errand = None
+        if self._fetch is not None and self._fetch.there is None:
+            self._fetch = None
             return True
         self.clear()
         return False
@@ -133,36 +139,36 @@ class Taker:
         """What has arrived is needed for a while yet: somebody is told of it."""
         self._kept_until = max(self._kept_until, now + KEPT_S)
 
-    def begin(self, coordinator: Address, known: HeldRuns, now: float) -> HeldRequest:
+    def start(self, coordinator: Address, known: HeldRuns, now: float) -> HeldRequest:
         """Begin to fetch from this coordinator what is not `known`."""
-        self._errand = _Errand(coordinator, now)
+        self._fetch = _Fetch(coordinator, now)
         self.keep(now)
         return HeldRequest(0, 0, known.runs)
 
-    def take(self, chunk: HeldChunk, now: float) -> HeldRequest | None:
+    def store_chunk(self, chunk: HeldChunk, now: float) -> HeldRequest | None:
         """Keep a chunk of the coordinator that it `fetches_from`; returns the next request, or None when nothing more is."""
-        errand = self._errand
-        assert errand is not None, "a chunk that nobody asked for"
+        fetch = self._fetch
+        assert fetch is not None, "a chunk that nobody asked for"
         self.keep(now)
         for entry in chunk.entries:
             batch = entry.batch
             if batch is not None and (batch.origin, batch.first) not in self._batches and batch.body:
                 self._batches[batch.origin, batch.first] = batch
                 self.bytes.add(len(batch.body))
-                errand.fetched += len(batch.body)
-        if errand.there is None:
-            errand.there = chunk.left_bytes
-        before, errand.left = errand.left, chunk.left_bytes
+                fetch.fetched += len(batch.body)
+        if fetch.there is None:
+            fetch.there = chunk.left_bytes
+        before, fetch.left = fetch.left, chunk.left_bytes
         # A site that writes as fast as this member can fetch is not caught up with. The last chunks get smaller and smaller.
-        hardly = errand.left <= CHUNK_BYTES and before is not None and 2 * errand.left > before
-        if not errand.left or hardly or errand.fetched > 2 * errand.there or self.bytes.is_over:
-            self._errand = None
+        hardly = fetch.left <= CHUNK_BYTES and before is not None and 2 * fetch.left > before
+        if not fetch.left or hardly or fetch.fetched > 2 * fetch.there or self.bytes.is_over:
+            self._fetch = None
             return None
         return HeldRequest(chunk.token, chunk.position, ())
 
     def fetches_from(self, source: Address) -> bool:
         """Whether something is being fetched from this coordinator."""
-        return self._errand is not None and self._errand.coordinator == source
+        return self._fetch is not None and self._fetch.coordinator == source
 
     def known(self) -> HeldRuns:
         """What has arrived."""
@@ -184,4 +190,61 @@ class Taker:
         """Keep nothing more: a view is installed, and with it has come the state."""
         self._batches.clear()
         self.bytes.now = 0
-        self._errand = None
+        self._fetch = None
+
+
+class Handover:
+    """A member's part in handing the buffer over, on either side. Bounds: those of its two parts."""
+
+    def __init__(self, local: Local, state: ReplicatedState) -> None:
+        self._me = local.address
+        self._state = state
+        self._source = BufferSource(state.buffer, local.rng)
+        self._fetch = BufferFetch(state.buffer.config.budget_bytes + ON_THEIR_WAY_BYTES)
+        self.find = self._fetch.find
+        self.keep = self._fetch.keep
+        self.clear = self._fetch.clear
+
+    def known(self) -> HeldRuns:
+        """Return what this member holds, or has fetched, which another part of the site need not hand over."""
+        return HeldRuns((*runs_of(self._state.buffer.runs()).runs, *self._fetch.known().runs)[:ITEMS_MAX])
+
+    def offered(self, event: Offered, now: float) -> list[Effect]:
+        """Fetch the buffer, as far as it is not here yet, before all have to wait for it."""
+        return [self._send(event.coordinator, self._fetch.start(event.coordinator, self.known(), now))]
+
+    def step(self, frame: Frame, now: float) -> list[Effect]:
+        """Answer a request of a joiner, or store a chunk from the coordinator and ask for the next one."""
+        header = frame.headers[-1]
+        if isinstance(header, HeldRequest):
+            chunk = None if self._state.view is None else self._source.answer(frame.source, header)
+            return [Dropped("relay_handover")] if chunk is None else [self._send(frame.source, chunk)]
+        assert isinstance(header, HeldChunk)
+        if not self._fetch.fetches_from(frame.source):
+            return [Dropped("relay_handover")]
+        request = self._fetch.store_chunk(header, now)
+        if request is None:
+            return [Down(Fetched((self._fetch.known(),)))]
+        return [Down(Fetching()), self._send(frame.source, request)]
+
+    def change_budget(self, event: Budget, now: float) -> list[Effect]:
+        """Apply another budget to the buffer and to what may be fetched for it."""
+        self._state.buffer.change_budget(event.entries, event.bytes)
+        self._fetch.bytes.bound = event.bytes + ON_THEIR_WAY_BYTES
+        return []
+
+    def expire(self, now: float) -> list[Effect]:
+        """Forget what was fetched long ago, or report that a coordinator has not answered a member."""
+        given_up = self._state.view is not None and self._fetch.expire(now)
+        return [Down(Fetched((self.known(),)))] if given_up else []
+
+    def deadline(self) -> float | None:
+        """Time (s) at which `expire` must be called; None while nothing is due, as before the first view."""
+        return None if self._state.view is None else self._fetch.deadline()
+
+    def levels(self) -> dict[str, Level]:
+        """How full the tables of both sides are."""
+        return {"fetched_bytes": self._fetch.bytes, "handovers": self._source.level()}
+
+    def _send(self, to: Address, header: Header) -> Effect:
+        return Down(Frame(self._me, to, (header,)))

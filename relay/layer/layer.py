@@ -15,18 +15,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from relay.events import BridgeClosed, BridgeConnected, BridgeReceived, BridgeWritten, DialFailed, Pacing
+from relay.events import (
+    BridgeClosed,
+    BridgeConnected,
+    BridgeReceived,
+    BridgeWritten,
+    Budget,
+    DialFailed,
+    Pacing,
+    Peers,
+    SwitchSite,
+)
+from relay.gateway.config import GatewayConfig, RoutesConfig
 from relay.gateway.connections import Ending
-from relay.gateway.gateway import Gateway, GatewayConfig
+from relay.gateway.gateway import Gateway
 from relay.gateway.peering import Arrived
-from relay.gateway.routes import RoutesConfig
-from relay.layer.handover import Giver, Taker
-from relay.layer.orders import order_handlers
+from relay.layer.handover import Handover
 from relay.layer.statistics import RelayStatistics, relay_levels, relay_statistics
 from relay.replica import entries as wire
-from relay.replica.buffer import ON_THEIR_WAY_BYTES
 from relay.replica.config import BufferConfig
-from relay.replica.known import Known, completed, runs_of
+from relay.replica.known import Known, completed
 from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
 from relay.replica.replica import ENTRIES, Replica
@@ -35,16 +43,14 @@ from relay.replica.spill import SpillDisk
 from relay.site_state.config import SiteStateConfig
 from relay.site_state.exchange import SiteState
 from relay.unicast.config import RemoteUnicastConfig
-from relay.unicast.forwarding import UnicastRoutes, unacknowledged
-from sitestack.journal.recorder import own_unicasts
+from relay.unicast.forwarding import UnicastRoutes
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.events import Blocked, Disconnect, Event, Held, Left, Stable, Unblocked, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.message import Scope
-from sitestack.model.state_events import Fetched, Fetching, Offered
+from sitestack.model.state_events import Offered
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
-from sitestack.wire.schema import ITEMS_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +78,6 @@ class RelayLayer(Layer):
 
     def __init__(self, local: Local, config: RelayConfig, disk: SpillDisk | None = None) -> None:
         """`disk`: where what the budget takes goes, if a spill is configured; for this member alone."""
-        self._site = local.site
-        self._me = local.address
         self._replica = Replica(local.address, local.site, config.buffer, config.sites, disk)
         self.state = self._replica.state
         self.pace = Pace(self.state, config.gateway.when_down)
@@ -81,13 +85,11 @@ class RelayLayer(Layer):
         #: The sites that the senders of this member were last told to wait for.
         self._waiting_for: tuple[str, ...] = ()
         self._spill = self.state.buffer.spill
-        self._giver = Giver(self.state.buffer, local.rng)
-        self._taker = Taker(config.buffer.budget_bytes + ON_THEIR_WAY_BYTES)
+        self._handover = Handover(local, self.state)
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
         self.site_state = SiteState(local, config.site_state, self.state, self.gateway)
         #: Proxies as which senders of other sites are delivered, one object per sender and view, to spare one per batch.
         self._proxies: dict[tuple[str, Address], ProxyUUID] = {}
-        self._leaving = False
         self._leave_wait_s = config.unicast.leave_wait_s
         #: Time (s) until which a leave waits for answers to unicasts; None while no leave waits.
         self._leave_due: float | None = None
@@ -97,24 +99,26 @@ class RelayLayer(Layer):
         #: Handlers of events from above: the application's, and the shell's about its connections.
         self._from_above: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
             **self.site_state.from_above,
-            **order_handlers(self.gateway, self.state.buffer, self._taker),
+            Budget: self._handover.change_budget,
+            Peers: self.gateway.change_peers,
+            SwitchSite: self.gateway.switch,
             Disconnect: self._disconnect,
-            BridgeConnected: self.gateway.connected,
+            BridgeConnected: self.gateway.carrier.connected,
             BridgeReceived: self._bridge_received,
             BridgeWritten: self.gateway.written,
-            BridgeClosed: self.gateway.closed,
-            DialFailed: self.gateway.dial_failed,
+            BridgeClosed: self.gateway.carrier.closed,
+            DialFailed: self.gateway.carrier.dial_failed,
         }
         #: Handlers of events from below: views, how far the stream is held and stable, and the end.
         self._from_below: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
             **self.site_state.from_below,
             ViewInstalled: self.view_installed,
             Blocked: self._blocked,
-            Unblocked: self._unblocked,
-            Held: self._held,
+            Unblocked: self.gateway.unblocked,
+            Held: self.gateway.held,
             Stable: self._stable,
-            Offered: self._offered,
-            Undeliverable: self._undeliverable,
+            Offered: self._handover.offered,
+            Undeliverable: self.unicasts.undeliverable,
             Left: self._left,
         }
         #: Handlers of frames from below, by the type of their last header; None: a message of this site.
@@ -125,17 +129,17 @@ class RelayLayer(Layer):
             wire.DeliverUnicast: self._unicast,
             wire.UnicastReply: self._unicast,
             **dict.fromkeys(STATE_FRAMES.values(), self.site_state.up),
-            wire.Configured: self._configured,
+            wire.Configured: self.gateway.configured,
             wire.SwitchRequest: self._switch_requested,
-            wire.HeldRequest: self._handover,
-            wire.HeldChunk: self._handover,
+            wire.HeldRequest: self._handover.step,
+            wire.HeldChunk: self._handover.step,
         }
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """RELAY.down(msg) for unicasts to other sites; also the shell's events about its connections."""
         self._now = now
         if isinstance(event, Frame):
-            return self._send(event, event.dest, now) if isinstance(event.dest, ProxyUUID) else [Down(event)]
+            return self.unicasts.send(event, event.dest, now) if isinstance(event.dest, ProxyUUID) else [Down(event)]
         handle = self._from_above.get(type(event))
         return [Down(event)] if handle is None else handle(event, now)
 
@@ -143,8 +147,8 @@ class RelayLayer(Layer):
         """RELAY.up(msg) for the stream and unicasts of other sites; also views, and how far the stream is held and stable."""
         self._now = now
         if isinstance(event, Frame):
-            take = self._frames.get(type(event.headers[-1]) if event.headers else None)
-            return [Up(event)] if take is None else take(event, now)
+            handle_frame = self._frames.get(type(event.headers[-1]) if event.headers else None)
+            return [Up(event)] if handle_frame is None else handle_frame(event, now)
         handle = self._from_below.get(type(event))
         return [Up(event)] if handle is None else handle(event, now)
 
@@ -167,7 +171,7 @@ class RelayLayer(Layer):
         """
         entry = frame.headers[-1]
         outcome = self._replica.apply(entry, frame.batch, now)
-        effects = self.gateway.on(frame, entry, outcome, now)
+        effects = self.gateway.applied(frame, entry, outcome, now)
         if outcome.admission is not Admission.NEXT:
             effects.append(Dropped(outcome.admission.value))
         elif type(entry) is wire.Relayed and frame.batch is not None:
@@ -185,22 +189,11 @@ class RelayLayer(Layer):
             found = self._proxies[site, origin] = ProxyUUID(origin, site, self.state.view.coordinator)
         return found
 
-    def _held(self, event: Held, now: float) -> list[Effect]:
-        self.gateway.held(event.vector, now)
-        return []
-
     def _stable(self, event: Stable, now: float) -> list[Effect]:
         self.gateway.stable(event.vector, now)
         return [Up(event)]
 
     # -- unicasts ------------------------------------------------------------------------------------------------------
-
-    def _send(self, frame: Frame, dest: ProxyUUID, now: float) -> list[Effect]:
-        """RELAY.down(msg), forwardToCoord(msg). A proxy of a member of this site is replaced by that member's address."""
-        assert frame.batch is not None
-        if dest.site == self._site:
-            return [Down(Frame(frame.source, dest.original, frame.headers, frame.batch))]
-        return self.unicasts.send(dest, frame.batch, now)
 
     def _unicast(self, frame: Frame, now: float) -> list[Effect]:
         self._waiting_since = now
@@ -217,9 +210,6 @@ class RelayLayer(Layer):
                 effects += self.unicasts.arrived(each.frame, now)
         return effects
 
-    def _undeliverable(self, event: Undeliverable, now: float) -> list[Effect]:
-        return [Up(unacknowledged(batch)) for batch in own_unicasts(event, self._site, self._me)]
-
     # -- views of this site --------------------------------------------------------------------------------------------
 
     def view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
@@ -235,9 +225,8 @@ class RelayLayer(Layer):
         if event.previous is None:
             self.site_state.begin()
         self._proxies.clear()
-        self._taker.clear()
-        # A quarantined member does not speak for its site: the part that excluded it does.
-        effects += self.gateway.installed(view, not self._leaving and not event.quarantined, event.blocked, now)
+        self._handover.clear()
+        effects += self.gateway.installed(view, event.quarantined, event.blocked, now)
         effects += [Up(event) for event in self._replica.update()]
         if self.state.relay != relay:
             effects += self.unicasts.relay_changed(now)
@@ -248,21 +237,10 @@ class RelayLayer(Layer):
         self.gateway.blocked()
         return self.unicasts.acknowledge(now, at_once=True)
 
-    def _unblocked(self, event: Unblocked, now: float) -> list[Effect]:
-        """The quarantine has ended without a merge: this member relays in the view in force, if that falls to it."""
-        view = self.state.view
-        return [] if view is None or self._leaving else self.gateway.unblocked(view, now)
-
-    def _configured(self, frame: Frame, now: float) -> list[Effect]:
-        entry = frame.headers[-1]
-        assert isinstance(entry, wire.Configured)
-        self.gateway.heard(frame.source, entry, now)
-        return []
-
     def _switch_requested(self, frame: Frame, now: float) -> list[Effect]:
         entry = frame.headers[-1]
         assert isinstance(entry, wire.SwitchRequest)
-        return self.gateway.switch(entry.site, entry.is_offline, now)
+        return self.gateway.switch(entry, now)
 
     def _disconnect(self, event: Disconnect, now: float) -> list[Effect]:
         """Leave as soon as all unicasts are answered, at the latest after `leave_wait_s`."""
@@ -272,12 +250,12 @@ class RelayLayer(Layer):
 
     def _leave(self, now: float) -> list[Effect]:
         """RELAY's "Leave TCP channel": report what is unanswered, say BYE to the other sites, and leave this site."""
-        self._leave_due, self._leaving = None, True
+        self._leave_due = None
         effects = self.unicasts.leave(now)
-        return [*effects, *self.gateway.resign(Ending.LEAVING, now), Down(Disconnect())]
+        return [*effects, *self.gateway.leave(Ending.LEAVING, now), Down(Disconnect())]
 
     def _left(self, event: Left, now: float) -> list[Effect]:
-        return self.gateway.resign(Ending.LEFT, now)
+        return self.gateway.leave(Ending.LEFT, now)
 
     # -- turns and time ------------------------------------------------------------------------------------------------
 
@@ -298,17 +276,15 @@ class RelayLayer(Layer):
 
     def expire(self, now: float) -> list[Effect]:
         """Forward unicasts again or give them up. Deadlines of the links are met in `flush`, so that runs too."""
-        if self.state.view is not None and self._taker.expire(now):
-            return [Down(Fetched((self._known(),)))]
+        if given_up := self._handover.expire(now):
+            return given_up
         return [*self.unicasts.expire(now), *self.site_state.expire(now), *self.flush(now)]
 
     def deadline(self) -> float | None:
         """Time (s) at which links, unicasts or a leave are due, the first of them; at once when `flush` has work."""
         unicasts = self.unicasts
         dues = [self._waiting_since, self.gateway.deadline(), unicasts.deadline(), unicasts.reply_due, self._leave_due]
-        dues.append(self.site_state.deadline())
-        if self.state.view is not None:
-            dues.append(self._taker.deadline())
+        dues += [self.site_state.deadline(), self._handover.deadline()]
         if self._spill is not None:
             dues.append(self._spill.deadline())
         return min([due for due in dues if due is not None], default=None)
@@ -319,8 +295,8 @@ class RelayLayer(Layer):
 
     def levels(self) -> dict[str, Level]:
         """How full each bounded queue and table of this layer is."""
-        handover = {"fetched_bytes": self._taker.bytes, "handovers": self._giver.level(), **self.site_state.levels()}
-        return {**relay_levels(self.state, self.gateway, self.unicasts), **handover}
+        levels = relay_levels(self.state, self.gateway, self.unicasts)
+        return {**levels, **self._handover.levels(), **self.site_state.levels()}
 
     # -- joiners -------------------------------------------------------------------------------------------------------
 
@@ -330,11 +306,8 @@ class RelayLayer(Layer):
 
     def give_known(self) -> Header | None:
         """What this member holds, or has fetched, which another part of the site need not hand over."""
-        self._taker.keep(self._now)
-        return self._known()
-
-    def _known(self) -> wire.HeldRuns:
-        return wire.HeldRuns((*runs_of(self.state.buffer.runs()).runs, *self._taker.known().runs)[:ITEMS_MAX])
+        self._handover.keep(self._now)
+        return self._handover.known()
 
     def give_rest(self, known: tuple[Header, ...]) -> Header | None:
         """The replicated state, less the bodies that all have who are to take it."""
@@ -344,31 +317,10 @@ class RelayLayer(Layer):
     def take_state(self, state: Header) -> None:
         """Begin with another member's replicated state."""
         assert isinstance(state, wire.RelayState)
-        entries, dropped = completed(state.entries, self._taker.find)
+        entries, dropped = completed(state.entries, self._handover.find)
         self.state.take(replace(state, first=state.first + dropped, entries=entries), self._now)
 
     def merge_state(self, state: Header) -> None:
         """Take the state of another part of this site, which was split until now; the merge view follows."""
         assert isinstance(state, wire.RelayState)
-        self._replica.merge_with(state, self._taker.find)
-
-    def _offered(self, event: Offered, now: float) -> list[Effect]:
-        """Fetch the buffer, as far as it is not here yet, before all have to wait for it."""
-        return [self._say(event.coordinator, self._taker.begin(event.coordinator, self._known(), now))]
-
-    def _handover(self, frame: Frame, now: float) -> list[Effect]:
-        """A step of handing the buffer to a joiner, on either side."""
-        header = frame.headers[-1]
-        if isinstance(header, wire.HeldRequest):
-            chunk = None if self.state.view is None else self._giver.answer(frame.source, header)
-            return [Dropped("relay_handover")] if chunk is None else [self._say(frame.source, chunk)]
-        assert isinstance(header, wire.HeldChunk)
-        if not self._taker.fetches_from(frame.source):
-            return [Dropped("relay_handover")]
-        request = self._taker.take(header, now)
-        if request is None:
-            return [Down(Fetched((self._taker.known(),)))]
-        return [Down(Fetching()), self._say(frame.source, request)]
-
-    def _say(self, to: Address, header: Header) -> Effect:
-        return Down(Frame(self._me, to, (header,)))
+        self._replica.merge_with(state, self._handover.find)

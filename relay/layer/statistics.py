@@ -106,7 +106,7 @@ def _site(name: str, state: ReplicatedState, gateway: Gateway, waited_for: Colle
         since = spilled.since
     return SiteStatistics(
         site=name,
-        linked=gateway.linked(name),
+        linked=gateway.table.linked(name),
         down=remote is not None and remote.down,
         offline=is_offline,
         slow=any(lineage.is_slow for lineage in pinning),

@@ -149,8 +149,8 @@ class SiteState:
         if view is None:
             return [Dropped("site_state_no_way")]
         if frame.dest_site != self._site:
-            if self._gateway.linked(frame.dest_site):
-                refusal = self._gateway.send_unicast(frame.dest_site, frame.dest, frame)
+            if self._gateway.table.linked(frame.dest_site):
+                refusal = self._gateway.table.send_unicast(frame.dest_site, frame.dest, frame)
                 return [] if refusal is None else [Dropped("site_state_no_way")]
             relay = self._state.relay
             if relay not in (None, self._me) and frame.member == self._me:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from relay.events import Certainty, Failure, Unreachable
+from relay.events import Unreachable
 from relay.gateway.gateway import Gateway
 from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import DeliverUnicast, ForwardUnicast, UnicastRefusal, UnicastReply
@@ -18,7 +18,9 @@ from relay.replica.state import ReplicatedState
 from relay.unicast.config import RemoteUnicastConfig
 from relay.unicast.receiver import UnicastReceiver
 from relay.unicast.sender import Step, UnicastSender
+from sitestack.journal.recorder import own_unicasts
 from sitestack.model.address import ProxyUUID
+from sitestack.model.events import Undeliverable
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
@@ -44,9 +46,12 @@ class UnicastRoutes:
 
     # -- the origin ----------------------------------------------------------------------------------------------------
 
-    def send(self, dest: ProxyUUID, batch: Batch, now: float) -> list[Effect]:
-        """Send a batch of this member to a member of another site."""
-        step = self.sender.send(dest, batch, now)
+    def send(self, frame: Frame, dest: ProxyUUID, now: float) -> list[Effect]:
+        """RELAY.down(msg), forwardToCoord(msg): send a batch of this member to a member of another site, or of its own."""
+        assert frame.batch is not None
+        if dest.site == self._site:
+            return [Down(Frame(frame.source, dest.original, frame.headers, frame.batch))]
+        step = self.sender.send(dest, frame.batch, now)
         dropped = [Dropped("relay_unicast_pending_full")] if isinstance(step, Unreachable) else []
         return [*dropped, *self._carry_out([step], now)]
 
@@ -61,6 +66,10 @@ class UnicastRoutes:
     def leave(self, now: float) -> list[Effect]:
         """Report every unanswered unicast as unreachable, since this member leaves (X10)."""
         return self._carry_out(self.sender.abandon(), now)
+
+    def undeliverable(self, event: Undeliverable, now: float) -> list[Effect]:
+        """Report unicasts of this member inside its site that were not acknowledged, like those to another site."""
+        return [Up(Unreachable.unacknowledged(batch)) for batch in own_unicasts(event, self._site, self._me)]
 
     def deadline(self) -> float | None:
         """Time (s) at which `expire` must be called; None when no unicast waits for an answer."""
@@ -118,7 +127,7 @@ class UnicastRoutes:
         """Queue a unicast on the link to its target's site; returns why not, or None."""
         batch = unicast.batch
         assert batch.target is not None
-        return self._gateway.send_unicast(batch.target_site, batch.target, unicast)
+        return self._gateway.table.send_unicast(batch.target_site, batch.target, unicast)
 
     def arrived(self, frame: RemoteUnicast | UnicastReply, now: float) -> list[Effect]:
         """RELAY's putOnLocalCluster(M): a unicast or reply from the bridge, for this member, another one, or none here."""
@@ -171,7 +180,7 @@ class UnicastRoutes:
         if reply.site == self._site and relaying and view.rank(reply.origin) >= 0:
             return [Down(Frame(self._me, reply.origin, (reply,)))]
         if reply.site != self._site and relaying:
-            refusal = self._gateway.send_unicast(reply.site, reply.origin, reply)
+            refusal = self._gateway.table.send_unicast(reply.site, reply.origin, reply)
             return [] if refusal is None else [Dropped(f"relay_reply_{refusal}")]
         if reply.target == self._me and view.coordinator != self._me:
             return [Down(Frame(self._me, view.coordinator, (reply,)))]
@@ -188,10 +197,3 @@ def _refusal(unicast: RemoteUnicast, refusal: UnicastRefusal) -> UnicastReply:
     batch = unicast.batch
     assert batch.target is not None
     return UnicastReply(batch.site, batch.origin, batch.target_site, batch.target, batch.last, unicast.attempt, refusal)
-
-
-def unacknowledged(batch: Batch) -> Unreachable:
-    """A batch of unicasts inside this site that was not acknowledged in time, reported like one to another site."""
-    assert batch.target is not None, "a unicast has a target"
-    target = ProxyUUID(batch.target, batch.target_site)
-    return Unreachable(target, batch.first, batch.last, Failure.UNACKNOWLEDGED, Certainty.UNKNOWN, batch.scope)

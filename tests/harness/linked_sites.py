@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from relay.events import BridgeSend
-from relay.gateway.gateway import GatewayConfig
-from relay.gateway.routes import RoutesConfig
+from relay.gateway.config import GatewayConfig, RoutesConfig
 from relay.gateway.wire import FrameParser
 from relay.layer import RelayConfig
 from relay.replica.config import BufferConfig

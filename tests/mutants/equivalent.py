@@ -6,12 +6,12 @@ from __future__ import annotations
 EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     **{
         (
-            "relay/gateway/acknowledgements.py",
+            "relay/gateway/peering.py",
             '"""Forget what was not cast. Nothing is lost: the first ACK of each new link says again all that is stable '
             'there."""',
             "self._collected.clear()",
             replacement,
-        ): "what was acknowledged stays true; a relay that is back in office casts it, and `take` leaves out what is known"
+        ): "what was acknowledged stays true; a relay that is back in office casts it, and `drain` leaves out what is known"
         for replacement in ("pass", "return")
     },
     (

@@ -60,7 +60,7 @@ RELAY = (
         "a relay without a link forgets what its site sends",
         "relay/layer/layer.py",
         "batch.scope is Scope.ALL and self.state.sites:",
-        "batch.scope is Scope.ALL and self.state.sites and (self.gateway.links or not self.gateway.active):",
+        "batch.scope is Scope.ALL and self.state.sites and (self.gateway.table.links or not self.gateway.active):",
         "tests/simulation/relay/test_takeover_stories.py::test_what_is_sent_while_there_is_no_link_and_while_it_replays_queues_behind_it",
     ),
     trap(
@@ -105,7 +105,7 @@ RELAY = (
                     "        outcome = self._replica.apply("
                 ),
             ),
-            Edit("relay/gateway/standing.py", "own = batch.site == peer and ", "own = "),
+            Edit("relay/gateway/wire.py", "own = batch.site == peer and ", "own = "),
         ),
         (
             "tests/simulation/relay/test_stream_stories.py::test_with_three_sites_everybody_gets_everything_once",

@@ -41,7 +41,7 @@ SECURITY = (
     trap(
         "C9-view",
         "views and baselines of third sites are taken",
-        "relay/gateway/standing.py",
+        "relay/gateway/wire.py",
         "            return of == peer\n",
         "            return True\n",
         "tests/relay/gateway/test_gateway.py::test_a_site_speaks_for_itself_only",
@@ -49,7 +49,7 @@ SECURITY = (
     trap(
         "C9-vectors",
         "vectors about third sites are let in",
-        "relay/gateway/standing.py",
+        "relay/gateway/wire.py",
         "set(vectors) <= {site}",
         "True",
         "tests/relay/gateway/test_gateway.py::test_a_site_speaks_for_itself_only",
@@ -57,7 +57,7 @@ SECURITY = (
     trap(
         "C9-routed",
         "who hands a piece on need not say so",
-        "relay/gateway/standing.py",
+        "relay/gateway/wire.py",
         "            return frame.visited[-1:] == (() if frame.source == peer else (peer,))",
         "            return True",
         "tests/relay/gateway/test_gateway.py::test_a_site_speaks_for_itself_only",

@@ -20,7 +20,7 @@ COMPUTED = {
     "relay/gateway/peering.py: error.reason": "",  # the reason of a ProtocolError, which is collected where it is raised
     "relay/gateway/peering.py: f'hello_{reason}'": "relay/gateway/fence.py: HelloRefusal",
     "relay/gateway/peering.py: f'link_{reason}'": "relay/gateway/session.py: Overdue",
-    "relay/gateway/gateway.py: reason": "relay/gateway/routes.py: write arrived",
+    "relay/gateway/carrier.py: reason": "relay/gateway/routes.py: write arrived",
     "relay/gateway/routes.py: reason": "relay/gateway/routes.py: arrived _hand_on",
     "relay/unicast/forwarding.py: f'relay_reply_{refusal}'": (
         "relay/gateway/link_table.py: send_unicast; relay/gateway/session.py: send_unicast"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay.gateway.routes import RoutesConfig
+from relay.gateway.config import RoutesConfig
 from relay_lab.simulation import Plan, SeedRun, draw, run_seed
 from relay_lab.simulation.faults import CutStream, Kill, Pause, WanCut
 from relay_lab.simulation.routes import routes_of

@@ -101,10 +101,8 @@ CLASSES_OF_A_METHOD_MAX = 12
 #: "path", "path:function" or "path:class" -> why it is better large.
 SIZE_EXCEPTIONS: dict[str, str] = {
     "lab/relay_lab/sim/process.py:Process": "to be split",
-    "relay/gateway/gateway.py:Gateway": "to be split",
     "relay/gateway/peering.py:Peering": "to be split",
     "relay/gateway/session.py:LinkSession": "to be split",
-    "relay/layer/layer.py:RelayLayer": "to be split",
     "relay/replica/buffer.py:Buffer": "to be split",
 }
 
@@ -115,9 +113,6 @@ SMALL_FILES: dict[str, str] = {
     "lab/relay_lab/demo/text.py": "to be merged",
     "lab/relay_lab/drills/hostile/attack.py": "to be merged",
     "lab/relay_lab/simulation/missed.py": "to be merged",
-    "relay/gateway/levels.py": "to be merged",
-    "relay/gateway/places.py": "to be merged",
-    "relay/layer/orders.py": "to be merged",
     "relay/replica/spill_record.py": "to be merged",
     "relay/report/bars.py": "to be merged",
     "sitestack/model/native.py": "a door: the only file that imports mypy_extensions",
@@ -130,7 +125,6 @@ SHARED_METHODS: dict[str, str] = {
     "close": "releases what the object holds, as in the standard library",
     "deadline": "Layer, and parts of layers that expire",
     "down": "Layer",
-    "end": "to be renamed by what ends",
     "expire": "Layer, and parts of layers that expire",
     "levels": "Layer, and parts that report gauges",
     "receive": "to be renamed by what is received",

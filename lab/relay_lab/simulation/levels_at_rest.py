@@ -25,7 +25,7 @@ def _relay_buffer(process: RelayProcess) -> list[str]:
     coordinator = process.world.coordinator(process.local.site)
     if not isinstance(coordinator, RelayProcess):
         return ["its site has no coordinator at rest"]
-    buffer, links = process.relay.state.buffer, coordinator.relay.gateway.links
+    buffer, links = process.relay.state.buffer, coordinator.relay.gateway.table.links
     entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
     # For a site that has never been linked everything is held, within the budget.
     lost = not all(map(process.relay.state.pinning, coordinator.relay.gateway.places.sites))
@@ -42,5 +42,5 @@ def _relay_buffer(process: RelayProcess) -> list[str]:
 def _routes(process: RelayProcess) -> list[str]:
     """Problems of routes: each end of a route must carry a link, and a process that does not relay has none."""
     routes = process.relay.levels()["routes"].now
-    links = sum(isinstance(each, RouteId) for each in process.relay.gateway.links.values())
+    links = sum(isinstance(each, RouteId) for each in process.relay.gateway.table.links.values())
     return [f"relay has {routes} ends of routes at rest, and {links} links over routes"] if routes != links else []

@@ -151,7 +151,7 @@ class Nemesis:
 
     def _look_at_dying(self, victim: Process) -> None:
         assert isinstance(victim, RelayProcess)
-        sessions = [connection.session for connection in victim.relay.gateway.connections.values()]
+        sessions = [connection.session for connection in victim.relay.gateway.table.connections.values()]
         self.covered["relay died with entries on their way"] += any(session.in_flight_bytes for session in sessions)
         if victim.relay.gateway.active and self._routes[victim.local.site].forward:
             carried = any(self._carries(each, victim.local.site) for each in self.world.alive())
@@ -160,7 +160,7 @@ class Nemesis:
     def _carries(self, end: Process, between: str) -> bool:
         """Whether entries of this member are on their way over a route by way of that site."""
         assert isinstance(end, RelayProcess)
-        connections = end.relay.gateway.connections.items()
+        connections = end.relay.gateway.table.connections.items()
         routed = [each.session for connection, each in connections if isinstance(connection, RouteId)]
         via = self._routes[end.local.site].via
         return any(each.in_flight_bytes and each.peer is not None and via.get(each.peer.site) == between for each in routed)

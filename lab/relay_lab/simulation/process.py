@@ -151,16 +151,16 @@ class RelayProcess(Process):
     def _watch_fence(self) -> None:
         """Check that each accepted link belongs to the latest relay of its lineage that this site knows of."""
         gateway = self.relay.gateway
-        if gateway.links == self._believed:
+        if gateway.table.links == self._believed:
             return
-        for key, connection in gateway.links.items():
-            peer = gateway.connections[connection].session.peer
+        for key, connection in gateway.table.links.items():
+            peer = gateway.table.connections[connection].session.peer
             if self._believed.get(key) == connection or peer is None:
                 continue
             known = self.relay.state.remote(key[0]).lineage(key[1]).epoch
             if known is not None and peer.epoch < known:
                 self.stale_epochs.append(f"believes the relay of {key[0]} of epoch {peer.epoch}, and knows of {known}")
-        self._believed = dict(gateway.links)
+        self._believed = dict(gateway.table.links)
 
     def _closed(self, number: int) -> None:
         if self.connections.pop(number, None) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.gateway.routes import RoutesConfig
+from relay.gateway.config import RoutesConfig
 from relay_lab.simulation.plan import Plan
 
 

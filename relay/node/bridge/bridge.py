@@ -32,7 +32,7 @@ from relay.events import (
     Listen,
     StopListening,
 )
-from relay.gateway.gateway import GatewayConfig
+from relay.gateway.config import GatewayConfig
 from relay.node.bridge.credentials import Credentials
 from relay.node.bridge.listener import Listener
 from relay.node.bridge.proving import Proving, Stream

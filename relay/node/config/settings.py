@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from relay.gateway.config import LinkConfig
-from relay.gateway.gateway import GatewayConfig
+from relay.gateway.config import GatewayConfig, LinkConfig, RoutesConfig
 from relay.gateway.link_table import ROUTE_WINDOW_BYTES
-from relay.gateway.routes import RoutesConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES
 from relay.layer import RelayConfig
 from relay.node.bridge.bridge import UNANSWERED_S_MAX, BridgeConfig

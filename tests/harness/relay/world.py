@@ -22,7 +22,7 @@ from relay.events import (
     Listen,
     StopListening,
 )
-from relay.gateway.gateway import GatewayConfig
+from relay.gateway.config import GatewayConfig
 from relay.layer import RelayConfig
 from sitestack.model.address import Physical
 from sitestack.model.events import Disconnect, Event

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Certainty, Failure
-from relay.gateway.config import LinkConfig
-from relay.gateway.gateway import GatewayConfig
+from relay.gateway.config import GatewayConfig, LinkConfig
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Hello, Routed, State, encode
 from relay.layer import RelayConfig
 from sitestack.model.gap import Gap

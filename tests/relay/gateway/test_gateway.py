@@ -68,7 +68,7 @@ def test_all_addresses_are_called_until_the_site_is_linked_and_again_after_it_wa
 
 
 def linked(member: Member) -> list[str]:
-    return [site for site, _ in member.layer.gateway.links]
+    return [site for site, _ in member.layer.gateway.table.links]
 
 
 @pytest.mark.parametrize(
@@ -294,4 +294,4 @@ def test_a_change_of_lineage_makes_the_links_anew() -> None:
     world.run(1)
     assert nyc.view is not None
     assert list(nyc.relay.pipes) != old
-    assert ("NYC", nyc.view.lineage) in sfo.relay.layer.gateway.links
+    assert ("NYC", nyc.view.lineage) in sfo.relay.layer.gateway.table.links

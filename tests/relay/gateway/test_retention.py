@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Misconfigured
-from relay.gateway.gateway import GatewayConfig
+from relay.gateway.config import GatewayConfig
 from relay.layer import RelayConfig
 from relay.replica.config import BufferConfig
 from tests.harness.relay.member import Member, places

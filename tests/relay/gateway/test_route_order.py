@@ -19,7 +19,7 @@ pytestmark = pytest.mark.conforms("REL-33")
 
 def link_of(site: FakeSite, peer: str) -> LinkSession:
     gateway = site.relay.layer.gateway
-    return gateway.connections[next(each for key, each in gateway.links.items() if key[0] == peer)].session
+    return gateway.table.connections[next(each for key, each in gateway.table.links.items() if key[0] == peer)].session
 
 
 def waiting(link: LinkSession) -> list[Routed]:
@@ -35,13 +35,13 @@ def waiting(link: LinkSession) -> list[Routed]:
 def held_back(world: World, a: FakeSite) -> RouteId:
     """A chunk and the farewell after it are to be sent on the route to C; there was no room for the chunk only."""
     link, gateway = link_of(a, "B"), a.relay.layer.gateway
-    route = next(each for key, each in gateway.links.items() if key[0] == "C")
+    route = next(each for key, each in gateway.table.links.items() if key[0] == "C")
     assert isinstance(route, RouteId)
     link.routed_bytes = ROOM_BYTES
-    assert gateway._routes.write(route, b"chunk,") is None
+    assert gateway.carrier.routes.write(route, b"chunk,") is None
     assert waiting(link) == []
     link.routed_bytes = 0
-    assert gateway._routes.write(route, b"farewell") is None
+    assert gateway.carrier.routes.write(route, b"farewell") is None
     return route
 
 
@@ -49,7 +49,7 @@ def test_a_farewell_does_not_overtake_the_chunk_that_waits_when_the_route_ends()
     world, (a, *_) = chain("A", "B", "C")
     world.run(3)
     route = held_back(world, a)
-    assert a.relay.layer.gateway._routes.end(route) == []
+    assert a.relay.layer.gateway.carrier.routes.end(route) == []
     sent = waiting(link_of(a, "B"))
     assert b"".join(each.data for each in sent) == b"chunk,farewell"
     assert [each.ended for each in sent] == [True]

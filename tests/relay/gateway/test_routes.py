@@ -7,10 +7,9 @@ import random
 import pytest
 
 from relay.events import BridgeReceived
-from relay.gateway.config import LinkConfig
+from relay.gateway.config import GatewayConfig, LinkConfig, RoutesConfig
 from relay.gateway.connections import RouteId
-from relay.gateway.gateway import GatewayConfig
-from relay.gateway.routes import ROUTES_PER_SITE_MAX, RoutesConfig
+from relay.gateway.routes import ROUTES_PER_SITE_MAX
 from relay.gateway.wire import VERSION, Data, Hello, Routed, State, encode
 from relay.layer import RelayConfig
 from sitestack.model.address import ProxyUUID
@@ -67,7 +66,7 @@ def everybody_has(sites: list[FakeSite], name: str, texts: list[str]) -> None:
 
 def arrive(site: FakeSite, neighbour: str, piece: Routed) -> None:
     """A piece comes by the link to a neighbour."""
-    links = site.relay.layer.gateway.links.items()
+    links = site.relay.layer.gateway.table.links.items()
     [connection] = [each for key, each in links if key[0] == neighbour and isinstance(each, int)]
     site.relay.say(BridgeReceived(connection, encode(piece)))
 
@@ -129,7 +128,7 @@ def test_while_the_site_between_is_gone_everything_is_held_and_nobody_else_waits
     world.run(1)
     everybody_has([b, c], "B", ["B0"])
     world.heal()
-    while not a.relay.layer.gateway.linked("B"):
+    while not a.relay.layer.gateway.table.linked("B"):
         world.run(0.05)
     world.run(0.1)
     everybody_has(sites, "A", [f"A{n}" for n in range(10)])
@@ -146,7 +145,7 @@ def test_what_is_large_or_much_goes_through_in_pieces_while_neighbours_talk() ->
     world.run(5)
     everybody_has(sites, "A", texts)
     assert sites[1].relay.layer.levels()["routed_bytes"].now == 0
-    assert sites[1].relay.layer.gateway._routes.handed_on > 30
+    assert sites[1].relay.layer.gateway.carrier.routes.handed_on > 30
 
 
 def test_a_site_that_is_not_told_to_hand_on_refuses() -> None:
@@ -156,7 +155,7 @@ def test_a_site_that_is_not_told_to_hand_on_refuses() -> None:
     world.run(2)
     assert (b.members[1].words, c.members[1].words) == (["x"], [])
     assert b.relay.drops["route_refused"] > 0
-    assert b.relay.layer.gateway._routes.handed_on == 0
+    assert b.relay.layer.gateway.carrier.routes.handed_on == 0
 
 
 def piece(visited: tuple[str, ...] = ("B",), source: str = "A", target: str = "D", at: int = 0) -> Routed:
@@ -181,25 +180,25 @@ def test_pieces_that_make_no_sense_are_dropped(sent: Routed, reason: str) -> Non
     world, (_, _, c, _) = chain("A", "B", "C", "D")
     world.run(3)
     before = c.relay.drops.get(reason, 0)
-    handed_on = c.relay.layer.gateway._routes.handed_on
-    links = dict(c.relay.layer.gateway.links)
+    handed_on = c.relay.layer.gateway.carrier.routes.handed_on
+    links = dict(c.relay.layer.gateway.table.links)
     arrive(c, "B", sent)
     assert c.relay.drops[reason] == before + 1
-    assert c.relay.layer.gateway._routes.handed_on == handed_on
-    assert c.relay.layer.gateway.links == links, "B has handed on what others said, so its link stays"
+    assert c.relay.layer.gateway.carrier.routes.handed_on == handed_on
+    assert c.relay.layer.gateway.table.links == links, "B has handed on what others said, so its link stays"
 
 
 def test_the_far_end_of_a_route_is_believed_for_no_site_but_its_own() -> None:
     """A site on a route that names a direct neighbour would take that one's link over, and fence it for ever."""
     world, (a, *_) = chain("A", "B", "C")
     world.run(3)
-    links = dict(a.relay.layer.gateway.links)
+    links = dict(a.relay.layer.gateway.table.links)
     epochs = dict(a.relay.layer.state.remotes["B"].lineages)
     claim = Routed("C", "A", D, 1, 0, ("B",), False, encode(hello(epoch=1_000, site="B")) + encode(State({})))
     arrive(a, "B", claim)
     assert a.relay.drops["hello_certificate"] == 1
     world.run(1)
-    assert a.relay.layer.gateway.links == links
+    assert a.relay.layer.gateway.table.links == links
     assert dict(a.relay.layer.state.remotes["B"].lineages) == epochs
 
 
@@ -207,7 +206,8 @@ def test_a_piece_that_is_missing_ends_the_route_and_the_next_one_repairs_it() ->
     world, sites = chain("A", "B", "C")
     a, b, c = sites
     world.run(3)
-    link = b.relay.layer.gateway.connections[next(each for key, each in b.relay.layer.gateway.links.items() if key[0] == "C")]
+    table = b.relay.layer.gateway.table
+    link = table.connections[next(each for key, each in table.links.items() if key[0] == "C")]
     a.members[1].send("A0")
     for _ in range(20):
         world.turn()
@@ -233,7 +233,7 @@ def test_a_route_to_a_part_that_a_merge_has_ended_is_gone_at_both_ends() -> None
     world.run(1)
     everybody_has([a, b, c], "A", ["A0"])
     for end in (a, c):
-        links = end.relay.layer.gateway.links.values()
+        links = end.relay.layer.gateway.table.links.values()
         assert end.relay.layer.levels()["routes"].now == sum(isinstance(link, RouteId) for link in links) == 1
 
 
@@ -275,7 +275,7 @@ def test_a_site_cannot_send_pieces_on_a_route_between_two_others() -> None:
     a.members[1].send("true 0")
     world.run(1)
     forged = encode(Data(("A",), Batch("A", a.members[1].address, Scope.ALL, 2, 1, pack_body([b"forged"]))))
-    [(route, end)] = [each for each in c.relay.layer.gateway._routes._routes.items() if each[1].site == "A"]
+    [(route, end)] = [each for each in c.relay.layer.gateway.carrier.routes._routes.items() if each[1].site == "A"]
     arrive(hub, "EVIL", Routed("EVIL", "C", route.opener, route.number, end.received, (), False, forged))
     world.run(1)
     a.members[1].send("true 1")
@@ -288,8 +288,8 @@ def test_a_site_cannot_send_pieces_on_a_route_between_two_others() -> None:
 def test_no_site_takes_the_routes_of_another_one() -> None:
     """A linked site opens routes without end, each for a lineage that it invents; the others keep theirs."""
     world, hub, a, c, evil = star_with_evil()
-    routes = c.relay.layer.gateway._routes
-    evil.relay.layer.gateway._routes.arrived = lambda site, piece: []  # type: ignore[method-assign]  # it answers nothing
+    routes = c.relay.layer.gateway.carrier.routes
+    evil.relay.layer.gateway.carrier.routes.arrived = lambda site, piece: []  # type: ignore[method-assign]  # it answers nothing
     world.part("A", "HUB")
     for number in range(100):
         lineage = ViewId(5_000 + number, evil.relay.address)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.gateway.config import LinkConfig
-from relay.gateway.peering import GatewayConfig
+from relay.gateway.config import GatewayConfig, LinkConfig
 from relay.gateway.session import ACK_DELAY_S, LinkSession
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import Ack, Bye, Data, FrameParser, Heartbeat, Hello, RemoteUnicast, State, encode

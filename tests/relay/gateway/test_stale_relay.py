@@ -40,7 +40,7 @@ def test_after_a_link_that_both_sides_had_the_next_relay_is_called_in_haste() ->
     world.run(60)
     world.heal()
     world.run(10)
-    assert nyc.relay.layer.gateway.linked("SFO")
+    assert nyc.relay.layer.gateway.table.linked("SFO")
     next_place = sfo.members[1].physical
     calls: list[float] = []
 
@@ -56,4 +56,4 @@ def test_after_a_link_that_both_sides_had_the_next_relay_is_called_in_haste() ->
     sfo.block()
     sfo.install()
     world.run(0.5)
-    assert nyc.relay.layer.gateway.linked("SFO")
+    assert nyc.relay.layer.gateway.table.linked("SFO")

@@ -281,7 +281,7 @@ def test_who_ceases_to_coordinate_hangs_up_and_listens_no_more_and_its_successor
     world.run(10)
     assert [member.listening for member in nyc.members] == [True, False, False]
     assert [len(member.pipes) for member in nyc.members] == [1, 0, 0]
-    assert sfo.relay.layer.gateway.linked("NYC")
+    assert sfo.relay.layer.gateway.table.linked("NYC")
 
 
 @pytest.mark.conforms("REL-17")

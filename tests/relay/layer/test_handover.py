@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from relay.layer.handover import CHUNK_BYTES, JOINERS_MAX, KEPT_S, Giver, Taker
+from relay.layer.handover import CHUNK_BYTES, JOINERS_MAX, KEPT_S, BufferFetch, BufferSource
 from relay.replica.buffer import Buffer
 from relay.replica.config import BufferConfig
 from relay.replica.entries import HeldChunk, HeldRequest, RelayState
@@ -38,56 +38,56 @@ def buffer_of(*numbers: int) -> Buffer:
     return buffer
 
 
-def giver_of(buffer: Buffer) -> Giver:
-    return Giver(buffer, random.Random(1))
+def source_of(buffer: Buffer) -> BufferSource:
+    return BufferSource(buffer, random.Random(1))
 
 
-def fetch(taker: Taker, giver: Giver, coordinator: Address = A, steps: int = 1_000) -> int:
+def fetch(fetched: BufferFetch, source: BufferSource, coordinator: Address = A, steps: int = 1_000) -> int:
     """Let a joiner fetch; returns the number of chunks."""
-    request: HeldRequest | None = taker.begin(coordinator, taker.known(), 0.0)
+    request: HeldRequest | None = fetched.start(coordinator, fetched.known(), 0.0)
     for step in range(steps):
         assert request is not None
-        chunk = giver.answer(J, request)
+        chunk = source.answer(J, request)
         assert chunk is not None
-        request = taker.take(chunk, 0.0)
+        request = fetched.store_chunk(chunk, 0.0)
         if request is None:
             return step + 1
     return steps
 
 
-def have(taker: Taker) -> list[int]:
-    return [number for _, first, last in taker.known().runs for number in range(first, last + 1)]
+def have(fetched: BufferFetch) -> list[int]:
+    return [number for _, first, last in fetched.known().runs for number in range(first, last + 1)]
 
 
 def test_a_joiner_fetches_all_but_a_little() -> None:
     buffer = buffer_of(*range(1, 101))
-    taker = Taker(1 << 30)
-    chunks = fetch(taker, giver_of(buffer))
-    assert have(taker) == list(range(1, 101))
+    fetched = BufferFetch(1 << 30)
+    chunks = fetch(fetched, source_of(buffer))
+    assert have(fetched) == list(range(1, 101))
     assert chunks == 35, "one to begin with, and three batches each"
-    assert taker.find(A, 7) == batch(7)
-    assert taker.bytes.now == 100 * len(batch(1).body)
-    taker.clear()
-    assert (taker.bytes.now, taker.known().runs, taker.find(A, 7)) == (0, (), None)
+    assert fetched.find(A, 7) == batch(7)
+    assert fetched.bytes.now == 100 * len(batch(1).body)
+    fetched.clear()
+    assert (fetched.bytes.now, fetched.known().runs, fetched.find(A, 7)) == (0, (), None)
 
 
 def test_of_an_empty_buffer_nothing_is_fetched() -> None:
-    taker = Taker(1 << 30)
-    assert fetch(taker, giver_of(buffer_of())) == 1
-    assert have(taker) == []
+    fetched = BufferFetch(1 << 30)
+    assert fetch(fetched, source_of(buffer_of())) == 1
+    assert have(fetched) == []
 
 
 def test_the_last_chunks_get_smaller_until_that_is_no_gain_any_more() -> None:
     """What is written while a chunk travels is fetched too, as long as that becomes less and less."""
     buffer = buffer_of(*range(1, 11))
-    giver, taker = giver_of(buffer), Taker(1 << 30)
-    request: HeldRequest | None = taker.begin(A, taker.known(), 0.0)
+    source, fetched = source_of(buffer), BufferFetch(1 << 30)
+    request: HeldRequest | None = fetched.start(A, fetched.known(), 0.0)
     number, lefts = 10, list[int]()
     while request is not None:
-        chunk = giver.answer(J, request)
+        chunk = source.answer(J, request)
         assert chunk is not None
         lefts.append(chunk.left_bytes)
-        request = taker.take(chunk, 0.0)
+        request = fetched.store_chunk(chunk, 0.0)
         number += 1
         buffer.append(batch(number, 1_000), None, 0.0)
     assert all(later < earlier for earlier, later in pairwise(lefts[:-1]))
@@ -98,18 +98,18 @@ def test_a_batch_above_the_size_of_a_chunk_travels_alone() -> None:
     buffer = buffer_of()
     for number in (1, 2, 3):
         buffer.append(batch(number, 2 * CHUNK_BYTES), None, 0.0)
-    taker = Taker(1 << 30)
-    assert fetch(taker, giver_of(buffer)) == 4
-    assert have(taker) == [1, 2, 3]
+    fetched = BufferFetch(1 << 30)
+    assert fetch(fetched, source_of(buffer)) == 4
+    assert have(fetched) == [1, 2, 3]
 
 
 def test_it_goes_on_with_the_next_coordinator_where_the_last_one_died() -> None:
     numbers = range(1, 101)
-    taker = Taker(1 << 30)
-    fetch(taker, giver_of(buffer_of(*numbers)), A, steps=11)
-    assert have(taker) == list(range(1, 31))
-    assert fetch(taker, giver_of(buffer_of(*numbers)), B) == 25
-    assert taker.bytes.high == 100 * len(batch(1).body), "nothing was fetched twice"
+    fetched = BufferFetch(1 << 30)
+    fetch(fetched, source_of(buffer_of(*numbers)), A, steps=11)
+    assert have(fetched) == list(range(1, 31))
+    assert fetch(fetched, source_of(buffer_of(*numbers)), B) == 25
+    assert fetched.bytes.high == 100 * len(batch(1).body), "nothing was fetched twice"
 
 
 @pytest.mark.inside
@@ -130,7 +130,7 @@ def test_to_find_where_to_begin_costs_little_whatever_the_buffer_holds(monkeypat
     monkeypatch.setattr(buffer, "at", at)
     for last in (0, 1, 999, 1_000, 5_432, 9_999, 10_000):
         looked = 0
-        chunk = giver_of(buffer).answer(J, HeldRequest(0, 0, ((A, 1, last),) if last else ()))
+        chunk = source_of(buffer).answer(J, HeldRequest(0, 0, ((A, 1, last),) if last else ()))
         assert chunk is not None
         assert looked < 50
         assert chunk.position == buffer.end or look(chunk.position).batch == batch(last + 1, 1)
@@ -138,46 +138,46 @@ def test_to_find_where_to_begin_costs_little_whatever_the_buffer_holds(monkeypat
 
 def test_what_was_trimmed_meanwhile_is_passed_over() -> None:
     buffer = buffer_of(*range(1, 101))
-    giver, taker = giver_of(buffer), Taker(1 << 30)
-    opening = giver.answer(J, taker.begin(A, taker.known(), 0.0))
+    source, fetched = source_of(buffer), BufferFetch(1 << 30)
+    opening = source.answer(J, fetched.start(A, fetched.known(), 0.0))
     assert opening is not None
     buffer.drop_through(49)
-    request = taker.take(opening, 0.0)
+    request = fetched.store_chunk(opening, 0.0)
     assert request is not None
-    chunk = giver.answer(J, request)
+    chunk = source.answer(J, request)
     assert chunk is not None
     assert [each.batch.first for each in chunk.entries if each.batch] == [51, 52, 53]
     buffer.drop_through(99)
-    last = giver.answer(J, HeldRequest(chunk.token, chunk.position, ()))
+    last = source.answer(J, HeldRequest(chunk.token, chunk.position, ()))
     assert last is not None
     assert (len(last.entries), last.left_bytes) == (0, 0)
 
 
 def test_a_site_that_writes_as_fast_as_the_joiner_fetches_is_not_caught_up_with() -> None:
     buffer = buffer_of(*range(1, 101))
-    giver, taker = giver_of(buffer), Taker(1 << 30)
-    request: HeldRequest | None = taker.begin(A, taker.known(), 0.0)
+    source, fetched = source_of(buffer), BufferFetch(1 << 30)
+    request: HeldRequest | None = fetched.start(A, fetched.known(), 0.0)
     number = 100
     while request is not None:
-        chunk = giver.answer(J, request)
+        chunk = source.answer(J, request)
         assert chunk is not None
-        request = taker.take(chunk, 0.0)
+        request = fetched.store_chunk(chunk, 0.0)
         for _ in range(3):
             number += 1
             buffer.append(batch(number), None, 0.0)
         assert number < 1_000
-    assert 190 < len(have(taker)) < 220, "twice what there was at first"
+    assert 190 < len(have(fetched)) < 220, "twice what there was at first"
 
 
 def test_a_member_forgets_what_it_has_fetched_when_the_merge_does_not_come() -> None:
-    taker = Taker(1 << 30)
-    fetch(taker, giver_of(buffer_of(*range(1, 11))))
-    assert taker.deadline() == KEPT_S
-    taker.keep(20.0)
-    taker.expire(KEPT_S)
-    assert have(taker) == list(range(1, 11))
-    taker.expire(20.0 + KEPT_S)
-    assert (have(taker), taker.deadline()) == ([], None)
+    fetched = BufferFetch(1 << 30)
+    fetch(fetched, source_of(buffer_of(*range(1, 11))))
+    assert fetched.deadline() == KEPT_S
+    fetched.keep(20.0)
+    fetched.expire(KEPT_S)
+    assert have(fetched) == list(range(1, 11))
+    fetched.expire(20.0 + KEPT_S)
+    assert (have(fetched), fetched.deadline()) == ([], None)
 
 
 def test_a_joiner_keeps_it_however_long_it_is_not_let_in() -> None:
@@ -207,39 +207,39 @@ def test_a_joiner_keeps_it_however_long_it_is_not_let_in() -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    taker = Taker(1_000_000)
-    fetch(taker, giver_of(buffer_of(*range(1, 101))))
-    assert 1_000_000 < taker.bytes.now <= 1_000_000 + CHUNK_BYTES + BODY + 8
+    fetched = BufferFetch(1_000_000)
+    fetch(fetched, source_of(buffer_of(*range(1, 101))))
+    assert 1_000_000 < fetched.bytes.now <= 1_000_000 + CHUNK_BYTES + BODY + 8
 
 
 def test_a_chunk_costs_the_token_of_the_one_before() -> None:
     """Who asks in another's name does not get what comes back, so it can have nothing sent."""
-    giver = giver_of(buffer_of(*range(1, 101)))
-    opening = giver.answer(J, HeldRequest(0, 0, ()))
+    source = source_of(buffer_of(*range(1, 101)))
+    opening = source.answer(J, HeldRequest(0, 0, ()))
     assert opening is not None
     assert len(opening.entries) == 0
-    assert giver.answer(J, HeldRequest(opening.token + 1, 0, ())) is None
-    chunk = giver.answer(J, HeldRequest(opening.token, 0, ()))
+    assert source.answer(J, HeldRequest(opening.token + 1, 0, ())) is None
+    chunk = source.answer(J, HeldRequest(opening.token, 0, ()))
     assert chunk is not None
     assert len(chunk.entries) == 3
-    assert giver.answer(J, HeldRequest(opening.token, 0, ())) is None, "a token is good for one chunk"
-    assert giver.answer(B, HeldRequest(chunk.token, 0, ())) is None, "and for one joiner"
+    assert source.answer(J, HeldRequest(opening.token, 0, ())) is None, "a token is good for one chunk"
+    assert source.answer(B, HeldRequest(chunk.token, 0, ())) is None, "and for one joiner"
 
 
 def test_the_joiner_that_asked_longest_ago_begins_anew_when_there_are_too_many() -> None:
-    giver = giver_of(buffer_of(1))
+    source = source_of(buffer_of(1))
     joiners = [Address(number.to_bytes(16, "big")) for number in range(JOINERS_MAX + 1)]
-    chunks: list[HeldChunk] = [chunk for each in joiners if (chunk := giver.answer(each, HeldRequest(0, 0, ())))]
-    assert giver.level().now == JOINERS_MAX
-    assert giver.answer(joiners[0], HeldRequest(chunks[0].token, 0, ())) is None
-    assert giver.answer(joiners[-1], HeldRequest(chunks[-1].token, 0, ())) is not None
+    chunks: list[HeldChunk] = [chunk for each in joiners if (chunk := source.answer(each, HeldRequest(0, 0, ())))]
+    assert source.level().now == JOINERS_MAX
+    assert source.answer(joiners[0], HeldRequest(chunks[0].token, 0, ())) is None
+    assert source.answer(joiners[-1], HeldRequest(chunks[-1].token, 0, ())) is not None
 
 
 def test_positions_that_make_no_sense_are_answered_with_what_there_is() -> None:
-    giver = giver_of(buffer_of(1, 2))
+    source = source_of(buffer_of(1, 2))
     for position, count in ((-5, 2), (1 << 62, 0)):
-        opening = giver.answer(J, HeldRequest(0, 0, ()))
+        opening = source.answer(J, HeldRequest(0, 0, ()))
         assert opening is not None
-        chunk = giver.answer(J, HeldRequest(opening.token, position, ()))
+        chunk = source.answer(J, HeldRequest(opening.token, position, ()))
         assert chunk is not None
         assert len(chunk.entries) == count

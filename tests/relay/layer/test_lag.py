@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from relay.gateway.gateway import GatewayConfig
+from relay.gateway.config import GatewayConfig
 from relay.layer import RelayConfig, RelayLayer
 from relay.layer.statistics import RelayStatistics
 from relay.replica.buffer import ENTRY_BYTES, Buffer

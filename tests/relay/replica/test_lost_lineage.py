@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.gateway.config import LinkConfig
-from relay.gateway.gateway import GatewayConfig
+from relay.gateway.config import GatewayConfig, LinkConfig
 from relay.gateway.grace import Grace
 from relay.layer import RelayConfig
 from relay.layer.statistics import RelayStatistics, SiteStatistics
@@ -203,7 +202,7 @@ def test_a_site_of_two_that_lost_its_relay_again_and_again_while_it_was_away_is_
         assert member.gaps() == []
         assert nyc.view is not None
         assert member.global_views()[-1].components["NYC"] == nyc.view.id
-    assert sfo.relay.layer.gateway.linked("NYC")
+    assert sfo.relay.layer.gateway.table.linked("NYC")
 
 
 def test_who_tells_and_what_shows_a_view_outlive_what_never_linked() -> None:

@@ -46,7 +46,7 @@ def test_both_parts_relay_and_neither_hears_the_other() -> None:
     other.relay.send("from the other")
     nyc.relay.send("to both")
     world.run(3)
-    assert len(nyc.relay.layer.gateway.links) == 2
+    assert len(nyc.relay.layer.gateway.table.links) == 2
     for member in nyc.members:
         assert sorted(member.words) == ["from one", "from the other", "to both"]
     assert sorted(sfo.members[1].words) == ["from one", "to both"]

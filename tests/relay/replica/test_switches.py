@@ -108,7 +108,7 @@ def test_what_one_part_of_a_split_site_has_taken_offline_is_offline_after_the_me
     other = sfo.split(sfo.members[2:])
     other.relay.say(SwitchSite("NYC", True))
     world.run(1)
-    assert [bool(each.layer.gateway.links) for each in (sfo.relay, other.relay)] == [True, False]
+    assert [bool(each.layer.gateway.table.links) for each in (sfo.relay, other.relay)] == [True, False]
     sfo.members[1].send("in one part")
     other.members[1].send("in the other")
     world.run(1)
@@ -119,7 +119,7 @@ def test_what_one_part_of_a_split_site_has_taken_offline_is_offline_after_the_me
         assert list(member.layer.state.switches.offline) == ["NYC"]
         assert member.global_views()[-1].down == ("NYC",)
         assert len(member.layer.state.buffer) == 0
-    assert not nyc.relay.layer.gateway.links
+    assert not nyc.relay.layer.gateway.table.links
     sfo.relay.say(SwitchSite("NYC", False))
     world.run(1)
     sfo.relay.send("after")

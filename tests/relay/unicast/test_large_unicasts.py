@@ -139,7 +139,7 @@ def test_what_is_behind_it_does_not_wait_for_the_next_turn() -> None:
     layer.unicasts.sender.send(TARGET, unicast(1, 6_000), world.now)
     layer.unicasts.sender.send(TARGET, unicast(2), world.now)
     layer.unicasts.relay_changed(world.now)
-    [link] = layer.gateway.connections.values()
+    [link] = layer.gateway.table.connections.values()
     assert len(link.session._unicasts) == 2, "the second, and again without the first before it"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Unreachable
-from relay.gateway.gateway import GatewayConfig
+from relay.gateway.config import GatewayConfig
 from relay.gateway.wire import RemoteUnicast
 from relay.replica.config import BufferConfig
 from sitestack.layers.batching import BatchingConfig

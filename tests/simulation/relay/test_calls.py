@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.gateway.gateway import GatewayConfig
+from relay.gateway.config import GatewayConfig
 from relay.replica.config import BufferConfig
 from sitestack.calls import CallMode, Lack, NoAnswer
 from sitestack.model.envelope import Kind

@@ -53,7 +53,7 @@ def test_a_site_that_is_added_is_called_and_held_for_from_then_on() -> None:
     assert held_for(script) == {("SFO",)}, "at all members, though one of them has been told"
     say(script, "B", *numbered("b", 4, 6))
     script.run(5.0)
-    assert not script.relay("A").relay.gateway.linked("SFO")
+    assert not script.relay("A").relay.gateway.table.linked("SFO")
     change(script, "AB", places(script, SFO=SFO))
     script.linked(*NYC, *SFO)
     say(script, "E", "e1")
@@ -88,7 +88,7 @@ def test_the_link_to_a_site_that_is_taken_out_ends_and_in_the_end_nothing_is_hel
     say(script, "B", *numbered("b", 1, 3))
     script.run(30.0)
     assert held_for(script) == {("SFO",)}, "it may be a mistake"
-    assert not script.relay("A").relay.gateway.linked("SFO")
+    assert not script.relay("A").relay.gateway.table.linked("SFO")
     script.run(60.0)
     assert held_for(script) == {()}
     say(script, "B", *numbered("b", 4, 6))
@@ -111,18 +111,18 @@ def test_a_site_that_was_taken_out_by_mistake_loses_nothing() -> None:
 
 def test_an_address_that_changes_is_called_the_next_time_and_the_link_stays() -> None:
     script = sites(nyc_knows=True)
-    [link] = script.relay("A").relay.gateway.links.values()
+    [link] = script.relay("A").relay.gateway.table.links.values()
     change(script, NYC, AWAY)
     say(script, "B", "b1")
     script.everybody_has(NYC + SFO, "b1")
-    assert [*script.relay("A").relay.gateway.links.values()] == [link]
+    assert [*script.relay("A").relay.gateway.table.links.values()] == [link]
     script.kill("D")
     script.run(20.0)
-    assert not script.relay("A").relay.gateway.linked("SFO")
+    assert not script.relay("A").relay.gateway.table.linked("SFO")
     say(script, "B", "b2")
     change(script, NYC, places(script, SFO="F"))
     script.run(10.0)
-    assert not script.relay("A").relay.gateway.linked("SFO"), "E relays, and is not called"
+    assert not script.relay("A").relay.gateway.table.linked("SFO"), "E relays, and is not called"
     change(script, NYC, places(script, SFO="EF"))
     script.linked(*NYC, *"EF")
     script.everybody_has("EF", "b1", "b2")

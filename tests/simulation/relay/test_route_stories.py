@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.gateway.routes import RoutesConfig
+from relay.gateway.config import RoutesConfig
 from relay.replica.config import BufferConfig
 from tests.harness.linked_sites import Sites
 from tests.harness.stories import SETTLED, numbered, say, verdict

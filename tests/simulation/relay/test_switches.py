@@ -58,7 +58,7 @@ def test_what_a_site_misses_while_it_is_offline_is_one_gap_and_nothing_else_is_l
     say(script, "B", *numbered("b", 4, 9))
     script.run(20.0)
     assert [len(script.relay(name).relay.state.buffer) for name in "ABC"] == [0, 0, 0]
-    assert not script.relay("A").relay.gateway.linked("SFO")
+    assert not script.relay("A").relay.gateway.table.linked("SFO")
     assert script["A"].stack.drops["hello_offline"] > 0, "whoever calls is told why not"
     switch(script, "B", "SFO", offline=False)
     say(script, "B", *numbered("b", 10, 12))
@@ -93,7 +93,7 @@ def test_a_relay_that_dies_with_the_word_said_leaves_it_to_the_next_one(offline:
         script.view("B", "C")
     if offline:
         script.run(15.0)
-        assert not script.relay("B").relay.gateway.linked("SFO")
+        assert not script.relay("B").relay.gateway.table.linked("SFO")
         say(script, "B", "b2")
         script.run(1.0)
         switch(script, "B", "SFO", offline=False, seen_by="BC")
@@ -115,7 +115,7 @@ def test_who_joins_meanwhile_knows_it_when_all_others_are_gone() -> None:
     script.view("G")
     say(script, "G", "g1")
     script.run(15.0)
-    assert not script.relay("G").relay.gateway.linked("SFO")
+    assert not script.relay("G").relay.gateway.table.linked("SFO")
     switch(script, "G", "SFO", offline=False, seen_by="G")
     say(script, "G", "g2")
     script.linked(*"GDEF")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.events import BridgeSend, Role
-from relay.gateway.gateway import GatewayConfig
+from relay.gateway.config import GatewayConfig
 from relay.gateway.wire import Ack, Bye, Data, Hello, State
 from relay.replica.entries import Relayed
 from sitestack.layers.sequencer import Sequenced

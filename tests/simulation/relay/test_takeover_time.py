@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from relay.events import BridgeSend, Duty, Role
-from relay.gateway.gateway import GatewayConfig
+from relay.gateway.config import GatewayConfig
 from sitestack.journal import records
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from tests.harness.linked_sites import Sites, two_sites

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.gateway.routes import RoutesConfig
+from relay.gateway.config import RoutesConfig
 from relay.node.config.config_file import load_config
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
