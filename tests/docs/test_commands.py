@@ -22,8 +22,8 @@ from tests.docs.command_lines import names_only
 from tests.docs.commands import CHEAP, ELSEWHERE, LONG, NOT_RUN, SESSION, Story
 from tests.docs.shell_blocks import PAGES, ROOT, commands_of, documented_commands, shell_blocks
 from tests.docs.spans import commands_in_sentences
+from tests.harness.node_sites import until
 from tests.harness.sockets import free_ports
-from tests.relay.node.test_secured_nodes import until
 
 #: Much longer than any of it takes, for slow machines.
 LIMIT_S = 600

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -35,13 +34,6 @@ def commands(language: str, directory: Path) -> tuple[list[str], list[str]]:
     program = directory / "client"
     subprocess.run(["go", "build", "-o", program, CLIENTS / "client.go"], check=True, cwd=directory)
     return [str(program), "post"], [str(program), "follow"]
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """Short: the path of a socket has little room."""
-    with TemporaryDirectory(prefix="relay-") as name:
-        yield Path(name)
 
 
 @contextmanager

@@ -44,7 +44,7 @@ async def wait_for_view(channel: Channel[Any], count: int) -> None:
         await trio.sleep(0.01)
 
 
-async def take(channel: Channel, count: int) -> list[Message]:
+async def take(channel: Channel[Any], count: int) -> list[Message]:
     """The next messages, past views."""
     taken: list[Message] = []
     async for event in channel:

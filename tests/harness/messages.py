@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from sitestack.model.envelope import KEY, Envelope, wrap
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Down, Dropped, Effect, Up
@@ -28,6 +29,13 @@ def unicast_of(
     body = pack_body([payload or b"%d......." % n])
     batch = Batch(SITE, address(origin), scope, n, 1, body, address(dest), SITE)
     return Frame(address(origin), address(dest), (), batch, unreliable)
+
+
+def keyed_body(*payloads: bytes, key: bytes) -> bytes:
+    """Pack payloads in envelopes with this key, or without envelopes if the key is empty."""
+    if not key:
+        return pack_body(payloads)
+    return pack_body([wrap(Envelope(headers={KEY: key}), payload) for payload in payloads], envelopes=True)
 
 
 def numerals(*ns: int) -> list[bytes]:

@@ -1,7 +1,7 @@
 """`python -m tests.mutants`: take each fix away, and see whether a story or a seed fails. Exits with 1 when none does.
 
 With `--rows` the mutants of rows are made instead, and with `--draw N --seed S` N drawn ones; both are shown to the tests that
-are marked for a row (`rows.py`, `drawing.py`).
+are marked for a row (`judging.py`, `drawing.py`).
 
 Each mutant is a copy of the project with a few lines changed. It is tested with its own stories (`tests/simulation`), and with
 seeds of the simulator until one breaks a promise. Seeds that fail without a mutant too are left out.
@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 
 from tests.mutants.copies import ROOT, Mismatch, check_fits, make_copy
 from tests.mutants.drawing import try_drawn
-from tests.mutants.judging import Unusable, run_pytest
+from tests.mutants.judging import Unusable, run_pytest, try_rows
 from tests.mutants.mutant import Mutant
 from tests.mutants.row_mutants import ROW_MUTANTS
-from tests.mutants.rows import try_rows
 from tests.mutants.table import LISTED, MUTANTS
 
 #: Seconds after which a mutant's stories count as failed, since its virtual time may stand still. A story takes a fraction of a

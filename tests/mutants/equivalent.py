@@ -38,4 +38,10 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "if member == self.address or (known is not None and contact.version <= known.version):",
         "if member == self.address or (known is not None and contact.version < known.version):",
     ): "`AddressCache.put` refuses the same version once more, and nothing is said of it",
+    (
+        "sitestack/layers/sequencer/layer.py",
+        "self._progress_at = 0.0",
+        "self._backoff = 1",
+        "self._backoff = 2",
+    ): "a sequencer is blocked until its first view, which sets it again",
 }

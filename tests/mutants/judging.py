@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from pathlib import Path
 
-from tests.mutants.copies import ROOT, make_copy
-from tests.mutants.mutant import Edit
+from tests.mutants.copies import ROOT, check_fits, make_copy
+from tests.mutants.mutant import Edit, RowMutant
 
 #: Seconds after which the tests of a row count as failed: a mutant may stand still in virtual time.
 ROW_SECONDS_MAX = 240
@@ -85,3 +85,22 @@ def judge_edits(
     with tempfile.TemporaryDirectory() as folder:
         make_copy(original, Path(folder), edits)
         return judge(Path(folder), tests, seconds_max)
+
+
+def try_rows(mutants: Sequence[RowMutant]) -> bool:
+    """Run the tests marked for its row on each mutant, and print what they say; True when none survives.
+
+    Raises Unusable and Mismatch.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        original = Path(folder)
+        make_copy(ROOT, original)
+        check_fits(original, [edit for mutant in mutants for edit in mutant.edits])
+        marked = marked_tests()
+        alive = 0
+        for mutant in mutants:
+            verdict, test = judge_edits(original, mutant.edits, marked[mutant.row])
+            alive += verdict is Verdict.SURVIVED
+            print(f"{mutant.row:7} {verdict.value:8} {mutant.why}", *([f"\n{'':17}{test}"] if test else []), flush=True)
+    print(f"{len(mutants) - alive} of {len(mutants)} killed by tests that are marked for their row")
+    return not alive

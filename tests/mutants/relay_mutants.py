@@ -241,14 +241,6 @@ RELAY = (
         "        if forget:\n            del self.lineages[name]\n            self.reached.pop(name, None)",
         "tests/simulation/relay/test_merge_stories.py::test_who_stood_still_until_its_lineage_was_forgotten_does_not_take_the_site_back_to_an_old_view",
     ),
-    trap(
-        "R1 window",
-        "what was acknowledged behind a hole stays in the window after a rewind",
-        "relay/gateway/sender.py",
-        "for each in self._in_flight if not _reaches(self._acked, each[0])]",
-        "for each in self._in_flight]",
-        "tests/relay/gateway/test_rewind.py::test_what_was_acknowledged_behind_a_hole_leaves_the_window_with_the_rewind",
-    ),
     Mutant(
         "R1 views",
         "a view in the window waits for an acknowledgement that only a view that is news has",

@@ -27,17 +27,6 @@ ROW_MUTANTS = (
         "",
     ),
     row(
-        "REL-3",
-        "the configured pauses between calls, and the bound of connections, never reach the gateway",
-        "relay/node/config/settings.py",
-        (
-            "                dial_s=relay.dial_s,\n"
-            "                dial_s_max=relay.dial_s_max,\n"
-            "                connections_max=relay.bridge.connections_max,\n"
-        ),
-        "",
-    ),
-    row(
         "REL-4",
         "what has been delivered is delivered again",
         "relay/replica/remote_site.py",
@@ -57,13 +46,6 @@ ROW_MUTANTS = (
         "relay/gateway/peering.py",
         "        effects = self._close_all(reason, now)\n        self._dialer.stop()",
         "        effects: list[LinkEffect] = []\n        self._dialer.stop()",
-    ),
-    row(
-        "REL-11",
-        "who ceases to coordinate goes on listening",
-        "relay/gateway/peering.py",
-        "[*effects, Up(StopListening()), Up(",
-        "[*effects, Up(",
     ),
     row(
         "REL-12",
@@ -180,13 +162,6 @@ ROW_MUTANTS = (
         "            del self.early[self.last_mid]\n            return []\n",
         "            return []\n",
     ),
-    row(
-        "U2-18",
-        "what was delivered out of band is remembered when the sender has settled it",
-        "sitestack/layers/unicast/receiver.py",
-        "            del self.early[mid]\n",
-        "            pass\n",
-    ),
     RowMutant(
         "USR-2",
         "a link that is silent is never closed",
@@ -198,13 +173,6 @@ ROW_MUTANTS = (
                 "        dues = [self._heard + 1e9, ",
             ),
         ),
-    ),
-    row(
-        "USR-2",
-        "a link that is idle says nothing",
-        "relay/gateway/session.py",
-        "            parts.append(encode(Heartbeat()))",
-        "            self._spoke = now",
     ),
     row(
         "SEQ-6",
@@ -228,25 +196,11 @@ ROW_MUTANTS = (
         "        return NO_HEADERS",
     ),
     row(
-        "REL-18",
-        "the headers of the application are not written",
-        "sitestack/model/envelope.py",
-        "    for name, value in envelope.headers.items():",
-        "    for name, value in ():",
-    ),
-    row(
         "REL-34",
         "a call waits for members that have left",
         "sitestack/calls/calls.py",
         " for member in waited_for if member not in there for",
         " for member in waited_for if False for",
-    ),
-    row(
-        "REL-34",
-        "a call does not hear of a member that cannot be reached",
-        "relay/node/channel.py",
-        "            Unreachable: self._note_unreachable,\n",
-        "",
     ),
     row(
         "REL-33",
@@ -263,13 +217,6 @@ ROW_MUTANTS = (
         "        return True or",
     ),
     row(
-        "REL-29",
-        "a site whose members are all dead is shown for ever",
-        "relay/gateway/grace.py",
-        "in self._waiting(links) if due <= now]",
-        "in self._waiting(links) if False]",
-    ),
-    row(
         "REL-30",
         "a sender of another site is shown without its name",
         "sitestack/model/roster.py",
@@ -277,39 +224,11 @@ ROW_MUTANTS = (
         "ProxyUUID(member, member.site, member.relay)",
     ),
     row(
-        "REL-30",
-        "the members of a global view are shown without their names",
-        "relay/replica/state.py",
-        'ProxyUUID(member, site, relay, f"{name}@{site}")',
-        "ProxyUUID(member, site, relay)",
-    ),
-    row(
-        "LA-1",
-        "an address prints its digits whatever its name",
-        "sitestack/model/address.py",
-        "        return self.name or super().__repr__()",
-        "        return super().__repr__()",
-    ),
-    row(
-        "LA-2",
-        "a name that is given is not taken",
-        "sitestack/channel/open.py",
-        "Address.make(rng), name or f",
-        'Address.make(rng), name and f"{name}-2" or f',
-    ),
-    row(
         "LA-6",
         "the first address of a member is used, dead or not",
         "sitestack/layers/resolver/layer.py",
         "each.physical[failures.get(each.address, 0) % len(each.physical)]",
         "each.physical[0]",
-    ),
-    row(
-        "LA-8",
-        "a configured external address is ignored over UDP",
-        "sitestack/transport/udp.py",
-        "Physical(self._config.external_host or host, self._config.external_port or port)",
-        "Physical(host, port)",
     ),
     row(
         "LA-27",

@@ -31,14 +31,6 @@ SECURITY = (
         "tests/relay/node/bridge/test_bridge_tls.py::test_a_caller_with_an_older_tls_is_refused",
     ),
     trap(
-        "C9-tickets",
-        "tickets are given, so a connection can be resumed without a certificate",
-        "relay/node/bridge/tls.py",
-        "        context.num_tickets = 0",
-        "        context.num_tickets = 2",
-        "tests/relay/node/bridge/test_bridge_tls.py::test_no_ticket_is_given_so_nothing_can_be_sent_early_or_resumed",
-    ),
-    trap(
         "C9-view",
         "views and baselines of third sites are taken",
         "relay/gateway/wire.py",
@@ -159,14 +151,6 @@ SECURITY = (
         "self._hold(sender_id, Held(counter, plain, source), now, opened)",
         "opened.datagrams.append((plain, source))",
         "tests/sitestack/seal/test_seal.py::test_copies_of_a_session_that_has_ended_to_whoever_starts_afterwards",
-    ),
-    trap(
-        "SEAL-floor",
-        "who is introduced does not say what is old",
-        "sitestack/seal/seal.py",
-        "window = ReplayWindow(floor, now)",
-        "window = ReplayWindow(0, now)",
-        "tests/sitestack/seal/test_seal.py::test_copies_of_a_session_that_goes_on_to_one_that_has_started_anew",
     ),
     trap(
         "C1-meet",

@@ -274,14 +274,6 @@ SITE = (
         "tests/simulation/relay/test_quarantine.py::test_a_coordinator_that_wakes_sends_nothing_that_its_own_site_does_not_get",
     ),
     trap(
-        "S20-limit",
-        "a member in quarantine stands still for as long as it hears the others",
-        "sitestack/layers/membership/quarantine.py",
-        "        return min(self._silent_at, self._ends) if self else None",
-        "        return self._silent_at if self else None",
-        "tests/simulation/relay/test_quarantine.py::test_when_the_parts_cannot_merge_it_goes_on_alone_after_the_longest_time",
-    ),
-    trap(
         "ID-failover",
         "a successor goes on above the members it sees, and gives the id of one that has died",
         "sitestack/layers/short_ids.py",

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from relay.keys.directory import make_key_directory
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """Short: the path of a socket has little room."""
-    with TemporaryDirectory(prefix="relay-") as name:
-        yield Path(name)
 
 
 @pytest.fixture(scope="session")

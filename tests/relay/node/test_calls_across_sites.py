@@ -11,7 +11,8 @@ from sitestack.calls import NoAnswer
 from sitestack.model.address import AllOf, ProxyUUID, RelayOf
 from sitestack.model.errors import LocalError
 from sitestack.model.message import Message
-from tests.relay.node.test_relay_channel import take, two_sites
+from tests.harness.channels import take
+from tests.relay.node.test_relay_channel import two_sites
 
 
 async def answer_all(channel: RelayChannel) -> None:

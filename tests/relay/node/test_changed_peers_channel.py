@@ -12,8 +12,9 @@ from structlog.testing import capture_logs
 from relay.node.config.settings import NodeConfig
 from sitestack.model.address import Physical
 from sitestack.model.errors import LocalError
+from tests.harness.channels import take
 from tests.harness.sockets import free_port
-from tests.relay.node.test_relay_channel import World, sees, take
+from tests.relay.node.test_relay_channel import World, sees
 
 
 class Strangers(World):

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from relay.keys.directory import make_key_directory
+from tests.harness.node_sites import until
 from tests.harness.sockets import free_ports
 from tests.relay.node.test_daemon import configure, say
-from tests.relay.node.test_secured_nodes import LIMIT_S, Node, node, until
+from tests.relay.node.test_secured_nodes import LIMIT_S, Node, node
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,9 @@ from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.events import NarrowPath, Unreached
-from sitestack.model.message import Message, Scope
+from sitestack.model.message import Scope
 from sitestack.transport.memory import MemoryNetwork
+from tests.harness.channels import take
 from tests.harness.sockets import free_port
 
 #: Real time passes in these tests, so nobody waits longer than needed.
@@ -68,16 +69,6 @@ async def sees(channel: RelayChannel, *names: str) -> GlobalView:
     while channel.global_view is None or sorted(channel.global_view.names) != sorted(names):  # noqa: ASYNC110 (no event)
         await trio.sleep(0.01)
     return channel.global_view
-
-
-async def take(channel: RelayChannel, count: int) -> list[Message]:
-    taken: list[Message] = []
-    async for event in channel:
-        if isinstance(event, Message):
-            taken.append(event)
-            if len(taken) == count:
-                break
-    return taken
 
 
 @asynccontextmanager

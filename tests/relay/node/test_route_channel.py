@@ -13,8 +13,9 @@ from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.settings import NodeConfig, RelaySettings
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.transport.memory import MemoryNetwork
+from tests.harness.channels import take
 from tests.harness.sockets import free_ports
-from tests.relay.node.test_relay_channel import QUICK, sees, take
+from tests.relay.node.test_relay_channel import QUICK, sees
 
 
 def chain() -> dict[str, NodeConfig]:

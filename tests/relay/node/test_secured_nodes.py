@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from relay.keys.directory import make_key_directory, new_secret, read_key_ring, 
 from relay.node.status.foreign_datagrams import MEANINGS
 from relay.node.status.status_socket import fetch_status
 from sitestack.seal.key_ring import SiteKey
+from tests.harness.node_sites import until
 from tests.relay.node.test_daemon import configure, say
 from tests.relay.node.test_daemon import node as started
 
@@ -57,13 +58,6 @@ def node(directory: Path, config: Path, name: str, *options: str) -> Iterator[No
         running = Node(process, own)
         until(lambda: (own / "a.sock").exists() and running.status()["state"] == "member")
         yield running
-
-
-def until(done: Callable[[], bool]) -> None:
-    ends = time.monotonic() + LIMIT_S
-    while not done():
-        assert time.monotonic() < ends
-        time.sleep(0.05)
 
 
 def open_ports(pid: int) -> set[tuple[str, str]]:

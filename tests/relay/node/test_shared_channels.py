@@ -12,7 +12,8 @@ from relay.node.config.settings import NodeConfig
 from sitestack.channel.open import open_transport
 from sitestack.config import TransportConfig
 from sitestack.model.address import ProxyUUID
-from tests.relay.node.test_relay_channel import World, sees, take
+from tests.harness.channels import take
+from tests.relay.node.test_relay_channel import World, sees
 
 
 @pytest.mark.conforms("LA-24")

@@ -18,9 +18,10 @@ from relay.keys.directory import make_key_directory
 from sitestack.journal.records import Deliver, Gap
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
+from tests.harness.node_sites import until
 from tests.harness.sockets import free_ports
 from tests.relay.node.test_daemon import configure, say
-from tests.relay.node.test_secured_nodes import LIMIT_S, Node, node, until
+from tests.relay.node.test_secured_nodes import LIMIT_S, Node, node
 
 SITES = {"NYC": "ABC", "SFO": "DE"}
 #: The least number of lines of each member in each phase.

@@ -9,7 +9,8 @@ from sitestack.model.errors import LocalError
 from sitestack.model.events import Event
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Message
-from tests.relay.node.test_relay_channel import sees, take, two_sites
+from tests.harness.channels import take
+from tests.relay.node.test_relay_channel import sees, two_sites
 
 
 async def test_what_is_sent_while_a_site_is_offline_is_a_gap_there_and_what_follows_arrives() -> None:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Event
 from urllib.request import urlopen
 
@@ -117,13 +116,6 @@ def harm(routers: list[RouterProcess], sites: NodeSites) -> None:
     relay_of(sites, "NYC")
     sites.kill(sfo)
     relay_of(sites, "SFO", *[each for each in SITES["SFO"] if each != sfo])
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """Short: the path of a socket has little room."""
-    with TemporaryDirectory(prefix="relay-") as name:
-        yield Path(name)
 
 
 def test_routers_and_a_relay_die_under_load_and_nothing_is_lost(directory: Path) -> None:

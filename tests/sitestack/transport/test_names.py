@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-import socket
-from typing import Any
-
 import pytest
 import trio
 from trio.testing import MockClock
 
 from sitestack.model.address import Physical
 from sitestack.transport.interfaces import RETRY_S, Names
+from tests.conftest import Zone
 
 POD = Physical("relay.nyc", 7601)
-
-
-class Zone(trio.abc.HostnameResolver):
-    """A name server that knows what a test tells it."""
-
-    def __init__(self) -> None:
-        self.hosts: dict[str, list[str]] = {}
-        self.asked = 0
-        self.silent = False
-
-    async def getaddrinfo(
-        self, host: bytes | None, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
-    ) -> list[Any]:
-        self.asked += 1
-        if self.silent:
-            await trio.sleep_forever()
-        name = (host or b"").decode()
-        if name not in self.hosts:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return [(socket.AF_INET, type, 0, "", (address, port)) for address in self.hosts[name]]
-
-    async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:
-        raise NotImplementedError
-
-
-@pytest.fixture
-async def zone() -> Zone:
-    zone = Zone()
-    trio.socket.set_custom_hostname_resolver(zone)
-    return zone
 
 
 def at(*hosts: str) -> tuple[Physical, ...]:

@@ -8,9 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.request import urlopen
 
 import pytest
@@ -19,13 +17,6 @@ from tests.harness.node_sites import NodeSites, node_sites
 from tests.spark.source.test_streaming_kill import PATIENCE_S, PROJECT
 
 LAST = "the last one"
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """Short: the path of a socket has little room."""
-    with TemporaryDirectory(prefix="relay-") as name:
-        yield Path(name)
 
 
 def start_query(directory: Path, mode: str, urls: list[str]) -> subprocess.Popen[bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
 
 import pytest
 import trio
@@ -12,30 +11,10 @@ from relay.events import BridgeConnected, Dial, DialFailed
 from relay.node.bridge.bridge import Bridge, BridgeConfig
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
+from tests.conftest import Zone
 
 #: Loopback addresses at which nobody listens.
 NOBODY = ("127.0.0.2", "127.0.0.3")
-
-
-class Zone(trio.abc.HostnameResolver):
-    """A name server that knows what a test tells it."""
-
-    def __init__(self) -> None:
-        self.hosts: dict[str, tuple[str, ...]] = {}
-        self.silent = False
-
-    async def getaddrinfo(
-        self, host: bytes | None, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
-    ) -> list[Any]:
-        if self.silent:
-            await trio.sleep_forever()
-        name = (host or b"").decode()
-        if name not in self.hosts:
-            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
-        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, port)) for address in self.hosts[name]]
-
-    async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:
-        raise NotImplementedError
 
 
 async def dial(place: Physical) -> Event:
@@ -53,13 +32,6 @@ async def dial(place: Physical) -> Event:
             await happened.wait()
             nursery.cancel_scope.cancel()
     return told[0]
-
-
-@pytest.fixture
-async def zone() -> Zone:
-    zone = Zone()
-    trio.socket.set_custom_hostname_resolver(zone)
-    return zone
 
 
 async def test_a_relay_that_has_moved_is_found_under_its_name_at_the_next_call(zone: Zone) -> None:

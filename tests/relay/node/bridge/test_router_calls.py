@@ -21,8 +21,9 @@ from sitestack.seal.proofs import Proofs
 from sitestack.transport.memory import MemoryNetwork
 from sitestack.wire import routing
 from sitestack.wire.routing import framed
+from tests.harness.channels import take
 from tests.harness.sockets import free_port
-from tests.relay.node.test_relay_channel import QUICK, sees, take
+from tests.relay.node.test_relay_channel import QUICK, sees
 from tests.relay.router.routers import ANY_PORT, Served
 
 LIMIT_S = 45

@@ -20,7 +20,7 @@ from sitestack.model.address import ProxyUUID
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Scope
 from tests.harness.event_client import Heard, events
-from tests.harness.keyed import keyed_body
+from tests.harness.messages import keyed_body
 from tests.relay.node.http.test_http import EVERYBODY, VIEW, A, D, FakeNode, get, served
 from tests.relay.node.http.test_openapi import KINDS
 

@@ -17,7 +17,7 @@ from sitestack.model.gap import Gap
 from sitestack.model.message import Batch, Message, Scope, pack_body
 from tests.harness.addresses import address
 from tests.harness.channels import NYC, members, take, with_batching
-from tests.harness.keyed import keyed_body
+from tests.harness.messages import keyed_body
 
 
 def batch_of(key: bytes, n: int = 1, payload: bytes = b"x") -> Batch:
