@@ -7,11 +7,33 @@ and casts the rest again in order in the next view, if this member still coordin
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import fields, is_dataclass
 
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch
 from sitestack.stack.layer import Down, Effect
+
+#: Bytes of a waiting entry besides its contents: its objects and its place in the queue.
+ENTRY_BYTES = 256
+#: Bytes of an element of its contents: a number, an address, a member of a view.
+ELEMENT_BYTES = 32
+
+
+def entry_bytes(header: Header, batch: Batch | None) -> int:
+    """Return about how many bytes of memory an entry takes; a baseline or a vector may name thousands of origins."""
+    return ENTRY_BYTES + (len(batch.body) if batch is not None else ELEMENT_BYTES * _elements(header))
+
+
+def _elements(value: object) -> int:
+    """Return the number of elements in nested records, mappings and tuples."""
+    if isinstance(value, dict):
+        return sum(_elements(each) for each in value.values())
+    if isinstance(value, tuple):
+        return sum(map(_elements, value))
+    if is_dataclass(value):
+        return sum(_elements(getattr(value, field.name)) for field in fields(value))
+    return 1
 
 
 class Injector:
@@ -25,6 +47,8 @@ class Injector:
         self._cast: deque[Frame] = deque()
         #: Entries to cast.
         self._queued: deque[Frame] = deque()
+        #: The size of each entry that waits, in order: those cast, then those to cast.
+        self._sizes: deque[int] = deque()
 
     def __len__(self) -> int:
         return len(self._cast) + len(self._queued)
@@ -32,9 +56,10 @@ class Injector:
     def cast(self, header: Header, batch: Batch | None = None) -> None:
         """RELAY's putOnLocalCluster(M): queue an entry for the stream."""
         self._queued.append(Frame(self._address, None, (header,), batch))
-        if batch is not None:
-            self.waiting_bytes += len(batch.body)
-            self.waiting_bytes_high = max(self.waiting_bytes_high, self.waiting_bytes)
+        size = entry_bytes(header, batch)
+        self._sizes.append(size)
+        self.waiting_bytes += size
+        self.waiting_bytes_high = max(self.waiting_bytes_high, self.waiting_bytes)
 
     def release(self) -> list[Effect]:
         """Return effects that cast all queued entries; none while a flush blocks the stream."""
@@ -48,9 +73,8 @@ class Injector:
     def delivered(self) -> None:
         """Drop the oldest cast entry, which has come back up."""
         if self._cast:
-            frame = self._cast.popleft()
-            if frame.batch is not None:
-                self.waiting_bytes -= len(frame.batch.body)
+            self._cast.popleft()
+            self.waiting_bytes -= self._sizes.popleft()
 
     def block(self) -> None:
         """Only queue entries until the next view or `unblock`: a flush or a quarantine has begun."""
@@ -74,4 +98,5 @@ class Injector:
         self._open = False
         self._cast.clear()
         self._queued.clear()
+        self._sizes.clear()
         self.waiting_bytes = 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from relay.gateway.injector import Injector
-from relay.replica.entries import Trim
+from relay.gateway.injector import ELEMENT_BYTES, ENTRY_BYTES, Injector
+from relay.replica.entries import RemoteBaseline, Trim
+from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Down
 from tests.harness.relay.puppet import D, batch
@@ -57,7 +58,7 @@ def test_what_has_not_come_back_is_cast_again_before_what_is_new() -> None:
 def test_bytes_that_wait_are_counted_until_they_are_back() -> None:
     injector = opened()
     injector.cast(Trim(1), batch(1))
-    size = len(batch(1).body)
+    size = ENTRY_BYTES + len(batch(1).body)
     assert injector.waiting_bytes == size
     injector.release()
     assert injector.waiting_bytes == size
@@ -66,3 +67,15 @@ def test_bytes_that_wait_are_counted_until_they_are_back() -> None:
     injector.cast(Trim(2), batch(2))
     injector.close()
     assert (injector.waiting_bytes, len(injector)) == (0, 0)
+
+
+def test_baselines_count_by_their_origins() -> None:
+    """C28: another site may say baselines without end while the stream is blocked; the bound on waiting bytes must see them."""
+    injector = opened()
+    injector.block()
+    injector.cast(RemoteBaseline("SFO", {Address(bytes([n]) * 16): 1 for n in range(100)}))
+    assert injector.waiting_bytes >= 100 * ELEMENT_BYTES
+    injector.unblock()
+    injector.release()
+    injector.delivered()
+    assert injector.waiting_bytes == 0

@@ -55,6 +55,7 @@ SHOWN = {
     "relay.handover.fetch.batches": "relay.fetched_bytes",
     "relay.gateway.injector.cast": "relay.waiting_bytes",
     "relay.gateway.injector.queued": "relay.waiting_bytes",
+    "relay.gateway.injector.sizes": "relay.waiting_bytes",
     "relay.gateway.watermarks.unheld": WINDOW,
     "relay.gateway.watermarks.held": VIEW,
     "relay.gateway.watermarks.unstable": WINDOW,
