@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         RelaySettings as RelaySettings,
         SecuritySettings as SecuritySettings,
     )
-    from relay.node.config.spill_settings import SpillSettings as SpillSettings
+    from relay.replica.config import SpillSettings as SpillSettings
     from relay.site_state.config import SiteStateSettings as SiteStateSettings
     from relay.unicast.config import RemoteUnicastConfig as RemoteUnicastConfig
     from sitestack import (
@@ -142,7 +142,7 @@ _MODULES = {
         "RelaySettings",
         "SecuritySettings",
     ),
-    "relay.node.config.spill_settings": ("SpillSettings",),
+    "relay.replica.config": ("SpillSettings",),
     "relay.site_state.config": ("SiteStateSettings",),
     "relay.unicast.config": ("RemoteUnicastConfig",),
 }

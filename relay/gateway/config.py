@@ -45,21 +45,32 @@ class LinkConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class GatewayConfig:
+class LinkPolicy:
+    """How this site treats the other sites. All members of a site must have the same values."""
+
+    #: Seconds for which a site without a link stays in the global view; should be longer than a failover takes (G6).
+    grace_s: float = 10.0
+    #: Least pace of a site, bytes a second. Relayed multicasts wait for a site that lags by the whole budget, no longer than
+    #: `grace_s` for one that acknowledges less than this.
+    pace_min_bytes_s: int = 64 * 1024
+    #: For each other site, what happens when it is down, or below the least pace, and the budget is used up. gap (the default):
+    #: the oldest messages become a gap there. wait: relayed multicasts wait for the site without limit.
+    when_down: dict[str, Literal["gap", "wait"]] = field(default_factory=dict)
+    #: First pause between two calls of an address; it doubles up to `dial_s_max`, with jitter.
+    dial_s: float = 0.2
+    #: Longest pause between two calls of an address.
+    dial_s_max: float = 5.0
+    #: Each link to the relay of another site. The two ends may differ: each says in HELLO what it takes, and the smaller window
+    #: and frame count for both. Only `heartbeat_s` must be much shorter than the other end's `timeout_s`.
+    link: LinkConfig = field(default_factory=LinkConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayConfig(LinkPolicy):
     """Links to the other sites. All members of a site must have the same values."""
 
     #: Addresses at which the relay of each neighbour may be: those of all its members, or of a service in front of them.
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
-    link: LinkConfig = field(default_factory=LinkConfig)
-    #: Seconds for which a site without a link stays in the global view; longer than a failover takes (G6).
-    grace_s: float = 10.0
-    #: Least pace, bytes a second. Senders stop waiting for a site that acknowledges less than this for `grace_s`.
-    pace_min_bytes_s: int = 64 * 1024
-    #: Per site: with `wait`, senders wait for it also while it is down or slow.
-    when_down: dict[str, Literal["gap", "wait"]] = field(default_factory=dict)
-    #: First pause (s) between two calls of an address; it doubles up to `dial_s_max`, with jitter.
-    dial_s: float = 0.2
-    dial_s_max: float = 5.0
     #: Simultaneous connections that others made to this relay, also without a HELLO yet. This relay's own calls (one per
     #: address) and routes (`ROUTES_PER_SITE_MAX`) do not count, so that a flood of connections from outside blocks neither.
     connections_max: int = 64

@@ -9,18 +9,18 @@ from sitestack.model.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
-class SpillConfig:
-    """What may be on the disk of one member."""
+class SpillSettings:
+    """What each member keeps on its own disk of the entries that the budget drops, so that they are no gap.
 
-    #: Bytes of all segments at most; beyond, the oldest segments are dropped.
-    bytes_max: int = 16 << 30
-    #: Seconds after its delivery here at which an entry is dropped, a sixteenth of that later at most.
+    With it a site that was away for days is sent everything.
+    """
+
+    #: Bytes on the disk at most; beyond, the oldest entries become a gap. At least twice `relay.budget.bytes`.
+    bytes: int = 16 << 30
+    #: Seconds after its delivery at which an entry is dropped from the disk, a sixteenth of that later at most.
     age_s: float = 259_200.0
-
-    def __post_init__(self) -> None:
-        """Raises ConfigurationError for bounds that cannot work."""
-        if self.bytes_max <= 0 or self.age_s <= 0:
-            raise ConfigurationError("the bounds of the relay spill must be above 0")
+    #: Directory below which the process makes one for its files, and removes it when it ends. Empty: nothing is kept.
+    directory: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class BufferConfig:
     #: Seconds after its delivery here at which an entry is too old and is dropped.
     budget_age_s: float = 600.0
     #: What each member keeps on its own disk of the entries that are dropped, so that they are no gap; None: nothing.
-    spill: SpillConfig | None = None
+    spill: SpillSettings | None = None
 
     def __post_init__(self) -> None:
         """Raises ConfigurationError for a budget that cannot work."""

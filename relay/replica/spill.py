@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from relay.replica.config import SpillConfig
+from relay.replica.config import SpillSettings
 from relay.replica.entry import Entry
 from relay.replica.gone import Gone, Run
 from relay.replica.held_entries import HeldEntries, HeldEntry
@@ -103,12 +103,12 @@ class Amount:
 
 
 class Spill:
-    """The segments of one member, the oldest first. Bound: `bytes_max` on disk; in memory the runs of each segment."""
+    """The segments of one member, the oldest first. Bound: `bytes` on disk; in memory the runs of each segment."""
 
-    def __init__(self, config: SpillConfig, disk: SpillDisk, gone: Gone) -> None:
+    def __init__(self, config: SpillSettings, disk: SpillDisk, gone: Gone) -> None:
         """`gone` is told what is lost."""
         self.config = config
-        self.level = Level(config.bytes_max)
+        self.level = Level(config.bytes)
         #: Why the disk did not take the last record; empty when it did.
         self.problem = ""
         #: Why a segment could not be read, the last one of which that is true; empty while there was none.
@@ -121,7 +121,7 @@ class Spill:
         #: Whether the last segment may be appended to.
         self._is_open = False
         self._number = 0
-        self._segment_bytes = max(1, min(SEGMENT_BYTES, config.bytes_max // 16))
+        self._segment_bytes = max(1, min(SEGMENT_BYTES, config.bytes // 16))
         self._segment_s = config.age_s / SEGMENTS_AN_AGE
 
     def __len__(self) -> int:

@@ -50,7 +50,7 @@ class Sites(Script):
         for site in sites:
             way = routes.get(site, RoutesConfig())
             peers = {other: bridges[other] for other in sites if other != site and other not in way.via}
-            gateway = GatewayConfig(peers, when_down={wait_for: "wait"})
+            gateway = GatewayConfig(peers=peers, when_down={wait_for: "wait"})
             configs[site] = (one_each(site, order), RelayConfig(gateway, budget, routes=way))
         super().__init__(World(1, relay_maker(configs)), *shown)
         self._shown_frames = shown

@@ -23,7 +23,7 @@ ROW_MUTANTS = (
         "REL-3",
         "what is configured of links never reaches the gateway",
         "relay/node/config/settings.py",
-        "                link=relay.link,\n",
+        "                **{each.name: getattr(relay, each.name) for each in fields(LinkPolicy)},\n",
         "",
     ),
     row(

@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 import pytest
 
-from relay.replica.config import BufferConfig, SpillConfig
+from relay.replica.config import BufferConfig, SpillSettings
 from relay_lab.sim.process import Process
 from relay_lab.simulation import SeedRun
 from relay_lab.simulation.faults import Fault, Flood, Kill, WanCut
@@ -87,7 +87,7 @@ def process(told: Told, *seconds: float) -> Process:
     return cast(Process, SimpleNamespace(local=SimpleNamespace(site=told.site), records=journal))
 
 
-def objection(spill: SpillConfig, reason: str, relay: Literal["A", "B"] = "A", failed: tuple[str, ...] = ()) -> str:
+def objection(spill: SpillSettings, reason: str, relay: Literal["A", "B"] = "A", failed: tuple[str, ...] = ()) -> str:
     """The objection to a gap at 9 s, at D in SFO, for message 2 of A in NYC: A delivered 1, 2 and 3 at 2 s, B nothing."""
     a = Told("NYC", "A").view("1A", "A").deliver("A", 1).deliver("A", 2).deliver("A", 3)
     b = Told("NYC", "B").view("2A", "AB")
@@ -103,9 +103,14 @@ def objection(spill: SpillConfig, reason: str, relay: Literal["A", "B"] = "A", f
 
 @pytest.mark.parametrize(
     ("spill", "believed"),
-    [(ROOMY, False), (SpillConfig(512, 1e6), True), (SpillConfig(1 << 20, 14.0), True), (SpillConfig(1 << 20, 14.1), False)],
+    [
+        (ROOMY, False),
+        (SpillSettings(512, 1e6), True),
+        (SpillSettings(1 << 20, 14.0), True),
+        (SpillSettings(1 << 20, 14.1), False),
+    ],
 )
-def test_the_bounds_of_a_spill_are_a_reason_only_when_they_can_have_been_reached(spill: SpillConfig, believed: bool) -> None:
+def test_the_bounds_of_a_spill_are_a_reason_only_when_they_can_have_been_reached(spill: SpillSettings, believed: bool) -> None:
     """R3: what fits on the disks is never declared lost for lack of room."""
     assert (objection(spill, "budget") == "") is believed
 

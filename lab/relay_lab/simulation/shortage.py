@@ -117,7 +117,7 @@ class Shortage:
             return True
         if gap.reason == "budget":
             _, size = produce.behind(since, gap.t)
-            return size > spill.bytes_max // 2 or gap.t - since >= spill.age_s * 1e9 / 2
+            return size > spill.bytes // 2 or gap.t - since >= spill.age_s * 1e9 / 2
         if gap.reason == "disk":
             return gap.site in self._disks_failed
         return gap.reason != "not_held" or not self._relay_had(gap, origin, first)

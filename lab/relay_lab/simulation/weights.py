@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from relay.replica.config import BufferConfig, SpillConfig
+from relay.replica.config import BufferConfig, SpillSettings
 from relay_lab.simulation import aimed, grey, scenarios
 from relay_lab.simulation.dice import Scenario
 from relay_lab.simulation.plan import IdWriters
@@ -113,7 +113,7 @@ SMALL_BUDGETS = (
 
 
 #: Spills in which everything fits, then too few bytes or seconds. Segments cover a few seconds, or a kilobyte.
-ROOMY, LITTLE, SHORT = SpillConfig(4 << 20, 160.0), SpillConfig(16_000, 160.0), SpillConfig(4 << 20, 6.0)
+ROOMY, LITTLE, SHORT = SpillSettings(4 << 20, 160.0), SpillSettings(16_000, 160.0), SpillSettings(4 << 20, 6.0)
 
 
 class Weights(NamedTuple):
@@ -151,7 +151,7 @@ class Weights(NamedTuple):
     lasting: float = 0.5
     budget: Mapping[BufferConfig, float] = {BufferConfig(): 24, **dict.fromkeys(SMALL_BUDGETS, 1)}
     #: What members keep on disk of what a small budget drops. The budget is small then.
-    spill: Mapping[SpillConfig | None, float] = {None: 42, ROOMY: 4, LITTLE: 1, SHORT: 1}
+    spill: Mapping[SpillSettings | None, float] = {None: 42, ROOMY: 4, LITTLE: 1, SHORT: 1}
     #: The share of plans whose last site starts only after the load has begun.
     late: float = 0.15
     faults: tuple[Row, ...] = FAULTS

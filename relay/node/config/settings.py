@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
-from relay.gateway.config import GatewayConfig, LinkConfig, RoutesConfig
+from relay.gateway.config import GatewayConfig, LinkPolicy, RoutesConfig
 from relay.gateway.link_table import ROUTE_WINDOW_BYTES
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES
 from relay.layer import RelayConfig
 from relay.node.bridge.bridge import UNANSWERED_S_MAX, BridgeConfig
-from relay.node.config.spill_settings import SpillSettings, spill_problems
-from relay.replica.config import BufferConfig
+from relay.replica.config import BufferConfig, SpillSettings
 from relay.replica.held_entries import ENTRIES_MAX
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from relay.unicast.config import RemoteUnicastConfig
@@ -40,8 +39,7 @@ KEYS_AND_INSECURE = "it has keys and is to be insecure; say one of both."
 HELD_DATAGRAMS_MAX = 16_384
 #: What a machine calls itself.
 LOOPBACK = ("127.0.0.1", "localhost")
-#: Sources of the defaults of settings that are only handed on.
-_GATEWAY = GatewayConfig()
+#: Source of the defaults of the budget.
 _BUFFER = BufferConfig()
 
 
@@ -61,26 +59,11 @@ class BudgetSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class RelaySettings:
+class RelaySettings(LinkPolicy):
     """The links of this site to others."""
 
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
-    #: Seconds for which a site without a link stays in the global view; should be longer than a failover takes.
-    grace_s: float = _GATEWAY.grace_s
-    #: Least pace of a site, bytes a second. Relayed multicasts wait for a site that lags by the whole budget, no longer than
-    #: `grace_s` for one that acknowledges less than this.
-    pace_min_bytes_s: int = _GATEWAY.pace_min_bytes_s
-    #: For each other site, what happens when it is down, or below the least pace, and the budget is used up. gap (the default):
-    #: the oldest messages become a gap there. wait: relayed multicasts wait for the site without limit.
-    when_down: dict[str, Literal["gap", "wait"]] = field(default_factory=dict)
-    #: First pause between two calls of an address; it doubles up to `dial_s_max`.
-    dial_s: float = _GATEWAY.dial_s
-    #: Longest pause between two calls of an address.
-    dial_s_max: float = _GATEWAY.dial_s_max
-    #: Each link to the relay of another site. The two ends may differ: each says in HELLO what it takes, and the smaller window
-    #: and frame count for both. Only `heartbeat_s` must be much shorter than the other end's `timeout_s`.
-    link: LinkConfig = field(default_factory=LinkConfig)
     #: Messages to one member of another site.
     unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
     #: The application's state, taken from another site by a member that has nobody to get it from in its own site. For
@@ -178,15 +161,15 @@ class NodeConfig(SiteConfig):
         return RelayConfig(
             gateway=GatewayConfig(
                 peers=self.neighbours(),
-                link=relay.link,
-                grace_s=relay.grace_s,
-                pace_min_bytes_s=relay.pace_min_bytes_s,
-                when_down=relay.when_down,
-                dial_s=relay.dial_s,
-                dial_s_max=relay.dial_s_max,
+                **{each.name: getattr(relay, each.name) for each in fields(LinkPolicy)},
                 connections_max=relay.bridge.connections_max,
             ),
-            buffer=BufferConfig(relay.budget.entries, self.held_bytes_max(), relay.budget.age_s, relay.budget.spill.config()),
+            buffer=BufferConfig(
+                relay.budget.entries,
+                self.held_bytes_max(),
+                relay.budget.age_s,
+                relay.budget.spill if relay.budget.spill.directory else None,
+            ),
             unicast=relay.unicast,
             routes=RoutesConfig(via, relay.bridge.forward),
             site_state=self._site_state(),
@@ -277,6 +260,16 @@ def _budget_problems(config: NodeConfig) -> Iterator[str]:
         )
     if held > frame:
         yield f"relay.budget.bytes: must be at most {frame}, half of protocols.fragment.frame_bytes_max."
+
+
+def spill_problems(spill: SpillSettings, held_bytes: int, held_s: float) -> Iterator[str]:
+    """What is wrong with these settings, beside a budget of so many bytes and seconds."""
+    if not spill.directory:
+        return
+    if spill.bytes < 2 * held_bytes:
+        yield f"relay.budget.spill.bytes: must be at least {2 * held_bytes}, twice relay.budget.bytes, or little is spilled."
+    if spill.age_s < held_s:
+        yield "relay.budget.spill.age_s: must be at least relay.budget.age_s, since what is younger is in memory."
 
 
 def _peer_problems(config: NodeConfig) -> Iterator[str]:

@@ -16,7 +16,7 @@ import pytest
 
 from relay.layer import RelayLayer
 from relay.node.config.settings import NodeConfig
-from relay.replica.config import BufferConfig, SpillConfig
+from relay.replica.config import BufferConfig, SpillSettings
 from relay_lab.simulation.memory_disk import MemoryDisk
 from sitestack.assembly import build_stack
 from sitestack.model.address import Address
@@ -181,7 +181,7 @@ SHOWN = {
 def stack() -> Stack:
     config = NodeConfig(site="NYC")
     local = Local("NYC", Address(b"a" * 16), "A", random.Random(0))
-    buffer = BufferConfig(spill=SpillConfig())
+    buffer = BufferConfig(spill=SpillSettings())
     relay_layer = RelayLayer(local, replace(config.relay_layer(), buffer=buffer), MemoryDisk())
     return build_stack(local, config, relay_layer=relay_layer, shares_state=True)
 

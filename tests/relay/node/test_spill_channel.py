@@ -8,8 +8,8 @@ from pathlib import Path
 
 import trio
 
-from relay.node.config.settings import BudgetSettings, NodeConfig
-from relay.node.config.spill_settings import SpillSettings, spill_problems
+from relay.node.config.settings import BudgetSettings, NodeConfig, spill_problems
+from relay.replica.config import SpillSettings
 from sitestack.model.gap import Gap
 from sitestack.model.message import Message
 from tests.relay.node.test_relay_channel import World, sees
@@ -24,7 +24,7 @@ class SpillingWorld(World):
 
     def config(self, site: str, name: str) -> NodeConfig:
         config = super().config(site, name)
-        budget = BudgetSettings(bytes=20_000, spill=SpillSettings(str(self.directory), 10_000_000))
+        budget = BudgetSettings(bytes=20_000, spill=SpillSettings(10_000_000, directory=str(self.directory)))
         return replace(config, relay=replace(config.relay, budget=budget))
 
 
@@ -66,7 +66,7 @@ async def test_what_the_budget_drops_is_sent_from_files_which_are_gone_afterward
 
 
 def test_settings_that_keep_nothing_are_refused_each_with_its_key() -> None:
-    spill = SpillSettings("somewhere", 100, 5.0)
+    spill = SpillSettings(100, 5.0, "somewhere")
     assert [said.split(":")[0] for said in spill_problems(spill, 64, 600.0)] == [
         "relay.budget.spill.bytes",
         "relay.budget.spill.age_s",

@@ -8,19 +8,18 @@ import pytest
 
 from relay.events import GlobalView, Pacing, SwitchSite
 from relay.gateway.config import LinkConfig
-from relay.replica.config import BufferConfig, SpillConfig
-from sitestack.model.errors import ConfigurationError
+from relay.replica.config import BufferConfig, SpillSettings
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap, GapReason
 from tests.harness.relay.member import Member
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import World, two_sites
 
-ROOM = SpillConfig(bytes_max=1 << 30, age_s=1e6)
+ROOM = SpillSettings(bytes=1 << 30, age_s=1e6)
 
 
 def cut_off(
-    count: int = 3, budget: int = 8, spill: SpillConfig | None = ROOM, **link: float
+    count: int = 3, budget: int = 8, spill: SpillSettings | None = ROOM, **link: float
 ) -> tuple[World, FakeSite, FakeSite]:
     """NYC and SFO, linked once, and now without a link for longer than anybody waits."""
     gateway = {"link": LinkConfig(**link)}  # type: ignore[arg-type]
@@ -135,7 +134,7 @@ def test_the_last_words_of_a_member_arrive_before_the_view_without_it() -> None:
 
 
 def test_beyond_the_bytes_on_the_disk_there_is_an_exact_gap() -> None:
-    world, nyc, sfo = cut_off(spill=SpillConfig(bytes_max=800, age_s=1e6))
+    world, nyc, sfo = cut_off(spill=SpillSettings(bytes=800, age_s=1e6))
     words = publish(world, nyc.members[1], *range(60))
     assert 0 < nyc.relay.disk.used <= 800
     world.heal()
@@ -148,7 +147,7 @@ def test_beyond_the_bytes_on_the_disk_there_is_an_exact_gap() -> None:
 
 
 def test_what_is_too_old_is_dropped_also_when_nothing_is_sent_any_more() -> None:
-    world, nyc, sfo = cut_off(spill=SpillConfig(bytes_max=1 << 20, age_s=16.0))
+    world, nyc, sfo = cut_off(spill=SpillSettings(bytes=1 << 20, age_s=16.0))
     words = publish(world, nyc.members[1], *range(30))
     assert spilled(nyc.relay) >= 2, "a segment covers a part of the age"
     world.run(20)
@@ -203,7 +202,7 @@ def test_a_full_disk_of_another_member_costs_nothing() -> None:
 
 @pytest.mark.parametrize("damage", ["gone", "garbage"])
 def test_a_segment_that_cannot_be_read_is_an_exact_gap(damage: str) -> None:
-    world, nyc, sfo = cut_off(spill=SpillConfig(bytes_max=8_000, age_s=1e6))
+    world, nyc, sfo = cut_off(spill=SpillSettings(bytes=8_000, age_s=1e6))
     words = publish(world, nyc.members[1], *range(80))
     segments = nyc.relay.disk.segments
     assert len(segments) > 3
@@ -258,7 +257,7 @@ def test_a_member_without_a_spill_costs_nothing_unless_it_relays(relays: bool) -
 
 @pytest.mark.parametrize("room", [True, False])
 def test_nobody_waits_for_a_site_that_is_sent_what_is_on_the_disk_as_long_as_that_has_room(room: bool) -> None:
-    spill = ROOM if room else SpillConfig(bytes_max=1 << 20, age_s=1e6)
+    spill = ROOM if room else SpillSettings(bytes=1 << 20, age_s=1e6)
     world, nyc, sfo = cut_off(spill=spill, window_bytes=256, chunk_bytes=256)
     publish(world, nyc.members[1], *range(60))
     world.heal()
@@ -319,7 +318,7 @@ def test_what_the_parts_of_a_split_site_hold_out_of_order_is_sent_in_order_or_to
 @pytest.mark.parametrize("bytes_max", [600, 1_000])
 def test_what_was_passed_over_on_the_disk_is_sent_though_its_origin_says_nothing_more(bytes_max: int) -> None:
     """The disk has lost lower numbers of one that is gone, and the other part of the site has them in memory."""
-    world, nyc, sfo = cut_off(spill=SpillConfig(bytes_max, age_s=1e6))
+    world, nyc, sfo = cut_off(spill=SpillSettings(bytes_max, age_s=1e6))
     relay, elsewhere, origin = nyc.members
     words = publish(world, origin, *range(4))
     other = nyc.split([elsewhere])
@@ -350,8 +349,3 @@ def test_a_site_that_is_taken_offline_frees_the_disk() -> None:
     for member in nyc.members:
         assert not member.disk.segments
         assert member.layer.levels()["spill_bytes"].now == 0
-
-
-def test_bounds_that_cannot_work_are_refused() -> None:
-    with pytest.raises(ConfigurationError):
-        SpillConfig(bytes_max=0)

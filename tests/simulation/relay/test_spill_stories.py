@@ -8,11 +8,11 @@ import pytest
 
 from relay.events import BridgeSend
 from relay.gateway.config import LinkConfig
-from relay.replica.config import BufferConfig, SpillConfig
+from relay.replica.config import BufferConfig, SpillSettings
 from tests.harness.linked_sites import Sites
 from tests.harness.stories import SETTLED, SOON, verdict
 
-SPILLED = BufferConfig(budget_entries=8, spill=SpillConfig(1 << 30, 1e6))
+SPILLED = BufferConfig(budget_entries=8, spill=SpillSettings(1 << 30, 1e6))
 WORDS = 120
 
 
