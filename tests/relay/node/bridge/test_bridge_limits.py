@@ -104,19 +104,6 @@ async def test_one_host_has_a_quarter_of_the_places_of_those_who_have_proved_not
             assert nyc.bridge.levels()["pending"].now == 12
 
 
-async def test_when_all_places_are_taken_the_host_with_the_most_gives_one_up(key_directory: Path) -> None:
-    async with two_sites(BridgeConfig(pending_max=8), key_directory) as (nyc, _):
-        await nyc.listens()
-        with ExitStack() as idle:
-            for number in (2, 2, 3, 4, 5, 6, 7, 8):
-                idle.enter_context(socket.create_connection(nyc.address, source_address=(f"127.0.0.{number}", 0)))
-            await until(lambda: nyc.bridge.levels()["pending"].now == 8)
-            idle.enter_context(socket.create_connection(nyc.address, source_address=("127.0.0.9", 0)))
-            await until(lambda: nyc.bridge.statistics().pushed_out == 1)
-            hosts = list(nyc.bridge._proving.places._unproved.values())
-            assert sorted(hosts) == [f"127.0.0.{number}" for number in range(2, 10)]
-
-
 async def test_no_site_takes_the_places_of_the_others(key_directory: Path) -> None:
     """Whoever has the certificate of one site cannot keep out the rest."""
     async with two_sites(BridgeConfig(connections_max=4), key_directory) as (nyc, sfo):
