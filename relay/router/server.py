@@ -195,7 +195,7 @@ class RouterServer:
     def _hear(self, link: _Link, data: bytes | bytearray) -> bool:
         """Take in the frames in what was read; False when that is none."""
         now = trio.current_time()
-        link.reader.take(bytes(data))
+        link.reader.feed(bytes(data))
         try:
             for frame in link.reader.frames():
                 self._carry_out(self.router.receive_frame(link.number, frame, now))

@@ -105,7 +105,7 @@ class Calls:
         #: Answers to calls that had ended, and from members that were not asked.
         self.stray = 0
 
-    def begin(self, members: Collection[Address], mode: CallMode) -> int:
+    def open_call(self, members: Collection[Address], mode: CallMode) -> int:
         """A call to these members, each of which is to be sent the number. Raises LocalError at the bound."""
         if len(self._open) == CALLS_MAX:
             raise LocalError(f"{CALLS_MAX} calls are waiting for answers")
@@ -145,7 +145,7 @@ class Calls:
         call = self._open[number]
         return call.enough or call.hopeless
 
-    def end(self, number: int) -> CallResult:
+    def close_call(self, number: int) -> CallResult:
         """End a call, whoever has answered: there is nothing of it any more."""
         call = self._open.pop(number)
         self.level.now -= 1

@@ -35,7 +35,7 @@ class Desk:
         #: `PROBED_MAX`; an old gap of a member beyond it is reported once more.
         self._probed: dict[tuple[Scope, Address], int] = {}
 
-    def take(self, source: Address, batch: Batch) -> Taken | None:
+    def accept_batch(self, source: Address, batch: Batch) -> Taken | None:
         """Take a batch with envelopes; None for one that the application is to see."""
         try:
             opened = list(batch.opened())

@@ -275,7 +275,7 @@ class Channel(Sending, Generic[X_co]):
     async def run(self) -> None:
         """Join, and stay a member until `leave`. However it ends, no task waits for this channel afterwards."""
         if self._recorder is not None:
-            self._recorder.start(self.name, os.getpid(), time.time_ns(), installed_version())
+            self._recorder.record_start(self.name, os.getpid(), time.time_ns(), installed_version())
         try:
             async with self._extension.around():
                 await self._serve()
@@ -287,7 +287,7 @@ class Channel(Sending, Generic[X_co]):
             self._gate.refuse_all()
         if self._recorder is not None:
             self._recorder.drops(self._stack.drops)
-            self._recorder.stop(self._driver.answered)
+            self._recorder.record_stop(self._driver.answered)
 
     async def _serve(self) -> None:
         self._stack.down(Connect(self.transport.physical()), trio.current_time())

@@ -63,12 +63,12 @@ class Recorder:
         self._digests: dict[tuple[Scope, int], tuple[bytes, bytes]] = {}
         self._drops: dict[str, int] = {}
 
-    def start(self, name: str, pid: int, incarnation: int, version: str, seed: int | None = None) -> None:
+    def record_start(self, name: str, pid: int, incarnation: int, version: str, seed: int | None = None) -> None:
         """Before joining."""
         t, w = self.clock()
         self.write(records.Start(t, w, self.site, self.address, name, pid, incarnation, version, seed))
 
-    def stop(self, answered: bool) -> None:
+    def record_stop(self, answered: bool) -> None:
         """The last record of a process that ends by its own will; `answered`: the others went on without it first."""
         self.write(records.Stop(*self.clock(), "left" if answered else records.UNANSWERED))
 
@@ -82,7 +82,7 @@ class Recorder:
             if event.batch is not None:
                 self.deliver(event.batch, event.seqno)
         elif isinstance(event, Sent):
-            self._send(event.batch)
+            self._record_send(event.batch)
         elif isinstance(event, ViewInstalled):
             self.install(event.view)
             self.take_role(event.view)
@@ -111,7 +111,7 @@ class Recorder:
             self._role = taken
             self.write(taken)
 
-    def _send(self, batch: Batch) -> None:
+    def _record_send(self, batch: Batch) -> None:
         t, w = self.clock()
         payload = batch.body if self._keep_payloads else None
         digest = hashlib.sha256(batch.body).digest()

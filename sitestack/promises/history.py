@@ -140,7 +140,7 @@ class _Reader:
         key = (record.site, record.origin, record.scope)
         reception = self.receptions.get(key)
         if reception is None:
-            reception = self.receptions[key] = self.begin(*key)
+            reception = self.receptions[key] = self.open_reception(*key)
         first = record.first
         reception.deliver(first, first + record.count - 1, len(self.stays) - 1)
 
@@ -167,10 +167,10 @@ class _Reader:
     def relayed(self, record: records.Gap | records.Baseline) -> Reception:
         key = (record.site, record.origin, record.scope if isinstance(record, records.Gap) else Scope.ALL)
         if key not in self.receptions:
-            self.receptions[key] = self.begin(*key)
+            self.receptions[key] = self.open_reception(*key)
         return self.receptions[key]
 
-    def begin(self, site: str, origin: Address, scope: Scope) -> Reception:
+    def open_reception(self, site: str, origin: Address, scope: Scope) -> Reception:
         """The reception of a stream, from its floor on."""
         reception = Reception()
         floor = self.floors.of(Stream(site, origin, scope, self.history.uuid if scope in UNICASTS else None))

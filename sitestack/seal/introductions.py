@@ -86,7 +86,7 @@ class Strangers:
         self._strangers: dict[bytes, _Stranger] = {}
         self._datagrams, self._bytes = Level(HELD_DATAGRAMS_MAX), Level(HELD_BYTES_MAX)
 
-    def ask(self, sender_id: bytes, now: float) -> bytes | None:
+    def next_nonce(self, sender_id: bytes, now: float) -> bytes | None:
         """The nonce to ask this stranger with; None when it was asked just now."""
         stranger = self._strangers.get(sender_id)
         if stranger is None:

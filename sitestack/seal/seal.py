@@ -242,7 +242,10 @@ class Seal:
 
     def _hold(self, sender_id: bytes, held: Held, now: float, opened: Opened) -> None:
         """Hold a datagram of a stranger, and ask it whether it lives."""
-        if len(held.data) + OVERHEAD_BYTES >= INTRODUCTION_BYTES and (ask := self._strangers.ask(sender_id, now)) is not None:
+        if (
+            len(held.data) + OVERHEAD_BYTES >= INTRODUCTION_BYTES
+            and (ask := self._strangers.next_nonce(sender_id, now)) is not None
+        ):
             opened.drop("seal_stranger", self._strangers.make_room())
             self._introduce(sender_id, ask, NO_NONCE, held.source, now, opened)
         if not self._strangers.hold(sender_id, held):
@@ -258,7 +261,7 @@ class Seal:
             self._admit(sender_id, told.floor, counter, now, opened)
         if told.ask != NO_NONCE:
             known = sender_id in self._senders
-            ask = NO_NONCE if known else self._strangers.ask(sender_id, now) or NO_NONCE
+            ask = NO_NONCE if known else self._strangers.next_nonce(sender_id, now) or NO_NONCE
             opened.drop("seal_stranger", self._strangers.make_room())
             self._introduce(sender_id, ask, told.ask, source, now, opened)
 

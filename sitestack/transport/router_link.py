@@ -217,7 +217,7 @@ class RouterLink:
             self.drop("it has closed the connection", now)
             return
         self._asked_at = None
-        self._reader.take(data)
+        self._reader.feed(data)
         try:
             for frame in self._reader.frames():
                 if frame[:1] == routing.DATA and self.state is LinkState.UP:

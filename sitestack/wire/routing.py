@@ -70,7 +70,7 @@ class FrameReader:
         self.bytes_max = GREETING_BYTES_MAX
         self._arrived = bytearray()
 
-    def take(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         """Take in what was read."""
         self._arrived += data
 

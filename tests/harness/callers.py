@@ -41,7 +41,7 @@ class Caller:
 
     def call(self, word: str, kind: Kind = Kind.REQUEST, to: tuple[Address, ...] = (), mode: CallMode = CallMode.ALL) -> int:
         """Ask everybody, or these; returns the number of the call."""
-        number = self.desk.calls.begin(to or self.everybody(), mode)
+        number = self.desk.calls.open_call(to or self.everybody(), mode)
         body = wrap(Envelope(kind, number, {"asked by": self.name.encode()}), word.encode())
         manner = Manner.ENVELOPED if kind is Kind.REQUEST else Manner.INTERNAL
         for target in to or (None,):
@@ -52,7 +52,7 @@ class Caller:
     def result(self, number: int, within: float = 5.0) -> CallResult:
         """Wait for the end of a call, at most so long, and end it."""
         self.script.world.run_until(lambda: self.desk.calls.has_ended(number), within)
-        return self.desk.calls.end(number)
+        return self.desk.calls.close_call(number)
 
     def _hear(self, event: Event | Frame) -> None:
         if not self.process.alive:
@@ -68,7 +68,7 @@ class Caller:
 
     def _take(self, frame: Frame) -> None:
         assert frame.batch is not None
-        taken = self.desk.take(frame.source, frame.batch)
+        taken = self.desk.accept_batch(frame.source, frame.batch)
         if taken is not None:
             answers = list(taken.answers)
         else:

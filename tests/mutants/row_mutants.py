@@ -144,9 +144,9 @@ ROW_MUTANTS = (
         (
             Edit(
                 "sitestack/layers/unicast/layer.py",
-                "            return [Down(event)] if event.unreliable else self._send(dest, event, now)",
+                "            return [Down(event)] if event.unreliable else self._send_to(dest, event, now)",
                 '            return [Down(event)] if event.unreliable or dest not in getattr(self, "_enabled", [dest]) '
-                "else self._send(dest, event, now)",
+                "else self._send_to(dest, event, now)",
             ),
             Edit(
                 "sitestack/layers/unicast/layer.py",
@@ -241,7 +241,8 @@ ROW_MUTANTS = (
         "U2-12",
         "nothing is sent before there is a view",
         "sitestack/layers/unicast/layer.py",
-        "            return [Down(event)] if event.unreliable else self._send(dest, event, now)",
-        '            return [Down(event)] if event.unreliable or not hasattr(self, "_view") else self._send(dest, event, now)',
+        "            return [Down(event)] if event.unreliable else self._send_to(dest, event, now)",
+        '            return [Down(event)] if event.unreliable or not hasattr(self, "_view") '
+        "else self._send_to(dest, event, now)",
     ),
 )

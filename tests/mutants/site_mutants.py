@@ -228,7 +228,7 @@ SITE = (
         "A13",
         "who finds nobody but other joiners founds a site",
         "sitestack/layers/membership/joining.py",
-        "            return None\n        return self.start()",
+        "            return None\n        return self.find_site()",
         "            return None\n        return None",
         "tests/simulation/test_places.py::test_when_all_start_at_once_one_founds_the_site_and_the_others_join_it",
     ),

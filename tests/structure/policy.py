@@ -121,7 +121,6 @@ SMALL_FILES: dict[str, str] = {
 #: Method name that many classes define -> the contract that asks for it. Remove an entry when few classes are left.
 SHARED_METHODS: dict[str, str] = {
     "_send": "to be renamed by what is sent",
-    "begin": "to be renamed by what begins",
     "close": "releases what the object holds, as in the standard library",
     "deadline": "Layer, and parts of layers that expire",
     "down": "Layer",
@@ -132,7 +131,6 @@ SHARED_METHODS: dict[str, str] = {
     "send": "transports and channels; others are to be renamed",
     "start": "to be renamed by what starts",
     "statistics": "Layer, and parts that report counters",
-    "take": "to be renamed by what is taken",
     "up": "Layer",
 }
 

@@ -76,7 +76,7 @@ class Process:
             total_order=total_order,
             event_records=event_records,
         )
-        self.recorder.start(local.name, 0, int(schedule.now * 1e9), "sim", seed)
+        self.recorder.record_start(local.name, 0, int(schedule.now * 1e9), "sim", seed)
         #: If set, the process dies after sending this many more datagrams.
         self.dies_after: int | None = None
         #: Called before each step of a turn that has something to do, with that: whether the process dies there.
@@ -275,5 +275,5 @@ class Process:
     def _end(self, event: Left) -> None:
         """Nothing of the turn that says so is left to do."""
         self.left = True
-        self.recorder.stop(event.answered)
+        self.recorder.record_stop(event.answered)
         self.kill()

@@ -335,7 +335,7 @@ class Sending(ABC):
         scope: Scope,
         headers: Mapping[str, bytes],
     ) -> CallResult:
-        number = self._desk.calls.begin(asked, mode)
+        number = self._desk.calls.open_call(asked, mode)
         ended = self._waiting[number] = trio.Event()
         manner = Manner.ENVELOPED if kind is Kind.REQUEST else Manner.INTERNAL
         try:
@@ -346,14 +346,14 @@ class Sending(ABC):
                     await ended.wait()
         finally:
             del self._waiting[number]
-            result = self._desk.calls.end(number)
+            result = self._desk.calls.close_call(number)
         return result
 
     # -- what a channel tells of ---------------------------------------------------------------------------------------
 
     def _take_internal(self, source: Address, batch: Batch) -> bool:
         """Deal with a batch that is between channels; False for one that the application is to see."""
-        taken = self._desk.take(source, batch)
+        taken = self._desk.accept_batch(source, batch)
         if taken is None:
             return False
         for answer in taken.answers:

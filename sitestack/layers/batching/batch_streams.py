@@ -58,7 +58,7 @@ class BatchStream:
             self.payloads = []
             self.body_bytes = 0
 
-    def take(self) -> tuple[list[bytes], Manner]:
+    def pop_payloads(self) -> tuple[list[bytes], Manner]:
         """The messages of the next batch, and how they are sent."""
         if self.full:
             return self.full.pop(0)
@@ -101,7 +101,7 @@ class Targets:
         """Whether any stream has something to send."""
         return any(self._open.values())
 
-    def take(self, scope: Scope) -> list[BatchStream]:
+    def pop_streams(self, scope: Scope) -> list[BatchStream]:
         """The streams that have something to send, the longest waiting first. The caller has to send all of it now."""
         opened = self._open[scope]
         if not opened:

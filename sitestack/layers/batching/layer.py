@@ -271,7 +271,7 @@ class Batching(Layer):
 
     def _close_unicasts(self, scope: Scope) -> list[Effect]:
         effects: list[Effect] = []
-        for opened in self._targets.take(scope):
+        for opened in self._targets.pop_streams(scope):
             while not opened.is_empty:
                 effects += self._close(opened)
         return effects
@@ -296,7 +296,7 @@ class Batching(Layer):
         return bool(full) and self._outstanding_bytes < self._config.window_bytes
 
     def _close(self, opened: BatchStream) -> list[Effect]:
-        payloads, manner = opened.take()
+        payloads, manner = opened.pop_payloads()
         body = pack_body(payloads, Manner.ENVELOPED in manner)
         target = opened.target
         if target is None:
@@ -342,8 +342,8 @@ class Batching(Layer):
     def _discard_open(self) -> int:
         """Discard the messages that are in no batch yet, as none may follow `Disconnect`; returns how many they were."""
         unsent = 0
-        for opened in (*self._multicasts, *[each for scope in UNICASTS for each in self._targets.take(scope)]):
+        for opened in (*self._multicasts, *[each for scope in UNICASTS for each in self._targets.pop_streams(scope)]):
             while not opened.is_empty:
-                unsent += len(opened.take()[0])
+                unsent += len(opened.pop_payloads()[0])
         self._open_bytes = 0
         return unsent

@@ -283,7 +283,7 @@ class Discovery(Layer):
     def take_state(self, state: Header) -> None:
         """The contacts of the members that a joiner has to reach."""
         if isinstance(state, KnownContacts):
-            self._lookup.take(state.contacts)
+            self._lookup.merge_contacts(state.contacts)
 
     def name_of(self, member: Address) -> str:
         """The logical name of a member, for display; its short hex form when it is not known."""

@@ -127,7 +127,7 @@ class Lookup:
 
     # -- the members of a view -------------------------------------------------------------------------------------
 
-    def take(self, contacts: tuple[Contact, ...]) -> None:
+    def merge_contacts(self, contacts: tuple[Contact, ...]) -> None:
         """Keep the contacts that a joiner is handed until its view, which follows at once."""
         self._given = contacts
 

@@ -162,7 +162,7 @@ class FailureDetection(Layer):
         if isinstance(header, Alive):
             return self._compare_view(source, header.view, now)
         if isinstance(header, AreYouThere):
-            answer = self._send(source, IAmAlive())
+            answer = self._send_header(source, IAmAlive())
             if header.attempt == 1:
                 return [answer]
             # A member that asks twice may not get frames at the address that this one uses, or may not hear it at all.
@@ -192,9 +192,9 @@ class FailureDetection(Layer):
     def _answer_misdirected(self, event: Misdirected, now: float) -> list[Effect]:
         if not self._not_here.allow((event.source, event.wanted), now):
             return [Dropped("misdirected")]
-        return [self._send(event.source, NotHere(event.wanted))]
+        return [self._send_header(event.source, NotHere(event.wanted))]
 
-    def _send(self, dest: Destination, header: Header) -> Down:
+    def _send_header(self, dest: Destination, header: Header) -> Down:
         return Down(Frame(self.local.address, dest, (header,), None, True))
 
     # -- what is not heard -----------------------------------------------------------------------------------------
@@ -235,9 +235,9 @@ class FailureDetection(Layer):
         effects: list[Effect] = []
         if now >= self._heartbeat_at and self._view is not None:
             self._heartbeat_at = now + self.config.heartbeat_interval_s
-            effects.append(self._send(None, Alive(self._view.id)))
+            effects.append(self._send_header(None, Alive(self._view.id)))
             if self._view.coordinator in self._suspected:
-                effects.append(self._send(self._view.coordinator, NotHeard()))
+                effects.append(self._send_header(self._view.coordinator, NotHeard()))
             effects += self._watch(self._view)  # repeated, as an address may become known, or change
         if now >= self._scan_at:
             effects += self._scan(now)
@@ -269,7 +269,7 @@ class FailureDetection(Layer):
         """Ask whether it is there; it may take this share of the configured time to answer."""
         interval_s = share * self.config.verify_timeout_s / self.config.verify_attempts
         self._checks[member] = _Check(1, now + interval_s, interval_s)
-        return [self._send(member, AreYouThere(1))]
+        return [self._send_header(member, AreYouThere(1))]
 
     def _continue_checks(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -284,7 +284,7 @@ class FailureDetection(Layer):
             check.due = now + check.interval_s
             if check.attempt > 1:
                 effects.append(Down(TryNextPhysical(member)))
-            effects.append(self._send(member, AreYouThere(check.attempt)))
+            effects.append(self._send_header(member, AreYouThere(check.attempt)))
         return effects + self._suspect(dead)
 
     def _suspect(self, members: list[Address]) -> list[Effect]:

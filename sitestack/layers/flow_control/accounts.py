@@ -86,7 +86,7 @@ class Outlet:
             self.queue.append(frame)
         self.queued_bytes += cost(frame)
 
-    def take(self) -> Frame:
+    def pop_frame(self) -> Frame:
         """Remove the first frame of the queue."""
         frame = self.queue.popleft()
         self.urgent -= self.urgent > 0

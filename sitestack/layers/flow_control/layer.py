@@ -99,7 +99,7 @@ class FlowControl(Layer):
         if not isinstance(event, Frame) or event.unreliable:
             return [Down(event)]
         if event.dest is None:
-            return self._send(event, self._casts)
+            return self._send_or_queue(event, self._casts)
         if isinstance(event.dest, Address):
             return self._send_to(event, event.dest)
         return [Down(event)]
@@ -114,9 +114,9 @@ class FlowControl(Layer):
             account = self._accounts[dest] = Account(self._window)
         if frame.headers and frame.headers[-1].OVERTAKES and not self._blocked:
             return [Down(frame)]
-        return self._send(frame, account.unicasts)
+        return self._send_or_queue(frame, account.unicasts)
 
-    def _send(self, frame: Frame, outlet: Outlet) -> list[Effect]:
+    def _send_or_queue(self, frame: Frame, outlet: Outlet) -> list[Effect]:
         """Send a frame, or queue it. During a block it is queued: no layer below keeps multicasts out of a flush."""
         behind = outlet.urgent if frame.is_out_of_band else len(outlet.queue)
         if behind or self._blocked or not outlet.has_credit(frame):
@@ -141,7 +141,7 @@ class FlowControl(Layer):
     def _release(self, outlet: Outlet) -> list[Effect]:
         effects: list[Effect] = []
         while outlet.queue and not self._blocked and outlet.has_credit(outlet.queue[0]):
-            frame = outlet.take()
+            frame = outlet.pop_frame()
             self._count_queued(frame, -1)
             effects.append(self._pass(frame, outlet))
         return effects

@@ -65,7 +65,7 @@ class Joining:
         """When a silent coordinator is given up and discovery starts again; None while no coordinator is awaited."""
         return self._due
 
-    def start(self) -> list[Effect]:
+    def find_site(self) -> list[Effect]:
         """Search for members, for the first time or again."""
         self.phase = Phase.DISCOVERING
         self._due = self._source = None
@@ -92,7 +92,7 @@ class Joining:
         lowest = min([peer.address for peer in found.peers], default=None)
         if lowest is None or self._local.address < lowest:
             return None
-        return self.start()
+        return self.find_site()
 
     def redirected(self, redirect: JoinRedirect, now: float) -> list[Effect]:
         """Ask the coordinator that the member named which was asked."""
@@ -134,7 +134,7 @@ class Joining:
             return []
         if self.phase is Phase.ASKING and self._asked is not None:
             self._silent.append(self._asked)
-        return self.start()
+        return self.find_site()
 
     def _ask(self, coordinator: Address, now: float) -> list[Effect]:
         self.phase = Phase.ASKING

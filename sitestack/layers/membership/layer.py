@@ -117,7 +117,7 @@ class Membership(Layer):
             return self._tags.tag(event) if isinstance(event.dest, Address) else [Down(event)]
         if isinstance(event, Connect):
             # A second `Connect` says that this member has moved to another address, which concerns discovery alone.
-            return [Down(event), *(self._joining.start() if self._member.view is None else [])]
+            return [Down(event), *(self._joining.find_site() if self._member.view is None else [])]
         if isinstance(event, Disconnect):
             self._leave_due = now + self._config.leave_timeout_s
             return self._ask_to_leave(now)

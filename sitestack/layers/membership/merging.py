@@ -82,7 +82,7 @@ class Merging:
         self._forget_attempt()
         self._end_consent()
         self._entrusted = []
-        self.errand.end()
+        self.errand.stop_fetching()
         self._silent = {member: other for member, other in self._silent.items() if other not in view.members}
         for member in view.members:
             self._apart.forget(member)
@@ -294,7 +294,7 @@ class Merging:
             return [Dropped("merge_fetch")]
         if self._consent is not None and self._consent[0] == leader:
             self._consent = (leader, now + self._times.consent_s + self._times.fetch_limit_s)
-        return self.errand.begin(leader, header, view, self._times.parts_max)
+        return self.errand.start_fetching(leader, header, view, self._times.parts_max)
 
     def heard_fetched(self, source: Address, header: wire.MergeFetched, now: float) -> list[Effect]:
         """A member fetches, or is done. When all are, the merge begins."""

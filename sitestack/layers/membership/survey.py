@@ -80,7 +80,7 @@ class Errand:
         self._sources: list[Address] = []
         self._tell_at = 0.0
 
-    def begin(self, leader: Address, request: MergeFetch, view: View, sources_max: int) -> list[Effect]:
+    def start_fetching(self, leader: Address, request: MergeFetch, view: View, sources_max: int) -> list[Effect]:
         """Fetch from the coordinators of the other parts, of which there are at most so many."""
         self._leader = (leader, request.survey)
         self._sources = [each for each in request.sources[:sources_max] if each not in view.members]
@@ -100,10 +100,10 @@ class Errand:
         if self._sources:
             return [Up(Offered(self._sources.pop())), *self._tell(done=False)]
         effects = self._tell(done=True)
-        self.end()
+        self.stop_fetching()
         return effects
 
-    def end(self) -> None:
+    def stop_fetching(self) -> None:
         """Fetch no more: a view is installed."""
         self._leader, self._sources = None, []
 

@@ -249,7 +249,7 @@ class NakAck(Layer):
         if not ranges:
             self._gaps.postpone(gap, now)
             return []
-        holder, *others = self._gaps.ask(owner, gap, window.contiguous, now)
+        holder, *others = self._gaps.choose_holders(owner, gap, window.contiguous, now)
         in_vain = gap.wait_s >= self._config.doubt_s
         requests = [(holder, Retransmit(self._view.id, owner, ranges, in_vain))]
         requests += [(other, Retransmit(self._view.id, owner, _head(ranges), in_vain)) for other in others]

@@ -39,16 +39,16 @@ class ReceiverWindows:
         window.admit(frame.seqno)
         refused = self.keep(frame)
         assert refused is None
-        window.take(frame.seqno)
+        window.deliver_to(frame.seqno)
 
     def deliver(self, owner: Address) -> list[Frame]:
         """The frames of this stream to hand up now, in order."""
         window = self.windows[owner]
         if not self.blocked:
-            return window.take(window.contiguous)
+            return window.deliver_to(window.contiguous)
         if self.cut is None or owner not in self.cut:
             return []
-        frames = window.take(self.cut[owner])
+        frames = window.deliver_to(self.cut[owner])
         if window.delivered >= self.cut[owner]:
             del self.cut[owner]
         return frames

@@ -70,13 +70,13 @@ class Holes:
         self._holders = holders or {}
 
     def due(self, now: float) -> list[tuple[Address, Hole]]:
-        """The streams to ask for now; the caller answers each with `ask` or `postpone`."""
+        """The streams to ask for now; the caller answers each with `choose_holders` or `postpone`."""
         return [(owner, gap) for owner, gap in self._gaps.items() if gap.ask_at <= now]
 
     def deadline(self) -> float | None:
         return min((gap.ask_at for gap in self._gaps.values()), default=None)
 
-    def ask(self, owner: Address, gap: Hole, contiguous: int, now: float) -> list[Address]:
+    def choose_holders(self, owner: Address, gap: Hole, contiguous: int, now: float) -> list[Address]:
         """Returns the member to ask, and perhaps one to ask for the head as well; sets how long to wait for their answers.
 
         A member whose answer brought the window forward is asked again; otherwise the wait doubles and another member's turn

@@ -61,7 +61,7 @@ class Window:
         self._limit = max(self._limit, last)
         self.expect(last)
 
-    def take(self, last: int) -> list[Frame]:
+    def deliver_to(self, last: int) -> list[Frame]:
         """The frames to deliver now, in order: those up to `last` that were received without a hole."""
         first, self.delivered = self.delivered + 1, max(self.delivered, min(last, self.contiguous))
         return [self.frames[seqno] for seqno in range(first, self.delivered + 1)]

@@ -90,7 +90,7 @@ class Resolver(Layer):
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """Send frames, and keep the address cache."""
         if isinstance(event, Frame):
-            return self._send(event, now)
+            return self._transmit(event, now)
         if isinstance(event, SendAlone):
             dest = event.frame.dest
             picked = self._picked.get(dest) if isinstance(dest, Address) else None
@@ -105,7 +105,7 @@ class Resolver(Layer):
             self._refresh()
         return [Down(event)]
 
-    def _send(self, frame: Frame, now: float) -> list[Effect]:
+    def _transmit(self, frame: Frame, now: float) -> list[Effect]:
         dest = frame.dest
         if dest is None:
             if self.config.multicast:

@@ -38,7 +38,7 @@ class ForwardTable:
         self._undelivered[batch.scope, batch.first] = batch
         self._waiting.append(batch)
 
-    def take(self) -> Batch | None:
+    def next_to_forward(self) -> Batch | None:
         """The next batch to forward; None when none waits."""
         return self._waiting.popleft() if self._waiting else None
 

@@ -119,7 +119,7 @@ class Sequencer(Layer):
         coordinator = self._view.coordinator
         cast = not self._total or coordinator == self._me
         effects: list[Effect] = []
-        while (batch := self._table.take()) is not None:
+        while (batch := self._table.next_to_forward()) is not None:
             if cast:
                 effects.append(self._cast(batch))
             else:

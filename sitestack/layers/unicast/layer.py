@@ -105,7 +105,7 @@ class Unicast(Layer):
                 return [Up(event)]
             if dest in self._owing:
                 self._to_answer[dest] = self._owing.pop(dest)
-            return [Down(event)] if event.unreliable else self._send(dest, event, now)
+            return [Down(event)] if event.unreliable else self._send_to(dest, event, now)
         if isinstance(event, CloseConnection):
             return self._close(event.member, now)
         return [Down(event)]
@@ -185,7 +185,7 @@ class Unicast(Layer):
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
-    def _send(self, peer: Address, frame: Frame, now: float) -> list[Effect]:
+    def _send_to(self, peer: Address, frame: Frame, now: float) -> list[Effect]:
         sender = self._senders.get(peer)
         if sender is None:
             sender = Sender(self._local, peer, self._next_conn_id(), self._mids_used + 1, self._config)

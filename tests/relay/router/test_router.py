@@ -63,7 +63,7 @@ def said(effects: list[Effect]) -> list[tuple[tuple[int, ...], list[bytes]]]:
         assert isinstance(effect, Say)
         reader = FrameReader()
         reader.bytes_max = routing.FRAME_BYTES_MAX
-        reader.take(effect.frame)
+        reader.feed(effect.frame)
         heard.append((tuple(effect.clients), list(reader.frames())))
     return heard
 
@@ -263,11 +263,11 @@ def test_frames_are_found_however_they_arrive_and_none_is_larger_than_it_may_be(
     data = framed(b"one") + framed(b"two", b"2")
     reader, found = FrameReader(), list[bytes]()
     for at in range(len(data)):
-        reader.take(data[at : at + 1])
+        reader.feed(data[at : at + 1])
         found += reader.frames()
     assert found == [b"one", b"two2"]
     for size in (0, routing.GREETING_BYTES_MAX + 1):
-        reader.take(size.to_bytes(4, "little"))
+        reader.feed(size.to_bytes(4, "little"))
         with pytest.raises(ProtocolError, match="frame_size"):
             list(reader.frames())
         reader = FrameReader()

@@ -27,10 +27,10 @@ EVERYBODY = (A, B, C, D, E)
 )
 def test_a_call_ends_when_enough_have_answered(mode: CallMode, needed: list[Address]) -> None:
     calls = Calls()
-    number = calls.begin(EVERYBODY, mode)
+    number = calls.open_call(EVERYBODY, mode)
     ended = [calls.answered(number, member, b"yes") for member in needed]
     assert ended == [False] * (len(needed) - 1) + [True]
-    result = calls.end(number)
+    result = calls.close_call(number)
     assert list(result.answers) == needed
     assert result.enough
     assert result.late == tuple([member for member in EVERYBODY if member not in needed])
@@ -48,72 +48,72 @@ def test_a_call_ends_when_enough_have_answered(mode: CallMode, needed: list[Addr
 )
 def test_a_call_ends_when_there_will_never_be_enough(mode: CallMode, gone: tuple[Address, ...]) -> None:
     calls = Calls()
-    number = calls.begin(EVERYBODY, mode)
+    number = calls.open_call(EVERYBODY, mode)
     ended = [calls.gone(member) for member in gone]
     assert ended == [[]] * (len(gone) - 1) + [[number]]
-    result = calls.end(number)
+    result = calls.close_call(number)
     assert (result.enough, set(result.unreachable)) == (False, set(gone))
 
 
 @pytest.mark.conforms("REL-34")
 def test_a_call_to_all_hears_those_who_are_left() -> None:
     calls = Calls()
-    number = calls.begin(EVERYBODY, CallMode.ALL)
+    number = calls.open_call(EVERYBODY, CallMode.ALL)
     assert calls.retain((A, B, C, E)) == []
     assert calls.gone(E) == []
     assert [calls.answered(number, member, b"x") for member in (A, B, C)] == [False, False, True]
-    assert calls.end(number) == CallResult(
+    assert calls.close_call(number) == CallResult(
         {A: b"x", B: b"x", C: b"x"}, {D: NoAnswer.LEFT, E: NoAnswer.UNREACHABLE}, (), enough=False
     )
 
 
 def test_who_answered_before_it_went_has_answered() -> None:
     calls = Calls()
-    number = calls.begin((A, D), CallMode.ALL)
+    number = calls.open_call((A, D), CallMode.ALL)
     calls.gone(D)
     assert not calls.answered(number, D, b"in time")
     assert calls.answered(number, A, b"too")
-    assert calls.end(number).unreachable == {}
+    assert calls.close_call(number).unreachable == {}
 
 
 def test_answers_twice_late_and_of_strangers_are_counted_and_nothing_else() -> None:
     calls = Calls()
-    first, second = calls.begin((A, B), CallMode.ALL), calls.begin((A,), CallMode.ALL)
+    first, second = calls.open_call((A, B), CallMode.ALL), calls.open_call((A,), CallMode.ALL)
     calls.answered(first, A, b"one")
     assert [calls.answered(*each) for each in ((first, A, b"two"), (first, C, b"?"), (99, A, b"?"))] == [False] * 3
-    assert calls.end(first).answers == {A: b"one"}
+    assert calls.close_call(first).answers == {A: b"one"}
     assert not calls.answered(first, B, b"late")
     assert calls.stray == 4
-    assert calls.end(second).late == (A,)
+    assert calls.close_call(second).late == (A,)
 
 
 def test_calls_have_a_bound_and_numbers_of_their_own() -> None:
     calls = Calls()
-    numbers = {calls.begin((A,), CallMode.ALL) for _ in range(CALLS_MAX)}
+    numbers = {calls.open_call((A,), CallMode.ALL) for _ in range(CALLS_MAX)}
     assert len(numbers) == CALLS_MAX
     with pytest.raises(LocalError):
-        calls.begin((A,), CallMode.ALL)
+        calls.open_call((A,), CallMode.ALL)
     for number in numbers:
-        calls.end(number)
-    assert calls.begin((A,), CallMode.ALL) not in numbers
+        calls.close_call(number)
+    assert calls.open_call((A,), CallMode.ALL) not in numbers
 
 
 def test_a_call_to_nobody_has_ended() -> None:
     calls = Calls()
-    assert all(calls.has_ended(calls.begin((), mode)) for mode in CallMode)
+    assert all(calls.has_ended(calls.open_call((), mode)) for mode in CallMode)
 
 
 @given(st.sampled_from(CallMode), st.lists(st.tuples(st.sampled_from(EVERYBODY), st.booleans())))
 def test_everybody_who_was_asked_is_in_one_place_of_the_result(mode: CallMode, steps: list[tuple[Address, bool]]) -> None:
     calls = Calls()
-    number = calls.begin(EVERYBODY, mode)
+    number = calls.open_call(EVERYBODY, mode)
     for member, answers in steps:
         if answers:
             calls.answered(number, member, b"")
         else:
             calls.gone(member)
     ended = calls.has_ended(number)
-    result = calls.end(number)
+    result = calls.close_call(number)
     assert sorted([*result.answers, *result.unreachable, *result.late]) == sorted(EVERYBODY)
     assert ended or result.late
     assert ended or not result.enough

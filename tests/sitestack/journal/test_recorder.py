@@ -49,11 +49,11 @@ def delivery(it: Batch, seqno: int = 5) -> Frame:
 def test_a_story_is_recorded_in_the_order_in_which_it_happened() -> None:
     journal = Journal()
     sent = batch()
-    journal.recorder.start("A", 42, 3, "0.1", seed=9)
+    journal.recorder.record_start("A", 42, 3, "0.1", seed=9)
     for event in (ViewInstalled(VIEW, None), Sent(sent), Blocked(), delivery(sent)):
         journal.recorder.record(event)
     journal.recorder.reject("MessageTooLarge")
-    journal.recorder.stop(answered=True)
+    journal.recorder.record_stop(answered=True)
     digest = hashlib.sha256(sent.body).digest()
     assert journal.take() == [
         records.Start(1, 7, "NYC", A, "A", 42, 3, "0.1", 9),

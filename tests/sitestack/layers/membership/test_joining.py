@@ -29,7 +29,7 @@ def peer(name: str, coordinator: str | None = None, counter: int = 1) -> Peer:
 def looking(fetches: bool = False) -> Joining:
     """B has just begun to look around."""
     joining = Joining(local_of("B"), TIMEOUT_S, fetches)
-    assert joining.start() == LOOK
+    assert joining.find_site() == LOOK
     return joining
 
 

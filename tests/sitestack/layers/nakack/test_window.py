@@ -29,7 +29,7 @@ def test_a_window_holds_what_was_received_delivers_it_in_order_once_and_knows_wh
                 received.add(number)
             known = max(known, min(number, stable + 20))
         elif step == "take":
-            frames = window.take(number)
+            frames = window.deliver_to(number)
             assert [frame.seqno for frame in frames] == list(range(taken + 1, min(number, contiguous) + 1))
             taken = max(taken, min(number, contiguous))
         elif step == "purge":
