@@ -264,7 +264,6 @@ class Remote:
         for part in view.subviews:
             if part.lineage != view.lineage:
                 self.lineages.pop(part.lineage, None)
-        self._settle()
 
     def hide(self, name: ViewId, forget: bool) -> bool:
         """Take a lineage that was away too long out of the global view, or `forget` it; False when it is not known."""

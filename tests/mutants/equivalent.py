@@ -44,4 +44,10 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "self._backoff = 1",
         "self._backoff = 2",
     ): "a sequencer is blocked until its first view, which sets it again",
+    (
+        "sitestack/layers/sequencer/layer.py",
+        "# The original sender is put on a copy: the frame that NAKACK keeps for retransmission must not change (SEQ-8, S15).",
+        "return [Up(Frame(batch.origin, None, (), batch, False, frame.seqno, frame.stream))]",
+        "return [Up(Frame(batch.origin, None, (), batch, True, frame.seqno, frame.stream))]",
+    ): "above the sequencer no layer reads whether a frame that comes up was unreliable",
 }
