@@ -81,7 +81,8 @@ def _duplicates(invariant: str, histories: Sequence[History], from_own_site: boo
         for stream, reception in _receptions(history, from_own_site):
             for first, last in reception.duplicates:
                 numbers = Ranges([(first, last)])
-                findings.add(history.label, str(stream), f"delivered {stream} {numbers} again")
+                damage = Damage("duplicated", history.uuid, stream, numbers)
+                findings.add(history.label, str(stream), f"delivered {stream} {numbers} again", damage)
     return findings.violations()
 
 

@@ -149,7 +149,7 @@ def _count_harm(violations: Iterable[Violation]) -> dict[Harm, int]:
     for violation in violations:
         for harm, process, stream, numbers in violation.damage:
             unite_into(harmed, (harm, process, stream), numbers)
-    counts: dict[Harm, int] = {"lost": 0, "reordered": 0}
+    counts: dict[Harm, int] = {"lost": 0, "reordered": 0, "duplicated": 0}
     for (harm, _, _), numbers in harmed.items():
         counts[harm] += len(numbers)
     return counts

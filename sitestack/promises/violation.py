@@ -9,7 +9,7 @@ from sitestack.model.address import Address
 from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Stream
 
-Harm = Literal["lost", "reordered"]
+Harm = Literal["lost", "reordered", "duplicated"]
 
 
 class Damage(NamedTuple):

@@ -48,7 +48,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def campaign(directory: Path) -> Campaign:
     """Three faults of each kind, in a process of its own."""
-    return run_campaign(directory, TIMES, 1, "--master", "local[1]")
+    return run_campaign(directory, TIMES, 1, "--master", "local[2]")
 
 
 @pytest.fixture

@@ -198,13 +198,14 @@ def test_what_a_leaver_left_to_a_part_of_which_nobody_lives_is_not_owed(
     assert ("X5" in {invariant for invariant, where in judged.found if where.startswith("SFO")}) is not parted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("reason", "reported", "reached_b", "owed"),
     [
-        pytest.param(records.UNANSWERED, False, False, set(), marks=pytest.mark.long),
+        pytest.param(records.UNANSWERED, False, False, set()),
         ("left", False, False, {"X5"}),
-        pytest.param("left", True, False, set(), marks=pytest.mark.long),
-        pytest.param("left", True, True, {"X5"}, marks=pytest.mark.long),
+        pytest.param("left", True, False, set()),
+        pytest.param("left", True, True, {"X5"}),
     ],
 )
 def test_what_a_leave_left_behind_is_owed_if_it_was_answered_and_not_reported_or_has_reached_a_survivor(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,6 @@ from pyspark_relay.source.data_source import RelayDataSource
 from relay.node.http.messages import BODY_BYTES_MAX
 from sitestack.channel.sending.message_keys import KEYS_MAX
 from sitestack.model.errors import ConfigurationError
-from tests.spark.test_documentation import PAGE
 
 
 def schema(**columns: DataType) -> StructType:
@@ -116,4 +116,5 @@ def test_options_are_read_and_what_is_wrong_is_told_without_the_token() -> None:
 
 
 def test_every_option_of_the_sink_stands_on_the_page() -> None:
-    assert [option for option in OPTIONS if f"| `{option}` |" not in PAGE] == []
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "spark.md").read_text(encoding="utf-8")
+    assert [option for option in OPTIONS if f"| `{option}` |" not in page] == []

@@ -32,6 +32,7 @@ def publish(rows: DataFrame, door: ScriptedDoor, checkpoint: Path) -> None:
         query.stop()
 
 
+@pytest.mark.long
 def test_a_batch_that_failed_half_way_has_the_same_keys_when_it_is_repeated(
     tmp_path: Path, spark: SparkSession, door: ScriptedDoor
 ) -> None:
