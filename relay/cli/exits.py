@@ -15,7 +15,7 @@ EXIT_NOT_EXERCISED = 3
 #: The command was ended by a signal.
 EXIT_INTERRUPTED = 130
 
-#: What each code means, for docs/how-to/operations.md.
+#: What each code means, for docs/reference/cli.md.
 MEANINGS = {
     EXIT_DONE: "The command has done its work, and every check has passed. A node or a router has left gracefully.",
     EXIT_CHECK_FAILED: "A check failed; no node answered (relay status, relay site); a site could not be joined in time, or a "

@@ -166,7 +166,7 @@ def test_a_router_is_on_the_network_of_its_site_alone_and_is_the_one_that_member
 
 
 def test_the_docs_say_where_members_are_reached_from_outside_and_with_which_token() -> None:
-    page = " ".join((PROJECT / "docs" / "how-to" / "operations.md").read_text(encoding="utf-8").split())
+    page = " ".join((PROJECT / "docs" / "how-to" / "compose.md").read_text(encoding="utf-8").split())
     ports = [port.rpartition(":")[0] for member in MEMBERS for port in SERVICES[member]["ports"]]
     assert ports == [f"127.0.0.1:{number}" for number in range(7801, 7807)]
     assert f"http://{ports[0]} to {ports[-1].rpartition(':')[2]}" in page

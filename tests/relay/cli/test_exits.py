@@ -1,4 +1,4 @@
-"""The exit codes are what `relay man` and docs/how-to/operations.md say that they are."""
+"""The exit codes are those that docs/reference/cli.md documents."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def answering(status: int, body: bytes = b"") -> Iterator[str]:
 def test_they_are_in_the_docs_with_the_same_words() -> None:
     codes = {value for name, value in vars(exits).items() if name.startswith("EXIT_")}
     assert set(exits.MEANINGS) == codes
-    page = (PROJECT / "docs" / "how-to" / "operations.md").read_text(encoding="utf-8")
+    page = (PROJECT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     section = page.partition("## Exit codes\n")[2].partition("\n## ")[0]
     assert {int(code): meaning for code, meaning in re.findall(r"^\| (\d+) \| (.*) \|$", section, re.M)} == exits.MEANINGS
 

@@ -1,4 +1,4 @@
-"""A fleet that ran without keys goes to keys by the steps of docs/how-to/operations.md, site by site, and loses nothing."""
+"""A fleet that ran without keys goes to keys by the steps of docs/how-to/keys.md, site by site, and loses nothing."""
 
 from __future__ import annotations
 
