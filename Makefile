@@ -6,10 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
+DOCS := $(VENV)/.docs-installed
 UV_VERSION := 0.13.9
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint pytest browser pytest-all test-compiled simulate-smoke mutants conformance conformance-check reference bench \
+.PHONY: help demo test test-all lint pytest browser pytest-all test-compiled simulate-smoke mutants conformance conformance-check reference docs bench \
 	compiled sbom audit-dependencies floors lock clean
 
 help: ## list the targets
@@ -70,6 +71,11 @@ conformance-check: $(DEV) ## whether docs/reference/conformance.md is up to date
 	@diff -u docs/reference/conformance.md $(VENV)/conformance.md \
 		|| { echo "docs/reference/conformance.md is out of date: run 'make conformance'" >&2; exit 1; }
 
+# A broken link, a missing page or a docstring that cannot be read fails it. Needs no network once the tools are installed.
+docs: $(DOCS) ## build the documentation site in build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "build/site/index.html; for search: $(BIN)/python -m http.server --directory build/site --bind 127.0.0.1" >&2
+
 # make bench SCENARIO=name
 bench: $(RUNTIME) ## measure one SCENARIO, or all
 	@$(BIN)/relay bench $(SCENARIO)
@@ -87,7 +93,7 @@ sbom: $(DEV) ## list what is in the image, as CycloneDX
 
 # Whether a vulnerability is known in what is installed anywhere. Fails, too, where the database cannot be reached.
 audit-dependencies: $(DEV) ## look for known vulnerabilities
-	@for lock in requirements requirements-build requirements-lab requirements-spark requirements-dev; do \
+	@for lock in requirements requirements-build requirements-lab requirements-spark requirements-dev requirements-docs; do \
 		echo "$$lock.lock" >&2; \
 		$(BIN)/pip-audit --strict --disable-pip --require-hashes --requirement $$lock.lock --progress-spinner off || { \
 			echo "$$lock.lock: not known to be clean. What was found, or why nothing could be looked up, is said above." >&2; \
@@ -106,6 +112,7 @@ lock: | $(BIN)/python ## refresh the lock files
 	$(LOCK) spark/pyproject.toml --constraint requirements.lock --output-file requirements-spark.lock
 	$(LOCK) pyproject.toml lab/pyproject.toml spark/pyproject.toml --extra node --group dev --constraint requirements.lock \
 		--output-file requirements-dev.lock
+	$(BIN)/uv pip compile --group docs $(COMPILE) --constraint requirements-dev.lock --output-file requirements-docs.lock
 
 # The tests of the library and of a node with the lowest version of each dependency that pyproject.toml allows.
 floors: $(DEV)
@@ -137,4 +144,9 @@ $(DEV): requirements-dev.lock $(PROJECTS) | $(BIN)/python
 	@echo "Installing relay, its lab, its part for Spark and the tests' tools into $(VENV) ..." >&2
 	@$(INSTALL) --require-hashes --requirement requirements-dev.lock
 	@$(INSTALL_SELF) --editable spark
+	@touch $@
+
+$(DOCS): requirements-docs.lock | $(BIN)/python
+	@echo "Installing the tools of the documentation into $(VENV) ..." >&2
+	@$(INSTALL) --require-hashes --requirement requirements-docs.lock
 	@touch $@

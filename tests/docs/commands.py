@@ -39,10 +39,9 @@ CHEAP = (
     Story(("relay keygen keys --site NYC --site SFO",)),
     Story(("relay keygen keys --site NYC --site SFO && (umask 077 && openssl rand -hex 32 >keys/token)",)),
     Story(("relay keygen DIR --site NYC --site SFO", "relay keygen DIR --site NYC --renew")),
-    Story(("relay keygen DIR --site NYC",)),
     Story(("openssl rand -hex 32 > token; chmod 600 token",)),
     Story(("relay config check FILE", "relay node FILE --print-config"), instead=(("FILE", "examples/nyc.yaml"),)),
-    Story(("relay check journals", "relay check DIR"), _JOURNALS, (("DIR", "journals"),)),
+    Story(("relay check journals",), _JOURNALS),
     Story(
         ("relay keys list DIR/NYC", "relay keys add DIR/NYC", "relay keys use DIR/NYC ID", "relay keys remove DIR/NYC OLD"),
         f"{_KEYS}; OLD=$(relay keys list DIR/NYC{_FIRST_WORD})",
@@ -99,7 +98,7 @@ LONG = (
     Story(("relay drill kill-relay",)),
     Story(("relay drill kill-relay --report out.html",)),
     Story(("relay drill kill-relay --insecure",)),
-    Story(("relay audit journals/", "relay audit DIR"), _JOURNALS, (("DIR", "journals"),)),
+    Story(("relay audit journals/",), _JOURNALS),
     Story(("relay audit journals/ --json",), _JOURNALS),
     Story(("relay audit journals/ --out audit/",), _JOURNALS),
     Story(("relay audit journals/ --master local[2]",), _JOURNALS),
@@ -127,7 +126,6 @@ ELSEWHERE = {
     "relay bench site-autonomy": _AUTONOMY,
     "relay bench site-autonomy --json": _AUTONOMY,
     "relay bench unicast-rtt": f"{_BENCH}/test_latency.py::test_round_trips_are_measured_beside_the_echo",
-    "relay drill NAME": _DRILL,
     "relay drill NAME --json": _DRILL,
     "relay site offline NYC": _SITE,
     "relay site offline SFO": _SITE,
@@ -150,6 +148,7 @@ _EARLIER = "needs an earlier release"
 _MINUTES = "takes many minutes, and the whole machine"
 _QUIET = "needs user namespaces, and a quiet machine: what fails it is how much later messages are under attack"
 _REWRITES = "rewrites a page of this checkout; `make test` compares the page with what this would write"
+_TUTORIAL = "tests/docs/test_tutorial.py starts, and kills, the program with a group for the test alone"
 _SUITE = "is, or contains, the tests that would run it"
 
 #: By the beginning of the command: why no test runs it.
@@ -168,6 +167,7 @@ NOT_RUN = {
     "systemctl ": "needs systemd, and a unit that is installed; tests/deploy/test_systemd.py has systemd read it",
     "make audit-dependencies": "asks a public database",
     "make browser": "installs packages of the system",
+    "make docs": "installs the tools of the documentation from a package index",
     "make compiled": _MINUTES,
     "make conformance": _REWRITES,
     "make help": "prints the comments of the Makefile",
@@ -198,6 +198,9 @@ NOT_RUN = {
     "git worktree add ../relay-before 104fbd4": "needs the history of the repository",
     "python -m venv before && before/bin/pip install ../relay-before": f"{_EARLIER}, and a package index",
     "pip install ": _INDEX,
+    "python -m venv .venv && .venv/bin/pip install .": _INDEX,
+    ".venv/bin/python tally.py ": _TUTORIAL,
+    'pkill -KILL -f "tally.py nyc.yaml A"': _TUTORIAL,
     "RELAY_COMPILED=1 pip wheel .": _MINUTES,
     "mvn dependency:get ": "needs a repository of Java packages",
     "git grep ": "needs a checkout with git; tests/docs/test_traps.py finds each code in the files",

@@ -14,12 +14,16 @@ import sitestack
 
 PROJECT = Path(__file__).parents[2]
 PAGE = (PROJECT / "docs" / "reference" / "library.md").read_text(encoding="utf-8")
-PROGRAMS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+TEXTS = [
+    PAGE,
+    *[(PROJECT / "docs" / "how-to" / name).read_text(encoding="utf-8") for name in ("shared-transport.md", "test-programs.md")],
+]
+PROGRAMS = [each for text in TEXTS for each in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]
 EXAMPLES = sorted((PROJECT / "examples").glob("*.py"))
 
 
 def test_what_the_page_names_is_exported() -> None:
-    named = set(re.findall(r"\b(sitestack|relay)\.([A-Za-z_]+)\b(?!\.md)", PAGE))
+    named = set(re.findall(r"(?<![\w-])(sitestack|relay)\.([A-Za-z_]+)\b(?!\.md)", PAGE))
     assert len(named) > 20
     settings = {"grace_s", "budget", "state"}
     missing = {name for face, name in named if name not in {"sitestack": sitestack, "relay": relay}[face].__all__}
@@ -27,7 +31,7 @@ def test_what_the_page_names_is_exported() -> None:
 
 
 def test_every_example_is_on_the_page_and_says_what_happens_when_something_dies() -> None:
-    assert [example.name for example in EXAMPLES] == sorted(re.findall(r"\((?:\.\./)+examples/(\w+\.py)\)", PAGE))
+    assert [example.name for example in EXAMPLES] == sorted(re.findall(r"^\| `examples/(\w+\.py)`", PAGE, re.MULTILINE))
     assert len(EXAMPLES) == 5
     for example in EXAMPLES:
         about = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8")))
@@ -44,7 +48,7 @@ def test_the_chat_has_twenty_five_lines() -> None:
 def test_the_programs_of_the_page_and_the_examples_pass_the_type_checker(tmp_path: Path) -> None:
     for number, program in enumerate(PROGRAMS):
         (tmp_path / f"program{number}.py").write_text(program, encoding="utf-8")
-    assert len(PROGRAMS) >= 7
+    assert len(PROGRAMS) >= 10
     files = [*tmp_path.glob("*.py"), *EXAMPLES]
     out, err, code = mypy.run(["--config-file", str(PROJECT / "pyproject.toml"), *map(str, files)])
     assert (out.startswith("Success"), err, code) == (True, "", 0), out
