@@ -1,6 +1,6 @@
 """A query from journals into Parquet files, in a process of its own, to be killed.
 
-python -m tests.analytics.streaming_query JOURNALS OUT (follow|drain)
+python -m tests.spark.source.streaming_query JOURNALS OUT (follow|drain)
 """
 
 from __future__ import annotations

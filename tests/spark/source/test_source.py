@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark_relay.source.columns import COLUMNS, SCHEMA, select_schema
 from pyspark_relay.source.data_source import RelayDataSource
 from pyspark_relay.source.decoding import Schema
-from pyspark_relay.source.selection import ALL_KINDS
+from pyspark_relay.source.selection import ALL_KINDS, OPTIONS
 from relay.journal import JournalOptions, JournalStore
 from sitestack.journal import records
 from sitestack.model.message import Scope
@@ -206,3 +206,17 @@ def test_spark_gives_the_rows_that_the_reader_makes(spark: SparkSession, tmp_pat
         assert {**found, "time": None} == {**expected, "gvec": gvec, "time": None}
         assert when is None or abs((found["time"].astimezone(UTC).replace(tzinfo=None) - when).total_seconds()) < 1e-6
     assert rows == {}
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "spark.md").read_text(encoding="utf-8")
+
+
+def test_the_page_lists_every_column_with_its_meaning() -> None:
+    lines = [line.split(" | ") for line in PAGE.splitlines() if line.startswith("| `")]
+    documented = {cells[0].removeprefix("| ").strip("`"): cells[2].removesuffix(" |") for cells in lines if len(cells) == 3}
+    assert {column.name: column.meaning for column in COLUMNS}.items() <= documented.items()
+
+
+def test_the_page_lists_every_option() -> None:
+    named = PAGE.lower()
+    assert [option for option in OPTIONS if f"`{option}`" not in named] == []
