@@ -19,7 +19,7 @@ from pathlib import Path
 import trio
 
 from relay_lab.drills.tether import tie
-from relay_lab.drills.wires.switch import _OWN_USERS, _enter, _hold, _inside, _release
+from relay_lab.drills.wires import _OWN_USERS, _enter, _hold, _inside, _release
 from tests.harness import nat
 
 ROOT = Path(__file__).parents[2]

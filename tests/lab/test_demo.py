@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from relay_lab.demo import default_text, read_lines
+from relay_lab.cli.demo import default_text, read_lines
 from sitestack.model.errors import ConfigurationError
 from tests.lab.drills.test_tether import assert_gone, children_of, is_running
 

@@ -33,7 +33,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("relay_lab/sim",),
     ("relay_lab/simulation",),
     ("relay_lab/drills",),
-    ("relay_lab/bench", "relay_lab/demo"),
+    ("relay_lab/bench",),
     ("relay_lab/cli",),
     ("pyspark_relay",),
 )
@@ -54,7 +54,6 @@ SHELL = (
     "spark/pyspark_relay/",
     "lab/relay_lab/bench/",
     "lab/relay_lab/cli/",
-    "lab/relay_lab/demo/",
     "lab/relay_lab/drills/",
 )
 
@@ -71,7 +70,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "py4j": ("spark/pyspark_relay/",),
     "pyarrow": ("spark/pyspark_relay/",),
     "pyspark": ("spark/pyspark_relay/",),
-    "rich": ("relay/cli/", "lab/relay_lab/cli/", "lab/relay_lab/demo/", "spark/pyspark_relay/audit_command.py"),
+    "rich": ("relay/cli/", "lab/relay_lab/cli/", "spark/pyspark_relay/audit_command.py"),
     "starlette": ("relay/node/http/",),
     "structlog": SHELL,
     "trio": SHELL,

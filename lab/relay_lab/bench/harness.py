@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,29 @@ from relay_lab.bench.scenarios import MemberTask, Scenario, Workload
 from relay_lab.drills.layout import draw_group
 from relay_lab.drills.tether import tie
 from sitestack.channel.version import running_build
+
+
+def describe_machine() -> dict[str, Any]:
+    """Processors, memory, system and interpreter."""
+    return {
+        "cpus": len(os.sched_getaffinity(0)),
+        "cpu": _cpu_model(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "build": running_build(),
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
 
 WARM_UP_S = 2.0
 #: Seconds of the run that times the layers: shares of CPU time need no long window.

@@ -29,6 +29,10 @@ FIGURES = {
     "datagrams_per_thousand": ("datagrams sent per 1,000 deliveries", 2),
     "arrivals_per_thousand": ("datagrams read per 1,000 deliveries", 1),
     "core_s": ("seconds of one core", 1),
+    "datagram_bytes": ("bytes in a datagram", 0),
+    "cpu_s_per_trip": ("CPU s per round trip", 6),
+    "turns_per_trip": ("turns per round trip", 1),
+    "datagrams_per_trip": ("datagrams per round trip", 1),
 }
 #: What a scenario's chart shows, the first of these that it has -> its title, which says what is better.
 _CHARTED = {

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from relay_lab.bench.autonomy import measure_autonomy
-from relay_lab.bench.failover import measure_failover
-from relay_lab.bench.flat_out import measure_flat_out
 from relay_lab.bench.harness import Conditions, Observe, measure
-from relay_lab.bench.latency import measure_latency
 from relay_lab.bench.peers.beside import beside
 from relay_lab.bench.peers.catalogue import Installed
 from relay_lab.bench.scale import measure_scale
 from relay_lab.bench.scenarios import SCENARIOS
+from relay_lab.bench.two_sites import measure_failover, measure_flat_out, measure_latency
 
 
 async def measure_scenario(

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.table import Table
 
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import json_option, print_json, progress_bar
+from relay.cli.output import json_option, print_json, progress_bar, stdout
 from relay.cli.running import run_until_signal
-from relay_lab.bench.harness import BenchFailed, Conditions
-from relay_lab.bench.machine import describe_machine
+from relay_lab.bench.harness import BenchFailed, Conditions, describe_machine
 from relay_lab.bench.peers.catalogue import PEER_SIZE_MIN, PEERS, Installed, PeerMissing, find_peers
-from relay_lab.bench.report import draw_report
+from relay_lab.bench.report import FIGURES, draw_report, figure_rows, peer_rows, ratio_sentence
 from relay_lab.bench.run import measure_scenario
 from relay_lab.bench.scenarios import SCENARIOS
-from relay_lab.cli.bench_tables import print_answer
 
 #: A message carries the time at which it was sent.
 _SIZE_MIN = 8
@@ -125,7 +125,7 @@ def command(
         print_json(answers if scenario == "all" else answers[0])
     else:
         for answer in answers:
-            print_answer(answer)
+            _print_answer(answer)
 
 
 def _find_peers(
@@ -140,3 +140,62 @@ def _find_peers(
         return find_peers(names, jars)
     except PeerMissing as error:
         raise click.UsageError(str(error), ctx) from None
+
+
+def _print_answer(answer: dict[str, Any]) -> None:
+    """Print the tables of a scenario: ours with the ratios, and a row for each peer with its ratios."""
+    chosen, machine = SCENARIOS[answer["scenario"]], answer["machine"]
+    how = [
+        f"{machine['cpus']} x {machine['cpu']}",
+        "journal" if answer["journal"] else "",
+        "secured" if answer["secured"] else "",
+    ]
+    how += ["short ids" if answer["short_ids"] else "", f"{answer['rate']:,.0f} messages/s of each" if answer["rate"] else ""]
+    title = ", ".join([answer["scenario"], *filter(None, how)])
+    rows = dict(figure_rows(answer["ours"]))
+    simulated = {name: figures for name, figures in rows.items() if "arrivals_per_thousand" in figures}
+    measured = {name: figures for name, figures in rows.items() if name not in simulated}
+    ratios = {} if chosen.grows else {f"{size} bytes": each.get("ratio", {}) for size, each in answer["ours"].items()}
+    _print_table(title, measured, "ratio", ratios)
+    _print_table(title, simulated)
+    for size, numbers in answer["ours"].items():
+        parts = ", ".join(f"{part} {share:.0%}" for part, share in numbers.get("parts", {}).items() if share >= 0.005)
+        if parts:
+            stdout.print(f"CPU time with {size} bytes: {parts}")
+        if chosen.grows:
+            stdout.print(f"{size} bytes, {ratio_sentence(numbers['ratio'])}")
+    theirs = dict(peer_rows(answer["peers"]))
+    peer_ratios = {name: figures["ratio"] for name, figures in theirs.items()}
+    _print_table(f"{answer['scenario']}: beside it, in turns", theirs, "ours / theirs", peer_ratios)
+    for name, found in answer["peers"].items():
+        if "not_applicable" in found:
+            stdout.print(f"{PEERS[name].title}: not applicable, {found['not_applicable']}.")
+
+
+def _print_table(
+    title: str,
+    rows: Mapping[str, Mapping[str, Any]],
+    ratio_name: str = "",
+    ratios: Mapping[str, Mapping[str, float]] | None = None,
+) -> None:
+    """Print a row for each object with figures, and the ratios of each name below its last row; nothing without rows."""
+    if not rows:
+        return
+    table = Table(title=title, title_justify="left")
+    columns = [key for key in FIGURES if any(key in figures for figures in rows.values())]
+    table.add_column("", justify="right", no_wrap=True)
+    for key in columns:
+        widest = max(len(_format(figures, key, FIGURES[key][1])) for figures in rows.values())
+        table.add_column(FIGURES[key][0], justify="right", min_width=widest)
+    names = list(rows)
+    for at, name in enumerate(names):
+        table.add_row(name, *[_format(rows[name], key, FIGURES[key][1]) for key in columns])
+        for size, ratio in (ratios or {}).items():
+            is_last = name.startswith(size) and not any(each.startswith(size) for each in names[at + 1 :])
+            if ratio and is_last:
+                table.add_row(ratio_name, *[_format(ratio, key, 3) for key in columns])
+    stdout.print(table)
+
+
+def _format(figures: Mapping[str, Any], key: str, decimals: int) -> str:
+    return f"{figures[key]:,.{decimals}f}" if key in figures else ""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Literal, get_args
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
 
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
 from relay.cli.running import run_until_signal
-from relay_lab.demo import demo_table, read_lines
 from relay_lab.drills.executor import MemberDied
 from relay_lab.drills.layout import Discovery, require_names
 from relay_lab.drills.load import DrillPlan
@@ -21,6 +24,57 @@ from relay_lab.drills.plan import Action, Drill, DrillLoad, seat_members
 from relay_lab.drills.result import DrillResult
 from relay_lab.drills.run import Phase, run_drill
 from relay_lab.drills.sites import NotReady
+from relay_lab.drills.verdict import MemberVerdict
+from sitestack.model.errors import ConfigurationError
+
+
+def default_text() -> bytes:
+    """The default text, which every installation has: the license of this package."""
+    text = distribution("sitestack").read_text("licenses/LICENSE")
+    if text is None:
+        raise ConfigurationError("relay demo: this installation carries no license text; name a file with --input.")
+    return text.encode()
+
+
+def read_lines(file: Path | None) -> list[bytes]:
+    """The lines of the file, or of the default text, without their ends. Raises ConfigurationError when there are none."""
+    try:
+        text = default_text() if file is None else file.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"relay demo: --input {file} cannot be read: {error.strerror}.") from error
+    lines = text.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if not lines:
+        raise ConfigurationError(f"relay demo: --input {file} holds no line, so there is nothing to relay.")
+    return lines
+
+
+def demo_table(result: DrillResult) -> Table:
+    """One row per member. The hashes of the order are equal within a site if its members delivered in the same order."""
+    table = Table(title="What every member delivered", title_justify="left", box=SIMPLE_HEAD, collapse_padding=True)
+    table.add_column("site")
+    table.add_column("member")
+    for name in ("sent", "delivered", "lost", "duplicated", "reordered", "gaps"):
+        table.add_column(name, justify="right")
+    table.add_column("order")
+    for site in result.sites:
+        for each in result.members:
+            if each.site == site:
+                table.add_row(*_cells(each))
+        table.add_section()
+    return table
+
+
+def _cells(each: MemberVerdict) -> list[Text]:
+    wrong = [_count(each.lost), _count(each.duplicated), _count(each.reordered), _count(each.gaps)]
+    order = "killed" if each.crashed else each.order_hash[:8]
+    return [Text(each.site), Text(each.title), Text(str(each.sent)), Text(str(each.delivered)), *wrong, Text(order)]
+
+
+def _count(number: int) -> Text:
+    return Text(str(number), style="bold red" if number else "green")
+
 
 Kill = Literal["relay", "none"]
 

@@ -15,14 +15,12 @@ from rich.text import Text
 from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_NOT_EXERCISED
 from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
 from relay.cli.running import run_until_signal
-from relay_lab.cli.demo import PHASES
-from relay_lab.demo import demo_table
+from relay_lab.cli.demo import PHASES, demo_table
 from relay_lab.drills.executor import MemberDied, PlaceFailed, Venue
 from relay_lab.drills.library import drill_names, find_drill
 from relay_lab.drills.load import plan_drill
 from relay_lab.drills.plan import Drill, at_place
-from relay_lab.drills.report import REPORT_SUFFIXES, write_report
-from relay_lab.drills.report.facts import RUN_COLUMNS, means, runs
+from relay_lab.drills.report import REPORT_SUFFIXES, RUN_COLUMNS, list_means, list_runs, write_report
 from relay_lab.drills.result import DrillResult, overall, summary
 from relay_lab.drills.run import Phase, run_drill
 from relay_lab.drills.sites import NotReady
@@ -156,8 +154,8 @@ def _run(venue: Venue, drill: Drill, seed: int, journal: Path | None, prefix: st
 
 def _print(drill: Drill, results: list[DrillResult], aborted: list[str]) -> None:
     stdout.print(Text(f"{drill.name}: ", style="bold") + Text(drill.why))
-    if how := means(results):
-        stdout.print(Text(f"How harm was done: {' '.join(how)}"))
+    if how := list_means(results):
+        stdout.print(Text(how))
     if len(results) == 1:
         stdout.print(_timeline(results[0]))
         stdout.print(demo_table(results[0]))
@@ -185,6 +183,6 @@ def _runs(results: list[DrillResult]) -> Table:
     table = Table(box=SIMPLE_HEAD)
     for name in RUN_COLUMNS:
         table.add_column(name, justify="right")
-    for row in runs(results):
+    for row in list_runs(results):
         table.add_row(*row)
     return table

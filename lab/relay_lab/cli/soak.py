@@ -17,9 +17,7 @@ from relay_lab.cli.demo import PHASES
 from relay_lab.drills.executor import MemberDied, PlaceFailed
 from relay_lab.drills.run import Phase
 from relay_lab.drills.sites import NotReady
-from relay_lab.drills.soak.plan import plan_leg
-from relay_lab.drills.soak.report import Leg, Soak
-from relay_lab.drills.soak.run import run_leg
+from relay_lab.drills.soak import Leg, Soak, plan_leg, run_leg
 from relay_lab.drills.venues import find_venue
 from sitestack.model.errors import ConfigurationError
 

@@ -12,9 +12,30 @@ from urllib.request import ProxyHandler, Request, build_opener
 import trio
 
 from relay.node.status.status_socket import ANSWER_BYTES_MAX, parse_status
-from relay_lab.drills.executor import MemberDied, Status
+from relay_lab.drills.executor import MemberDied, PlaceFailed, Status
 from relay_lab.drills.plan import Seat
 from relay_lab.drills.tether import tie
+
+
+async def run_command(
+    command: Sequence[str], limit_s: float, *, name: str, text: str = "", own_session: bool = False
+) -> subprocess.CompletedProcess[bytes]:
+    """The ended command with its output, whatever its exit code. `text` is its standard input, `name` what an error calls it.
+
+    In a session of its own the terminal's Ctrl-C does not reach the command. Raises PlaceFailed when it takes longer than
+    `limit_s` seconds, also inside a cancel shield, where nothing else could end it.
+    """
+    with trio.move_on_after(limit_s):
+        return await trio.run_process(
+            command,
+            stdin=text.encode(),
+            check=False,
+            capture_stdout=True,
+            capture_stderr=True,
+            start_new_session=own_session,
+        )
+    raise PlaceFailed(f"{name} did not answer within {limit_s:g} s.")
+
 
 #: How many of the last lines of a member's log a report of its death repeats.
 LAST_WORDS_LINES = 5

@@ -15,8 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from relay_lab.drills.plan import Seat
+from relay.keys.directory import make_key_directory
+from relay_lab.drills.plan import Drill, Seat
 from sitestack.model.errors import ConfigurationError
+
+
+def make_keys(drill: Drill, directory: Path) -> Path:
+    """Make the keys of all sites, and of those whose keys attackers have: the key directory."""
+    keys = directory / "keys"
+    make_key_directory(keys, list(dict.fromkeys([*drill.sites, *[each.key_of for each in drill.attacks if each.key_of]])))
+    return keys
+
 
 LOOPBACK = "127.0.0.1"
 #: Range for the ports of multicast groups: below the ports that the system gives out by itself.

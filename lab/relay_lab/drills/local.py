@@ -2,33 +2,84 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
+import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from types import TracebackType
+from typing import ClassVar, Self, TypeAlias
 
 import trio
 
-from relay_lab.drills.disk import SmallDisk
-from relay_lab.drills.earlier import Earlier, find_earlier, refuse_upgrade
 from relay_lab.drills.executor import Executor, Pair, Place, Status
 from relay_lab.drills.hostile.attack import run_attack
 from relay_lab.drills.hostile.target import AttackReport, Target, Victim
-from relay_lab.drills.keys import make_keys
-from relay_lab.drills.layout import LOOPBACK, Detours, Discovery, Ports, reserved_ports, write_configurations
-from relay_lab.drills.member import MemberProcess, Ways
+from relay_lab.drills.layout import LOOPBACK, Detours, Discovery, Ports, make_keys, reserved_ports, write_configurations
+from relay_lab.drills.member import Earlier, MemberProcess, RouterProcess, Ways, find_earlier, open_routers, refuse_upgrade
 from relay_lab.drills.network import Network
 from relay_lab.drills.plan import Action, Drill, Seat, between_sites, seat_members
 from relay_lab.drills.proxy import DatagramProxy, StreamProxy, bind_datagrams, bind_streams, port_of
-from relay_lab.drills.routers import RouterProcess, open_routers
-from relay_lab.drills.wires import Wires, has_wires, open_wires
-from relay_lab.drills.wires.rules import WIRE_VERBS, WIRES_ONLY
+from relay_lab.drills.wires import WIRE_VERBS, WIRES_ONLY, Wires, has_wires, open_wires
 from sitestack.channel.version import installed_version
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
+
+#: Larger than the journal of any drill; `fill` takes the rest.
+SIZE_BYTES = 8 << 20
+_FILLER = "filler"
+_CHUNK_BYTES = 64 * 1024
+#: Mounting a tmpfs takes milliseconds; a `mount` that takes longer hangs.
+_LIMIT_S = 30.0
+
+
+class SmallDisk:
+    """Mounted inside the block, if that is allowed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.mounted = False
+
+    def __enter__(self) -> Self:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.mounted = _run("mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "relay-drill", str(self.directory))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.mounted:
+            _run("umount", "--lazy", str(self.directory))
+            self.mounted = False
+
+    def fill(self) -> None:
+        """Take all room that is left, in ever smaller pieces."""
+        size = _CHUNK_BYTES
+        with open(self.directory / _FILLER, "wb", buffering=0) as filler:
+            while size:
+                try:
+                    filler.write(bytes(size))
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    size //= 2
+
+    def free(self) -> None:
+        """Give the room back."""
+        (self.directory / _FILLER).unlink(missing_ok=True)
+
+    def largest_bytes(self) -> int:
+        """The size of the largest file on it."""
+        return max((file.stat().st_size for file in self.directory.iterdir()), default=0)
+
+
+def _run(*command: str) -> bool:
+    """Run a command; whether it succeeded."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run(command, capture_output=True, check=False, timeout=_LIMIT_S).returncode == 0
+    return False
+
 
 #: How long a graceful leave may take when the drill is being given up.
 ABORT_TIMEOUT_S = 3.0

@@ -9,7 +9,8 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +19,44 @@ import trio
 from relay.node.status.status_socket import fetch_status, socket_path
 from relay_lab.drills.blockable import BLOCK, UNBLOCK
 from relay_lab.drills.child import Child
-from relay_lab.drills.earlier import Earlier
 from relay_lab.drills.executor import MemberDied, Status
-from relay_lab.drills.plan import Seat
+from relay_lab.drills.layout import LOOPBACK
+from relay_lab.drills.plan import Drill, Seat
 from relay_lab.drills.tether import tie
+from sitestack.model.address import Physical
+from sitestack.model.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An earlier release, installed in an environment of its own."""
+
+    python: str
+    #: What `relay --version` says there.
+    version: str
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Runs modules of that release: isolated, so that neither the working directory nor a variable leads to this one."""
+        return self.python, "-I", "-m"
+
+
+async def find_earlier(python: str) -> Earlier:
+    """The release that this interpreter runs. Raises ConfigurationError when it runs none."""
+    found = Earlier(python, "")
+    try:
+        done = await trio.run_process([*found.command, "relay", "--version"], capture_stdout=True, capture_stderr=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ConfigurationError(f"relay drill --before {python}: no relay runs with it ({error}).") from error
+    return Earlier(python, done.stdout.decode(errors="replace").strip())
+
+
+def refuse_upgrade(drill: Drill, earlier: Earlier | None) -> Iterator[str]:
+    """Sentences on upgrades without an earlier release, and the other way round."""
+    if drill.does("upgrade") and earlier is None:
+        yield "upgrade needs --before, the Python of an environment in which an earlier release is installed."
+    if earlier is not None and not drill.does("upgrade"):
+        yield f"--before {earlier.python}: the drill upgrades nobody."
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +182,53 @@ class MemberProcess(Child):
                 await self.reap()
                 await self._end_reader()
         return self.last_words() if process.returncode else ""
+
+
+#: Pause (s) between two attempts to reach a router that is starting.
+_RETRY_S = 0.1
+
+
+class RouterProcess:
+    """One router, at a port that stays the same when it is started again."""
+
+    def __init__(self, port: int, configs: Sequence[Path], directory: Path) -> None:
+        """`configs`: a member's configuration of each site. `directory` takes its log."""
+        self.place = Physical(LOOPBACK, port)
+        self._command = [sys.executable, "-m", "relay", "router", *map(str, configs), "--bind", str(self.place)]
+        self._log = directory / f"router-{port}.log"
+        self._process: trio.Process | None = None
+
+    async def start(self) -> None:
+        """Start the process; members try to reach it until it listens."""
+        with self._log.open("ab") as log:
+            self._process = await trio.lowlevel.open_process(tie(self._command), stdin=subprocess.DEVNULL, stderr=log)
+
+    async def wait_until_up(self) -> None:
+        """Wait until members can connect."""
+        while True:
+            try:
+                await (await trio.open_tcp_stream(*self.place)).aclose()
+            except OSError:
+                await trio.sleep(_RETRY_S)
+            else:
+                return
+
+    async def kill(self) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        if self._process is not None:
+            self._process.kill()
+            await self._process.wait()
+
+
+@asynccontextmanager
+async def open_routers(ports: Sequence[int], configs: Sequence[Path], directory: Path) -> AsyncIterator[list[RouterProcess]]:
+    """Routers at these ports. After the block no process is left, whatever happened."""
+    routers = [RouterProcess(port, configs, directory) for port in ports]
+    try:
+        for router in routers:
+            await router.start()
+        yield routers
+    finally:
+        with trio.CancelScope(shield=True):
+            for router in routers:
+                await router.kill()

@@ -10,8 +10,7 @@ from typing import Any, Literal
 from relay.check import Report
 from relay_lab.drills.hostile.evidence import Evidence
 from relay_lab.drills.plan import Drill
-from relay_lab.drills.rates import Rates
-from relay_lab.drills.verdict import MemberVerdict, Silence, order_agrees
+from relay_lab.drills.verdict import MemberVerdict, Rates, Silence, order_agrees
 
 #: Not exercised: nothing was wrong, but what the drill is for did not happen, or not under load.
 Verdict = Literal["pass", "fail", "not exercised"]

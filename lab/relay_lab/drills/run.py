@@ -14,16 +14,22 @@ import trio
 
 from relay.check import Report, check_directories
 from relay.journal import Problem, find_journals, read_journal
-from relay_lab.drills.end_checks import lost_links, unlike_others, wrong_views
+from relay_lab.drills.end_checks import lost_links, queues, unlike_others, unrest, wrong_views
 from relay_lab.drills.executor import Executor, MemberDied, Place, PlaceFailed, Status
 from relay_lab.drills.hostile.evidence import Attack, gather, hostile_faults, not_attacked, refusals
 from relay_lab.drills.load import DrillPlan, Load
 from relay_lab.drills.plan import ATTACK_VERBS, UNDOING, Action, Seat, draw_method
-from relay_lab.drills.rates import delivery_rates
-from relay_lab.drills.rest import queues, unrest
 from relay_lab.drills.result import DrillResult, Moment
 from relay_lab.drills.sites import POLL_S, NotReady, Sites
-from relay_lab.drills.verdict import MemberLog, judge, longest_silence, missed_at_home, number_processes, read_log
+from relay_lab.drills.verdict import (
+    MemberLog,
+    delivery_rates,
+    judge,
+    longest_silence,
+    missed_at_home,
+    number_processes,
+    read_log,
+)
 
 Phase = Literal["starting", "sending", "quieting", "stopping", "checking", "done"]
 #: Is told the phase, how many deliveries there have been at all members together, and how many there will be.

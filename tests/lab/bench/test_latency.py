@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from relay_lab.bench.latency import put_together
 from relay_lab.bench.round_trips import summary
+from relay_lab.bench.two_sites import put_together
 
 LIMIT_S = 180.0
 

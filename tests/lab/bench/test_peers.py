@@ -21,8 +21,7 @@ from relay_lab.bench.peers import catalogue
 from relay_lab.bench.peers.beside import compare, put_together
 from relay_lab.bench.peers.catalogue import PEERS, PeerMissing, find_peers
 from relay_lab.bench.peers.jgroups_stacks import StackPlan, stack_2, stack_5
-from relay_lab.bench.peers.tally import Tally
-from relay_lab.bench.peers.task import DATA, HEADER, PROBE, PeerTask
+from relay_lab.bench.peers.task import DATA, HEADER, PROBE, PeerTask, Tally
 from relay_lab.bench.report import draw_report
 from relay_lab.bench.scenarios import SCENARIOS
 from relay_lab.cli.bench import command

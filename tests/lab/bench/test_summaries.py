@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from relay_lab.bench.harness import shares, summarise
-from relay_lab.bench.machine import describe_machine
+from relay_lab.bench.harness import describe_machine, shares, summarise
 from relay_lab.bench.profile import Profile
 
 

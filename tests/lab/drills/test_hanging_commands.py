@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from relay_lab.drills import disk
-from relay_lab.drills.commands import run_command
-from relay_lab.drills.compose import namespaces, venue
+from relay_lab.drills import local, wires
+from relay_lab.drills.child import run_command
+from relay_lab.drills.compose import packets, venue
 from relay_lab.drills.executor import PlaceFailed
-from relay_lab.drills.kubernetes import kubectl
+from relay_lab.drills.kubernetes import pod
 from relay_lab.drills.plan import Seat
-from relay_lab.drills.wires import switch
 
 #: How long a hanging command hangs: it ends in the end, so that a test of ours does.
 HANG_S = 20
@@ -29,7 +28,7 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         script.write_text(f"#!/bin/sh\nexec sleep {HANG_S}\n")
         script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    for module in (disk, kubectl, namespaces, switch, venue):
+    for module in (local, pod, packets, wires, venue):
         monkeypatch.setattr(module, "_LIMIT_S", 0.2)
     monkeypatch.setattr(venue, "_BUILD_LIMIT_S", 0.3)
 
@@ -46,11 +45,11 @@ async def unstoppable(call: Callable[[], Awaitable[object]]) -> None:
     [
         (lambda: venue._compose(["--file", "-", "down"], PlaceFailed), "docker compose down did not answer within 0.2 s."),
         (lambda: venue._compose(["--file", "-", "build"]), "docker compose build did not answer within 0.3 s."),
-        (lambda: kubectl.Kubectl().run("delete", "namespace", "mine"), "kubectl delete did not answer within 0.2 s."),
-        (lambda: kubectl.Kubectl().try_run("get", "pods"), "kubectl get did not answer within 0.2 s."),
-        (lambda: namespaces.filter_packets(1, ""), "iptables-restore did not answer within 0.2 s."),
-        (lambda: namespaces.shape_traffic(1, ["qdisc del dev eth0 root"]), "tc did not answer within 0.2 s."),
-        (namespaces.has_netem, "tc did not answer within 0.2 s."),
+        (lambda: pod.Kubectl().run("delete", "namespace", "mine"), "kubectl delete did not answer within 0.2 s."),
+        (lambda: pod.Kubectl().try_run("get", "pods"), "kubectl get did not answer within 0.2 s."),
+        (lambda: packets.filter_packets(1, ""), "iptables-restore did not answer within 0.2 s."),
+        (lambda: packets.shape_traffic(1, ["qdisc del dev eth0 root"]), "tc did not answer within 0.2 s."),
+        (packets.has_netem, "tc did not answer within 0.2 s."),
     ],
 )
 async def test_what_does_not_answer_is_given_up_even_where_nothing_else_ends_it(
@@ -63,15 +62,15 @@ async def test_what_does_not_answer_is_given_up_even_where_nothing_else_ends_it(
 
 @pytest.mark.usefixtures("hanging")
 async def test_where_namespaces_hang_there_are_no_wires() -> None:
-    assert not await switch.has_wires()
+    assert not await wires.has_wires()
     with pytest.raises(PlaceFailed, match="namespaces for wires between the members could not be made"):
-        async with switch.open_wires([Seat("NYC", "A")]):
+        async with wires.open_wires([Seat("NYC", "A")]):
             raise AssertionError("there is no wire")
 
 
 @pytest.mark.usefixtures("hanging")
 def test_a_disk_that_cannot_be_mounted_in_time_is_a_directory(tmp_path: Path) -> None:
-    with disk.SmallDisk(tmp_path / "small") as small:
+    with local.SmallDisk(tmp_path / "small") as small:
         assert not small.mounted
 
 

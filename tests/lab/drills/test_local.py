@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from relay_lab.drills import local as module
-from relay_lab.drills.earlier import Earlier, find_earlier
 from relay_lab.drills.library import drill_names, find_drill
 from relay_lab.drills.local import LocalVenue, refuse_links, takes_wires
+from relay_lab.drills.member import Earlier, find_earlier
 from relay_lab.drills.plan import Action, Drill
 from relay_lab.drills.venues import find_venue
 from sitestack.model.errors import ConfigurationError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay_lab.drills.rates import Rates, delivery_rates
-from relay_lab.drills.verdict import MemberLog
+from relay_lab.drills.verdict import MemberLog, Rates, delivery_rates
 from sitestack.model.address import Address
 from sitestack.promises import Ranges
 

@@ -7,9 +7,9 @@ from typing import Any
 from relay.node.channel import open_channel
 from relay.node.config.settings import NodeConfig
 from relay.node.status.status import Identity, NodeStatus
+from relay_lab.drills.end_checks import queues, unrest
 from relay_lab.drills.layout import draw_group
 from relay_lab.drills.plan import Seat, seat_members
-from relay_lab.drills.rest import queues, unrest
 from sitestack.config import TransportConfig
 
 SEATS = seat_members(("NYC", "SFO"), 2)

@@ -15,7 +15,7 @@ from threading import Thread
 import pytest
 
 from relay.cli import exits
-from relay_lab.drills.soak.report import Leg, Soak
+from relay_lab.drills.soak import Leg, Soak
 from sitestack.model.errors import SlowConsumer
 from tests.harness.command_line import Run
 from tests.relay.node.test_daemon import configure

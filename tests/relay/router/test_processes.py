@@ -13,8 +13,8 @@ from relay_lab.drills.executor import Executor
 from relay_lab.drills.layout import Discovery
 from relay_lab.drills.load import plan_drill
 from relay_lab.drills.local import LocalExecutor, open_local
+from relay_lab.drills.member import RouterProcess
 from relay_lab.drills.plan import Action, Drill, DrillLoad
-from relay_lab.drills.routers import RouterProcess
 from relay_lab.drills.run import Phase, run_drill
 
 pytestmark = pytest.mark.long

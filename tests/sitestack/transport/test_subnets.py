@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from relay_lab.drills.wires.switch import has_wires
+from relay_lab.drills.wires import has_wires
 from tests.harness.sockets import until
 from tests.harness.subnets import EXTERNAL, Member, Subnets, open_subnets
 

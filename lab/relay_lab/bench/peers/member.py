@@ -18,8 +18,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from relay_lab.bench.content import FILLER
-from relay_lab.bench.peers.tally import Tally
-from relay_lab.bench.peers.task import ANSWER, DATA, HEADER, NUMBERS, PROBE, PROBE_S, QUESTION, QUIET_S, PeerTask
+from relay_lab.bench.peers.task import ANSWER, DATA, HEADER, NUMBERS, PROBE, PROBE_S, QUESTION, QUIET_S, PeerTask, Tally
 from relay_lab.bench.round_trips import summary
 from relay_lab.bench.scenarios import Workload
 

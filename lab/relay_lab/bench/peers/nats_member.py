@@ -17,8 +17,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from relay_lab.bench.content import FILLER
-from relay_lab.bench.peers.nats_server import client_port
-from relay_lab.bench.peers.tally import Tally
+from relay_lab.bench.peers.processes import client_port
 from relay_lab.bench.peers.task import (
     ANSWER,
     DATA,
@@ -30,6 +29,7 @@ from relay_lab.bench.peers.task import (
     QUESTION,
     QUIET_S,
     PeerTask,
+    Tally,
 )
 from relay_lab.bench.round_trips import summary
 from relay_lab.bench.scenarios import Workload

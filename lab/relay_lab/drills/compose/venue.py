@@ -15,12 +15,11 @@ import trio
 
 import relay
 from relay.node.config.config_file import fill_in, load
-from relay_lab.drills.commands import run_command
+from relay_lab.drills.child import run_command
 from relay_lab.drills.compose.detours import Detours, leads_by_proxies, plan_detours, start_detours
 from relay_lab.drills.compose.engine import Engine
 from relay_lab.drills.compose.executor import ComposeExecutor, Setting
-from relay_lab.drills.compose.filters import SHAPING
-from relay_lab.drills.compose.namespaces import has_netem, refuse_links
+from relay_lab.drills.compose.packets import SHAPING, has_netem, refuse_links
 from relay_lab.drills.compose.project import (
     KEYS,
     TOKEN,

@@ -4,11 +4,10 @@ It is told whom to attack, and attacks nobody else: the members of the drill's o
 given them. Every loop is bounded in time and in packets.
 
     target.py     what it is told, and what it tells
-    forge.py      datagrams that no member has sent: every header there is, in every form in which one travels
-    bombs.py      datagrams that cost their reader more than they cost their sender
+    forge.py      datagrams of no member: every header in every form, and ones that cost their reader more than their sender
     lan.py        the sockets on the network of a site
     datagrams.py  the attacks on a site by datagrams
     bridge.py     the attacks on its relay by connections
-    attack.py     starts the process, for a drill
+    attack.py     starts the process for a drill, and is its program
     evidence.py   what a drill measures meanwhile, and what it must not find
 """

@@ -1,4 +1,4 @@
-"""Starts the attacker for a drill, and waits for its report."""
+"""Starts the attacker for a drill and waits for its report; as a program, carries out the attack of a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 import trio
 
 from relay_lab.drills.executor import PlaceFailed
-from relay_lab.drills.hostile.target import AttackReport, Target, parse_report
+from relay_lab.drills.hostile import bridge, datagrams
+from relay_lab.drills.hostile.target import AttackReport, Target, parse_report, parse_target
+from relay_lab.drills.plan import DATAGRAM_ATTACKS
 from relay_lab.drills.tether import tie
 
 #: Seconds beyond its own time after which an attacker has hung.
@@ -23,7 +25,7 @@ async def run_attack(target: Target, file: Path, enter: Sequence[str]) -> Attack
     Cancelled, the process is gone.
     """
     await trio.Path(file).write_text(target.to_json(), encoding="utf-8")
-    command = tie([*enter, sys.executable, "-m", "relay_lab.drills.hostile", str(file)])
+    command = tie([*enter, sys.executable, "-m", "relay_lab.drills.hostile.attack", str(file)])
     with trio.move_on_after(target.seconds + _GRACE_S):
         done = await trio.run_process(command, check=False, capture_stdout=True, capture_stderr=True, stdin=subprocess.DEVNULL)
         if done.returncode:
@@ -31,3 +33,14 @@ async def run_attack(target: Target, file: Path, enter: Sequence[str]) -> Attack
             raise PlaceFailed(f"The attacker failed ({target.attack}): {said}")
         return parse_report(done.stdout.decode())
     raise PlaceFailed(f"The attacker did not come to an end ({target.attack}).")
+
+
+def main(file: Path) -> None:
+    """Carry out the attack that the file describes."""
+    target = parse_target(file.read_text(encoding="utf-8"))
+    attack = datagrams.attack if target.attack in DATAGRAM_ATTACKS else bridge.attack
+    print(attack(target).to_json())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

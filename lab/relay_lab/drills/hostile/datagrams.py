@@ -11,8 +11,7 @@ from pathlib import Path
 from relay.keys.directory import read_key_ring
 from relay.layer import RelayLayer
 from relay.node.config.settings import NodeConfig
-from relay_lab.drills.hostile.bombs import bombs
-from relay_lab.drills.hostile.forge import Forged, Forger, Knowledge
+from relay_lab.drills.hostile.forge import Forged, Forger, Knowledge, bombs
 from relay_lab.drills.hostile.lan import Heard, Lan
 from relay_lab.drills.hostile.target import AttackReport, Target
 from sitestack.assembly import build_layers

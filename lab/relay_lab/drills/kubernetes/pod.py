@@ -3,19 +3,67 @@
 from __future__ import annotations
 
 import io
+import shutil
 import subprocess
 import tarfile
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import trio
 
-from relay_lab.drills.child import ANSWER_TIMEOUT_S, Child, fetch_over_http
-from relay_lab.drills.executor import MemberDied, PlaceFailed, Status
-from relay_lab.drills.kubernetes.kubectl import Kubectl
+from relay_lab.drills.child import ANSWER_TIMEOUT_S, Child, fetch_over_http, run_command
+from relay_lab.drills.executor import Executor, MemberDied, PlaceFailed, Status
 from relay_lab.drills.kubernetes.overlay import HTTP_PORT, JOURNAL, run_member, signal_member
 from relay_lab.drills.plan import Seat
 from relay_lab.drills.tether import tie
+from sitestack.model.errors import ConfigurationError
+
+#: Seconds for a command: longer than kubectl is ever told to wait, so that its own error comes first.
+_LIMIT_S = 240.0
+
+
+class Kubectl:
+    """`kubectl` in the user's current context. The terminal's Ctrl-C does not reach its processes, which clean up."""
+
+    def __init__(self) -> None:
+        """Raises ConfigurationError when there is no such command."""
+        path = shutil.which("kubectl")
+        if path is None:
+            raise ConfigurationError("relay drill --on kubernetes: there is no kubectl command on this machine.")
+        self._path = path
+
+    async def run(self, *arguments: str) -> bytes:
+        """Run a command. Returns its output; raises PlaceFailed with its last line of error."""
+        done = await self._call(arguments)
+        if done.returncode:
+            raise PlaceFailed(f"kubectl {arguments[0]} failed: {_said(done)}")
+        return bytes(done.stdout)
+
+    async def try_run(self, *arguments: str) -> bytes | None:
+        """Run a command. Returns its output, or None when it fails."""
+        done = await self._call(arguments)
+        return None if done.returncode else bytes(done.stdout)
+
+    async def reach(self) -> None:
+        """Raises ConfigurationError when no cluster answers."""
+        done = await self._call(["version", "--output=json", "--request-timeout=10s"])
+        if done.returncode:
+            raise ConfigurationError(f"relay drill --on kubernetes: no cluster answers kubectl ({_said(done)}).")
+
+    def command(self, arguments: Sequence[str]) -> list[str]:
+        """The command line, for processes that go on and are started elsewhere."""
+        return [self._path, *arguments]
+
+    async def _call(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+        return await run_command(self.command(arguments), _LIMIT_S, name=f"kubectl {arguments[0]}", own_session=True)
+
+
+def _said(done: subprocess.CompletedProcess[bytes]) -> str:
+    lines = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else f"exit code {done.returncode}"
+
 
 #: A forwarded port that broke is opened again, but not for every question.
 _FORWARD_INTERVAL_S = 1.0
@@ -143,3 +191,32 @@ class Pod(Child):
         # "Forwarding from 127.0.0.1:40123 -> 7800"
         port = line.partition(b"->")[0].strip().rpartition(b":")[2].decode()
         self._url = f"http://127.0.0.1:{port}/status" if port.isdecimal() else ""
+
+
+class KubernetesExecutor(Executor):
+    """The pods of one run, whose journals are copied to `journals`."""
+
+    #: Members may run on other machines.
+    same_clock = False
+    MEANS: ClassVar = {
+        "restart": "restart: the pod is deleted, and the stateful set makes a new one.",
+        "kill": "kill: SIGKILL to the member's process in its pod.",
+        "pause": "pause: SIGSTOP and SIGCONT to the member's process in its pod.",
+    }
+
+    def __init__(self, pods: Mapping[Seat, Pod], journals: Path) -> None:
+        super().__init__(pods)
+        self._pods = pods
+        self._journals = journals
+
+    async def journals(self) -> Sequence[Path]:
+        """One directory, into which the journals are copied out of the pods."""
+        for seat in self._started:
+            await self._pods[seat].copy_out()
+        return [self._journals]
+
+    async def abort(self) -> None:
+        """End all processes on this machine; the pods go with their namespaces."""
+        async with trio.open_nursery() as nursery:
+            for pod in self._pods.values():
+                nursery.start_soon(pod.abort)

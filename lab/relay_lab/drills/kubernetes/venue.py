@@ -15,11 +15,9 @@ import trio
 import relay
 from relay.node.config.config_file import load
 from relay_lab.drills.executor import Executor, Place, PlaceFailed
-from relay_lab.drills.keys import make_keys
-from relay_lab.drills.kubernetes.executor import KubernetesExecutor
-from relay_lab.drills.kubernetes.kubectl import Kubectl
 from relay_lab.drills.kubernetes.overlay import STATEFUL_SET, configuration, overlay
-from relay_lab.drills.kubernetes.pod import Pod
+from relay_lab.drills.kubernetes.pod import Kubectl, KubernetesExecutor, Pod
+from relay_lab.drills.layout import make_keys
 from relay_lab.drills.plan import Drill, seat_members
 from sitestack.model.errors import ConfigurationError
 

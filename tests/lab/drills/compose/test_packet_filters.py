@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 import trio
 
-from relay_lab.drills.compose.filters import drop_rules, shaping_commands
-from relay_lab.drills.compose.namespaces import (
+from relay_lab.drills.compose.packets import (
     cuts_sites,
+    drop_rules,
     filter_packets,
     has_netem,
     interfaces,
     refuse_links,
     shape_traffic,
+    shaping_commands,
 )
 from relay_lab.drills.executor import PlaceFailed
 from relay_lab.drills.library import find_drill

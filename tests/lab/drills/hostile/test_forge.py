@@ -9,9 +9,8 @@ import pytest
 
 from relay.layer import RelayLayer
 from relay.node.config.settings import NodeConfig
-from relay_lab.drills.hostile.bombs import bombs
 from relay_lab.drills.hostile.datagrams import _sealed_heads, _unproven
-from relay_lab.drills.hostile.forge import Forged, Forger, Knowledge
+from relay_lab.drills.hostile.forge import Forged, Forger, Knowledge, bombs
 from relay_lab.drills.hostile.lan import Heard
 from sitestack.assembly import build_layers
 from sitestack.model.address import Address, Physical

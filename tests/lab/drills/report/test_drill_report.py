@@ -8,11 +8,9 @@ from dataclasses import replace
 import pytest
 
 from relay_lab.drills.plan import Drill, DrillLoad
-from relay_lab.drills.rates import Rates
-from relay_lab.drills.report import REPORT_SUFFIXES, write_report
-from relay_lab.drills.report.html import draw_site
+from relay_lab.drills.report import REPORT_SUFFIXES, draw_site, write_report
 from relay_lab.drills.result import DrillResult, Moment
-from relay_lab.drills.verdict import Silence
+from relay_lab.drills.verdict import Rates, Silence
 from tests.lab.drills.test_result import MEMBERS, REPORT, SITES
 
 DRILL = Drill(name="mine", why="Somebody & somebody <else> is killed.", load=DrillLoad(rate=100))

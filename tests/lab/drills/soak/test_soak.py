@@ -11,15 +11,12 @@ from pathlib import Path
 import pytest
 import trio
 
+from relay_lab.drills import soak as module
 from relay_lab.drills.load import plan_drill
+from relay_lab.drills.memory import SETTLE_S, Weights
 from relay_lab.drills.plan import Drill, Seat
 from relay_lab.drills.plan_file import read_drill
-from relay_lab.drills.soak import plan as soak_plan
-from relay_lab.drills.soak import run as soak_run
-from relay_lab.drills.soak.memory import SETTLE_S, Weights
-from relay_lab.drills.soak.plan import PAUSE_S, SITES, plan_leg
-from relay_lab.drills.soak.report import Leg, Soak
-from relay_lab.drills.soak.run import run_leg
+from relay_lab.drills.soak import PAUSE_S, SITES, Leg, Soak, plan_leg, run_leg
 from relay_lab.drills.venues import find_venue
 from tests.harness.command_line import Run, run
 
@@ -181,10 +178,10 @@ def test_gaps_are_for_members_that_were_paused_and_nobody_else() -> None:
 
 @pytest.mark.long
 def test_a_leg_harms_changes_keys_and_weighs_real_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(soak_run, "ROTATE_S", 6.0)
-    monkeypatch.setattr(soak_run, "STEP_S", 2.5)
-    monkeypatch.setattr(soak_run, "WEIGH_S", 0.5)
-    monkeypatch.setattr(soak_plan, "CALM_S", 5.0)
+    monkeypatch.setattr(module, "ROTATE_S", 6.0)
+    monkeypatch.setattr(module, "STEP_S", 2.5)
+    monkeypatch.setattr(module, "WEIGH_S", 0.5)
+    monkeypatch.setattr(module, "CALM_S", 5.0)
     plan, venue = plan_leg(4, 16, 5), find_venue("local")
     assert [action.do for action in plan.drill.method] == ["kill", "restart"]
     (tmp_path / "journal").mkdir()

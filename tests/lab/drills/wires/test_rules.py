@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay_lab.drills.network import OPEN, Condition
-from relay_lab.drills.wires.rules import Met, longer_than, port_commands, read_met
+from relay_lab.drills.wires import Met, longer_than, port_commands, read_met
 
 TOLD = """\
 class htb 1:1 root leaf 8001: prio 0 rate 10Gbit ceil 10Gbit burst 0b cburst 0b

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import trio
 
+from relay_lab.drills import wires as module
 from relay_lab.drills.executor import PlaceFailed
 from relay_lab.drills.plan import Seat
 from relay_lab.drills.wires import Wires, has_wires, open_wires
-from relay_lab.drills.wires import switch as module
 from tests.lab.drills.test_tether import is_running
 
 A, B, C = (Seat("NYC", name) for name in "ABC")

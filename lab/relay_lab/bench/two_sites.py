@@ -1,4 +1,4 @@
-"""Round trips between members, each window beside one of a bare echo: what counts is the ratio of the two."""
+"""What two sites measure: round trips beside a bare echo, the rate of messages that cross, and outages after a kill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import trio
 
-from relay_lab.bench.harness import WARM_UP_S, Afterwards, BenchFailed, BenchProcess, Observe, members_of
+from relay_lab.bench.harness import WARM_UP_S, Afterwards, BenchFailed, BenchProcess, Observe, hear_all, members_of
 from relay_lab.bench.scenarios import MemberTask, Scenario, Workload
 from relay_lab.drills.layout import draw_group
 from relay_lab.drills.proxy import bind_streams, port_of
@@ -101,3 +101,77 @@ async def two_sites(scenario: Scenario, *, trips: bool) -> AsyncIterator[tuple[l
 
 def _task(scenario: Scenario, *, trips: bool) -> MemberTask:
     return MemberTask("", scenario.members, scenario.order, *draw_group(), "", site="HERE", trips=trips)
+
+
+_SHOWN = ("rate", "cpu_s_per_million", "cores", "rss_sum_mb")
+
+
+async def measure_flat_out(
+    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe, afterwards: Afterwards
+) -> dict[str, dict[str, Any]]:
+    """By size: messages a second at a member of the other site, and the CPU of all processes a message. Raises BenchFailed."""
+    ours: dict[str, dict[str, Any]] = {}
+    async with two_sites(scenario, trips=False) as (near, far):
+        for size in sizes:
+            results = []
+            for run in range(1, runs + 1):
+                observe(f"{size} bytes, run {run} of {runs}")
+                sends, listens = Workload(size, WARM_UP_S, window_s), Workload(size, WARM_UP_S, window_s, 0.0)
+                for member in (*near, *far):
+                    await member.tell(sends if member is near[-1] else listens)
+                results.append(_sum_up(await hear_all(near, sends), await hear_all(far, sends)))
+                await afterwards(size, window_s, results[-1])
+            ours[str(size)] = {key: round(median(each[key] for each in results), 3) for key in _SHOWN}
+    return ours
+
+
+def _sum_up(near: Sequence[dict[str, Any]], far: Sequence[dict[str, Any]]) -> dict[str, float]:
+    crossed = max(sum(each["delivered"] for each in far) / len(far), 1)
+    return {
+        "rate": sum(each["delivered"] / each["seconds"] for each in far) / len(far),
+        "cpu_s_per_million": sum(each["cpu_s"] for each in (*near, *far)) / crossed * 1e6,
+        "cores": sum(each["cpu_s"] / each["seconds"] for each in (*near, *far)),
+        "rss_sum_mb": sum(each["rss_mb"] for each in (*near, *far)),
+    }
+
+
+#: Messages a second of each member of the site in which one is killed: an interval between two is far below any outage.
+RATE = 500.0
+
+
+async def measure_failover(
+    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe
+) -> dict[str, dict[str, Any]]:
+    """By size: the longest time without a delivery at a survivor. Each run has processes of its own. Raises BenchFailed."""
+    ours: dict[str, dict[str, Any]] = {}
+    for size in sizes:
+        outages = []
+        for run in range(1, runs + 1):
+            observe(f"{size} bytes, run {run} of {runs}")
+            outages.append(await _kill_one(scenario, Workload(size, WARM_UP_S, window_s, RATE)))
+        ours[str(size)] = {"outage_ms": round(median(outages), 1), "outages_ms": [round(each, 1) for each in outages]}
+    return ours
+
+
+async def _kill_one(scenario: Scenario, load: Workload) -> float:
+    """Milliseconds. The first member is killed in the middle of the window."""
+    async with _near_and_far(scenario) as (near, far):
+        for member in near:
+            await member.tell(load)
+        for member in far:
+            await member.tell(Workload(load.size, load.warm_up_s, load.window_s, 0.0))
+        await trio.sleep(load.warm_up_s + load.window_s / 3)
+        near[0].kill()
+        survivors = await hear_all(near[1:], load)
+        results = await hear_all(far, load) if far else survivors
+    return max(float(each["longest_gap_s"]) for each in results) * 1e3
+
+
+@asynccontextmanager
+async def _near_and_far(scenario: Scenario) -> AsyncIterator[tuple[list[BenchProcess], list[BenchProcess]]]:
+    if scenario.relayed:
+        async with two_sites(scenario, trips=False) as sites:
+            yield sites
+    else:
+        async with members_of(MemberTask("", scenario.members, scenario.order, *draw_group(), "")) as members:
+            yield members, []

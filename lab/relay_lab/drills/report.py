@@ -1,0 +1,224 @@
+"""The report of a drill in one file: its verdict, its figures, and what was delivered when, in HTML or Markdown.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import get_args
+
+from relay.report import Figure, Mark, Span, draw_lines, draw_note, draw_page, draw_table, draw_tiles, draw_verdict
+from relay_lab.drills.plan import MEMBER_VERBS, Drill, LinkVerb
+from relay_lab.drills.result import DrillResult, Verdict, overall, summary
+
+#: File name suffixes of the formats.
+REPORT_SUFFIXES = (".html", ".md")
+_VERBS: tuple[str, ...] = (*MEMBER_VERBS, *get_args(LinkVerb))
+RUN_COLUMNS = ("seed", "verdict", "lost", "duplicated", "reordered", "gaps", "silence s", "at rest after s")
+_COUNTED = ("sent", "delivered", "lost", "duplicated", "reordered", "gaps")
+#: A chart cuts off peaks beyond this many times the usual rate: the burst of a replay would flatten everything else.
+_PEAK_MAX = 3.0
+#: Heights of a bar in Markdown, and the greatest number of bars in a row.
+_LEVELS = " ▁▂▃▄▅▆▇█"
+_COLUMNS_MAX = 100
+
+
+def write_report(suffix: str, drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
+    """Return the report on all runs, failed ones first; `aborted` has a sentence for each run without a result."""
+    write = _html if suffix == ".html" else _markdown
+    return write(drill, place, results, aborted)
+
+
+# -- contents ------------------------------------------------------------------------------------------------------------
+
+
+def _headline(results: Sequence[DrillResult], aborted: Sequence[str]) -> tuple[bool, str]:
+    """Whether all runs passed, and a sentence that says so."""
+    verdict = overall(results, aborted)
+    runs = len(results) + len(aborted)
+    if results and verdict == "pass":
+        return True, f"{'The run' if runs == 1 else f'All {runs} runs'} went as the drill says."
+    if verdict == "not exercised":
+        return False, "Nothing was wrong, but not everything was exercised."
+    failed = len(aborted) + sum(result.verdict == "fail" for result in results)
+    return False, "The run failed." if runs == 1 else f"{failed} of {runs} runs failed."
+
+
+def _figures(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Name and value of each figure over all runs."""
+    total = summary(drill, results, aborted)
+    several = len(results) > 1
+    yield "messages sent", f"{total['sent']:,}"
+    yield "messages delivered", f"{sum(total['delivered'].values()):,}"
+    yield from [(name, f"{total[name]:,}") for name in ("lost", "duplicated", "reordered")]
+    yield "declared lost (gaps)", f"{total['gaps']:,}"
+    if total["failover_s"] is not None:
+        yield f"silence at the other site{', median' if several else ''}", f"{total['failover_s']:.3f} s"
+        if several:
+            yield "silence, worst", f"{total['failover_worst_s']:.3f} s"
+    if total["own_silence_worst_s"] is not None:
+        yield f"silence of the own site{', worst' if several else ''}", f"{total['own_silence_worst_s']:.3f} s"
+    if total["quiet_s"] is not None:
+        yield f"at rest after{', at worst' if several else ''}", f"{total['quiet_s']:.2f} s"
+
+
+def show_verdict(verdict: Verdict) -> str:
+    """A verdict as a report shows it: what is wrong is loud."""
+    return verdict if verdict == "pass" else verdict.upper()
+
+
+def list_runs(results: Sequence[DrillResult]) -> list[tuple[str, ...]]:
+    """A row for each run; none for a single run, whose figures say the same."""
+    return [
+        (
+            str(result.seed),
+            show_verdict(result.verdict),
+            *[f"{number:,}" for number in (result.lost, result.duplicated, result.reordered, result.gaps)],
+            "-" if result.failover_s is None else f"{result.failover_s:.3f}",
+            f"{result.quiet_s:.2f}",
+        )
+        for result in results
+        if len(results) > 1
+    ]
+
+
+def list_means(results: Sequence[DrillResult]) -> str:
+    """How harm was done, each means once; an empty text without harm."""
+    means = dict.fromkeys(each for result in results for each in result.means)
+    return f"How the harm was done: {' '.join(means)}" if means else ""
+
+
+def _harm(result: DrillResult) -> list[tuple[float, str]]:
+    """Time and action of each harm: the timeline without what was only observed."""
+    return [(each.at_s, each.what) for each in result.timeline if each.what.split()[0] in _VERBS]
+
+
+def _silence(result: DrillResult) -> str:
+    """A sentence on the longest silence."""
+    found = result.silence
+    if found is None:
+        return "No member waited for the other site."
+    when = f"from {found.begin_s:.2f} s to {found.end_s:.2f} s"
+    return f"Longest silence: {found.member} heard nothing of {found.site} for {found.seconds:.3f} s, {when}."
+
+
+# -- HTML ----------------------------------------------------------------------------------------------------------------
+
+
+def _html(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
+    title = f"{drill.name} on {place}"
+    parts = [f"<h1>{escape(title)}</h1><p>{escape(drill.why)}</p>", draw_verdict(*_headline(results, aborted))]
+    parts.append(draw_tiles([*_figures(drill, results, aborted)]))
+    parts += [_html_fault(each) for each in aborted]
+    if means := list_means(results):
+        parts.append(draw_note(means))
+    if rows := list_runs(results):
+        parts.append(draw_table(RUN_COLUMNS, [[Figure(cell) for cell in row] for row in rows]))
+    for result in sorted(results, key=lambda result: result.passed):
+        parts += _html_run(result)
+    return draw_page(title, parts)
+
+
+def _html_fault(sentence: str) -> str:
+    return f'<p class="fault">{escape(sentence)}</p>'
+
+
+def _html_run(result: DrillResult) -> Iterator[str]:
+    yield f"<h2>Seed {result.seed}: {show_verdict(result.verdict)}</h2>"
+    yield from map(_html_fault, (*result.faults(), *result.unexercised))
+    yield f"<p>{escape(_silence(result))}</p>"
+    for site in result.sites:
+        yield f"<h3>Deliveries per second at a member of {escape(site)}</h3>{draw_site(result, site)}"
+    numbers = {mark: number for number, mark in enumerate(_harm(result), 1)}
+    marked = [(moment, numbers.get((moment.at_s, moment.what))) for moment in result.timeline]
+    rows = [(Figure(f"{moment.at_s:.2f}"), number, moment.what) for moment, number in marked]
+    yield draw_table(("seconds", "mark", "what happened"), rows, [at for at, (_, number) in enumerate(marked) if number])
+    members = [
+        (each.site, each.title, *[getattr(each, name) for name in _COUNTED], "killed" if each.crashed else each.order_hash[:8])
+        for each in result.members
+    ]
+    yield draw_table(("site", "member", *_COUNTED, "order"), members)
+
+
+def draw_site(result: DrillResult, site: str) -> str:
+    """Return a chart of what one member of a site delivers: a line for each sending site, marks of harm, a span of silence."""
+    rates, silent = result.rates, result.silence
+    series = {
+        f"from {sender}{', its own' if sender == site else ''}": [
+            (rates.begin_s + (at + 0.5) * rates.step_s, rate) for at, rate in enumerate(row)
+        ]
+        for (receiver, sender), row in rates.rows.items()
+        if receiver == site
+    }
+    is_mine = silent is not None and silent.member in result.sites[site]
+    return draw_lines(
+        series,
+        "messages / s",
+        since="the load began",
+        spans=[Span(silent.begin_s, silent.end_s, _silence(result))] if silent is not None and is_mine else [],
+        spans_are="the longest silence",
+        marks=[Mark(at_s, what) for at_s, what in _harm(result)],
+        y_max=result.drill.load.rate * _PEAK_MAX,
+    )
+
+
+# -- Markdown ------------------------------------------------------------------------------------------------------------
+
+
+def _markdown(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
+    lines = [f"# {drill.name} on {place}", "", drill.why, ""]
+    lines.append(f"**{overall(results, aborted).upper()}** {_headline(results, aborted)[1]}")
+    lines += ["", *[f"* {each}" for each in aborted]] if aborted else []
+    lines += ["", *_markdown_table(("figure", ""), _figures(drill, results, aborted), left=1)]
+    if means := list_means(results):
+        lines += ["", means]
+    if rows := list_runs(results):
+        lines += ["", *_markdown_table(RUN_COLUMNS, rows)]
+    for result in sorted(results, key=lambda result: result.passed):
+        lines += _markdown_run(result)
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_table(names: Sequence[str], rows: Iterable[Sequence[object]], left: int = 0) -> Iterator[str]:
+    """A table, of which the first `left` columns are aligned to the left."""
+    yield f"| {' | '.join(names)} |"
+    yield f"| {' | '.join(['---'] * left + ['---:'] * (len(names) - left))} |"
+    yield from [f"| {' | '.join(map(str, row))} |" for row in rows]
+
+
+def _markdown_run(result: DrillResult) -> Iterator[str]:
+    yield from ("", f"## Seed {result.seed}: {show_verdict(result.verdict)}", "")
+    if faults := [*result.faults(), *result.unexercised]:
+        yield from (*[f"* {fault}" for fault in faults], "")
+    yield from (_silence(result), "", "Deliveries per second at a member of each site, and when harm was done:", "", "```")
+    yield from _markdown_chart(result)
+    yield from ("```", "", "| seconds | what happened |", "| ---: | --- |")
+    yield from [f"| {each.at_s:.2f} | {each.what} |" for each in result.timeline]
+    members = [(each.site, each.title, *[getattr(each, name) for name in _COUNTED]) for each in result.members]
+    yield from ("", *_markdown_table(("site", "member", *_COUNTED), members, left=2))
+
+
+def _markdown_chart(result: DrillResult) -> Iterator[str]:
+    rates, usual = result.rates, result.drill.load.rate
+    steps = max((len(row) for row in rates.rows.values()), default=0)
+    together = max(1, math.ceil(steps / _COLUMNS_MAX))
+    width = max((len(f"{receiver} from {sender}") for receiver, sender in rates.rows), default=0)
+    for (receiver, sender), row in rates.rows.items():
+        means = [sum(row[at : at + together]) / len(row[at : at + together]) for at in range(0, len(row), together)]
+        yield f"{f'{receiver} from {sender}':<{width}} {''.join(_bar(rate, usual) for rate in means)}"
+    marks = [" "] * math.ceil(steps / together)
+    for at_s, _ in _harm(result):
+        place = int((at_s - rates.begin_s) / (rates.step_s * together))
+        if 0 <= place < len(marks):
+            marks[place] = "^"
+    yield f"{'':<{width}} {''.join(marks).rstrip()}"
+    end_s = rates.begin_s + steps * rates.step_s
+    yield f"{'':<{width}} {rates.begin_s:.0f} s to {end_s:.0f} s; half a bar is {usual:g} messages per second"
+
+
+def _bar(rate: float, usual: float) -> str:
+    """A bar of which half the height is the usual rate; blank for none."""
+    return _LEVELS[0] if rate <= 0 else _LEVELS[min(max(round(rate / usual * 4), 1), 8)]

@@ -1,0 +1,340 @@
+"""A soak: legs of a random drill over three sites for hours, the memory of their members, and a report that can be resumed."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, overload
+
+import trio
+
+from relay.keys.directory import new_secret, read_key_ring, write_key_ring
+from relay_lab.drills.executor import Executor, MemberDied, Place, Venue
+from relay_lab.drills.load import DrillPlan
+from relay_lab.drills.memory import Slope, Weights, worst
+from relay_lab.drills.plan import Action, Drill, DrillLoad, Expectation, Seat, seat_members
+from relay_lab.drills.result import DrillResult, Verdict
+from relay_lab.drills.run import Observe, run_drill
+from sitestack.seal.key_ring import SiteKey
+
+SITES = ("NYC", "SFO", "LON")
+MEMBERS = 3
+#: Seconds from one harm to the next.
+PAUSE_S = (30.0, 90.0)
+#: Seconds at the end of a leg in which nobody is harmed any more.
+CALM_S = 20.0
+#: The shares of small, of larger and of the largest messages, and the bytes that they have at most.
+SIZES = ((0.90, 1 << 10), (0.095, 1 << 16), (0.005, 1 << 20))
+#: Seconds that harm lasts.
+HARM_S = (1.0, 12.0)
+#: Seconds after a pause within which a member is in the view again. What is sent until then may be a gap there, not elsewhere.
+BACK_S = 15.0
+#: The longest silences of another site and of their own that members may see who are never paused.
+SILENCE_S_MAX, OWN_SILENCE_S_MAX = 30.0, 10.0
+
+
+class Lines(Sequence[bytes]):
+    """The lines of a load, each made when it is asked for: a leg has too many to keep."""
+
+    def __init__(self, length: int, make: Callable[[int], bytes]) -> None:
+        self._length = length
+        self._make = make
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        """A line, or some."""
+        return [*map(self._make, range(self._length)[index])] if isinstance(index, slice) else self._make(index)
+
+
+def plan_leg(seed: int, seconds: float, rate: float) -> DrillPlan:
+    """A leg with this seed: the load lasts so many seconds, at `rate` messages a second of one member of each site."""
+    method = tuple(_draw_harm(random.Random(seed), seconds))
+    drill = Drill(
+        name="soak",
+        why="Harm of every kind at random, for long.",
+        sites=SITES,
+        members=MEMBERS,
+        load=DrillLoad(rate=rate, message_bytes=SIZES[0][1] // 2, seconds=seconds),
+        method=method,
+        verdict=Expectation(gaps_max=_gaps_max(method, rate), silence_s_max=SILENCE_S_MAX, own_silence_s_max=OWN_SILENCE_S_MAX),
+    )
+
+    def line(number: int) -> bytes:
+        rng = random.Random(f"{seed} {number}")
+        draw, size_max = rng.random(), SIZES[0][1]
+        for share, largest in SIZES:
+            if draw < share:
+                size_max = largest
+                break
+            draw -= share
+        size = rng.randint(0, size_max)
+        return (b"%d " % number)[:size].ljust(size, b".")
+
+    return DrillPlan(drill, Lines(int(rate * seconds), line), line, seed)
+
+
+def _gaps_max(method: Sequence[Action], rate: float) -> dict[str, int]:
+    """Member -> what all sites send while it stands still, and until it is back, each time that it is paused."""
+    missed = math.ceil(len(SITES) * rate * (HARM_S[1] + BACK_S))
+    return {member: missed * pauses for member, pauses in Counter(a.target for a in method if a.do == "pause").items()}
+
+
+def _draw_harm(rng: random.Random, seconds: float) -> list[Action]:
+    """Harm that ends before the next begins. The last in line of each site is spared death, so that somebody lives long.
+
+    The others are killed first, one after the other: whoever lives long relays from then on, and a line through its memory is
+    not bent by a role that it takes in the middle.
+    """
+    mortal = [f"{seat.site}.{seat.name}" for place, seat in enumerate(seat_members(SITES, MEMBERS)) if (place + 1) % MEMBERS]
+    unharmed = rng.sample(mortal, len(mortal))
+    actions: list[Action] = []
+    at_s = rng.uniform(5, PAUSE_S[0])
+    while at_s < seconds - CALM_S:
+        for_s = rng.uniform(*HARM_S)
+        ends_s = at_s + for_s
+        site, other = rng.sample(SITES, 2)
+        is_first = bool(unharmed)
+        target, link = unharmed.pop() if is_first else rng.choice(mortal), f"{site} - {other}"
+        match "kill" if is_first else rng.choice(("kill", "restart", "pause", "cut", "half-open", "delay")):
+            case "kill":
+                actions += [Action("kill", at_s, target=target), Action("restart", ends_s, target=target)]
+            case "restart":
+                actions += [Action("restart", at_s, target=target)]
+            case "pause":
+                actions += [Action("pause", at_s, target=target), Action("resume", ends_s, target=target)]
+            case "cut":
+                actions += [Action("cut", at_s, link=link), Action("heal", ends_s, link=link)]
+            case "half-open":
+                actions += [Action("half-open", at_s, link=link), Action("heal", ends_s, link=link)]
+            case _:
+                amount = rng.uniform(0.02, 0.2)
+                actions += [Action("delay", at_s, link=link, amount=amount), Action("heal", ends_s, link=link)]
+        at_s = max(ends_s + 5, at_s + rng.uniform(*PAUSE_S))
+    return actions
+
+
+#: Percent of its memory that a process may grow in an hour.
+SLOPE_MAX = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One leg, as it stands in the report."""
+
+    seed: int
+    verdict: Verdict
+    #: What was wrong, or could not be shown, in sentences.
+    faults: tuple[str, ...]
+    seconds: float
+    sent: int
+    delivered: int
+    lost: int
+    duplicated: int
+    reordered: int
+    gaps: int
+    actions: int
+    #: How often the keys of a site were changed.
+    rotations: int
+    #: Queue -> what it held at the end, over all members; those that held nothing are left out.
+    queues: dict[str, int]
+    #: The growth of every process that lived long enough.
+    slopes: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def of(cls, result: DrillResult, rotations: int, slopes: list[Slope]) -> Leg:
+        """A leg out of what its drill found."""
+        plain = result.to_json()
+        return cls(
+            seed=result.seed,
+            verdict=result.verdict,
+            faults=(*result.faults(), *result.unexercised),
+            seconds=round(result.seconds, 1),
+            sent=plain["sent"],
+            delivered=sum(plain["delivered"].values()),
+            lost=result.lost,
+            duplicated=result.duplicated,
+            reordered=result.reordered,
+            gaps=result.gaps,
+            actions=len(result.drill.method),
+            rotations=rotations,
+            queues={name: count for name, count in result.queues.items() if count},
+            slopes=tuple(
+                {
+                    **asdict(each),
+                    "seat": f"{each.seat.site}.{each.seat.name}",
+                    "percent_per_hour": round(each.percent_per_hour, 3),
+                }
+                for each in slopes
+            ),
+        )
+
+    @classmethod
+    def aborted(cls, seed: int, why: str) -> Leg:
+        """A leg that came to no result."""
+        return cls(seed, "fail", (why,), 0.0, 0, 0, 0, 0, 0, 0, 0, 0, {}, ())
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether it came to no result."""
+        return not self.seconds
+
+
+@dataclass(slots=True)
+class Soak:
+    """A soak of so many seconds in legs, of which the last may be shorter, and those that have been run."""
+
+    seed: int
+    whole_s: float
+    leg_s: float
+    #: Messages a second of one member of each site.
+    rate: float
+    done: list[Leg] = field(default_factory=list)
+
+    @property
+    def settings(self) -> tuple[int, float, float, float]:
+        """What a report must have been made with to be gone on with."""
+        return self.seed, self.whole_s, self.leg_s, self.rate
+
+    @property
+    def legs(self) -> int:
+        """How many legs there are in all."""
+        return math.ceil(self.whole_s / self.leg_s)
+
+    def next_leg(self) -> tuple[int, float] | None:
+        """The seed of the next leg, and its seconds; None when all have been run."""
+        run = {leg.seed for leg in self.done}
+        for number in range(self.legs):
+            if (seed := self.seed * 1_000 + number) not in run:
+                return seed, min(self.leg_s, self.whole_s - number * self.leg_s)
+        return None
+
+    def resume(self) -> list[Leg]:
+        """Take back what came to no result, to run it again. Returns those legs."""
+        aborted = [leg for leg in self.done if leg.is_aborted]
+        self.done = [leg for leg in self.done if not leg.is_aborted]
+        return aborted
+
+    @property
+    def slope(self) -> float | None:
+        """The steepest growth of a process in any leg, in percent an hour; None when nobody lived long enough."""
+        return worst(slope for leg in self.done for slope in leg.slopes)
+
+    def faults(self) -> list[str]:
+        """Everything that was wrong, in sentences."""
+        found = [f"leg {leg.seed}: {fault}" for leg in self.done for fault in leg.faults]
+        if self.slope is not None and self.slope >= SLOPE_MAX:
+            found.append(f"The memory of a process grew by {self.slope:.2f} % an hour; less than {SLOPE_MAX:g} % is expected.")
+        return found
+
+    @property
+    def verdict(self) -> Verdict:
+        """Not exercised while legs are missing, or when nobody's memory could be measured."""
+        verdicts = {leg.verdict for leg in self.done}
+        if "fail" in verdicts or (self.slope is not None and self.slope >= SLOPE_MAX):
+            return "fail"
+        is_whole = len(self.done) >= self.legs and self.slope is not None and verdicts == {"pass"}
+        return "pass" if is_whole else "not exercised"
+
+    def to_json(self) -> dict[str, Any]:
+        """The report."""
+        totals = {
+            name: sum(getattr(leg, name) for leg in self.done)
+            for name in ("sent", "delivered", "lost", "duplicated", "reordered", "gaps", "actions", "rotations")
+        }
+        return {
+            "verdict": self.verdict,
+            "seed": self.seed,
+            "legs": self.legs,
+            "whole_s": self.whole_s,
+            "leg_s": self.leg_s,
+            "rate": self.rate,
+            **totals,
+            "seconds": round(sum(leg.seconds for leg in self.done), 1),
+            "memory_percent_per_hour": self.slope,
+            "faults": self.faults(),
+            "done": [asdict(leg) for leg in self.done],
+        }
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> Soak:
+        """A report that was written. Raises KeyError, TypeError or ValueError for what is none."""
+        made = cls(int(plain["seed"]), float(plain["whole_s"]), float(plain["leg_s"]), float(plain["rate"]))
+        made.done = [Leg(**{**leg, "faults": tuple(leg["faults"]), "slopes": tuple(leg["slopes"])}) for leg in plain["done"]]
+        return made
+
+
+#: Seconds between two looks at the members' memory.
+WEIGH_S = 5.0
+#: Seconds from one change of keys to the next, and between its steps: members read their keys every two seconds.
+ROTATE_S, STEP_S = 120.0, 10.0
+#: The directory of the keys that a drill makes, in its own.
+KEYS = "keys"
+
+
+class Rotation:
+    """Changes the keys of one site after the other, in the steps of the operations page."""
+
+    def __init__(self, keys: Path, sites: tuple[str, ...], rng: random.Random) -> None:
+        self.done = 0
+        self._keys = keys
+        self._sites = sites
+        self._rng = rng
+
+    async def run(self) -> None:
+        """Go on until cancelled."""
+        while True:
+            await trio.sleep(ROTATE_S - 2 * STEP_S)
+            site = self._keys / self._rng.choice(self._sites)
+            old = read_key_ring(site).in_use
+            new = SiteKey(new_secret())
+            write_key_ring(site, read_key_ring(site).add(new))
+            await trio.sleep(STEP_S)
+            write_key_ring(site, read_key_ring(site).use(new.id))
+            await trio.sleep(STEP_S)
+            write_key_ring(site, read_key_ring(site).remove(old))
+            self.done += 1
+
+
+async def run_leg(plan: DrillPlan, venue: Venue, directory: Path, journal: Path, observe: Observe) -> tuple[Leg, Weights]:
+    """Run a leg. Raises what `run_drill` raises."""
+    weights = Weights()
+    rotation = Rotation(directory / KEYS, plan.drill.sites, random.Random(plan.seed))
+    place = _watched(venue.open(plan.drill, plan.seed, directory, journal), plan, weights, rotation)
+    result = await run_drill(plan, place, observe)
+    return Leg.of(result, rotation.done, weights.slopes()), weights
+
+
+@asynccontextmanager
+async def _watched(place: Place, plan: DrillPlan, weights: Weights, rotation: Rotation) -> AsyncIterator[Executor]:
+    """The place, with the two tasks beside the drill."""
+    seats = seat_members(plan.drill.sites, plan.drill.members)
+    async with place as executor, trio.open_nursery() as nursery:
+        nursery.start_soon(_weigh, executor, seats, weights)
+        nursery.start_soon(rotation.run)
+        yield executor
+        nursery.cancel_scope.cancel()
+
+
+async def _weigh(executor: Executor, seats: list[Seat], weights: Weights) -> None:
+    while True:
+        for seat in seats:
+            try:
+                status = await executor.status(seat)
+                size = executor.memory_bytes(seat)
+            except (MemberDied, AssertionError):
+                continue  # it is not running now, as the drill wanted
+            if status is not None and size:
+                weights.add(seat, status["pid"], trio.current_time(), size, status["role"] == "relay")
+        await trio.sleep(WEIGH_S)
