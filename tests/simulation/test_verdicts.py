@@ -13,10 +13,8 @@ from relay.replica.config import BufferConfig
 from relay_lab.sim.process import Process
 from relay_lab.simulation import SeedRun, draw
 from relay_lab.simulation.faults import Flood, Leave
-from relay_lab.simulation.levels_at_rest import unsettled
-from relay_lab.simulation.missed import unaccounted
 from relay_lab.simulation.shortage import Shortage
-from relay_lab.simulation.verdict import SeedVerdict
+from relay_lab.simulation.verdict import SeedVerdict, unaccounted, unsettled
 from sitestack.journal import records
 from sitestack.layers.nakack.receiver_windows import ReceiverWindows
 from sitestack.layers.sequencer.forward_table import ForwardTable

@@ -107,11 +107,6 @@ SIZE_EXCEPTIONS: dict[str, str] = {
 
 #: Small file with one importer -> why it is a file. Remove an entry when the file is merged.
 SMALL_FILES: dict[str, str] = {
-    "lab/relay_lab/bench/machine.py": "to be merged",
-    "lab/relay_lab/demo/table.py": "to be merged",
-    "lab/relay_lab/demo/text.py": "to be merged",
-    "lab/relay_lab/drills/hostile/attack.py": "to be merged",
-    "lab/relay_lab/simulation/missed.py": "to be merged",
     "relay/replica/spill_record.py": "to be merged",
     "relay/report/bars.py": "to be merged",
     "sitestack/model/native.py": "a door: the only file that imports mypy_extensions",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import random
+from dataclasses import replace
 
 from relay.events import (
     BRIDGE_EFFECTS,
@@ -27,13 +29,85 @@ from relay.layer import RelayConfig, RelayLayer
 from relay_lab.sim.process import Process
 from relay_lab.sim.tcp_streams import TcpStream
 from relay_lab.sim.world import Maker, World
-from relay_lab.simulation.member_settings import uneven, with_short_ids
-from relay_lab.simulation.memory_disk import MemoryDisk
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
+from sitestack.layers.short_ids import ShortIdsConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event
 from sitestack.stack.layer import Local
+
+
+def uneven(config: SiteConfig, rng: random.Random) -> SiteConfig:
+    """The configuration of one member, with its own heartbeats, patience, reports, windows, batches and datagrams."""
+    protocols = config.protocols
+    detection = replace(
+        protocols.failure_detection,
+        heartbeat_interval_s=rng.choice((0.25, 0.5, 1.0)),
+        timeout_s=rng.choice((2.0, 2.5, 4.0)),
+    )
+    stability = replace(
+        protocols.stability, report_interval_s=rng.choice((0.1, 0.25, 1.0)), report_bytes=rng.choice((16_384, 512 * 1024))
+    )
+    nakack = replace(
+        protocols.nakack, ask_delay_s=rng.choice((0.005, 0.02, 0.1)), quiet_interval_s=rng.choice((0.05, 0.1, 0.5))
+    )
+    flow = protocols.flow_control
+    window_bytes = rng.choice((flow.window_bytes, flow.window_bytes, 65_536))
+    protocols = replace(
+        protocols,
+        failure_detection=detection,
+        stability=stability,
+        nakack=nakack,
+        flow_control=replace(flow, window_bytes=min(window_bytes, flow.window_bytes)),
+        unicast=replace(protocols.unicast, retransmit_interval_s=rng.choice((0.05, 0.1, 0.2))),
+        batching=replace(protocols.batching, batch_count_max=rng.choice((1, protocols.batching.batch_count_max))),
+    )
+    transport = replace(config.transport, datagram_bytes_max=rng.choice((1_400, 9_000, 60_000)))
+    return replace(config, protocols=protocols, transport=transport)
+
+
+def with_short_ids(config: SiteConfig, enabled: bool) -> SiteConfig:
+    """The configuration of a member that writes short ids, or does not."""
+    return replace(config, protocols=replace(config.protocols, short_ids=ShortIdsConfig(enabled)))
+
+
+class MemoryDisk:
+    """Segments by their numbers, each a list of records. An offset is a place in that list."""
+
+    def __init__(self) -> None:
+        self.segments: dict[int, list[bytes]] = {}
+        #: Bytes that fit on it; None: any number.
+        self.room: int | None = None
+        #: Whether it gives nothing back.
+        self.is_unreadable = False
+        #: How many records were written, and read.
+        self.written = self.given_back = 0
+
+    def append(self, segment: int, record: bytes) -> int:
+        """As `SpillDisk`."""
+        if self.room is not None and self.used + len(record) > self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.segments.setdefault(segment, []).append(record)
+        self.written += 1
+        return len(record)
+
+    def read(self, segment: int, offset: int) -> tuple[bytes, int]:
+        """As `SpillDisk`."""
+        records = self.segments.get(segment, [])
+        if self.is_unreadable or offset >= len(records):
+            raise OSError(errno.EIO, "Input/output error")
+        self.given_back += 1
+        return records[offset], offset + 1
+
+    def drop(self, segment: int) -> None:
+        """As `SpillDisk`."""
+        self.segments.pop(segment, None)
+
+    @property
+    def used(self) -> int:
+        """Bytes on it."""
+        return sum(len(record) for records in self.segments.values() for record in records)
+
 
 #: Every member's bridge listens at this port of its own host.
 BRIDGE_PORT = 7900

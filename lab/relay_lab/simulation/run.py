@@ -17,14 +17,12 @@ from relay_lab.sim import network_faults
 from relay_lab.sim.process import Process
 from relay_lab.sim.tcp_streams import Slowness
 from relay_lab.sim.world import World
-from relay_lab.simulation.levels_at_rest import unsettled
 from relay_lab.simulation.liveness import WHOLE_S_MAX
-from relay_lab.simulation.member_settings import with_short_ids
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import LOAD_S, Plan
-from relay_lab.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker
+from relay_lab.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker, with_short_ids
 from relay_lab.simulation.routes import routes_of
-from relay_lab.simulation.verdict import SeedVerdict
+from relay_lab.simulation.verdict import SeedVerdict, unsettled
 from sitestack.config import SiteConfig
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.address import Physical, ProxyUUID

@@ -8,14 +8,14 @@ rest (B3), no old relay was ever believed (R9), nothing merged where nothing was
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from relay.events import SlowSite
+from relay.gateway.connections import RouteId
 from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
-from relay_lab.simulation.levels_at_rest import unsettled
 from relay_lab.simulation.liveness import DETECTION_S, Liveness
-from relay_lab.simulation.missed import unaccounted
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import Plan
 from relay_lab.simulation.process import RelayProcess
@@ -23,9 +23,67 @@ from relay_lab.simulation.routes import routes_of
 from relay_lab.simulation.shortage import Shortage
 from sitestack.journal import records
 from sitestack.layers.batching import BatchingConfig
+from sitestack.model.level import Level
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 from sitestack.promises import History, check_all, check_introduced, check_uniform_agreement
+
+
+def unaccounted(histories: Sequence[History]) -> Iterator[str]:
+    """S21: report each message of its own site that a member skipped without a gap, and each gap that it delivered.
+
+    Only the simulator asks this: L3 excuses what members delivered that had parted, with a gap or without one.
+    """
+    for history in histories:
+        for stream, reception in history.receptions.items():
+            if stream.site != history.site or stream.scope not in (Scope.ALL, Scope.SITE):
+                continue
+            for hole in reception.holes:
+                if not hole.initial:
+                    yield f"{history.label}: {stream} {hole.missing} is a hole that no gap told"
+            if told := reception.gaps & reception.delivered:
+                yield f"{history.label}: {stream} {told} was told as a gap and delivered"
+            if late := reception.misplaced_gaps:
+                yield f"{history.label}: {stream} {late} was told as a gap before a lower number was delivered"
+
+
+def unsettled(process: Process) -> list[str]:
+    """Every queue that is not as it is at rest, in words."""
+    levels = process.stack.levels()
+    found = [f"{name} is {level.now} at rest" for name, level in levels.items() if not level.is_at_rest and name not in _BUFFER]
+    return found + ([*_relay_buffer(process), *_routes(process)] if isinstance(process, RelayProcess) else [])
+
+
+#: Levels of the relay buffer, which is judged below: it is empty while every other site is linked, and else holds what the
+#: lost sites have not acknowledged.
+_BUFFER = ("relay.buffer_entries", "relay.buffer_bytes", "relay.spill_bytes")
+
+
+def _relay_buffer(process: RelayProcess) -> list[str]:
+    """Problems of the relay buffer: it may only hold entries for a lineage of another site that is gone."""
+    coordinator = process.world.coordinator(process.local.site)
+    if not isinstance(coordinator, RelayProcess):
+        return ["its site has no coordinator at rest"]
+    buffer, links = process.relay.state.buffer, coordinator.relay.gateway.table.links
+    entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
+    # For a site that has never been linked everything is held, within the budget.
+    lost = not all(map(process.relay.state.pinning, coordinator.relay.gateway.places.sites))
+    for site in process.relay.state.remotes:
+        for name, lineage in process.relay.state.remotes[site].lineages.items():
+            if (site, name) not in links:
+                lost = lost or lineage.epoch is not None
+            elif behind := sum(not lineage.has(entry) for entry in entries):
+                return [f"{site} has not acknowledged {behind} entries at rest"]
+    held = len(entries) + process.relay.levels().get("spill_bytes", Level(0)).now
+    return [f"relay holds {len(entries)} entries, or a spill, at rest that every other site has"] if held and not lost else []
+
+
+def _routes(process: RelayProcess) -> list[str]:
+    """Problems of routes: each end of a route must carry a link, and a process that does not relay has none."""
+    routes = process.relay.levels()["routes"].now
+    links = sum(isinstance(each, RouteId) for each in process.relay.gateway.table.links.values())
+    return [f"relay has {routes} ends of routes at rest, and {links} links over routes"] if routes != links else []
+
 
 K = TypeVar("K")
 #: The most merge views that one member may install after a heal, for the parts that there are by then (M3).
@@ -66,8 +124,8 @@ class SeedVerdict:
             nemesis.covered["agreement uniform"] += 1
             found += check_uniform_agreement(histories)
         said = [f"{each.invariant} {each.where}: {each.what}" for each in found]
-        said += self._calm_merges + self._stale_epochs() + self._merge_storms() + self._farewells()
-        said += self._gaps() + [f"S21 {what}" for what in unaccounted(histories)]
+        said += [*self._calm_merges, *self._stale_epochs(), *self._merge_storms(), *self._farewells(), *self._gaps()]
+        said += [f"S21 {what}" for what in unaccounted(histories)]
         said += self.liveness.violations(self._world.now)
         self._look_at_parts()
         self._look_at_routes()
@@ -102,12 +160,12 @@ class SeedVerdict:
                 elif isinstance(record, records.Gap) and record.site in far:
                     covered["gap over a route"] += 1
 
-    def _stale_epochs(self) -> list[str]:
-        return [
-            f"R9 {_label(p)}: {what}" for p in self._world.processes if isinstance(p, RelayProcess) for what in p.stale_epochs
-        ]
+    def _stale_epochs(self) -> Iterator[str]:
+        for process in self._world.processes:
+            if isinstance(process, RelayProcess):
+                yield from [f"R9 {_label(process)}: {what}" for what in process.stale_epochs]
 
-    def _merge_storms(self) -> list[str]:
+    def _merge_storms(self) -> Iterator[str]:
         """M3. A member whose companion has just gone on without it becomes a part after the heal: one merge more for each."""
         detected_ns = self._healed_ns + int(DETECTION_S * 1e9)
         founded = {
@@ -116,17 +174,14 @@ class SeedVerdict:
             for record in process.records
             if isinstance(record, records.View) and record.kind == "view" and self._healed_ns < record.t <= detected_ns
         }
-        said = []
         for process in self._world.processes:
             late = {vid for view in _merged(process, self._healed_ns) for vid, _ in view.subs if vid in founded}
             merges, most = len(_merged(process, self._healed_ns)), MERGES_MAX + len(late)
             if merges > most:
-                said.append(f"M3 {_label(process)}: installed {merges} merge views after everything was healed, not {most}")
-        return said
+                yield f"M3 {_label(process)}: installed {merges} merge views after everything was healed, not {most}"
 
-    def _farewells(self) -> list[str]:
+    def _farewells(self) -> Iterator[str]:
         """S16. A leaving member waits for its messages for a bounded time, and counts those it never saw delivered."""
-        said = []
         for process in self._world.processes:
             told = self._nemesis.leaving.get(process.local.address)
             stop = next((r for r in process.records if isinstance(r, records.Stop)), None)
@@ -136,10 +191,9 @@ class SeedVerdict:
             missing = _missing(process)
             self._nemesis.covered["left with messages on their way"] += bool(unsaid)
             if missing > unsaid:
-                said.append(f"S16 {_label(process)}: left, never saw {missing} of its messages, and spoke of {unsaid}")
+                yield f"S16 {_label(process)}: left, never saw {missing} of its messages, and spoke of {unsaid}"
             if unsaid and stop.t < int((told + BatchingConfig().stop_timeout_s) * 1e9):
-                said.append(f"S16 {_label(process)}: left {unsaid} messages behind after {stop.t / 1e9 - told:.3f} s")
-        return said
+                yield f"S16 {_label(process)}: left {unsaid} messages behind after {stop.t / 1e9 - told:.3f} s"
 
     def _parted(self) -> dict[str, int]:
         """Site -> when it first had two parts (ns): a second lineage, or two views after the same one.
@@ -163,7 +217,7 @@ class SeedVerdict:
                 _note_first(parted, site, min(views.values()))
         return parted
 
-    def _gaps(self) -> list[str]:
+    def _gaps(self) -> Iterator[str]:
         """R3, R5, R8: what a budget holds is never declared lost between sites that have been of one lineage until then.
 
         Where the receiver's had more, one part may have acknowledged what another, or whoever joined that, is told of as lost.
@@ -173,7 +227,6 @@ class SeedVerdict:
         failed = self._nemesis.grey.disks_failed
         shortage = Shortage(self._world.processes, plan.budget, plan.agreement == "uniform", plan.order == "total", failed)
         parted, away = self._parted(), self._away()
-        said = []
         for process in self._world.processes:
             gaps = [record for record in process.records if isinstance(record, records.Gap)]
             far = [gap for gap in gaps if gap.site != process.local.site]
@@ -182,11 +235,10 @@ class SeedVerdict:
             for gap in far:
                 whole = all(gap.t < parted.get(site, gap.t + 1) for site in (process.local.site, gap.site))
                 if whole and (what := shortage.objection(process, gap)):
-                    said.append(f"X5 {_label(process)}: {what}")
+                    yield f"X5 {_label(process)}: {what}"
                 if whole and gap.reason == "budget" and (gap.site, process.local.site) not in away:
                     numbers = f"{gap.site}/{gap.origin!r} {gap.first}..{gap.last}"
-                    said.append(f"X11 {_label(process)}: {numbers} went for the budget, though this site was to be waited for")
-        return said
+                    yield f"X11 {_label(process)}: {numbers} went for the budget, though this site was to be waited for"
 
     def _away(self) -> set[tuple[str, str]]:
         """Sites that had another one down, or too slow to be waited for, or not yet there."""

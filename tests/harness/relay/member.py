@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from relay.events import GlobalView
 from relay.layer import RelayLayer
-from relay_lab.simulation.memory_disk import MemoryDisk
+from relay_lab.simulation.process import MemoryDisk
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame

@@ -17,7 +17,7 @@ import pytest
 from relay.layer import RelayLayer
 from relay.node.config.settings import NodeConfig
 from relay.replica.config import BufferConfig, SpillSettings
-from relay_lab.simulation.memory_disk import MemoryDisk
+from relay_lab.simulation.process import MemoryDisk
 from sitestack.assembly import build_stack
 from sitestack.model.address import Address
 from sitestack.stack.layer import Local
