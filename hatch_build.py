@@ -46,7 +46,6 @@ INTERPRETED = {
     "relay/events.py": _RECORDS,
     "relay/gateway/wire.py": _RECORDS,
     "relay/replica/entries.py": _RECORDS,
-    "relay/replica/entry.py": _RECORDS,
     "relay/replica/held_entries.py": _RECORDS,
     "relay/replica/site_state.py": _RECORDS,
     "relay/replica/spill_record.py": _RECORDS,

@@ -128,7 +128,8 @@ class Peering:
         """A connection is ready, called or accepted: say HELLO at once. `certified`: the site proven at its other end."""
         too_many = _is_accepted(connection, dialed) and self.accepted >= self._connections_max
         if self.view is None or too_many:
-            self._hung_up(dialed, now)
+            if dialed is not None:
+                self._dialer.failed(*dialed, now)
             return [Dropped("bridge_refused"), Close(connection, Ending.NOT_RELAY)]
         self.table.greet(connection, dialed, certified, self.view, now)
         return []
@@ -166,12 +167,9 @@ class Peering:
             self._receiver.forget(key)
             if not self.table.linked(key[0]):
                 self._dialer.lost(key[0], now, hasty=gone.session.answered)
-        self._hung_up(gone.dialed, now)
+        if gone.dialed is not None:
+            self._dialer.failed(*gone.dialed, now)
         return self._announce_role()
-
-    def _hung_up(self, dialed: tuple[str, Place] | None, now: float) -> None:
-        if dialed is not None:
-            self._dialer.failed(*dialed, now)
 
     # -- what arrives --------------------------------------------------------------------------------------------------
 

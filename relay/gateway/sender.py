@@ -163,7 +163,7 @@ class LinkSender:
     def _has_lower(self, batch: Batch) -> bool:
         """Whether memory has what the peer lacks before a batch on the disk, as a merge may have it: then that goes first."""
         before = self._sent.get(batch.origin, 0)
-        return before + 1 < batch.first and self._state.buffer.has_lower(batch.origin, before, batch.first)
+        return before + 1 < batch.first and self._state.buffer.numbers.has_between(batch.origin, before, batch.first)
 
     def _turn_back(self) -> bool:
         """At the end: whether the cursor is on the disk again, for what was passed over there and is next now.
@@ -174,7 +174,7 @@ class LinkSender:
         waiting = [
             origin
             for origin, first in self._passed_over.items()
-            if not state.buffer.has_lower(origin, sent.get(origin, 0), first)
+            if not state.buffer.numbers.has_between(origin, sent.get(origin, 0), first)
         ]
         if self._replay is None or not waiting:
             return False

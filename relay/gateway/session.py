@@ -57,6 +57,29 @@ class Overdue(StrEnum):
     SLOW_FRAME = "slow_frame"
 
 
+class _FrameQueue:
+    """Encoded frames that wait for the link. Bound: whoever appends looks at `bytes` first."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._frames: deque[bytes] = deque()
+
+    def append(self, frame: bytes) -> None:
+        """Queue a frame."""
+        self._frames.append(frame)
+        self.bytes += len(frame)
+
+    def drain(self, limit: int) -> list[bytes]:
+        """Remove frames from the front until `limit` bytes are reached, and return them."""
+        frames: list[bytes] = []
+        size = 0
+        while self._frames and size < limit:
+            frames.append(self._frames.popleft())
+            size += len(frames[-1])
+        self.bytes -= size
+        return frames
+
+
 class LinkSession:
     """One connection. Bounds: those of `LinkConfig`, and one frame being parsed; one unicast may exceed `unicast_bytes_max`."""
 
@@ -73,10 +96,11 @@ class LinkSession:
         #: Whether the last chunk was a full one, so that there may be more.
         self._took_full = False
         self._answers: deque[bytes] = deque([encode(hello)])
-        self._unicasts: deque[bytes] = deque()
-        self._unicast_bytes = 0
-        self._routed: deque[bytes] = deque()
-        self.routed_bytes = 0
+        self._unicasts = _FrameQueue()
+        self._routed = _FrameQueue()
+        #: The smaller limits of the two ends: bytes of the largest frame to send, and bytes that may be under way.
+        self._frame_bytes_max = config.frame_bytes_max
+        self._window_bytes = config.window_bytes
         #: What became stable since the last ACK, for the next one.
         self._stable: dict[Address, int] = {}
         self._stable_view: ViewId | None = None
@@ -98,16 +122,9 @@ class LinkSession:
         return self._sender.begun
 
     @property
-    def _frame_bytes_max(self) -> int:
-        """Bytes of the largest frame to send: the smaller limit of the two ends."""
-        own = self._config.frame_bytes_max
-        return own if self.peer is None else min(own, self.peer.frame_bytes_max)
-
-    @property
-    def _window_bytes(self) -> int:
-        """Bytes that may be under way: the smaller window of the two ends."""
-        own = self._config.window_bytes
-        return own if self.peer is None else min(own, self.peer.window_bytes)
+    def routed_bytes(self) -> int:
+        """Bytes of pieces of routes that wait for the link."""
+        return self._routed.bytes
 
     @property
     def in_flight_bytes(self) -> int:
@@ -162,6 +179,8 @@ class LinkSession:
     def _first(self, frame: Header) -> None:
         if isinstance(frame, Hello):
             self.peer = frame
+            self._frame_bytes_max = min(self._frame_bytes_max, frame.frame_bytes_max)
+            self._window_bytes = min(self._window_bytes, frame.window_bytes)
             # Now, since STATE may have come in one piece with HELLO, and begins to send.
             self._sender.peer = frame.site
             self._hello_due = self._heard + self._config.timeout_s  # the peer's STATE may take another round trip
@@ -205,10 +224,9 @@ class LinkSession:
         data = encode(frame)
         if len(data) > self._frame_bytes_max:
             return UnicastRefusal.TOO_LARGE
-        if self._unicast_bytes >= self._config.unicast_bytes_max:
+        if self._unicasts.bytes >= self._config.unicast_bytes_max:
             return UnicastRefusal.QUEUE_FULL
         self._unicasts.append(data)
-        self._unicast_bytes += len(data)
         return None
 
     def send_routed(self, piece: Routed) -> bool:
@@ -220,10 +238,9 @@ class LinkSession:
         if len(data) > self._frame_bytes_max:
             return False
         reserve = ROUTE_ENDS_BYTES if piece.ended and not piece.data else 0
-        if self.routed_bytes + len(data) > self._config.routed_bytes_max + reserve:
+        if self._routed.bytes + len(data) > self._config.routed_bytes_max + reserve:
             return False
         self._routed.append(data)
-        self.routed_bytes += len(data)
         return True
 
     def farewell(self, reason: str) -> bytes:
@@ -248,7 +265,10 @@ class LinkSession:
 
     def _fill(self, now: float, limit: int) -> None:
         """Append whole frames to the rest of the last one, until a chunk is full."""
-        parts = [self._out[self._at :], *self._urgent(now), *self._some_unicasts(limit // 2), *self._some_routed(limit // 2)]
+        parts = [self._out[self._at :], *self._urgent(now)]
+        if self.accepted:
+            # About half a chunk of each, so that neither they nor the stream delay the others much.
+            parts += [*self._unicasts.drain(limit // 2), *self._routed.drain(limit // 2)]
         size = sum(map(len, parts))
         while size < limit and (part := self._next_entry()) is not None:
             parts.append(part)
@@ -258,7 +278,7 @@ class LinkSession:
     def written(self) -> bool:
         """The kernel has taken the last chunk. Returns whether there may be another one: it was full, or something waits."""
         self._writing_since = None
-        return self._took_full or bool(self._answers or self._unicasts or self._routed)
+        return self._took_full or bool(self._answers or self._unicasts.bytes or self._routed.bytes)
 
     def _urgent(self, now: float) -> list[bytes]:
         parts = list(self._answers)
@@ -281,26 +301,6 @@ class LinkSession:
         if self._ack_due is None:
             self._ack_due = now + ACK_DELAY_S
         return now >= self._ack_due
-
-    def _some_unicasts(self, limit: int) -> list[bytes]:
-        """Unicasts of about half a chunk, so that neither they nor the stream delay the other much."""
-        parts: list[bytes] = []
-        size = 0
-        while self._unicasts and size < limit and self.accepted:
-            parts.append(self._unicasts.popleft())
-            size += len(parts[-1])
-        self._unicast_bytes -= size
-        return parts
-
-    def _some_routed(self, limit: int) -> list[bytes]:
-        """Pieces of routes of about half a chunk, so that this site's own stream goes on beside them."""
-        parts: list[bytes] = []
-        size = 0
-        while self._routed and size < limit and self.accepted:
-            parts.append(self._routed.popleft())
-            size += len(parts[-1])
-        self.routed_bytes -= size
-        return parts
 
     def _next_entry(self) -> bytes | None:
         """The next frame of this site's stream; None when the smaller window of the two ends is full, or there is none."""

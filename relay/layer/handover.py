@@ -207,7 +207,7 @@ class Handover:
 
     def known(self) -> HeldRuns:
         """Return what this member holds, or has fetched, which another part of the site need not hand over."""
-        return HeldRuns((*runs_of(self._state.buffer.runs()).runs, *self._fetch.known().runs)[:ITEMS_MAX])
+        return HeldRuns((*runs_of(self._state.buffer.numbers.runs()).runs, *self._fetch.known().runs)[:ITEMS_MAX])
 
     def offered(self, event: Offered, now: float) -> list[Effect]:
         """Fetch the buffer, as far as it is not here yet, before all have to wait for it."""

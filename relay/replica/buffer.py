@@ -6,14 +6,12 @@ can take over relaying with a complete buffer (R3), and a second in line keeps n
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from relay.replica.config import BufferConfig
-from relay.replica.entry import Entry
-from relay.replica.gone import Gone, Run, joined
-from relay.replica.held_entries import ENTRIES_MAX, HeldEntries, HeldEntry
+from relay.replica.gone import Gone, HeldNumbers, Run, joined
+from relay.replica.held_entries import ENTRIES_MAX, Entry, HeldEntries, HeldEntry
 from relay.replica.spill import Spill, SpillDisk
 from sitestack.model.address import Address
 from sitestack.model.gap import GapReason
@@ -50,9 +48,9 @@ class Buffer:
         #: Not replicated: what the budget took, as far as this member has it on its disk.
         self.spill = None if config.spill is None or disk is None else Spill(config.spill, disk, self._gone)
         self._entries: list[Entry] = []
-        #: First and last number of each run that is held, per origin. Kept up with every entry, so that the rewind of a link
-        #: need not walk the entries.
-        self._runs: dict[Address, deque[list[int]]] = {}
+        #: The numbers in memory. After the merge of a split site there may be holes, also at the end: one part still holds what
+        #: the others dropped.
+        self.numbers = HeldNumbers()
         #: Index of the oldest entry in the list; the dropped entries before it are cut off in bulk.
         self._head = 0
         #: Position of the list's first element.
@@ -75,6 +73,11 @@ class Buffer:
         return len(self._entries) - self._head
 
     @property
+    def is_over_budget(self) -> bool:
+        """True when entries or bytes exceed the budget; some may be too old besides."""
+        return len(self) > self.config.budget_entries or self.bytes > self.config.budget_bytes
+
+    @property
     def is_overfull(self) -> bool:
         """True above the budget and what may come on top: from here on the budget takes also what senders wait for."""
         return len(self) >= 2 * ENTRIES_MAX or self.bytes >= self.config.budget_bytes + ON_THEIR_WAY_BYTES
@@ -85,13 +88,7 @@ class Buffer:
         self._entries.append(Entry(batch, view, size, now, self._messages, self._bytes))
         if batch is not None:
             self._messages += batch.count
-            runs = self._runs.get(batch.origin)
-            if runs is None:
-                self._runs[batch.origin] = deque([[batch.first, batch.last]])
-            elif runs[-1][1] + 1 == batch.first:
-                runs[-1][1] = batch.last
-            else:
-                runs.append([batch.first, batch.last])
+            self.numbers.append(batch)
         self._bytes += size
         self.bytes += size
         self.bytes_high = max(self.bytes_high, self.bytes)
@@ -138,7 +135,7 @@ class Buffer:
         entry = self._entries[self._head]
         self.bytes -= entry.size
         if entry.batch is not None:
-            self._drop_numbers(entry.batch)
+            self.numbers.drop(entry.batch)
         if entry.view is not None and (self.base_view is None or self.base_view.id < entry.view.id):
             self.base_view = entry.view
         self._entries[self._head] = _DROPPED  # or the body would stay until the list is shortened
@@ -148,35 +145,20 @@ class Buffer:
             self._offset += self._head
             self._head = 0
 
-    def _drop_numbers(self, batch: Batch) -> None:
-        """Take a batch out of the runs. Entries are dropped in the order of appending, so it begins its origin's first run."""
-        runs = self._runs[batch.origin]
-        if runs[0][1] > batch.last:
-            runs[0][0] = batch.last + 1
-        elif len(runs) > 1:
-            runs.popleft()
-        else:
-            del self._runs[batch.origin]
-
     def change_budget(self, entries: int, size: int) -> None:
         """Hold so many entries and bytes from now on; what exceeds them is found in excess at the next look."""
         self.config = replace(self.config, budget_entries=entries, budget_bytes=size)
 
     def is_in_excess(self, now: float) -> bool:
         """True when `excess` finds something: asked at each turn, so it looks at no entry but the oldest."""
-        config = self.config
-        if self.first == self.end:
-            return False
-        is_over = len(self) > config.budget_entries or self.bytes > config.budget_bytes
-        return is_over or now >= self._due(self.at(self.first))
+        return self.first < self.end and (self.is_over_budget or now >= self._due(self.at(self.first)))
 
     def excess(self, now: float) -> int | None:
         """The position up to which entries must be dropped for the budget to hold; None when it holds.
 
         An exceeded budget is trimmed to an eighth below it, so that a full buffer is not trimmed at every batch.
         """
-        config = self.config
-        over = len(self) > config.budget_entries or self.bytes > config.budget_bytes
+        config, over = self.config, self.is_over_budget
         keep_entries = config.budget_entries * 7 // 8 if over else config.budget_entries
         keep_bytes = config.budget_bytes * 7 // 8 if over else config.budget_bytes
         size, position = self.bytes, self.first
@@ -201,24 +183,13 @@ class Buffer:
         """
         return entry.since + self.config.budget_age_s
 
-    def runs(self) -> dict[Address, list[Run]]:
-        """The runs of numbers that are held, per origin, lowest first: as a rule one, which ends in the newest number.
-
-        After the merge of a split site there may be holes, also at the end: one part still holds what the others dropped.
-        """
-        return {origin: [Run(*run) for run in runs] for origin, runs in self._runs.items()}
-
     def all_runs(self) -> dict[Address, list[Run]]:
         """The runs of numbers that are held in memory or on this member's disk, per origin, lowest first."""
-        held = self.runs()
+        held = self.numbers.runs()
         if self.spill is None or not len(self.spill):
             return held
         spilled = self.spill.runs()
         return {origin: joined([*spilled.get(origin, ()), *held.get(origin, ())]) for origin in {**spilled, **held}}
-
-    def has_lower(self, origin: Address, above: int, below: int) -> bool:
-        """Whether memory has numbers of an origin between these two: after a merge, what another part of the site held."""
-        return any(first < below and last > above for first, last in self._runs.get(origin, ()))
 
     def base_before(self, position: int) -> View | None:
         """The view in force before what is held from a position on, in memory or on the disk."""
@@ -240,8 +211,8 @@ class Buffer:
     def take(self, first: int, entries: Iterable[HeldEntry], base_view: View | None, now: float) -> None:
         """Replace the contents by what another member holds, its first entry at position `first`."""
         self._offset, self._head, self._entries, self.bytes = first, 0, [], 0
-        self._runs = {}
+        self.numbers = HeldNumbers()
         self.base_view = base_view
         for entry in entries:
             self.append(entry.batch, entry.view, now)
-        self._gone.held_again(self._runs)
+        self._gone.held_again(self.numbers.runs())

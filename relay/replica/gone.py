@@ -1,7 +1,8 @@
-"""Gone: which numbers of this site are held no more, and why, so that a gap tells its true reason."""
+"""Which numbers of this site are held, and why others are held no more, so that a gap tells its true reason."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,45 @@ class Run(NamedTuple):
 
     first: int
     last: int
+
+
+class HeldNumbers:
+    """The numbers in memory of each origin, as runs. Kept up with every entry, so that the rewind of a link need not walk them.
+
+    Bound: that of the entries.
+    """
+
+    def __init__(self) -> None:
+        #: First and last number of each run, per origin, lowest first.
+        self._runs: dict[Address, deque[list[int]]] = {}
+
+    def append(self, batch: Batch) -> None:
+        """Add the numbers of a batch behind those of its origin."""
+        runs = self._runs.get(batch.origin)
+        if runs is None:
+            self._runs[batch.origin] = deque([[batch.first, batch.last]])
+        elif runs[-1][1] + 1 == batch.first:
+            runs[-1][1] = batch.last
+        else:
+            runs.append([batch.first, batch.last])
+
+    def drop(self, batch: Batch) -> None:
+        """Remove the numbers of a batch. Batches are dropped in the order of appending, so it begins its origin's first run."""
+        runs = self._runs[batch.origin]
+        if runs[0][1] > batch.last:
+            runs[0][0] = batch.last + 1
+        elif len(runs) > 1:
+            runs.popleft()
+        else:
+            del self._runs[batch.origin]
+
+    def runs(self) -> dict[Address, list[Run]]:
+        """Return the runs of each origin, lowest first."""
+        return {origin: [Run(*run) for run in runs] for origin, runs in self._runs.items()}
+
+    def has_between(self, origin: Address, above: int, below: int) -> bool:
+        """Return whether a number of an origin between these two is held."""
+        return any(first < below and last > above for first, last in self._runs.get(origin, ()))
 
 
 class Gone:
@@ -48,9 +88,9 @@ class Gone:
         parts = _explain([(Run(first, last), GapReason.NOT_HELD)], self._taken.get(origin), GapReason.BUDGET)
         return _explain(parts, self._failed.get(origin), GapReason.DISK)
 
-    def held_again(self, held: Mapping[Address, Sequence[Sequence[int]]]) -> None:
+    def held_again(self, held: Mapping[Address, Sequence[Run]]) -> None:
         """Another part of the site still held these runs, lowest first: the budget of this part is no reason now."""
-        for origin in [each for each in held if each in self._taken and self._taken[each].last >= held[each][0][0]]:
+        for origin in [each for each in held if each in self._taken and self._taken[each].last >= held[each][0].first]:
             del self._taken[origin]
 
 

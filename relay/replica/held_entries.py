@@ -30,6 +30,18 @@ class HeldEntry:
     view: View | None
 
 
+@fast_frozen
+@dataclass(frozen=True, slots=True)
+class Entry(HeldEntry):
+    """An entry in the buffer of one member. `since`: when this member delivered it (s), which differs between members."""
+
+    size: int
+    since: float
+    #: Messages and bytes appended here before this entry, so that `held_from` subtracts instead of walking the entries.
+    messages_before: int
+    bytes_before: int
+
+
 @dataclass(frozen=True, slots=True)
 class HeldEntries:
     """Entries of one site in order. `origin_of` has an element per entry, the other columns one per batch or per view.

@@ -11,7 +11,7 @@ from enum import Enum
 
 from relay.replica.buffer import Buffer
 from relay.replica.entries import LineageState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
-from relay.replica.entry import Entry
+from relay.replica.held_entries import Entry
 from relay.replica.vectors import bound, bury
 from sitestack.model.address import Address
 from sitestack.model.message import Batch

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from relay.replica.config import SpillSettings
-from relay.replica.entry import Entry
 from relay.replica.gone import Gone, Run
-from relay.replica.held_entries import HeldEntries, HeldEntry
+from relay.replica.held_entries import Entry, HeldEntries, HeldEntry
 from relay.replica.spill_record import SpillRecord, decode, encode
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError

@@ -159,8 +159,8 @@ RELAY = (
             ),
             Edit(
                 "relay/gateway/session.py",
-                "        self._unicasts: deque[bytes] = deque()\n",
-                "        self._unicasts = self._sender.views\n",
+                "            parts += [*self._unicasts.drain(limit // 2), *self._routed.drain(limit // 2)]\n",
+                "            parts += self._sender.views\n            self._sender.views.clear()\n",
             ),
         ),
         (

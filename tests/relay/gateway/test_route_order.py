@@ -24,7 +24,7 @@ def link_of(site: FakeSite, peer: str) -> LinkSession:
 
 def waiting(link: LinkSession) -> list[Routed]:
     parser = FrameParser(1 << 24)
-    parser.feed(b"".join(link._routed))
+    parser.feed(b"".join(link._routed._frames))
     found = []
     while (frame := parser.next_frame()) is not None:
         assert isinstance(frame, Routed)
@@ -37,10 +37,10 @@ def held_back(world: World, a: FakeSite) -> RouteId:
     link, gateway = link_of(a, "B"), a.relay.layer.gateway
     route = next(each for key, each in gateway.table.links.items() if key[0] == "C")
     assert isinstance(route, RouteId)
-    link.routed_bytes = ROOM_BYTES
+    link._routed.bytes = ROOM_BYTES
     assert gateway.carrier.routes.write(route, b"chunk,") is None
     assert waiting(link) == []
-    link.routed_bytes = 0
+    link._routed.bytes = 0
     assert gateway.carrier.routes.write(route, b"farewell") is None
     return route
 

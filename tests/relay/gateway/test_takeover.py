@@ -9,7 +9,7 @@ from relay.gateway.session import ACK_DELAY_S
 from relay.gateway.wire import Ack, Bye, Hello, State, encode
 from relay.replica.config import BufferConfig
 from relay.replica.entries import Acked, LinkUp, RemoteView, SiteVector
-from relay.replica.entry import Entry
+from relay.replica.held_entries import Entry
 from relay.replica.state import ReplicatedState
 from sitestack.model.events import Disconnect, ViewInstalled
 from sitestack.model.view import ViewId

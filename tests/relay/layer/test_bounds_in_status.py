@@ -37,7 +37,7 @@ SHOWN = {
     "batching.early.frames": "batching.early_frames",
     "batching.early.bytes_of": "the senders of the early frames",
     "relay.replica.state.buffer.entries": "relay.buffer_bytes",
-    "relay.replica.state.buffer.runs": "relay.buffer_entries",
+    "relay.replica.state.buffer.numbers.runs": "relay.buffer_entries",
     "relay.replica.state.buffer.gone.taken": "origins, at most ORIGINS_MAX of them",
     "relay.replica.state.buffer.gone.failed": "origins, at most ORIGINS_MAX of them",
     "relay.replica.state.buffer.spill.disk.segments": "relay.spill_bytes",

@@ -12,7 +12,7 @@ from relay.layer.handover import CHUNK_BYTES, JOINERS_MAX, KEPT_S, BufferFetch, 
 from relay.replica.buffer import Buffer
 from relay.replica.config import BufferConfig
 from relay.replica.entries import HeldChunk, HeldRequest, RelayState
-from relay.replica.entry import Entry
+from relay.replica.held_entries import Entry
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body

@@ -11,7 +11,7 @@ from relay.layer import RelayConfig, RelayLayer
 from relay.layer.statistics import RelayStatistics
 from relay.replica.buffer import ENTRY_BYTES, Buffer
 from relay.replica.entries import Acked, LinkUp, SiteVector
-from relay.replica.entry import Entry
+from relay.replica.held_entries import Entry
 from sitestack.model.address import Address, Physical
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId

@@ -42,7 +42,7 @@ def test_a_joiner_is_handed_a_buffer_of_tens_of_thousands_of_batches() -> None:
     joiner.take(given, 2.0)
     assert len(joiner.buffer) == MANY + 1
     assert list(joiner.buffer.give()) == list(state.buffer.give())
-    assert (joiner.buffer.runs(), joiner.buffer.bytes) == (state.buffer.runs(), state.buffer.bytes)
+    assert (joiner.buffer.numbers.runs(), joiner.buffer.bytes) == (state.buffer.numbers.runs(), state.buffer.bytes)
 
 
 GOOD = HeldEntries.of([HeldEntry(None, VIEW), HeldEntry(batch(1), None), HeldEntry(batch(7, E), None)])
@@ -92,4 +92,4 @@ def test_the_runs_are_those_of_the_entries_that_are_held(done: list[tuple[Addres
             known = expected.setdefault(held.batch.origin, [])
             first = known.pop().first if known and known[-1].last + 1 == held.batch.first else held.batch.first
             known.append(Run(first, held.batch.last))
-        assert buffer.runs() == expected
+        assert buffer.numbers.runs() == expected
