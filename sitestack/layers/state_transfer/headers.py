@@ -20,6 +20,9 @@ class Standing(IntEnum):
     WAITS = 1
     #: The application has the state and can give it.
     HOLDS = 2
+    #: The application continues with the state it had, since no member had the state, or has taken that of such a member. It
+    #: gives its state only where no member HOLDS.
+    INHERITED = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ from __future__ import annotations
 from sitestack.layers.state_transfer.headers import Standing
 from sitestack.model.address import Address
 
+#: Standings of members that can give a state.
+HAVE_STATE = frozenset({Standing.HOLDS, Standing.INHERITED})
+
 
 class StateHolders:
     """The standings of the members of the view. A member whose standing is unknown is served as if it waited."""
@@ -16,6 +19,8 @@ class StateHolders:
         #: Bounded by the members of the view.
         self._standings: dict[Address, Standing] = {}
         self._members: tuple[Address, ...] = ()
+        #: In a view without a provider: the members that have not yet said their standing in it.
+        self._unsaid: set[Address] = set()
         self.provider: Address | None = None
 
     def __len__(self) -> int:
@@ -24,24 +29,36 @@ class StateHolders:
     def enter(self, members: tuple[Address, ...]) -> None:
         """Begin a view with these members, in order of rank.
 
-        Its provider is the first that has the state. When there is none, the first that waits counts as having it.
+        Its provider is the first that has the state, or else the first that inherited one. When there is none and a member
+        waits, the view is undecided: a member may have taken the state in the view before, and its word was lost. So all
+        members say their standing, and only then the first that waits inherits (`note`).
         """
         self._members = members
         self._standings = {each: self._standings[each] for each in members if each in self._standings}
-        self.provider = self._first(Standing.HOLDS)
-        if self.provider is None:
-            self.provider = self._first(Standing.WAITS)
-            if self.provider is not None:
-                self._standings[self.provider] = Standing.HOLDS
+        self.provider = self._first(Standing.HOLDS) or self._first(Standing.INHERITED)
+        self._unsaid = set(members) if self.provider is None and self._first(Standing.WAITS) is not None else set()
+
+    @property
+    def undecided(self) -> bool:
+        """True while the members of a view without a provider say who has the state."""
+        return bool(self._unsaid)
 
     def _first(self, standing: Standing) -> Address | None:
         return next((each for each in self._members if self._standings.get(each) is standing), None)
 
     def note(self, member: Address, standing: Standing) -> bool:
-        """Take a standing from the stream. False when the member is a stranger."""
+        """Note a standing from the stream, which may decide the view. False when the member is a stranger."""
         if member not in self._members:
             return False
         self._standings[member] = standing
+        if self._unsaid:
+            self._unsaid.discard(member)
+            if standing in HAVE_STATE:
+                self.provider, self._unsaid = member, set()
+            elif not self._unsaid:
+                self.provider = self._first(Standing.WAITS)
+                if self.provider is not None:
+                    self._standings[self.provider] = Standing.INHERITED
         return True
 
     def get(self, member: Address) -> Standing | None:
@@ -54,8 +71,8 @@ class StateHolders:
 
     @property
     def count(self) -> int:
-        """How many members have the state."""
-        return sum(each is Standing.HOLDS for each in self._standings.values())
+        """Number of members that can give a state."""
+        return sum(each in HAVE_STATE for each in self._standings.values())
 
     def snapshot(self) -> dict[Address, Standing]:
         """For a joiner: the standings at this point of the stream."""

@@ -11,7 +11,9 @@ at most one snapshot, and never a point between two views, which with `order: fi
 
 An application that fails to give its state is asked again at the next view; the joiners are told at once (StateRefusal).
 
-When no member has the state any more, the first one that waits goes on with the state it has, and the others take that.
+When no member is known to have the state, each says its standing in the stream. If none has it, the first one that waits
+inherits: it continues with the state it had, and the others take that. A member that inherited gives its state only where no
+member has the true one, as after a merge with a part that has it.
 """
 
 from __future__ import annotations
@@ -82,6 +84,8 @@ class StateTransfer(Layer):
         self._takes_part = takes_part
         #: Whether this member's application has the state, or will have it at the end of its inbox.
         self._complete = False
+        #: The standing that this member says once it is complete: INHERITED after a view in which others had the state.
+        self._standing = Standing.HOLDS
         self._holders = StateHolders()
         self._view: View | None = None
         #: Whether transfers have not begun in this view, because it was installed blocked.
@@ -118,7 +122,7 @@ class StateTransfer(Layer):
                 case StateReport():
                     return self._report(event.source, header.standing)
                 case StateStanding():
-                    return self._entry(header)
+                    return self._entry(header, now)
         elif isinstance(event, Unblocked):
             return [Up(event), *(self._begin(now) if self._put_off else [])]
         elif isinstance(event, ViewInstalled):
@@ -155,6 +159,8 @@ class StateTransfer(Layer):
         self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
         self._failed = False
         self._holders.enter(view.members)
+        if not self._complete and (self._holders.undecided or self._holders.provider not in (None, self._me)):
+            self._standing = Standing.INHERITED  # unless a state arrives
         effects = self._inherit(view.id)
         self._put_off = event.blocked
         return effects if event.blocked else [*effects, *self._begin(now)]
@@ -164,11 +170,15 @@ class StateTransfer(Layer):
         assert self._view is not None
         self._put_off = False
         effects = self._say_standing()
-        if self._holders.provider == self._me and self._holders.waiting():
+        if self._may_give() and self._holders.waiting():
             effects.append(Up(GiveState(self._view.id)))
         elif self._takes_part and not self._complete:
             effects += [*self._await(), *self._ask(now)]
         return effects
+
+    def _may_give(self) -> bool:
+        """True for the provider, and for each member with a state while the view is undecided: any may become the provider."""
+        return self._holders.provider == self._me or (self._holders.undecided and self._complete)
 
     def _await(self) -> list[Effect]:
         provider = self._holders.provider
@@ -176,7 +186,8 @@ class StateTransfer(Layer):
 
     def _inherit(self, point: ViewId) -> list[Effect]:
         """Go on with the state that this application has, when no other member has one to ask for."""
-        if not self._takes_part or self._complete or self._holders.provider not in (None, self._me):
+        holders = self._holders
+        if not self._takes_part or self._complete or holders.undecided or holders.provider not in (None, self._me):
             return []
         self._complete = True
         return [Up(StateArrived(point, None))]
@@ -188,12 +199,12 @@ class StateTransfer(Layer):
         """
         assert self._view is not None
         if self._takes_part:
-            mine = Standing.HOLDS if self._complete else Standing.WAITS
-        elif self._holders.count:
+            mine = self._standing if self._complete else Standing.WAITS
+        elif self._holders.count or self._holders.undecided:
             mine = Standing.ABSTAINS
         else:
             return []
-        if self._holders.get(self._me) is mine:
+        if self._holders.get(self._me) is mine and not self._holders.undecided:
             return []
         if self._view.coordinator == self._me:
             return self._report(self._me, mine)
@@ -203,19 +214,31 @@ class StateTransfer(Layer):
         """Write a standing into the stream. At a member that does not coordinate, or in a block, the sequencer drops it."""
         return [Down(Frame(self._me, None, (StateStanding(member, standing),)))]
 
-    def _entry(self, entry: StateStanding) -> list[Effect]:
-        first = not self._holders.count
-        if not self._holders.note(entry.member, entry.standing):
+    def _entry(self, entry: StateStanding, now: float) -> list[Effect]:
+        holders = self._holders
+        first, undecided = not holders.count, holders.undecided
+        if not holders.note(entry.member, entry.standing):
             return [Dropped("state_of_a_stranger")]
-        if not self._holders.waiting():
+        effects = self._decided(now) if undecided and not holders.undecided else []
+        if not holders.waiting() or (self._snapshot is not None and not self._may_give()):
             self._snapshot = None
-        return self._say_standing() if first and not self._takes_part else []
+        return [*effects, *(self._say_standing() if first and not self._takes_part else [])]
+
+    def _decided(self, now: float) -> list[Effect]:
+        """The stream has said who gives the state in this view: ask that member, or give it."""
+        assert self._view is not None
+        if self._complete or not self._takes_part:
+            return []
+        if self._holders.provider != self._me:
+            return [*self._await(), *self._ask(now)]
+        effects = self._inherit(self._view.id)
+        return [*effects, Up(GiveState(self._view.id))] if self._holders.waiting() else effects
 
     # -- the provider ------------------------------------------------------------------------------------------------
 
     def _given(self, state: StateGiven) -> list[Effect]:
         """Take the application's state before this view, and answer the joiners that asked before it was there."""
-        if self._view is None or state.point != self._view.id or self._holders.provider != self._me:
+        if self._view is None or state.point != self._view.id or not self._may_give():
             return [Dropped("state_of_an_old_view")]
         if not self._holders.waiting():  # every joiner has the state, or takes no part
             return []
@@ -233,13 +256,10 @@ class StateTransfer(Layer):
         assert self._view is not None
         if self._failed:
             return [Dropped("state_not_given"), Down(Frame(self._me, member, (StateRefusal(self._view.id),)))]
-        if self._snapshot is None:
+        state = self._snapshot
+        if state is None:
             self._asked[member] = offset
             return []
-        return self._give(self._snapshot, member, offset)
-
-    def _give(self, state: bytes, member: Address, offset: int) -> list[Effect]:
-        assert self._view is not None
         if not 0 <= offset <= len(state):
             return [Dropped("state_request_astray")]
         too_large = len(state) > self._config.state_bytes_max
@@ -278,6 +298,7 @@ class StateTransfer(Layer):
         state = b"".join(self._pieces)
         self._pieces, self._arrived_bytes, self._ask_at = [], 0, None
         self._complete = True
+        self._standing = Standing.INHERITED if self._holders.get(source) is Standing.INHERITED else Standing.HOLDS
         self._taken_states += 1
         return [Up(StateArrived(view.id, state, chunk.note)), *self._say_standing()]
 

@@ -146,6 +146,7 @@ SHOWN = {
     "unicast.senders": "as many as are sent to; those that are silent go by time",
     "unicast.owing": "unicast.peers",
     "unicast.receivers": "unicast.peers",
+    "state_transfer.holders.unsaid": VIEW,
     "unicast.to_answer": TURN,
     "nakack.streams.windows": VIEW,
     "nakack.gaps.gaps": VIEW,

@@ -23,11 +23,27 @@ def test_the_provider_is_the_first_in_rank_that_has_the_state() -> None:
     assert holders_of(standings, A, C, B).provider == C
 
 
-def test_when_nobody_has_the_state_the_first_that_waits_inherits_it() -> None:
+def test_when_no_member_has_the_state_the_first_that_waits_inherits_after_all_have_said_so() -> None:
     holders = holders_of({A: Standing.ABSTAINS, B: Standing.WAITS, C: Standing.WAITS, D: Standing.HOLDS}, A, B, C)
-    assert holders.provider == B
-    assert holders.snapshot() == {A: Standing.ABSTAINS, B: Standing.HOLDS, C: Standing.WAITS}
+    for member, standing in ((A, Standing.ABSTAINS), (C, Standing.WAITS)):
+        assert holders.note(member, standing)
+        assert (holders.undecided, holders.provider) == (True, None)
+    holders.note(B, Standing.WAITS)
+    assert (holders.undecided, holders.provider) == (False, B)
+    assert holders.snapshot() == {A: Standing.ABSTAINS, B: Standing.INHERITED, C: Standing.WAITS}
     assert holders.waiting() == [C]
+
+
+def test_a_member_whose_word_was_lost_is_the_provider_of_a_view_without_one() -> None:
+    holders = holders_of({B: Standing.WAITS, C: Standing.WAITS}, B, C)
+    holders.note(C, Standing.HOLDS)
+    assert (holders.undecided, holders.provider, holders.waiting()) == (False, C, [B])
+
+
+def test_who_inherited_gives_its_state_only_where_no_member_has_the_true_one() -> None:
+    standings = {A: Standing.INHERITED, B: Standing.HOLDS}
+    assert holders_of(standings, A, B, C).provider == B
+    assert holders_of(standings, A, C).provider == A
 
 
 def test_where_nobody_wants_a_state_there_is_no_provider() -> None:

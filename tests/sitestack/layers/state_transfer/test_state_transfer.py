@@ -50,6 +50,11 @@ def to(source: Address, dest: Address | None, header: Header) -> Down:
     return Down(Frame(source, dest, (header,)))
 
 
+def to_stream(member: Address, standing: Standing) -> list[Effect]:
+    """The coordinator writes its standing."""
+    return [to(member, None, StateStanding(member, standing))]
+
+
 def hear(layer: StateTransfer, source: Address, header: Header, now: float = 0.0) -> list[Effect]:
     return layer.up(from_(source, header), now)
 
@@ -196,16 +201,46 @@ def test_what_did_not_begin_at_a_view_begins_when_the_block_ends_once() -> None:
     assert layer.up(Unblocked(), 0.0) == [Up(Unblocked())]
 
 
-def test_when_nobody_has_the_state_the_first_that_waits_goes_on_and_gives_what_it_has() -> None:
+def test_when_no_member_has_the_state_the_first_that_waits_inherits_and_gives_its_own() -> None:
     layers = [joiner(name, view_of(2, "ABC"), A=HOLDS)[0] for name in "BC"]
     for layer in layers:
         standing(layer, B=WAITS, C=WAITS)
     three = view_of(3, "BCD")
-    assert install(layers[0], three, TWO)[:2] == [Up(StateArrived(three.id, None)), Up(GiveState(three.id))]
-    assert install(layers[1], three, TWO)[-1] == to(C, B, StateRequest(three.id, 0))
-    fresh, effects = joiner("D", three, B=WAITS, C=WAITS)
-    assert effects[-1] == to(D, B, StateRequest(three.id, 0))
-    assert fresh.statistics().holders == 1
+    assert install(layers[0], three, TWO) == to_stream(B, WAITS)
+    assert install(layers[1], three, TWO) == [to(C, B, StateReport(WAITS))]
+    layers.append(joiner("D", three, B=WAITS, C=WAITS)[0])
+    results = [standing(layer, B=WAITS, C=WAITS, D=WAITS) for layer in layers]
+    assert results[0] == [Up(StateArrived(three.id, None)), Up(GiveState(three.id))]
+    assert results[1][-1] == to(C, B, StateRequest(three.id, 0))
+    assert results[2][-1] == to(D, B, StateRequest(three.id, 0))
+    assert {layer.statistics().holders for layer in layers} == {1}
+    assert hear(layers[1], B, StateChunk(three.id, 0, 1, b"x"))[-1] == to(C, B, StateReport(Standing.INHERITED))
+
+
+def test_a_joiner_that_was_cut_off_before_the_state_came_inherits_and_gives_it_to_none_that_may_have_the_true_one() -> None:
+    """It ranks first after the merge; A and B have the state."""
+    c, _ = joiner("C", THREE, A=HOLDS, B=HOLDS)
+    alone = view_of(4, "C")
+    effects = install(c, alone, THREE)
+    assert effects == [Up(StateArrived(alone.id, None)), *to_stream(C, Standing.INHERITED)]
+    standing(c, C=Standing.INHERITED)
+    c.merge_state(Standings({A: HOLDS, B: HOLDS}))
+    assert GiveState not in {type(each.event) for each in install(c, view_of(5, "CABD"), alone) if isinstance(each, Up)}
+
+
+def test_a_member_that_took_the_state_before_its_provider_died_gives_it_though_its_word_was_lost() -> None:
+    """C has the whole state when A dies; B ranks first, and would otherwise continue with an empty one."""
+    b, c = (joiner(name, THREE, A=HOLDS)[0] for name in "BC")
+    for layer in (b, c):
+        standing(layer, B=WAITS, C=WAITS)
+    assert Up(StateArrived(THREE.id, b"x")) in hear(c, A, StateChunk(THREE.id, 0, 1, b"x"))
+    four = view_of(4, "BC")
+    assert install(b, four, THREE) == to_stream(B, WAITS)
+    assert install(c, four, THREE) == [to(C, B, StateReport(HOLDS)), Up(GiveState(four.id))]
+    assert c.down(StateGiven(four.id, b"xy"), 0.0) == []
+    assert standing(b, B=WAITS, C=HOLDS)[-1] == to(B, C, StateRequest(four.id, 0))
+    standing(c, B=WAITS, C=HOLDS)
+    assert hear(c, B, StateRequest(four.id, 0)) == [to(C, B, StateChunk(four.id, 0, 2, b"xy"))]
 
 
 def test_an_application_that_takes_no_part_says_so_when_it_matters_and_is_not_waited_for() -> None:
