@@ -177,7 +177,7 @@ class Stability(Layer):
         self._report_due = self._next_report(now)
         known = sum(stable.values())
         headers = [StabilityReport(self._view.id, part, known) for part in _in_parts(unstable)]
-        return [Down(Frame(self._me, self._view.coordinator, (header,), None, True)) for header in headers]
+        return [Down(Frame(self._me, self._view.coordinator, (header,), unreliable=True)) for header in headers]
 
     def _next_report(self, now: float) -> float:
         """The time of the next report, with jitter, so that members do not all report at the same instant."""
@@ -259,7 +259,7 @@ class Stability(Layer):
     def _say_vector(self, to: Address | None) -> list[Effect]:
         assert self._view is not None
         headers = [StableVector(self._view.id, part) for part in _in_parts(self._stable)]
-        return [Down(Frame(self._me, to, (header,), None, True)) for header in headers]
+        return [Down(Frame(self._me, to, (header,), unreliable=True)) for header in headers]
 
 
 def _in_parts(numbers: dict[Address, int]) -> list[dict[Address, int]]:

@@ -29,8 +29,8 @@ SITE = (
             ADMIT_HOLES,
             Edit(
                 "sitestack/layers/sequencer/layer.py",
-                "effects.append(Down(Frame(self._me, coordinator, _FORWARD, batch)))",
-                "effects.append(Down(Frame(self._me, coordinator, _FORWARD, batch, True)))",
+                "Down(Frame(self._me, coordinator, _FORWARD, batch))",
+                "Down(Frame(self._me, coordinator, _FORWARD, batch, True))",
             ),
         ),
         ("tests/simulation/test_senders.py::test_what_overtakes_an_earlier_message_on_the_way_waits_for_it",),

@@ -67,4 +67,4 @@ class KnownContacts(Header):
 
 def say(me: Address, header: Header, dests: Iterable[Destination]) -> list[Effect]:
     """Frames with this header to each destination. All are unreliable: the receivers share no view with the sender."""
-    return [Down(Frame(me, dest, (header,), None, True)) for dest in dests]
+    return [Down(Frame(me, dest, (header,), unreliable=True)) for dest in dests]

@@ -195,7 +195,7 @@ class FailureDetection(Layer):
         return [self._send_header(event.source, NotHere(event.wanted))]
 
     def _send_header(self, dest: Destination, header: Header) -> Down:
-        return Down(Frame(self.local.address, dest, (header,), None, True))
+        return Down(Frame(self.local.address, dest, (header,), unreliable=True))
 
     # -- what is not heard -----------------------------------------------------------------------------------------
 

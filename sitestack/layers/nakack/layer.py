@@ -190,7 +190,7 @@ class NakAck(Layer):
         others = [member for member in self._view.members if member != self._me]
         header = Highest(self._view.id, self._streams.windows[self._me].contiguous)
         dests: list[Address | None] = [*others] if self._announcer.said(now) else [None]
-        return [Down(Frame(self._me, dest, (header,), None, True)) for dest in dests]
+        return [Down(Frame(self._me, dest, (header,), unreliable=True)) for dest in dests]
 
     def _purge(self, vector: dict[Address, int], now: float) -> None:
         mine = self._streams.windows.get(self._me)
@@ -253,7 +253,7 @@ class NakAck(Layer):
         in_vain = gap.wait_s >= self._config.doubt_s
         requests = [(holder, Retransmit(self._view.id, owner, ranges, in_vain))]
         requests += [(other, Retransmit(self._view.id, owner, _head(ranges), in_vain)) for other in others]
-        return [Down(Frame(self._me, member, (request,), None, True)) for member, request in requests]
+        return [Down(Frame(self._me, member, (request,), unreliable=True)) for member, request in requests]
 
     def _answer(self, request: Retransmit, requester: Address, now: float) -> list[Effect]:
         if self._view is None or request.view != self._view.id:

@@ -200,7 +200,7 @@ class PathMtu(Layer):
         return self._frame(member, number, size, guess + size - len(datagram))
 
     def _frame(self, member: Address, number: int, size: int, padding: int) -> Frame:
-        return Frame(self._me, member, (Probe(number, size, bytes(padding)),), None, True)
+        return Frame(self._me, member, (Probe(number, size, bytes(padding)),), unreliable=True)
 
     def _answered(self, member: Address, answer: ProbeAnswer, now: float) -> list[Effect]:
         search = self._searches.get(member)
@@ -260,4 +260,4 @@ class PathMtu(Layer):
         return Up(NarrowPath(member, name, size))
 
     def _send_unreliably(self, dest: Address, header: Header) -> Effect:
-        return Down(Frame(self._me, dest, (header,), None, True))
+        return Down(Frame(self._me, dest, (header,), unreliable=True))

@@ -48,14 +48,6 @@ _FORWARD: tuple[Header, ...] = (Forward(),)
 _SEQUENCED: tuple[Header, ...] = (Sequenced(),)
 
 
-@dataclass(frozen=True, slots=True)
-class SequencerStatistics:
-    """Counters since the start, in batches."""
-
-    forwarded: int
-    sequenced: int
-
-
 class Sequencer(Layer):
     """SEQUENCER of JGroups (SEQ-1 to SEQ-23, traps S1 to S18). It needs NAKACK and UNICAST below, and a flush at every view."""
 
@@ -82,7 +74,6 @@ class Sequencer(Layer):
         self._stalled = False
         self._progress_at = 0.0
         self._backoff = 1
-        self._forwarded = self._sequenced = 0
 
     # -- from above --------------------------------------------------------------------------------------------------
 
@@ -120,15 +111,10 @@ class Sequencer(Layer):
         cast = not self._total or coordinator == self._me
         effects: list[Effect] = []
         while (batch := self._table.next_to_forward()) is not None:
-            if cast:
-                effects.append(self._cast(batch))
-            else:
-                self._forwarded += 1
-                effects.append(Down(Frame(self._me, coordinator, _FORWARD, batch)))
+            effects.append(self._cast(batch) if cast else Down(Frame(self._me, coordinator, _FORWARD, batch)))
         return effects
 
     def _cast(self, batch: Batch) -> Effect:
-        self._sequenced += 1
         return Down(Frame(self._me, None, _SEQUENCED, batch))
 
     # -- from below --------------------------------------------------------------------------------------------------
@@ -261,9 +247,6 @@ class Sequencer(Layer):
         """Merge the received-table of another part of a split site into this one; the merge view follows."""
         assert isinstance(state, SequencerState)
         self._missed += self._received.merge(state.numbers, self._members)
-
-    def statistics(self) -> SequencerStatistics:
-        return SequencerStatistics(self._forwarded, self._sequenced)
 
     def levels(self) -> dict[str, Level]:
         """`undelivered` and `unstable` count own batches in the forward-table."""
