@@ -171,7 +171,9 @@ def main() -> None:
     ]
     rooms = judge_files(files)
     if arguments.write_ceilings:
-        ceilings = {room: {name: counts(samples)[name] for name in HABITS} for room, samples in sorted(rooms.items())}
+        ceilings = {
+            room: {name: counts(samples)[name] for name in HABITS} for room, samples in sorted(rooms.items()) if room != "docs"
+        }
         CEILINGS.write_text(json.dumps(ceilings, indent=1) + "\n", encoding="utf-8")
     print(table(rooms))
     for sample in [each for some in rooms.values() for each in some] if wanted else ():
