@@ -22,8 +22,8 @@ LIMIT_S = 120.0
 RELAY = (sys.executable, "-m", "relay")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("discovery", ["multicast", pytest.param("hosts", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("discovery", ["multicast", "hosts"])
 def test_a_file_arrives_at_both_sites_whole_and_in_order(tmp_path: Path, discovery: str) -> None:
     text = tmp_path / "text"
     text.write_text("".join(f"line {number}\n" for number in range(60)))

@@ -17,10 +17,12 @@ ROOT = Path(__file__).parents[2]
 MET = {goal.removeprefix("drop ") for goals in GOALS.values() for goal in goals if goal.startswith("drop ")}
 
 
+@pytest.mark.long
 def test_every_reason_is_met_by_a_campaign_or_is_rare_and_says_why() -> None:
     assert sorted(collect() - MET - RARE.keys()) == [], "add them to the goals of the campaigns, or to rare_drops.py"
 
 
+@pytest.mark.long
 def test_no_list_has_a_reason_that_the_code_has_not() -> None:
     assert sorted((MET | RARE.keys()) - collect()) == []
 

@@ -57,17 +57,20 @@ def journals(tmp_path: Path, run: Run) -> Path:
     return tmp_path / "journals"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_planted_fault_is_found_and_located(campaign: Campaign) -> None:
     assert campaign.located() == dict.fromkeys(KINDS.values(), TIMES)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_audit_and_check_agree_about_planted_faults(campaign: Campaign) -> None:
     assert campaign.check["verdict"] == "fail"
     assert campaign.differences() == []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_broken_promise_is_exit_code_1_and_json_is_all_that_is_printed(campaign: Campaign) -> None:
     assert campaign.code == 1
@@ -75,6 +78,7 @@ def test_a_broken_promise_is_exit_code_1_and_json_is_all_that_is_printed(campaig
     assert campaign.audit.keys() == {*campaign.check, "failovers", "clocks"}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_out_gets_the_tables_as_parquet_and_one_page(campaign: Campaign, directory: Path) -> None:
     assert campaign.findings
@@ -85,6 +89,7 @@ def test_out_gets_the_tables_as_parquet_and_one_page(campaign: Campaign, directo
     assert not re.search(r"https?://|<script|<link|<img|url\(", page)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_processes_whose_journals_say_that_they_stopped_have_ended(campaign: Campaign, directory: Path) -> None:
     page = (directory / "out" / "report.html").read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import pytest
 import trio
 
 from relay_lab.drills.tether import tie
@@ -91,6 +92,7 @@ async def test_the_next_in_line_coordinates_within_moments_of_a_kill() -> None:
             assert b.view.coordinator == b.address
 
 
+@pytest.mark.long
 async def test_a_coordinator_that_stands_still_is_not_taken_for_dead_before_its_time() -> None:
     site = config()
     with trio.fail_after(30):

@@ -22,6 +22,7 @@ from sitestack.transport.tcp import TcpStatistics
 from sitestack.transport.udp import UdpTransport
 from tests.harness.channels import take, wait_for_view
 from tests.harness.sockets import free_ports, until
+from tests.harness.thinned import one_in
 
 #: Members start one after the other here, so nobody founds a site at the same time.
 JOIN_WAIT_S = 0.1
@@ -112,7 +113,7 @@ async def pairs(p: Process, q: Process) -> AsyncIterator[Mapping[str, tuple[Chan
 
 @pytest.mark.conforms("LA-24")
 @pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "insecure"])
-@pytest.mark.parametrize("kind", ["udp", "tcp"])
+@pytest.mark.parametrize("kind", one_in(2, ["udp", "tcp"]))
 async def test_three_clusters_share_two_pairs_of_sockets_and_closing_one_leaves_the_others(kind: str, sealed: bool) -> None:
     async with processes(kind, sealed) as [p, q], pairs(p, q) as channels:
         uuids = {channel.address for pair in channels.values() for channel in pair}

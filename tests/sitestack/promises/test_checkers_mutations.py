@@ -15,7 +15,7 @@ from sitestack.model.message import Scope
 from sitestack.promises import History, Report, check_all
 from tests.harness.correct_run import CorrectRun, Process
 
-MUTATIONS = 1_000
+MUTATIONS = 250
 MUTATIONS_PER_RUN = 25
 
 
