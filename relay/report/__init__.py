@@ -1,7 +1,6 @@
 """Reports as one HTML file that needs nothing else: a page, its tables and tiles, and charts as inline SVG. Pure."""
 
-from relay.report.bars import draw_bars as draw_bars
-from relay.report.chart import Mark as Mark, Span as Span, draw_lines as draw_lines
+from relay.report.chart import Mark as Mark, Span as Span, draw_bars as draw_bars, draw_lines as draw_lines
 from relay.report.page import (
     Cell as Cell,
     Figure as Figure,

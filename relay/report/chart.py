@@ -1,9 +1,9 @@
-"""Charts as inline SVG: lines over time with labelled axes and a legend, from points that fit into memory."""
+"""Charts as inline SVG: lines over time, with labelled axes and a legend, and bars beside each other."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
@@ -17,6 +17,8 @@ _MINUTE_S, _HOUR_S = 60, 3_600
 _LOG_RATIO_MIN = 20
 #: Least distance, in pixels, between the numbers of two marks: closer ones would overlap.
 _APART = 16
+#: Layout of bars, in pixels: the margins beside them, the height of a row and of a bar in it.
+_BAR_LEFT, _BAR_RIGHT, _BAR_ROW, _BAR_HEIGHT = 220, 110, 26, 16
 
 
 class Span(NamedTuple):
@@ -87,6 +89,31 @@ def draw_lines(
     scale = ", logarithmic" if y_axis.is_log else ""
     parts.append(f'<text x="16" y="{middle_y}" text-anchor="middle" {turn}>{escape(y_label)}{scale}</text>')
     return "".join(parts) + "</svg>" + _legend(list(series), spans_are if spans else "")
+
+
+def draw_bars(values: Mapping[str, float], title: str, others: Collection[str] = ()) -> str:
+    """Return an SVG with a bar from zero for each value, its name before it and its figure behind it.
+
+    Values must not be negative. Those of `others` have another colour.
+    """
+    if not values:
+        return '<p class="note">Nothing to show.</p>'
+    most = max(values.values()) or 1.0
+    height = _TOP + _BAR_ROW * len(values)
+    parts = [f'<div class="wide"><svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}">']
+    parts.append(f'<text x="{_BAR_LEFT}" y="16">{escape(title)}</text>')
+    for number, (name, value) in enumerate(values.items()):
+        top = _TOP + _BAR_ROW * number
+        width = (_WIDTH - _BAR_LEFT - _BAR_RIGHT) * value / most
+        kind = "bar other" if name in others else "bar"
+        parts.append(f'<text x="{_BAR_LEFT - 8}" y="{top + 13}" text-anchor="end">{escape(name)}</text>')
+        parts.append(f'<rect class="{kind}" x="{_BAR_LEFT}" y="{top}" width="{width:.1f}" height="{_BAR_HEIGHT}"/>')
+        parts.append(f'<text x="{_BAR_LEFT + width + 8:.1f}" y="{top + 13}">{_three_digits(value)}</text>')
+    return "".join(parts) + "</svg></div>"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _span(left: float, right: float, label: str) -> str:

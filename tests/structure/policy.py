@@ -105,7 +105,6 @@ SIZE_EXCEPTIONS: dict[str, str] = {
 #: Small file with one importer -> why it is a file. Remove an entry when the file is merged.
 SMALL_FILES: dict[str, str] = {
     "relay/replica/spill_record.py": "stays interpreted where the spill is compiled (hatch_build.py)",
-    "relay/report/bars.py": "to be merged",
     "sitestack/model/native.py": "a door: the only file that imports mypy_extensions",
 }
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from relay.cli import command_group
 from sitestack.channel.version import installed_version
 from tests.harness.command_line import Run
 
@@ -107,3 +108,14 @@ def test_the_environment_names_the_member(run: Run, tmp_path: Path, monkeypatch:
     printed = run("node", config, "--print-config").out
     assert "site: SFO\n" in printed
     assert "name: D\n" in printed
+
+
+@pytest.mark.parametrize(("arguments", "distribution"), [(["drill"], "relay-lab"), (["audit"], "pyspark-relay")])
+def test_a_command_of_a_missing_distribution_names_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str], distribution: str
+) -> None:
+    monkeypatch.setattr(command_group, "entry_points", lambda group: [])
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert f"the command comes with {distribution}, which is not installed: pip install {distribution}" in err
+    assert err.count("\n") == 1
