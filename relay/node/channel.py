@@ -133,7 +133,7 @@ class RelayChannel(Channel[BetweenSites]):
     @property
     def state_arrived(self) -> tuple[int, int]:
         """Bytes that have arrived of another site's state, and its size; 0 and 0 while none arrives."""
-        return self._relay.site_state.taker.arrived
+        return self._relay.site_state.requester.arrived
 
     def problems(self) -> dict[str, str]:
         """By configuration key or drop reason, a sentence on what does not work at present; empty where nothing is wrong."""

@@ -20,8 +20,8 @@ from relay.replica.state import ReplicatedState
 from relay.replica.vectors import raise_to
 from relay.site_state.config import SiteStateConfig
 from relay.site_state.contents import contents_of, from_vectors, raise_contents, to_vectors
-from relay.site_state.giver import Giver
-from relay.site_state.taker import Taker
+from relay.site_state.provider import StateProvider
+from relay.site_state.requester import StateRequester
 from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame, Header
@@ -66,8 +66,8 @@ class SiteState:
     """Bounds: those of the giver and the taker; a state that waits is the one that the taker had."""
 
     def __init__(self, local: Local, config: SiteStateConfig, state: ReplicatedState, gateway: Gateway) -> None:
-        self.taker = Taker(local.site, local.address, config, state)
-        self.giver = Giver(local.site, local.address, config, state)
+        self.requester = StateRequester(local.site, local.address, config, state)
+        self.provider = StateProvider(local.site, local.address, config, state)
         self._site = local.site
         self._me = local.address
         self._settings = config.settings
@@ -95,7 +95,7 @@ class SiteState:
 
     def told(self, events: Iterable[Event]) -> None:
         """Gaps and baselines of other sites: a state that is being fetched has to contain them."""
-        for event in () if self._has_state and not self.taker.busy else events:
+        for event in () if self._has_state and not self.requester.busy else events:
             if isinstance(event, Gap):
                 raise_contents(self._floor, {event.site: {event.origin: event.last}})
             elif isinstance(event, Baseline):
@@ -109,7 +109,7 @@ class SiteState:
         """The state of the own site has come, or there is none: then another site may have one."""
         if event.data is None and self._settings.sites:
             self._founds = True
-            return self._send(self.taker.begin(self._settings.sites, self._floor, now))
+            return self._send(self.requester.start(self._settings.sites, self._floor, now))
         contains: Contents = {}
         if event.note:
             try:
@@ -123,12 +123,12 @@ class SiteState:
 
     def _fetch(self, event: FetchState, now: float) -> list[Effect]:
         """Fetch a state that contains all that was delivered here, less what it is above."""
-        if self.taker.busy or self._waiting is not None:
+        if self.requester.busy or self._waiting is not None:
             return [Dropped("state_fetched_already")]
         self._founds, self._told_tenth = False, 0
-        self.giver.withdraw()
+        self.provider.withdraw()
         self._floor = contents_of(self._state, self._me)
-        return self._send(self.taker.begin(event.sites, self._floor, now))
+        return self._send(self.requester.start(event.sites, self._floor, now))
 
     def _note(self, event: StateGiven, now: float) -> list[Effect]:
         """A joiner of this site gets the state: say what it contains besides what the stream tells."""
@@ -168,32 +168,32 @@ class SiteState:
         if isinstance(frame, StateAsk):
             return self._answer(frame, now)
         if isinstance(frame, StatePiece):
-            questions = self.taker.piece(frame, now)
+            questions = self.requester.piece(frame, now)
         else:
             assert isinstance(frame, StateAnswer)
-            questions = self.taker.answer(frame, now)
+            questions = self.requester.answer(frame, now)
         if questions is None:
             return [Dropped("site_state_astray")]
         return [*self._send(questions), *self._look(now)]
 
     def _answer(self, ask: StateAsk, now: float) -> list[Effect]:
         """The part of the provider."""
-        if not self._has_state or self.taker.busy:
-            refusal = StateRefusal.WAITS if self.taker.busy else StateRefusal.NO_STATE
-            sites = self.taker.sites if self.taker.busy else ()
+        if not self._has_state or self.requester.busy:
+            refusal = StateRefusal.WAITS if self.requester.busy else StateRefusal.NO_STATE
+            sites = self.requester.sites if self.requester.busy else ()
             return self._send([StateAnswer(self._site, self._me, ask.site, ask.member, ask.snapshot, refusal, sites)])
-        answer, order = self.giver.ask(ask, now)
+        answer, order = self.provider.ask(ask, now)
         return [*([] if order is None else [Up(order)]), *self._send([] if answer is None else [answer])]
 
     def _given(self, event: SnapshotGiven, now: float) -> list[Effect]:
-        answers = self.giver.given(event)
+        answers = self.provider.given(event)
         return [Dropped("state_of_an_old_view")] if answers is None else self._send(answers)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _look(self, now: float) -> list[Effect]:
         """Say how far the state has come; pass it on when it is complete, or say that there is none."""
-        taker = self.taker
+        taker = self.requester
         end = taker.end
         effects: list[Effect] = []
         arrived, total = taker.arrived
@@ -212,7 +212,7 @@ class SiteState:
         return [*effects, *self._release()]
 
     def _progress(self, arrived: int, total: int, outcome: str) -> StateProgress:
-        site = "" if self.taker.provider is None else self.taker.provider[0]
+        site = "" if self.requester.provider is None else self.requester.provider[0]
         return StateProgress(site, arrived, total, outcome)
 
     def _release(self) -> list[Effect]:
@@ -244,24 +244,24 @@ class SiteState:
 
     def expire(self, now: float) -> list[Effect]:
         """Ask again, or give up; drop a snapshot that nobody asks for."""
-        self.giver.expire(now)
-        return [*self._send(self.taker.expire(now)), *self._look(now)]
+        self.provider.expire(now)
+        return [*self._send(self.requester.expire(now)), *self._look(now)]
 
     def deadline(self) -> float | None:
         """When `expire` must be called (s); None when nothing is on its way."""
-        dues = [due for due in (self.taker.deadline(), self.giver.deadline()) if due is not None]
+        dues = [due for due in (self.requester.deadline(), self.provider.deadline()) if due is not None]
         return min(dues, default=None)
 
     def statistics(self) -> StateStatistics:
         """How far a state has come."""
-        taker = self.taker
+        taker = self.requester
         site = taker.provider[0] if taker.busy and taker.provider is not None else ""
         arrived, total = taker.arrived
-        return StateStatistics(site, arrived, total, taker.restarts, self.outcome, self.giver.given_pieces)
+        return StateStatistics(site, arrived, total, taker.restarts, self.outcome, self.provider.given_pieces)
 
     def levels(self) -> dict[str, Level]:
         """Bytes of the state that is given, and of the one that arrives."""
-        return {"snapshot_bytes": self.giver.level(), "arriving_bytes": self.taker.level()}
+        return {"snapshot_bytes": self.provider.level(), "arriving_bytes": self.requester.level()}
 
 
 #: The frames of it inside a site.

@@ -21,7 +21,7 @@ SETTLE, ROUNDS = 6, 20
 #: What has an entry for each member that has died, here or at the other site: its numbers, so that nothing of it is taken
 #: twice, each with a bound; and what makes room only when it is full.
 PER_DEATH = {
-    "Giver._tokens",  # joiners that were handed the state: JOINERS_MAX
+    "BufferSource._tokens",  # joiners that were handed the state: JOINERS_MAX
     "Lineage.acked",  # ORIGINS_MAX
     "LinkReceiver._reached[]",
     "LinkSender._acked",

@@ -73,7 +73,7 @@ class Story:
 
     def pieces(self, name: str) -> int:
         """How many pieces a process has taken."""
-        arrived, _ = self.script.relay(name).relay.site_state.taker.arrived
+        arrived, _ = self.script.relay(name).relay.site_state.requester.arrived
         return arrived // 128
 
     def agree(self, *names: str, gaps: bool = False) -> None:
@@ -123,7 +123,7 @@ def test_the_relay_or_a_member_of_the_providing_site_dies_half_way(victim: str) 
     story.write_until(lambda: story.pieces("D") > 4, "C" if victim != "C" else "B")
     story.script.kill(victim)
     story.write_until(lambda: story.has_state("D"), "A", "B", "C")
-    taker = story.script.relay("D").relay.site_state.taker
+    taker = story.script.relay("D").relay.site_state.requester
     assert taker.restarts == (victim == "B")
     survivors = [name for name in "ABC" if name != victim]
     story.agree(*survivors, "D")
@@ -159,7 +159,7 @@ def test_both_relays_die() -> None:
     story.script.kill("A")
     story.script.kill("D")
     story.write_until(lambda: story.has_state("F"), "B", "C", "E")
-    assert story.script.relay("F").relay.site_state.taker.restarts == 0
+    assert story.script.relay("F").relay.site_state.requester.restarts == 0
     story.agree("B", "C", "E", "F")
     verdict(story.script)
 
@@ -174,7 +174,7 @@ def test_a_bridge_that_is_cut_for_a_while_costs_nothing() -> None:
         end()
     story.write_until(lambda: story.pieces("D") > pieces, "A")
     story.write_until(lambda: story.has_state("D"), "A")
-    assert story.script.relay("D").relay.site_state.taker.restarts == 0
+    assert story.script.relay("D").relay.site_state.requester.restarts == 0
     story.agree("A", "B", "C", "D")
 
 

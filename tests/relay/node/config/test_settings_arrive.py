@@ -84,7 +84,7 @@ ARRIVES: dict[str, tuple[str, ...]] = {
     "relay.dial_s_max": ("Dialer",),
     "relay.link": ("LinkTable", "LinkSession"),
     "relay.unicast": ("UnicastSender",),
-    "relay.state": ("Taker",),
+    "relay.state": ("StateRequester",),
     "relay.state.sites": ("SiteState",),
 }
 #: What no part of a channel holds: each has a test below.

@@ -42,7 +42,7 @@ class _Arriving:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class StateFetched:
     """The end: a state, or None; what of the floor it lacks; and the size, when it was refused as too large."""
 
     data: bytes | None
@@ -51,11 +51,11 @@ class Taken:
     too_large: int = 0
 
 
-class Taker:
+class StateRequester:
     """One errand at a time. Each call returns the questions to send; `end` is set when it is over."""
 
     def __init__(self, site: str, address: Address, config: SiteStateConfig, state: ReplicatedState) -> None:
-        self.end: Taken | None = None
+        self.end: StateFetched | None = None
         self.sites: tuple[str, ...] = ()
         self.provider: tuple[str, Address] | None = None
         self.restarts = 0
@@ -74,7 +74,7 @@ class Taker:
         self._ask_at: float | None = None
         self._heard = self._progressed = 0.0
 
-    def begin(self, sites: tuple[str, ...], floor: Contents, now: float) -> list[StateAsk]:
+    def start(self, sites: tuple[str, ...], floor: Contents, now: float) -> list[StateAsk]:
         """Fetch the state of one of these sites, which must contain the floor."""
         self.end, self.sites, self._floor = None, sites, floor
         self.restarts = self._unmet = 0
@@ -158,7 +158,7 @@ class Taker:
         if piece.offset_bytes or not bool(total) <= size <= total:
             return None
         if total > self._config.state_bytes_max:
-            return self._finish(Taken(None, {}, {}, total))
+            return self._finish(StateFetched(None, {}, {}, total))
         data = bytearray(total)
         data[:size] = piece.data
         arriving = self._arriving = _Arriving(piece.snapshot, from_vectors(piece.contains), data, size, size)
@@ -179,10 +179,10 @@ class Taker:
             self.restarts += 1
             self._arriving = None
             return [*done, *self._ask_first(now)]
-        self._finish(Taken(bytes(arriving.data), arriving.contents, missing))
+        self._finish(StateFetched(bytes(arriving.data), arriving.contents, missing))
         return done
 
-    def _finish(self, taken: Taken) -> list[StateAsk]:
+    def _finish(self, taken: StateFetched) -> list[StateAsk]:
         self.end, self._arriving, self._ask_at, self._tried = taken, None, None, []
         return []
 
@@ -199,7 +199,7 @@ class Taker:
             self._progressed = now
         if answer.refusal is StateRefusal.WAITS and self._site in answer.waits_for and self._site < answer.site:
             # Both wait for each other, so neither has a state: the one with the lower name begins.
-            return self._finish(Taken(None, {}, {}))
+            return self._finish(StateFetched(None, {}, {}))
         if answer.refusal is StateRefusal.BEHIND:
             self._unmet += 1
         if answer.refusal in SOON:
@@ -215,7 +215,7 @@ class Taker:
         if due is None or now < due:
             return []
         if now >= self._progressed + self._settings.give_up_s:
-            return self._finish(Taken(None, {}, {}))
+            return self._finish(StateFetched(None, {}, {}))
         if self.provider is None or now >= self._heard + SILENT_S or self._is_gone(self.provider):
             self.restarts += self._arriving is not None
             return self._turn_to_next(now)

@@ -51,7 +51,7 @@ class _Snapshot:
         return now < due and any(taker != besides for taker in self.takers)
 
 
-class Giver:
+class StateProvider:
     """Bound: one snapshot of `state_bytes_max`, kept `KEPT_S` after it was last asked for."""
 
     def __init__(self, site: str, address: Address, config: SiteStateConfig, state: ReplicatedState) -> None:

@@ -10,8 +10,8 @@ from relay.replica.config import BufferConfig
 from relay.replica.site_state import StateAnswer, StateAsk, StatePiece, StateRefusal
 from relay.replica.state import ReplicatedState
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
-from relay.site_state.giver import HELD_S, KEPT_S, Giver
-from relay.site_state.taker import NEWER_MAX, SILENT_S, Taker
+from relay.site_state.provider import HELD_S, KEPT_S, StateProvider
+from relay.site_state.requester import NEWER_MAX, SILENT_S, StateRequester
 from sitestack.layers.state_transfer import StateTransferConfig
 from sitestack.model.address import Address
 from sitestack.model.state_events import Contents, GiveSnapshot, SnapshotGiven
@@ -32,24 +32,24 @@ def state_of(site: str, **views: str) -> ReplicatedState:
     return state
 
 
-def taker(members: str = "ABC", name: str = "D") -> tuple[Taker, list[StateAsk]]:
-    found = Taker("SFO", address(name), CONFIG, state_of("SFO", NYC=members))
-    return found, found.begin(("NYC",), {}, 0.0)
+def taker(members: str = "ABC", name: str = "D") -> tuple[StateRequester, list[StateAsk]]:
+    found = StateRequester("SFO", address(name), CONFIG, state_of("SFO", NYC=members))
+    return found, found.start(("NYC",), {}, 0.0)
 
 
-def giver(produced: dict[Address, int] | None = None) -> Giver:
+def giver(produced: dict[Address, int] | None = None) -> StateProvider:
     state = state_of("NYC", SFO="DE")
     state.produced = produced or {}
-    return Giver("NYC", B, CONFIG, state)
+    return StateProvider("NYC", B, CONFIG, state)
 
 
 def ask(snapshot: int = 0, offset: int = 0, floor: Contents | None = None, member: Address = D) -> StateAsk:
-    found = Taker("SFO", member, CONFIG, state_of("SFO", NYC="B"))
-    [first] = found.begin(("NYC",), floor or {}, 0.0)
+    found = StateRequester("SFO", member, CONFIG, state_of("SFO", NYC="B"))
+    [first] = found.start(("NYC",), floor or {}, 0.0)
     return StateAsk("SFO", member, "NYC", B, snapshot, offset, first.floor)
 
 
-def ready(data: bytes | None = STATE) -> Giver:
+def ready(data: bytes | None = STATE) -> StateProvider:
     """A provider whose application has given its state to D."""
     found = giver()
     found.ask(ask(), 0.0)
@@ -57,13 +57,13 @@ def ready(data: bytes | None = STATE) -> Giver:
     return found
 
 
-def refusal(found: Giver, question: StateAsk, now: float = 0.0) -> StateRefusal:
+def refusal(found: StateProvider, question: StateAsk, now: float = 0.0) -> StateRefusal:
     answer, _ = found.ask(question, now)
     assert isinstance(answer, StateAnswer)
     return answer.refusal
 
 
-def transfer(found: Taker, provider: Giver, questions: list[StateAsk], lost: float = 0.0) -> int:
+def transfer(found: StateRequester, provider: StateProvider, questions: list[StateAsk], lost: float = 0.0) -> int:
     """Carry frames to and fro, some of which are lost, until the taker is done; returns how many were under way at most."""
     rng, now, most = random.Random(1), 0.0, 0
     while found.busy:
@@ -292,8 +292,8 @@ def test_when_nobody_answers_who_has_a_state_it_gives_up() -> None:
 
 def test_a_gap_during_the_transfer_asks_for_a_newer_snapshot_and_in_the_end_is_told() -> None:
     floor: Contents = {}
-    found = Taker("SFO", D, CONFIG, state_of("SFO", NYC="AB"))
-    questions = found.begin(("NYC",), floor, 0.0)
+    found = StateRequester("SFO", D, CONFIG, state_of("SFO", NYC="AB"))
+    questions = found.start(("NYC",), floor, 0.0)
     floor["NYC"] = {A: 5}
     for number in range(1, NEWER_MAX + 2):
         questions = found.piece(piece(0, b"abc", number, 3), 0.0) or []
@@ -309,8 +309,8 @@ def test_when_both_sites_wait_for_each_other_the_one_with_the_lower_name_begins(
     found, _ = taker()
     assert found.answer(no(WAITS, B, waits_for=("SFO",)), 0.0) != []
     assert found.busy, "SFO comes after NYC"
-    other = Taker("LAX", D, CONFIG, state_of("LAX", NYC="B"))
-    other.begin(("NYC",), {}, 0.0)
+    other = StateRequester("LAX", D, CONFIG, state_of("LAX", NYC="B"))
+    other.start(("NYC",), {}, 0.0)
     other.answer(no(WAITS, B, waits_for=("LON",)), 0.0)
     assert other.busy, "NYC waits for somebody else"
     other.expire(2.0)
@@ -319,7 +319,7 @@ def test_when_both_sites_wait_for_each_other_the_one_with_the_lower_name_begins(
 
 
 def test_what_nobody_waits_for_is_not_taken() -> None:
-    found = Taker("SFO", D, CONFIG, state_of("SFO", NYC="AB"))
+    found = StateRequester("SFO", D, CONFIG, state_of("SFO", NYC="AB"))
     assert found.piece(piece(0, b"012"), 0.0) is None
     assert found.answer(no(PENDING), 0.0) is None
     assert found.deadline() is None
