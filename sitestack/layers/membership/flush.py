@@ -98,7 +98,7 @@ class Flush:
         return tuple([member for member in self.everybody if member not in self.done])
 
     def unconfirmed(self) -> tuple[Address, ...]:
-        """Those of the committed view that have not said that they installed it."""
+        """Members of the committed view that have not confirmed it."""
         return tuple([member for member in self.view().members if member not in self.installed])
 
     def names(self, members: tuple[Address, ...]) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class Flush:
         return tuple([known[member] for member in members])
 
     def only_joiners_missing(self) -> bool:
-        """Whether the old members are ready and wait for joiners, who may have died unnoticed."""
+        """Whether the old members are ready and wait for joiners, which may have died unnoticed."""
         return self.stage is Stage.PREPARING and all(member in self.done for member in self.survivors)
 
     def expects(self, proposal: ViewId, source: Address, stage: Stage) -> bool:

@@ -56,7 +56,7 @@ class SuspectReport(Header):
 
 @dataclass(frozen=True, slots=True)
 class FlushRequest(Header):
-    """Leader to a member of the old view: stop, and say where you stand. `proposal` is the id of the view to come."""
+    """Leader to a member of the old view: stop, and report where you stand. `proposal` is the id of the view to come."""
 
     proposal: ViewId
 

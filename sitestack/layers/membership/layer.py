@@ -116,7 +116,7 @@ class Membership(Layer):
         if isinstance(event, Frame):
             return self._tags.tag(event) if isinstance(event.dest, Address) else [Down(event)]
         if isinstance(event, Connect):
-            # A second `Connect` says that this member has moved to another address, which concerns discovery alone.
+            # A second `Connect` reports that this member has moved to another address, which concerns discovery alone.
             return [Down(event), *(self._joining.find_site() if self._member.view is None else [])]
         if isinstance(event, Disconnect):
             self._leave_due = now + self._config.leave_timeout_s

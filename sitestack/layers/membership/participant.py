@@ -1,4 +1,4 @@
-"""A member's half of a flush: stops, says where it stands, reaches the cut, is ready, installs. A helper of membership.
+"""A member's half of a flush: stops, reports where it stands, reaches the cut, is ready, installs. A helper of membership.
 
     leader -> all   FlushRequest      member: blocked; asks NAKACK what it holds
     member -> leader  FlushReply

@@ -25,7 +25,7 @@ class Reminders:
         self._reporters: list[Address] = []
 
     def reported(self, source: Address, members: tuple[Address, ...]) -> list[Effect]:
-        """Remind whoever reports a member of an earlier view. A commit that it has heard meanwhile does nothing there."""
+        """Remind a sender that reports a member of an earlier view. A commit that it has heard meanwhile does nothing there."""
         view = self._member.view
         if view is None or source not in view.members:
             return []

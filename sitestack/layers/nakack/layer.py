@@ -46,7 +46,7 @@ class NakAckConfig:
     ask_delay_s: float = 0.02
     #: The longest wait between two requests for the same hole; the wait doubles while no answer comes.
     ask_interval_s_max: float = 1.0
-    #: From this wait on a request says that the ones before were in vain: large datagrams may not pass.
+    #: From this wait on a request reports that the ones before were in vain: large datagrams may not pass.
     doubt_s: float = 0.3
     #: How many numbers one request asks for at most, as in JGroups.
     ask_count_max: int = 1_024

@@ -19,7 +19,7 @@ class StateHolders:
         #: Bounded by the members of the view.
         self._standings: dict[Address, Standing] = {}
         self._members: tuple[Address, ...] = ()
-        #: In a view without a provider: the members that have not yet said their standing in it.
+        #: In a view without a provider: the members that have not yet reported their standing in it.
         self._unsaid: set[Address] = set()
         self.provider: Address | None = None
 

@@ -11,7 +11,7 @@ at most one snapshot, and never a point between two views, which with `order: fi
 
 An application that fails to give its state is asked again at the next view; the joiners are told at once (StateRefusal).
 
-When no member is known to have the state, each says its standing in the stream. If none has it, the first one that waits
+When no member is known to have the state, each reports its standing in the stream. If none has it, the first one that waits
 inherits: it continues with the state it had, and the others take that. A member that inherited gives its state only where no
 member has the true one, as after a merge with a part that has it.
 """
