@@ -210,7 +210,7 @@ class LinkTable:
             key = link.key()
             if key is not None:
                 link.session.resync(self._admitted(key), now)
-            data = link.session.take(now)
+            data = link.session.next_chunk(now)
             if data:
                 effects.append(Send(connection, data))
         return effects

@@ -1,6 +1,6 @@
 """LinkSession: one connection to the relay of another site, from HELLO to BYE.
 
-Sending is pulled: `take` returns the next bytes, a bounded chunk at a time, so that a heartbeat waits for one chunk at most.
+Sending is pulled: `next_chunk` returns a bounded number of bytes, so that a heartbeat waits for one chunk at most.
 HELLO, STATE and ACK go first, then some unicasts and pieces of routes, then what the peer lacks of this site's stream
 (`sender.py`).
 
@@ -244,12 +244,12 @@ class LinkSession:
         return True
 
     def farewell(self, reason: str) -> bytes:
-        """BYE, as the last bytes of this connection; empty when `take` stopped inside a frame, which BYE would corrupt."""
+        """Return BYE as the last bytes; empty when `next_chunk` has stopped inside a frame, which BYE would corrupt."""
         return b"" if self._at < len(self._out) else encode(Bye(reason))
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 
-    def take(self, now: float) -> bytes:
+    def next_chunk(self, now: float) -> bytes:
         """The next chunk to write; empty when there is nothing to say, or the last chunk is still being written."""
         if self._writing_since is not None:
             return b""
@@ -322,7 +322,7 @@ class LinkSession:
         return Overdue.SLOW_FRAME if now >= self._frame_due() else None
 
     def deadline(self) -> float:
-        """Time (s) at which `overdue`, `take` or `resync` must be called."""
+        """Time (s) at which `overdue`, `next_chunk` or `resync` must be called."""
         config = self._config
         dues = [self._heard + config.timeout_s, self._frame_due()]
         if not self.answered:

@@ -318,7 +318,7 @@ class RelayLayer(Layer):
         """Begin with another member's replicated state."""
         assert isinstance(state, wire.RelayState)
         entries, dropped = completed(state.entries, self._handover.find)
-        self.state.take(replace(state, first=state.first + dropped, entries=entries), self._now)
+        self.state.adopt(replace(state, first=state.first + dropped, entries=entries), self._now)
 
     def merge_state(self, state: Header) -> None:
         """Take the state of another part of this site, which was split until now; the merge view follows."""

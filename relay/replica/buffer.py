@@ -208,7 +208,7 @@ class Buffer:
         """All entries that are held, for a joiner."""
         return HeldEntries.of(self._entries[self._head :])
 
-    def take(self, first: int, entries: Iterable[HeldEntry], base_view: View | None, now: float) -> None:
+    def adopt_entries(self, first: int, entries: Iterable[HeldEntry], base_view: View | None, now: float) -> None:
         """Replace the contents by what another member holds, its first entry at position `first`."""
         self._offset, self._head, self._entries, self.bytes = first, 0, [], 0
         self.numbers = HeldNumbers()

@@ -248,19 +248,19 @@ class ReplicatedState:
         """
         known = [site for site, remote in self.remotes.items() if remote.known]
         inherited = {site: remote.inherited for site, remote in self.remotes.items()}
-        self.take(merge_parts([self.give(), *parts], members), now)
+        self.adopt(merge_parts([self.give(), *parts], members), now)
         self.buffer.trim(self.buffer.end - 1 - HeldEntries.items_max)  # more than that could not be given to a joiner
         for site, numbers in inherited.items():
             self.remote(site).inherited = numbers
         self._drop_acked()  # one part may still hold what the others know to be everywhere
         return [(site, origins) for site, origins in self.baselines() if site not in known]
 
-    def take(self, state: RelayState, now: float) -> None:
+    def adopt(self, state: RelayState, now: float) -> None:
         """Replace this state by another member's. Nothing that it contains is delivered here (S9)."""
-        self.buffer.take(state.first, state.entries, state.base_view, now)
+        self.buffer.adopt_entries(state.first, state.entries, state.base_view, now)
         self.produced = dict(state.produced)
         self.sites = state.sites
         self.remotes = {given.site: Remote.taken(given) for given in state.remotes}
-        self.switches.take(switches_of(state))
+        self.switches.adopt(switches_of(state))
         for site in self.switches.offline:
             self.remote(site).close()  # another part of this site may have been linked to it

@@ -67,7 +67,7 @@ class Switches:
         switches = self._switches.items()
         return tuple([SwitchState(site, each.number, each.is_offline, dict(each.until)) for site, each in switches])
 
-    def take(self, switches: tuple[SwitchState, ...]) -> None:
+    def adopt(self, switches: tuple[SwitchState, ...]) -> None:
         """Replace all of it by what another member has."""
         self._switches = {each.site: Switch(each.number, each.is_offline, dict(each.until)) for each in switches}
         self._note_offline()

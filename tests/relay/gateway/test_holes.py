@@ -29,7 +29,7 @@ def holding(
     """SFO as it goes on from a merge: it holds these, in this order, and its origins had come so far."""
     state = ReplicatedState("SFO", config or BufferConfig(), ("NYC",))
     held = HeldEntries.of([HeldEntry(batch(n, origin), None) for origin, n in entries])
-    state.take(RelayState(None, 100, held, None, produced, (), ("NYC",)), 0.0)
+    state.adopt(RelayState(None, 100, held, None, produced, (), ("NYC",)), 0.0)
     return state
 
 
@@ -166,7 +166,7 @@ def test_what_the_other_site_has_is_not_held_again_because_a_returned_part_did()
         (RemoteState("NYC", True, False, {}, (linked,), {}, {}),),
         ("NYC",),
     )
-    state.take(ours, 0.0)
+    state.adopt(ours, 0.0)
     state.view = remote_view(9, E)
     theirs = part(8, [(E, n) for n in range(1, 6)], {E: 5})
     state.merge([theirs], {}, 0.0)

@@ -38,7 +38,7 @@ def test_what_the_peer_has_and_has_not_acknowledged_stays_in_the_window() -> Non
 def test_a_view_that_the_peer_knows_already_does_not_keep_the_window_full() -> None:
     """The peer had it by way of another part of this site, and acknowledges only what is new to it."""
     state = holding([(D, 1), (D, 2)], {D: 2})
-    state.buffer.take(0, [HeldEntry(None, remote_view(1, D)), *state.buffer.give()], None, 0.0)
+    state.buffer.adopt_entries(0, [HeldEntry(None, remote_view(1, D)), *state.buffer.give()], None, 0.0)
     link = Link(state)
     link.sender.rewind(SiteVector())
     assert link.tells(D) == [1, 2]

@@ -45,7 +45,7 @@ def frames(data: bytes) -> list[Header]:
 
 def drain(link: LinkSession, now: float = 0.0) -> list[bytes]:
     chunks = []
-    while data := link.take(now):
+    while data := link.next_chunk(now):
         chunks.append(data)
         link.written()
     return chunks
@@ -106,9 +106,9 @@ def test_a_chunk_is_never_larger_than_configured_and_the_next_waits_for_it() -> 
     """F26: what a heartbeat may have to wait for."""
     link = session(entries=20, size=3_000)
     greet(link)
-    first = link.take(0.0)
+    first = link.next_chunk(0.0)
     assert len(first) == 1_000
-    assert link.take(0.0) == b""
+    assert link.next_chunk(0.0) == b""
     link.written()
     chunks = [first, *drain(link)]
     assert max(map(len, chunks)) == 1_000
@@ -121,13 +121,13 @@ def test_an_idle_link_says_so_and_a_busy_one_need_not() -> None:
     greet(link)
     drain(link)
     assert link.deadline() == 1.0
-    assert link.take(0.9) == b""
-    assert frames(link.take(1.0)) == [Heartbeat()]
+    assert link.next_chunk(0.9) == b""
+    assert frames(link.next_chunk(1.0)) == [Heartbeat()]
     link.written()
     link.acknowledge(SiteVector({E: 4}))
     assert drain(link, 1.5) == []
     assert len(drain(link, 1.6)) == 1
-    assert link.take(2.0) == b""
+    assert link.next_chunk(2.0) == b""
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_large_frame_has_as_much_time_as_its_sender_may_take() -> None:
         assert link.overdue(9.0 * (n + 1)) is None
     assert link.overdue(59.9) is None
     assert link.overdue(60.0) == "slow_frame"
-    link.take(59.0)
+    link.next_chunk(59.0)
     link.written()
     assert link.deadline() == 60.0
 
@@ -205,7 +205,7 @@ def test_a_chunk_that_the_kernel_does_not_take_closes_the_link() -> None:
     """F24, C17."""
     link = session(LinkConfig(write_s=10.0, timeout_s=1e6))
     greet(link)
-    link.take(0.0)
+    link.next_chunk(0.0)
     assert link.overdue(9.9) is None
     assert link.overdue(10.0) == "stuck"
     assert link.deadline() == 10.0
@@ -232,7 +232,7 @@ def test_a_farewell_does_not_tear_a_frame_apart() -> None:
     link = session(entries=1, size=3_000)
     assert frames(link.farewell("leaving")) == [Bye("leaving")]
     greet(link)
-    link.take(0.0)
+    link.next_chunk(0.0)
     assert link.farewell("leaving") == b"", "half a frame is out: the peer sees the end only"
 
 
@@ -293,12 +293,12 @@ def test_a_write_says_whether_there_may_be_more() -> None:
     link = session(LinkConfig(chunk_bytes=1_000), entries=3, size=400)
     greet(link)
     more = []
-    while link.take(0.0):
+    while link.next_chunk(0.0):
         more.append(link.written())
     assert more == [True, False]
     for n in (1, 2):
         link.send_unicast(UnicastReply("NYC", E, "SFO", D, n, 0, None))
-    link.take(0.0)
+    link.next_chunk(0.0)
     link.send_unicast(UnicastReply("NYC", E, "SFO", D, 3, 0, None))
     assert link.written(), "it came while the last chunk was being written"
 

@@ -100,8 +100,8 @@ class LinkModel(RuleBasedStateMachine):
             self.far.written()
         self.far.resync(self.receiver.admitted_vector("NYC", VIEW.lineage), 0.0)
         self.now += ACK_DELAY_S  # so that an ACK waits for the next call at most
-        self.out += self.near.take(self.now)
-        self.back += self.far.take(self.now)
+        self.out += self.near.next_chunk(self.now)
+        self.back += self.far.next_chunk(self.now)
 
     @rule(kept=st.integers(0, 2_000))
     def cut(self, kept: int) -> None:

@@ -360,7 +360,7 @@ def test_a_joiner_drops_what_the_others_drop() -> None:
     old, joiner = [ReplicatedState("NYC", BufferConfig(), sites) for sites in (("SFO",), ())]
     old.apply_link_up(LinkUp("SFO", name, epoch))
     old.apply_acked(Acked("SFO", name, SiteVector({D: 5})))
-    joiner.take(old.give(), 0.0)
+    joiner.adopt(old.give(), 0.0)
     for state in (old, joiner):
         state.append(batch(5, D), 0.0)
         assert len(state.buffer) == 0

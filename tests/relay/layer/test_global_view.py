@@ -292,5 +292,5 @@ def test_parts_that_merge_go_on_showing_what_one_of_them_showed() -> None:
     stranger = replace(state.give(), view=ViewId(9, E), remotes=())
     merged = merge_parts([replace(state.give(), view=ViewId(8, D)), stranger], {})
     other = ReplicatedState("NYC", BufferConfig())
-    other.take(merged, 0.0)
+    other.adopt(merged, 0.0)
     assert other.global_view().components["SFO"].counter == 5

@@ -39,7 +39,7 @@ def test_a_joiner_is_handed_a_buffer_of_tens_of_thousands_of_batches() -> None:
     given = CODEC.parse(CODEC.pack(state.give()))
     assert isinstance(given, RelayState)
     joiner = ReplicatedState("NYC", BufferConfig(), ("SFO",))
-    joiner.take(given, 2.0)
+    joiner.adopt(given, 2.0)
     assert len(joiner.buffer) == MANY + 1
     assert list(joiner.buffer.give()) == list(state.buffer.give())
     assert (joiner.buffer.numbers.runs(), joiner.buffer.bytes) == (state.buffer.numbers.runs(), state.buffer.bytes)

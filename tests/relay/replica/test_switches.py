@@ -68,7 +68,7 @@ def test_a_joiner_knows_what_the_others_know() -> None:
     given = replica.state.give()
     assert isinstance(given, SwitchedState)
     joiner = Replica(E, "NYC", BufferConfig(), ("SFO",))
-    joiner.state.take(given, 0.0)
+    joiner.state.adopt(given, 0.0)
     assert joiner.state.give() == given
     joiner.state.append(batch(1, D), 0.0)
     assert len(joiner.state.buffer) == 0
