@@ -52,6 +52,7 @@ CHEAP = (
         ),
     ),
     Story(("make reference",), "mkdir docs", (("make", _MAKE),)),
+    Story(("python -m tests.docs.prose",)),
     Story(("make sbom",), f"cp {ROOT}/requirements*.lock {ROOT}/pyproject.toml .", (("make", _MAKE),)),
 )
 
