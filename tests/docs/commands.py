@@ -51,7 +51,7 @@ CHEAP = (
             ("NYC OLD", "NYC $OLD"),
         ),
     ),
-    Story(("make reference",), "mkdir docs", (("make", _MAKE),)),
+    Story(("make reference",), "mkdir -p docs/reference", (("make", _MAKE),)),
     Story(("python -m tests.docs.prose",)),
     Story(("make sbom",), f"cp {ROOT}/requirements*.lock {ROOT}/pyproject.toml .", (("make", _MAKE),)),
 )

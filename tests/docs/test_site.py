@@ -44,3 +44,10 @@ def test_nothing_is_fetched_from_elsewhere() -> None:
     theme = yaml.safe_load(text[0])["theme"]
     assert theme["font"] is False
     assert "https:" not in text[0] + text[2]
+
+
+def test_the_test_on_the_page_about_layers_is_one_that_runs() -> None:
+    [shown] = re.findall(
+        r"^```python\n(.*?)^```", (DOCS / "how-to/layer.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert shown in (ROOT / "tests/harness/test_group.py").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The harness itself: the test that CONTRIBUTING.md shows, and a layer that is due for ever is found out."""
+"""The harness itself: the test of docs/how-to/layer.md, and a layer whose deadline never moves is reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.harness.messages import frame_of
 from tests.harness.wire import Faults
 
 
-def test_what_is_lost_is_sent_again() -> None:
+def test_lost_frames_are_sent_again() -> None:
     group = Group("AB", lambda local: [NakAck(local, NakAckConfig())], faults=Faults(loss=0.9))
     group.install(view_of(1, "AB"))
     group.down("A", frame_of("A", 1))
