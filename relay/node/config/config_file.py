@@ -1,6 +1,8 @@
-"""The configuration file: load, fill in the defaults, check. The only place that knows YAML.
+"""Load and check the configuration file.
 
-All problems are reported at once, each as a sentence with the path of its key. Nothing is interpolated or executed.
+No other module knows YAML.
+
+All problems are reported at once. Nothing in the file is interpolated or executed.
 """
 
 from __future__ import annotations
@@ -22,34 +24,34 @@ from relay.node.config.settings import DERIVED, NodeConfig, find_problems
 from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.model.errors import ConfigurationError
 
-#: The largest file, the longest text in it and the deepest nesting: what is beyond is no configuration.
+#: Limits of the file: bytes, characters of one scalar, and nesting.
 FILE_BYTES_MAX, SCALAR_CHARS_MAX, DEPTH_MAX = 1 << 18, 4_096, 32
-#: Keys of earlier versions, and what to do instead of setting them.
+#: Removed key -> advice.
 REMOVED = {
     "relay.masters": "one member relays for its site; to spread load, run several groups on a shared transport, each relayed "
     "by its own coordinator (docs/reference/library.md)"
 }
-#: Problems that are told of at most.
+#: Maximum number of reported problems.
 PROBLEMS_MAX = 50
-#: What a file may hold, by YAML's tags: no dates, no sets, no objects.
+#: YAML tags that a file may use: no dates, sets or objects.
 _TYPES = frozenset({"null", "bool", "int", "float", "str", "seq", "map"})
-#: Where the comments of a printed configuration are wrapped.
+#: Wrap column for comments of a printed configuration.
 COMMENT_CHARS_MAX = 110
-#: The largest whole number: a larger one is a mistake, and could neither be printed nor become a float.
+#: Bits of the largest integer. A larger one is a mistake, and might not convert to float.
 INT_BITS_MAX = 64
 
 
 def load_config(
     path: str | PathLike[str], *, site: str = "", name: str = "", environment: Mapping[str, str] | None = None
 ) -> NodeConfig:
-    """The configuration in a file. `site` and `name` win over RELAY_SITE and RELAY_NAME, and those over the file.
+    """Return the checked configuration.
 
-    RELAY_KEYS wins over `security.keys`.
+    Arguments win over environment variables, and those over the file.
+    `RELAY_PEERS="SFO=bridge.sfo:7700 LON=10.0.3.1:7700"` replaces the peers,
+    `RELAY_ROUTERS="router-a:7900 router-b:7900"` the routers, and `RELAY_KEYS` replaces
+    `security.keys`.
 
-    RELAY_PEERS, such as "SFO=bridge.sfo:7700 LON=10.0.3.1:7700", wins over the peers in the file, so that one file serves
-    deployments that differ only in their peers; and RELAY_ROUTERS, such as "router-a:7900 router-b:7900", over the routers.
-
-    Raises ConfigurationError with a line for each problem.
+    Raises ConfigurationError with one line for each problem.
     """
     environment = environment or {}
     config, problems = fill_in(load(path))
@@ -75,7 +77,10 @@ def load_config(
 
 
 def load(path: str | PathLike[str]) -> Any:
-    """The plain values in a file. Raises ConfigurationError when it cannot be read or is no YAML."""
+    """Return the plain values of a file.
+
+    Raises ConfigurationError if it is unreadable or no YAML.
+    """
     try:
         with Path(path).open("rb") as file:
             text = file.read(FILE_BYTES_MAX + 1)
@@ -93,19 +98,21 @@ def load(path: str | PathLike[str]) -> Any:
 
 
 def fill_in(plain: Any) -> tuple[NodeConfig, list[str]]:
-    """The configuration with every default filled in, and what could not be understood."""
+    """Return the configuration with all defaults, and the problems of `plain`."""
     reader = Reader(DERIVED, REMOVED)
     return reader.record(NodeConfig, plain), reader.problems
 
 
 def print_config(config: NodeConfig | None = None) -> str:
-    """A configuration as YAML, all defaults and a comment for each key included; loading it gives the same configuration."""
+    """Return a configuration as YAML, with defaults and comments.
+
+    Loading it yields the same values.
+    """
     keys = {key.path: key for key in find_keys(NodeConfig, DERIVED)}
     return "\n".join([*_print(to_plain(config or NodeConfig(), DERIVED), keys), ""])
 
 
 def _print(plain: dict[str, Any], keys: Mapping[str, Key], path: str = "", indent: str = "") -> Iterator[str]:
-    """The lines of one section."""
     for name, value in plain.items():
         key = keys[f"{path}{name}"]
         if key.is_section and not path:
@@ -120,7 +127,7 @@ def _print(plain: dict[str, Any], keys: Mapping[str, Key], path: str = "", inden
 
 
 def _with_peers(config: NodeConfig, text: str) -> tuple[NodeConfig, list[str]]:
-    """The configuration with the peers that the environment names instead of its own; and what could not be understood."""
+    """Return the configuration with the peers of RELAY_PEERS, and the problems of that text."""
     table: dict[str, list[str]] = {}
     problems = []
     for word in text.split():
@@ -136,7 +143,7 @@ def _with_peers(config: NodeConfig, text: str) -> tuple[NodeConfig, list[str]]:
 
 
 def _with_routers(config: NodeConfig, text: str) -> tuple[NodeConfig, list[str]]:
-    """The configuration with the routers that the environment names instead of its own; and what could not be understood."""
+    """Return the configuration with the routers of RELAY_ROUTERS, and the problems of that text."""
     reader = Reader({})
     discovery = reader.record(DiscoveryConfig, {"routers": text.split()}, "RELAY_ROUTERS")
     return replace(config, discovery=replace(config.discovery, routers=discovery.routers)), reader.problems
@@ -147,7 +154,10 @@ def _path(problem: str) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses duplicate keys, aliases, which can make a small file huge, and scalars that do not fit their tag."""
+    """Loader that rejects duplicate keys, aliases, and scalars that do not fit their tag.
+
+    An alias can expand a small file without bound.
+    """
 
     _depth = 0
 
@@ -166,7 +176,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Refuse other types; turn every exception of a constructor, as for an impossible number, into an error of YAML."""
+        """Reject unsupported types, and turn any exception of a constructor into a YAML error."""
         kind = node.tag.rpartition(":")[2]
         if kind not in _TYPES:
             raise yaml.constructor.ConstructorError(None, None, f"the type {kind!r} is not supported", node.start_mark)
@@ -188,7 +198,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-#: A text that looks like a date is a text.
+#: Text that looks like a date stays text.
 _Loader.yaml_implicit_resolvers = {
     first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()

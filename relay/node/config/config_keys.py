@@ -1,7 +1,6 @@
-"""Every key of a configuration, with its type, unit, default and purpose, taken from the dataclasses themselves.
+"""Configuration keys with type, unit, default and purpose, read from the dataclasses.
 
-The purpose of a key is the `#:` comment above its field, so that it is written once, where the code uses it. Comments do not
-exist at run time; they are read from the source.
+The purpose is the `#:` comment above a field, parsed from the source.
 """
 
 from __future__ import annotations
@@ -19,31 +18,30 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from sitestack.model.address import Physical
 
 _ATOMS = {bool: "true or false", int: "whole number", float: "number", str: "text", Physical: "host:port"}
-#: The suffix of a field's name -> the unit of its number.
+#: Suffix of a field's name -> unit.
 _UNITS = {"s": "seconds", "bytes": "bytes", "hops": "hops"}
-#: Codes in comments, such as (LA-19) or (S7, U4), which are for readers of the code and not of the page.
+#: Codes in comments, such as (LA-19) or (S7, U4). The page omits them.
 _CODES = re.compile(r" \([A-Z]+-?[0-9]+(, [A-Z]+-?[0-9]+)*\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key, or a section, which is a key that contains keys."""
+    """One key or section of the configuration."""
 
-    #: From the top, such as `relay.link.hello_s`.
+    #: Full path, such as `relay.link.hello_s`.
     path: str
-    #: The purpose, in sentences.
     what: str
-    #: The type in words; empty for a section.
+    #: Type in words; empty for a section.
     type: str
-    #: The unit of a number; empty when there is none.
+    #: Unit of a number, or empty.
     unit: str
-    #: The default in the dataclass; None for a section.
+    #: Default of the dataclass; None for a section.
     default: Any
     is_section: bool = False
 
 
 def find_keys(kind: type, derived: Mapping[str, str], path: str = "") -> Iterator[Key]:
-    """The keys of a configuration in the order of its fields, each section before its keys; `derived` cannot be given."""
+    """Yield the keys in field order, each section before its keys. `derived` keys are omitted."""
     hints = get_type_hints(kind)
     comments = find_comments(kind)
     defaults = kind()
@@ -62,7 +60,7 @@ def find_keys(kind: type, derived: Mapping[str, str], path: str = "") -> Iterato
 
 @cache
 def find_comments(kind: type) -> dict[str, str]:
-    """The `#:` comment above each field of a dataclass and of those that it inherits from, by the field's name."""
+    """Return the `#:` comment above each field of a dataclass and its bases, by field name."""
     found: dict[str, str] = {}
     for base in reversed([each for each in kind.__mro__ if is_dataclass(each)]):
         source = textwrap.dedent(inspect.getsource(base))

@@ -1,4 +1,4 @@
-"""Generate `docs/reference/configuration.md`, the page of all configuration keys, from the settings classes."""
+"""Generator of `docs/reference/configuration.md`, the page of all configuration keys."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ All members of a site are to have the same, but for `name`, `journal`, `http`, `
 
 
 def reference() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     return "\n".join(_lines(find_keys(NodeConfig, DERIVED)))
 
 
 def _lines(keys: Iterable[Key]) -> Iterator[str]:
-    """The page, with a table for the keys of each section; keys at the top are a section too."""
+    """Yield the page, with one table for each section. Top-level keys form a section."""
     sections: dict[str, list[Key]] = {"": []}
     about: dict[str, str] = {}
     for key in keys:
@@ -69,7 +69,10 @@ def _row(key: Key) -> str:
 
 
 def _default(key: Key) -> str:
-    """The default as one would write it into the file; a large number of bytes also in KiB or MiB."""
+    """Return the default as written in the file.
+
+    A large number of bytes also appears in KiB or MiB.
+    """
     value = key.default
     if value is None:
         return "none"

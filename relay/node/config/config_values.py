@@ -1,7 +1,7 @@
-"""Plain values (what YAML and JSON hold) to dataclasses and back, guided by the dataclasses themselves.
+"""Conversion between plain values (YAML, JSON) and dataclasses.
 
-Reading never stops at the first mistake: every one becomes a sentence with the path of the key that it is about, and the
-default stands in for the value.
+The reader continues after a mistake: it reports a sentence with the key's path and uses the
+default.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ T = TypeVar("T")
 _ATOMS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
-#: The key that names the class of a value, where several classes are possible.
+#: Key that selects one of several classes.
 KIND = "kind"
 
 
 class Reader:
-    """Reads one configuration, drill or plan.
+    """Reader of one configuration, drill or plan.
 
-    `problems` collects what is wrong with it. `derived` names the keys that follow from others, and those others. `removed`
-    names keys of earlier versions, and what to do instead of setting them.
+    `derived` maps a key to the key that determines it. `removed` maps a key of earlier versions to
+    advice. `problems` collects the reported sentences.
     """
 
     def __init__(self, derived: Mapping[str, str], removed: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -40,12 +40,15 @@ class Reader:
         self._removed = removed
 
     def record(self, kind: type[T], value: Any, path: str = "") -> T:
-        """A dataclass, of which every field has a default, out of a mapping: missing keys and wrong values become defaults."""
+        """Return a dataclass read from a mapping, with defaults for missing keys and wrong values.
+
+        Every field of `kind` needs a default.
+        """
         read, good = self.read(kind, value, path)
         return read if good else kind()
 
     def read(self, kind: Any, value: Any, path: str = "") -> tuple[Any, bool]:
-        """The value as this type, and whether it could be read."""
+        """Return the value as this type, and whether it could be read."""
         origin, args = get_origin(kind), get_args(kind)
         if is_dataclass(kind) and isinstance(kind, type):
             return self._record(kind, self._mapping(value, path), path)
@@ -67,7 +70,7 @@ class Reader:
         return self._atom(kind, value, path)
 
     def _record(self, kind: type[Any], value: Mapping[str, Any], path: str) -> tuple[Any, bool]:
-        """Unknown keys are problems, and so are missing ones without a default."""
+        """Read a dataclass. Report unknown keys, and missing keys that have no default."""
         known = {field.name: field for field in fields(kind)}
         hints = get_type_hints(kind)
         given: dict[str, Any] = {}
@@ -95,7 +98,7 @@ class Reader:
             return self._complain(path, f"cannot be: {error}")
 
     def _variant(self, kinds: Sequence[type[Any]], value: Any, path: str) -> tuple[Any, bool]:
-        """One of several dataclasses, which the key `KIND` names."""
+        """Read one of several dataclasses; the key `KIND` selects it."""
         by_name = {kind.__name__: kind for kind in kinds}
         rest = self._mapping(value, path)
         name = rest.pop(KIND, None)
@@ -156,7 +159,7 @@ class Reader:
 
 
 def to_plain(value: Any, derived: Mapping[str, str], path: str = "") -> Any:
-    """The value as YAML can hold it, such that reading it gives the same value."""
+    """Return the value as YAML can hold it. Reading it yields the same value."""
     if isinstance(value, Physical):
         return str(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -175,7 +178,7 @@ def _join(path: str, key: object) -> str:
 
 
 def _can_be_said(text: str) -> bool:
-    """Whether a text can be printed and encoded: no control characters but tabs and line breaks, and no surrogates."""
+    """Return whether a text has only printable characters, tabs and line breaks, and no surrogates."""
     return all(category(each) not in ("Cc", "Cs") or each in "\n\t" for each in text)
 
 

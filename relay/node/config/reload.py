@@ -1,4 +1,4 @@
-"""What of a changed configuration a running member takes, and why the rest waits for a restart. Pure."""
+"""Comparison of a running configuration with a changed one. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from relay.node.config.settings import NodeConfig
 
 PEERS = "relay.bridge.peers"
-#: Keys that change while the member runs. Keys and certificates do so, too, where they are (`security.keys` names the place).
+#: Keys that may change while the member runs. Key and certificate files are reread in place.
 MAY_CHANGE = ("log.level", "relay.budget.entries", "relay.budget.bytes", PEERS)
-#: The beginning of a key -> why it does not; the first that fits.
+#: Prefix of a key -> why it cannot change. The first match applies.
 WHY_NOT = {
     "site": "a member is of one site as long as it lives",
     "name": "a member has one name as long as it lives",
@@ -36,16 +36,14 @@ WHY_NOT = {
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """The result of comparing two configurations."""
-
-    #: Keys that are taken at once, with their new values.
+    #: Applied keys, with their new values.
     changed: dict[str, Any]
-    #: A sentence for each key that differs and is not taken.
+    #: One sentence for each changed key that is not applied.
     refused: tuple[str, ...]
 
 
 def compare(running: NodeConfig, wanted: NodeConfig) -> Reload:
-    """What has changed in the configuration since the member was started, or since it was read again."""
+    """Return the changes since the member started or last reread its configuration."""
     different = dict(_differences(running, wanted))
     obstacle = _obstacle(running, different)
     changed = {path: value for path, value in different.items() if path in MAY_CHANGE and not (path == PEERS and obstacle)}
@@ -54,7 +52,7 @@ def compare(running: NodeConfig, wanted: NodeConfig) -> Reload:
 
 
 def applied(config: NodeConfig, changed: dict[str, Any]) -> NodeConfig:
-    """The configuration with these keys changed."""
+    """Return the configuration with these keys changed."""
     for path, value in changed.items():
         config = _with(config, path, value)
     return config
@@ -66,7 +64,7 @@ def _with(record: Any, path: str, value: Any) -> Any:
 
 
 def _obstacle(running: NodeConfig, different: dict[str, Any]) -> str:
-    """Why peers cannot change while this member runs; empty when they can."""
+    """Return why peers cannot change while this member runs, or an empty string."""
     if "relay.bridge.via" in different:
         return "relay.bridge.via has changed with it, which is not taken: restart the members one by one"
     if running.security.keys and not running.has_bridge():

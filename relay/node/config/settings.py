@@ -1,4 +1,4 @@
-"""Configuration of a node: its site, and the links of that site to others. Values only."""
+"""Configuration of a node: its site, and links to other sites. Values only."""
 
 from __future__ import annotations
 
@@ -21,94 +21,98 @@ from sitestack.model.address import Physical
 from sitestack.model.host import unfit_host
 from sitestack.transport.router_link import ROUTERS_MAX
 
-#: Longest logical name of a member, which is part of every HELLO; names made from a host's name are shorter.
+#: Characters of a member's name, which each HELLO contains. Generated names are shorter.
 NAME_CHARS_MAX = 128
-#: Least `relay.link.chunk_bytes`: half a chunk is for unicasts, and a chunk of a few bytes would carry next to nothing.
+#: Least `relay.link.chunk_bytes`. Half a chunk is for unicasts, so a tiny chunk carries no data.
 CHUNK_BYTES_MIN = 1_000
 
-#: Keys that cannot be given, because they follow from another: key -> where its value comes from.
+#: Key that cannot be set -> the key that determines it.
 DERIVED = {
     "protocols.sequencer.order": "order",
     "protocols.resolver.multicast": "transport.multicast",
     "protocols.fragment.fragment_bytes_max": "transport.datagram_bytes_max",
 }
-#: What is wrong when both are asked for: one of them must have been meant otherwise.
+#: Problem of conflicting security settings.
 KEYS_AND_INSECURE = "it has keys and is to be insecure; say one of both."
-#: Datagrams that all entries held for other sites may fill. A joiner is handed them in one frame while its site waits: so many
-#: take about a second, several times as many longer than members wait for a joiner.
+#: Maximum datagrams of all entries held for other sites. A joiner receives them in one frame, in
+#: about a second, while its site waits. Several times as many exceed the time that members wait for
+#: a joiner.
 HELD_DATAGRAMS_MAX = 16_384
-#: What a machine calls itself.
+#: Names of the local machine.
 LOOPBACK = ("127.0.0.1", "localhost")
-#: Source of the defaults of the budget.
 _BUFFER = BufferConfig()
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetSettings:
-    """How much every member holds for sites that cannot be reached; beyond it the oldest entries become a gap there."""
+    """Limits of entries held for unreachable sites; the oldest excess entries become gaps."""
 
-    #: Batches and views held at most. Each takes half a kilobyte of memory besides its messages, and delays a joiner, which is
-    #: handed all of them.
+    #: Maximum number of held batches and views. Each takes half a kilobyte beside its messages. A
+    #: joiner receives all of them.
     entries: int = _BUFFER.budget_entries
-    #: Bytes held at most: the messages, and an allowance per entry. Without this key 64 MiB, or what 16,384 datagrams of
-    #: `transport.datagram_bytes_max` carry if that is less.
+    #: Maximum held bytes: messages, and an allowance for each entry. Default: 64 MiB, or the
+    #: capacity of 16,384 datagrams of `transport.datagram_bytes_max` if that is less.
     bytes: int | None = None
-    #: Seconds after its delivery at which an entry is dropped.
+    #: Seconds from delivery until an entry is dropped.
     age_s: float = _BUFFER.budget_age_s
     spill: SpillSettings = field(default_factory=SpillSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class RelaySettings(LinkPolicy):
-    """The links of this site to others."""
+    """Links of this site to others."""
 
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     #: Messages to one member of another site.
     unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
-    #: The application's state, taken from another site by a member that has nobody to get it from in its own site. For
-    #: applications that open their channel with `get_state` and `set_state`; `protocols.state_transfer` bounds the state.
+    #: Transfer of the application's state from another site, for a member that cannot get it from
+    #: its own site. The channel needs `get_state` and `set_state`; `protocols.state_transfer`
+    #: bounds the state.
     state: SiteStateSettings = field(default_factory=SiteStateSettings)
 
 
 @dataclass(frozen=True, slots=True)
 class SecuritySettings:
-    """Authentication of whoever talks to this node."""
+    """Authentication of members, sites and routers."""
 
-    #: The directory with the keys of the site, made by `relay keygen`. Needed, unless `insecure` is set.
+    #: Directory with the keys of the site, made by `relay keygen`. Required unless `insecure` is
+    #: set.
     keys: str = ""
-    #: Run without authentication: whoever reaches the ports can read and send. Must be set, so that nobody does it unawares.
+    #: Run without authentication: any host that reaches the ports can read and send.
     insecure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
-    """The journal, a record of what happens at this node."""
+    """The journal, a record of events at this node."""
 
     #: Directory of the segment files. Empty: no journal.
     directory: str = ""
-    #: Bytes at which a segment is closed and the next one begun.
+    #: Segment size at which the next segment begins.
     segment_bytes: int = 64 << 20
-    #: Keep the messages themselves, not only their digests: for analyses of the journals. Nothing is sent again from there.
+    #: Record message bodies beside their digests, for analysis. They are never retransmitted from
+    #: here.
     keep_payloads: bool = False
-    #: Stop the node when a record cannot be written, instead of going on without the record.
+    #: Stop the node when a record cannot be written. Otherwise the node continues without the
+    #: record.
     strict: bool = False
-    #: Bytes that the journals of this member may take, those of its earlier processes in the directory included; beyond, the
-    #: oldest segments are deleted, and the journal says so. Without this key nothing is deleted for its size.
+    #: Maximum bytes of this member's journals in the directory, including earlier processes. The
+    #: oldest segments beyond it are deleted, and the journal records that. Unset: no limit.
     retained_bytes_max: int | None = None
-    #: Seconds after its last record at which a segment is deleted, or an eighth of that later. Without this key none is deleted
-    #: for its age.
+    #: Age of a segment's last record at which the segment is deleted, at most an eighth later.
+    #: Unset: no limit.
     retained_s_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """Health, status, metrics, the dashboard; events and messages for programs in any language."""
+    """Health, status, metrics, dashboard, events and messages over HTTP."""
 
-    #: Address to listen at, such as 127.0.0.1:7800. Without it nothing is served.
+    #: Address to listen at, such as 127.0.0.1:7800. Unset: no HTTP.
     bind: Physical | None = None
-    #: File with the bearer token that requests must have. Needed where others than this machine can reach the port, unless
-    #: `security.insecure` is set. Whether the node is alive and ready is told to everybody.
+    #: File with the bearer token of requests. Required if other machines can reach the port, unless
+    #: `security.insecure` is set. Liveness and readiness need no token.
     token: str = ""
 
 
@@ -118,17 +122,21 @@ class LogSettings:
 
     #: Least urgent level that is logged.
     level: Literal["debug", "info", "warning", "error"] = "info"
-    #: auto: for people on a terminal, JSON lines elsewhere.
+    #: auto: readable text on a terminal, JSON lines elsewhere.
     format: Literal["auto", "console", "json"] = "auto"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig(SiteConfig):
-    """One member of one site. One file serves all members; what differs comes from the command line or the environment."""
+    """One member of one site.
 
-    #: The logical name, for people. Empty: a name made from the host's name.
+    Members share the file; the command line and environment supply differences.
+    """
+
+    #: Logical name of the member. Empty: a name made from the host name.
     name: str = ""
-    #: The links of this site to others. Without `relay.bridge.peers`, `bind` and `routers` the site is alone.
+    #: Links of this site to others. Without `relay.bridge.peers`, `bind` and `routers` the site has
+    #: none.
     relay: RelaySettings = field(default_factory=RelaySettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
     journal: JournalSettings = field(default_factory=JournalSettings)
@@ -136,26 +144,26 @@ class NodeConfig(SiteConfig):
     log: LogSettings = field(default_factory=LogSettings)
 
     def peer_sites(self) -> tuple[str, ...]:
-        """The other sites that this one is configured to be linked to, directly or by a route."""
+        """Return the other sites that are configured directly or by a route."""
         bridge = self.relay.bridge
         return tuple([site for site in {**bridge.peers, **bridge.via} if site != self.site])
 
     def neighbours(self) -> dict[str, tuple[Physical, ...]]:
-        """The addresses of each site that this one is linked to directly, and none of this one: a file may name all sites."""
+        """Return the addresses of each directly linked site, without this site."""
         return {site: places for site, places in self.relay.bridge.peers.items() if site != self.site}
 
     def has_bridge(self) -> bool:
-        """Whether relays of other sites connect to this one, or are called."""
+        """Return whether this site connects to relays of other sites or accepts them."""
         return bool(self.peer_sites()) or self.relay.bridge.bind is not None or bool(self.relay.bridge.routers)
 
     def held_bytes_max(self) -> int:
-        """Bytes held for other sites at most: the configured ones, or the default."""
+        """Return the maximum bytes held for other sites, configured or default."""
         given = self.relay.budget.bytes
         carried = HELD_DATAGRAMS_MAX * self.transport.datagram_bytes_max
         return min(_BUFFER.budget_bytes, carried) if given is None else given
 
     def relay_layer(self) -> RelayConfig:
-        """The configuration of the relay layer, without this site."""
+        """Return the configuration of the relay layer, without this site."""
         relay = self.relay
         via = {site: hop for site, hop in relay.bridge.via.items() if site != self.site}
         return RelayConfig(
@@ -183,7 +191,7 @@ class NodeConfig(SiteConfig):
 
 
 def find_problems(config: NodeConfig) -> list[str]:
-    """All problems of a configuration, as sentences that begin with the path of a key; empty when there is none."""
+    """Return all problems as sentences that begin with the path of a key."""
     problems = [
         *_relay_problems(config.relay),
         *_budget_problems(config),
@@ -251,7 +259,7 @@ def _budget_problems(config: NodeConfig) -> Iterator[str]:
         yield f"relay.budget.entries: must be from 1 to {ENTRIES_MAX}."
     held = config.held_bytes_max()
     yield from spill_problems(budget.spill, held, budget.age_s)
-    # Half a frame, because in a merge a frame holds the entries of several parts of the site.
+    # In a merge, one frame holds the entries of several parts of the site; hence half.
     frame = config.protocols.fragment.frame_bytes_max // 2
     if held > HELD_DATAGRAMS_MAX * config.transport.datagram_bytes_max:
         yield (
@@ -263,7 +271,7 @@ def _budget_problems(config: NodeConfig) -> Iterator[str]:
 
 
 def spill_problems(spill: SpillSettings, held_bytes: int, held_s: float) -> Iterator[str]:
-    """What is wrong with these settings, beside a budget of so many bytes and seconds."""
+    """Yield the problems of spill settings beside a budget of `held_bytes` and `held_s`."""
     if not spill.directory:
         return
     if spill.bytes < 2 * held_bytes:
@@ -273,7 +281,10 @@ def spill_problems(spill: SpillSettings, held_bytes: int, held_s: float) -> Iter
 
 
 def _peer_problems(config: NodeConfig) -> Iterator[str]:
-    """A site that is reached where another is, or this one: its relay would call, and be turned away, for ever."""
+    """Yield peers whose address or name belongs to another site or this one.
+
+    A relay would call such a peer forever, and be rejected each time.
+    """
     bridge, at = config.relay.bridge, dict[Physical, str]()
     others = [site for site in {**bridge.peers, **bridge.via} if site != config.site]
     for site in others:
@@ -288,7 +299,7 @@ def _peer_problems(config: NodeConfig) -> Iterator[str]:
 
 
 def _is_own(place: Physical, bind: Physical | None) -> bool:
-    """Whether a relay of this site listens there, whichever machine of it is asked."""
+    """Return whether a relay of this site, on any of its machines, listens at this address."""
     if bind is None or place.port != bind.port:
         return False
     return place.host == bind.host or (bind.host == ANY_INTERFACE and place.host in LOOPBACK)

@@ -1,4 +1,4 @@
-"""The doctor: what works between this node and those that it should reach, before or while it runs."""
+"""Diagnosis of connections to members, sites and routers, before or while a node runs."""
 
 from __future__ import annotations
 

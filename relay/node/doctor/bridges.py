@@ -1,6 +1,6 @@
-"""What works between sites: whether a relay of each other site is there, lets this one in, and proves its site.
+"""Examination of other sites: whether a relay answers, admits this site and proves its own.
 
-Only the relay of a site listens, so the other addresses of a site refuse, and one that answers is enough.
+Only the relay of a site listens, so one answering address is enough.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sitestack.transport.interfaces import Names
 
 CONNECT_S = 2.0
 RESOLVE_S = 2.0
-#: Seconds for a call by way of a router, which waits for a relay by itself.
+#: Seconds for a call through a router, which itself waits for a relay.
 ROUTER_S = 5.0
 
 
 async def examine_bridges(config: NodeConfig, credentials: Credentials | None, proofs: Proofs | None = None) -> list[Finding]:
-    """A finding for each other site that this one has a link to. `proofs` are for the routers on the way."""
+    """Return a finding for each directly linked site. `proofs` are for routers."""
     peers = {site: places for site, places in config.relay.bridge.peers.items() if site != config.site}
     return [await _examine(config, site, places, credentials, proofs) for site, places in peers.items()]
 
@@ -59,7 +59,7 @@ async def _examine(
 
 
 async def _call(site: str, address: Physical, credentials: Credentials | None) -> str:
-    """Why the relay at an address is of no use; empty when it is."""
+    """Return why the relay at an address is unusable, or an empty string."""
     with trio.move_on_after(CONNECT_S):
         with trio.socket.socket() as sock:
             try:
@@ -73,7 +73,7 @@ async def _call(site: str, address: Physical, credentials: Credentials | None) -
 
 
 async def _call_by_router(own: str, site: str, router: Physical, credentials: Credentials | None, proofs: Proofs | None) -> str:
-    """Why the relay that waits at a router is of no use; empty when it is."""
+    """Return why the relay behind a router is unusable, or an empty string."""
     with trio.move_on_after(ROUTER_S):
         try:
             stream = await call(router, own, proofs, site)

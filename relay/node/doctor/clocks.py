@@ -1,6 +1,8 @@
-"""What the clocks of the members say, by the date in an answer to HTTP, which everybody gets and which tells whole seconds.
+"""Comparison of the members' clocks, by the date in HTTP answers.
 
-No protocol needs clocks that agree. The beginnings and ends of certificates do, and whoever compares journals and logs.
+It needs no token.
+
+Protocols do not depend on clocks, but certificates and comparisons of logs and journals do.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ from sitestack.model.address import Physical
 
 ANSWER_S = 2.0
 ANSWER_BYTES_MAX = 4_096
-#: Seconds by which clocks may differ. The date is cut to whole seconds.
+#: Maximum difference of clocks (s). The date has whole seconds.
 DIFFERENCE_S_MAX = 2.0
 
 
 async def examine_clocks(config: NodeConfig, hosts: Sequence[str], clock: Callable[[], float] = time.time) -> list[Finding]:
-    """A finding on the clock of the member on each of these hosts; none where no HTTP is configured, which alone tells it."""
+    """Return a finding for the clock of each host, or none if HTTP is not configured."""
     if config.http.bind is None:
         return []
     port = config.http.bind.port
@@ -40,20 +42,24 @@ async def examine_clocks(config: NodeConfig, hosts: Sequence[str], clock: Callab
 
 
 async def _difference(place: Physical, clock: Callable[[], float]) -> float | None:
-    """Seconds between the clock there and this one's, less what the answer may have taken; None without an answer."""
+    """Return the seconds between both clocks, less the answer's delay, or None without an answer."""
     asked = clock()
     with trio.move_on_after(ANSWER_S):
         try:
             date = await _date(place)
         except (OSError, trio.BrokenResourceError, ValueError):
             return None
-        # The clock there read from `date` to just below a second later, at some time between both readings here.
+        # The remote clock read from `date` to just below a second later, between both local
+        # readings.
         return max(0.0, asked - (date + 1.0), date - clock())
     return None
 
 
 async def _date(place: Physical) -> float:
-    """The date of an answer, as seconds since the epoch. Raises OSError and, when it has none, ValueError."""
+    """Return the date of an answer (seconds since the epoch).
+
+    Raises OSError; ValueError without a date.
+    """
     async with await trio.open_tcp_stream(*place) as stream:
         await stream.send_all(f"GET /healthz HTTP/1.1\r\nHost: {place}\r\nConnection: close\r\n\r\n".encode())
         answer = b""

@@ -1,4 +1,4 @@
-"""The whole examination, in the order in which one thing needs another: keys, machine, routers, site, other sites."""
+"""The whole examination in order of dependence: keys, machine, routers, site, other sites."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sitestack.transport.interfaces import find_interface
 
 
 async def examine(config: NodeConfig) -> list[Finding]:
-    """What was found. Takes a few seconds; changes nothing, and joins nothing."""
+    """Return all findings, after a few seconds. It changes nothing and does not join the site."""
     try:
         ring = read_key_ring(Path(config.security.keys)) if config.security.keys else None
     except ConfigurationError as error:
@@ -39,7 +39,7 @@ async def examine(config: NodeConfig) -> list[Finding]:
     except ConfigurationError as error:
         findings.append(Finding("transport", str(error), "No socket can be had, so nobody was asked."))
     hosts = {place.host: place for place in site.reached_at}
-    # In a tunnel the address of a member is its uuid, to which nothing but the routers leads.
+    # A tunnel address is a uuid, which only routers can reach.
     reached = {} if config.transport.kind == "tunnel" else hosts
     for place in reached.values():
         findings += examine_path(config, place)

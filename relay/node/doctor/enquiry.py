@@ -1,7 +1,7 @@
-"""An enquiry: asks who is there as a joiner would, by one way at a time, and notes who answered by which. It joins nothing.
+"""Discovery queries that do not join: each path is tried separately, and answers are recorded.
 
-It speaks discovery's language (`sitestack/layers/discovery/headers.py`) in a stack of its own. Members remember it for
-a minute, as any process that has asked.
+They use discovery's headers (`sitestack/layers/discovery/headers.py`) in a separate stack. Members
+remember the sender for a minute, like any process that asks.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from sitestack.model.events import Event
 from sitestack.model.frame import Frame, Header
 from sitestack.stack.layer import Dropped, Effect, Layer, Local, Transmit
 
-#: The name of who asks. No member can have it, so that members are not taken for gone that were never there.
+#: Name of the sender. No member can have it, so a finished query never looks like a lost member.
 NAME = "@doctor"
-#: Processes that are noted; more are as good as these.
+#: Maximum recorded processes.
 NOTED_MAX = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class Ask(Event):
-    """Ask who is at these addresses; None asks everybody by multicast."""
+    """Send a query to these addresses; None is multicast."""
 
     targets: Sequence[Physical | None]
 
@@ -40,23 +40,23 @@ class Enquiry(Layer):
         self._local = local
         self._parameters = parameters
         self._contact = Contact(local.address, local.name, (), 1)
-        #: Who has answered since the last question, by name for people; and all that anybody has told of.
+        #: Answers since the last query, and all contacts that members reported.
         self.answered: dict[Address, IAmHere] = {}
         self.told: dict[Address, Contact] = {}
 
     def begin(self, physical: tuple[Physical, ...]) -> None:
-        """These are the addresses at which answers reach this process."""
+        """Set the addresses at which answers reach this process."""
         self._contact = Contact(self._local.address, self._local.name, physical, 1)
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Ask."""
+        """Send the queries."""
         if not isinstance(event, Ask):
             return []
         question = WhoIsThere(self._contact, None, None, self._parameters)
         return [Transmit(to, Frame(self._local.address, to, (question,), None, True)) for to in event.targets]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Note an answer."""
+        """Record an answer."""
         header = event.headers[-1] if isinstance(event, Frame) and event.headers else None
         if not isinstance(event, Frame) or not isinstance(header, IAmHere) or header.contact.address != event.source:
             return [Dropped("not_asked")]
@@ -67,10 +67,10 @@ class Enquiry(Layer):
         return []
 
     def note(self, contact: Contact) -> None:
-        """Somebody tells of this one: a member, or an earlier examination."""
+        """Record a contact that a member, or an earlier examination, reported."""
         if is_reachable(contact) and contact.name != NAME and len(self.told) < NOTED_MAX:
             self.told[contact.address] = contact
 
     def names(self, members: Sequence[Address]) -> list[str]:
-        """Their logical names, in order, escaped for terminals."""
+        """Return the members' logical names, sorted, and escaped for terminals."""
         return sorted(printable(self.told[member].name) for member in members)

@@ -1,4 +1,4 @@
-"""A finding of the doctor: what was looked at, what was seen, and what to do when it is not as it should be."""
+"""Finding of the doctor: subject, observation and advice."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One sentence on one thing. Without `advice` all is well."""
+    """Result of one check. Without `advice`, the check passed."""
 
-    #: The key of the configuration that it is about, or a word.
+    #: Configuration key, or another subject.
     about: str
     what: str
-    #: What to do, as a sentence; empty when nothing has to be done.
+    #: Action, as a sentence; empty if none is needed.
     advice: str = ""
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing has to be done."""
+        """Return whether the check passed."""
         return not self.advice
 
     def __str__(self) -> str:

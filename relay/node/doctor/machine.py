@@ -1,4 +1,4 @@
-"""What this machine gives a node: ports, room in the kernel's buffers, a way for its datagrams, and keys that can be used."""
+"""Examination of this machine: ports, kernel buffers, datagram paths and keys."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sitestack.model.errors import ConfigurationError
 from sitestack.transport.interfaces import bind_pair
 from sitestack.transport.udp import UdpStatistics
 
-#: Bytes of the headers of IPv4 and UDP.
+#: Bytes of the IPv4 and UDP headers.
 _HEADERS_BYTES = 28
 _IP_MTU = 14
 
 
 def examine_ports(config: NodeConfig, host: str) -> list[Finding]:
-    """Whether the configured ports are free on this machine."""
+    """Return a finding for each configured port: whether it is free on this machine."""
     findings = []
     if config.transport.port:
         try:
@@ -55,7 +55,7 @@ def _try_tcp(bind: Physical) -> None:
 
 
 def examine_buffers(config: NodeConfig, statistics: object) -> list[Finding]:
-    """Whether the kernel grants the buffers that are configured."""
+    """Return a finding for each buffer that the kernel grants only in part."""
     if not isinstance(statistics, UdpStatistics):
         return []
     wanted = {"receive": config.transport.receive_buffer_bytes, "send": config.transport.send_buffer_bytes}
@@ -72,7 +72,7 @@ def examine_buffers(config: NodeConfig, statistics: object) -> list[Finding]:
 
 
 def examine_path(config: NodeConfig, target: Physical) -> list[Finding]:
-    """Whether the largest datagrams go to an address uncut, as far as this machine knows."""
+    """Return whether the largest datagrams fit the local MTU to an address."""
     if sys.platform != "linux":
         return []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -92,7 +92,7 @@ def examine_path(config: NodeConfig, target: Physical) -> list[Finding]:
 
 
 def examine_keys(config: NodeConfig) -> tuple[list[Finding], Credentials | None]:
-    """Whether the keys can be used; and the credentials, if there are any."""
+    """Return whether the keys are usable, and any credentials."""
     if not config.security.keys:
         advice = "" if config.security.insecure else "Make keys (relay keygen) and name their directory, or say --insecure."
         return [Finding("security.keys", "there are none: whoever reaches the ports can read and send.", advice)], None

@@ -1,4 +1,4 @@
-"""What works at the gossip routers: which of them have the key of the site, who is registered, whether a tunnel works."""
+"""Examination of gossip routers: site key, registered members and tunnel."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from sitestack.seal.proofs import Proofs
 from sitestack.wire import routing
 from sitestack.wire.routing import Entry, pack_entry, parse_entry
 
-#: Seconds in which a router says who is registered, and a datagram comes back through a tunnel.
+#: Seconds for a list of members and for a datagram through a tunnel.
 ANSWER_S = 2.0
 _WORD = b"through and back"
 
 
 class RouterExamination:
-    """Calls the routers of the members and of the relay of this site."""
+    """Calls to the routers of this site's members and relay."""
 
     def __init__(self, config: NodeConfig, proofs: Proofs | None) -> None:
         self._config = config
         self._proofs = proofs
-        #: The members that are registered at any router of the members.
+        #: Members registered at a router.
         self.registered: dict[Address, Entry] = {}
 
     async def run(self) -> list[Finding]:
-        """A finding for each router."""
+        """Return a finding for each router."""
         findings = [await self._examine("discovery.routers", place) for place in self._config.discovery.routers]
         return findings + [await self._examine("relay.bridge.routers", place) for place in self._config.relay.bridge.routers]
 
@@ -48,7 +48,7 @@ class RouterExamination:
         return Finding(about, f"{what}.")
 
     async def _as_member(self, talk: RouterConversation) -> str:
-        """What else works there. Raises RouterFailed."""
+        """Return the result of the members' functions. Raises RouterFailed."""
         with trio.move_on_after(ANSWER_S):
             await talk.say(routing.QUERY)
             while (frame := await talk.frame(routing.FRAME_BYTES_MAX))[:1] == routing.PRESENT:

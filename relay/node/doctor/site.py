@@ -1,6 +1,6 @@
-"""What works inside the site: multicast, names, configured hosts, and each member that anybody knows of.
+"""Examination of the site: multicast, names, configured hosts and known members.
 
-Found is not reached: a member of which others tell, and which answers nothing at its own addresses, is found and unreachable.
+A member that others report but that does not answer itself is found and unreachable.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from sitestack.transport import Transport
 from sitestack.transport.interfaces import Names
 from sitestack.wire.routing import Entry
 
-#: Seconds for which answers to one question are waited for, in which it is asked twice: a datagram may be lost.
+#: Seconds for answers to one query, which is sent twice in case of loss.
 ANSWER_S = 1.0
 RESOLVE_S = 2.0
 
 
 class SiteExamination:
-    """One look at a site, over sockets of its own."""
+    """One examination of a site, over separate sockets."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class SiteExamination:
         transport: Transport | None = None,
         registered: Iterable[Entry] = (),
     ) -> None:
-        """`transport` replaces the sockets in tests. `registered`: the members of whom gossip routers tell."""
-        # The port of the node may be in use, by the node.
+        """`transport` replaces the sockets in tests. `registered`: members from gossip routers."""
+        # The running node may use its port.
         self._config = replace(config, transport=replace(config.transport, port=0))
         self._ring = ring
         self._carrier = transport
@@ -54,11 +54,11 @@ class SiteExamination:
         self._enquiry = Enquiry(self._local, config.parameters)
         for entry in registered:
             self._enquiry.note(Contact(entry.address, entry.name, entry.physical, REGISTERED_VERSION))
-        #: Where members have answered.
+        #: Addresses that answered.
         self.reached_at: list[Physical] = []
 
     async def run(self) -> list[Finding]:
-        """All findings. Raises ConfigurationError when there can be no sockets."""
+        """Return all findings. Raises ConfigurationError if the sockets cannot be made."""
         hosts, findings = await self._resolve()
         config = self._config
         stack = Stack(self._local.address, [self._enquiry], config.site, config.transport.datagram_bytes_max)
@@ -77,7 +77,7 @@ class SiteExamination:
         return findings
 
     async def _resolve(self) -> tuple[tuple[Physical, ...], list[Finding]]:
-        """The addresses of the configured hosts, and what cannot be looked up."""
+        """Return the addresses of the configured hosts, and findings on look-ups."""
         discovery = self._config.discovery
         found: dict[Physical, None] = {}
         findings = []
@@ -145,7 +145,10 @@ class SiteExamination:
         return findings
 
     async def _ask(self, stack: Stack, driver: Driver, targets: Sequence[Physical | None]) -> dict[Address, IAmHere]:
-        """Ask at these addresses; who has answered in time. The first answer of one who is asked alone is enough."""
+        """Query these addresses, and return the answers in time.
+
+        The first answer ends a query to single addresses.
+        """
         enquiry = self._enquiry
         enquiry.answered.clear()
         with trio.move_on_after(ANSWER_S):

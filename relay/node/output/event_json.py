@@ -1,4 +1,4 @@
-"""What a member delivers, as JSON objects for programs in any language: `--events`, `relay sub` and `GET /events`."""
+"""Deliveries and events as JSON objects: `--events`, `relay sub` and `GET /events`."""
 
 from __future__ import annotations
 
@@ -18,32 +18,35 @@ from sitestack.model.view import View
 
 
 class JsonLines:
-    """Makes the lines of a member of `site`, an object a line. `clock` returns seconds since 1970."""
+    """Maker of JSON lines for a member of `site`. `clock` returns seconds since 1970."""
 
     def __init__(self, site: str, clock: Callable[[], float] = time.time) -> None:
         self._site = site
         self._clock = clock
 
     def lines(self, item: Delivery | View | Event) -> list[str]:
-        """The lines of one item, without newlines; none for an event that programs do not get."""
+        """Return the lines of one item, without newlines.
+
+        Events that programs do not receive have none.
+        """
         return [to_line(each) for each in event_objects(item, self._site, self._clock())]
 
     def lost(self, count: int, why: str) -> list[str]:
-        """The line that reports `count` lines that could not be written, and `why`."""
+        """Return the line that reports `count` unwritten lines, and `why`."""
         return [to_line({"event": "gap", "gap": {"events": count}, "reason": why})]
 
 
 def event_objects(item: Delivery | View | Event, site: str, heard_at: float) -> Iterator[dict[str, Any]]:
-    """The objects of one item that a member of `site` received at `heard_at` (seconds since 1970).
+    """Yield the objects of one item that arrived at `heard_at` (seconds since 1970).
 
-    A delivery has one for each message. If its sender encoded it wrongly, each is a gap.
+    A delivery yields one object for each message, or gaps if its encoding is malformed.
     """
     for kind, about in _describe(item, site):
         yield {"event": kind, "time": round(heard_at, 3), **about}
 
 
 def sites_of(view: GlobalView) -> dict[str, list[str]]:
-    """The names of the members of each living site; the first of each coordinates it, the second is next."""
+    """Return the members' names of each living site: the coordinator first, its successor second."""
     sites: dict[str, list[str]] = {site: [] for site in view.components}
     for member, name in zip(view.members, view.names, strict=True):
         sites.setdefault(member.site, []).append(name)
@@ -51,12 +54,12 @@ def sites_of(view: GlobalView) -> dict[str, list[str]]:
 
 
 def to_line(about: dict[str, Any]) -> str:
-    """An object on one line: JSON has no raw line ends (C25)."""
+    """Return an object on one line. JSON has no raw line ends (C25)."""
     return json.dumps(about, separators=(",", ":"))
 
 
 def to_server_sent(number: str, about: dict[str, Any]) -> bytes:
-    """An object as a server-sent event with the id `number`."""
+    """Return an object as a server-sent event with the id `number`."""
     return f"event: {about['event']}\nid: {number}\ndata: {to_line(about)}\n\n".encode()
 
 
@@ -83,7 +86,7 @@ def _describe(item: Delivery | View | Event, site: str) -> Iterator[tuple[str, d
 
 
 def _messages(delivery: Delivery) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each message: its sender, its id, its key if it has one, and its text or else its bytes in base64."""
+    """Yield each message with sender, id and any key. The body is text, or else base64."""
     batch = delivery.batch
     try:
         payloads = list(delivery.payloads())

@@ -1,7 +1,7 @@
-"""Lines in and out of a node: standard input, standard output, files and pipes.
+"""Line input and output of a node: standard streams, files and pipes.
 
-Blocking calls run in threads, which works for all of these and leaves the flags of a terminal alone. Each direction has its own
-thread, because look-ups of host names can occupy all shared threads while a dead name server does not answer.
+Blocking calls run in threads, which leaves the flags of a terminal unchanged. Each direction has
+its own limiter, since host name look-ups may occupy all shared threads.
 """
 
 from __future__ import annotations
@@ -16,24 +16,27 @@ from sitestack.model.errors import ConfigurationError
 
 STANDARD = "-"
 _READ_BYTES = 64 * 1024
-#: Pause (s) after a failed write, so that a full disk is not tried again for every message.
+#: Pause (s) after a failed write.
 RETRY_S = 1.0
 
 
 class LineSource:
-    """Lines to publish. A line longer than `line_bytes_max` is cut to one byte more, so that sending it is refused."""
+    """Source of lines to publish.
+
+    A line longer than `line_bytes_max` is cut to one byte more, so that `send` rejects it.
+    """
 
     def __init__(self, source: str, line_bytes_max: int) -> None:
-        """Raises ConfigurationError when the file cannot be read."""
+        """Open the source. Raises ConfigurationError if it cannot be read."""
         self._line_bytes_max = line_bytes_max
-        # A named pipe that is open for writing too waits for no writer, and does not end with the last one.
+        # A named pipe opened for writing too does not wait for a writer, or end with the last one.
         flags = os.O_RDWR if Path(source).is_fifo() else os.O_RDONLY
-        # Never closed: a thread may still be waiting in it when the process ends.
+        # Never closed: a thread may still read from it when the process ends.
         self._descriptor = 0 if source == STANDARD else _open("--publish", source, flags)
         self._limiter = trio.CapacityLimiter(1)
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """All lines, without their line ends; the last line need not have one."""
+        """Yield all lines without line ends. The last line need not have one."""
         rest = b""
         while chunk := await self._read():
             *lines, rest = (rest + chunk).split(b"\n")
@@ -49,20 +52,23 @@ class LineSource:
 
 
 class LineSink:
-    """Writes lines to standard output, a file or a pipe."""
+    """Writer of lines to standard output, a file or a pipe."""
 
     def __init__(self, target: str) -> None:
-        """A file is appended to. Raises ConfigurationError when it cannot be written."""
+        """Open the target; append to a file. Raises ConfigurationError if it cannot be written."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._descriptor = 1 if target == STANDARD else _open("--events", target, flags)
         self._limiter = trio.CapacityLimiter(1)
-        #: True when only the beginning of the last line was written.
+        #: True if the last line was written in part.
         self._torn = False
-        #: Number of lines of which a part, or all, was not written.
+        #: Number of lines that were not wholly written.
         self.lost_lines = 0
 
     async def write(self, lines: Sequence[str]) -> None:
-        """Return when the lines are written. Raises OSError, which is BrokenPipeError when nobody reads any more."""
+        """Return when the lines are written.
+
+        Raises OSError: BrokenPipeError once no reader remains.
+        """
         data = "".join([f"{line}\n" for line in lines]).encode()
         await trio.to_thread.run_sync(self._write, data, abandon_on_cancel=True, limiter=self._limiter)
 
@@ -82,15 +88,15 @@ class LineSink:
 
 
 class EventOutput:
-    """Writes lines to a sink. Lines that the sink refuses are left out and counted; it is tried again after a pause.
+    """Writer that counts the lines a failing sink rejects, and retries after a pause.
 
-    `say_lost(count, why)` makes the lines that, once the sink works again, say how many lines are missing.
+    `say_lost(count, why)` makes lines that report the missing ones once the sink works again.
     """
 
     def __init__(self, sink: LineSink, say_lost: Callable[[int, str], Sequence[str]]) -> None:
-        #: Why the last attempt failed; empty when it succeeded.
+        #: Error of the last attempt; empty if it succeeded.
         self.trouble = ""
-        #: Number of lines left out since the start.
+        #: Number of lost lines since the start.
         self.lost_lines = 0
         self._sink = sink
         self._say_lost = say_lost
@@ -98,7 +104,7 @@ class EventOutput:
         self._retry_at = 0.0
 
     async def write(self, lines: Sequence[str], now: float) -> None:
-        """Write the lines at `now`, or count them. Raises BrokenPipeError when nobody reads any more."""
+        """Write the lines, or count them as lost. Raises BrokenPipeError once no reader remains."""
         if self.trouble and now < self._retry_at:
             self.lost_lines += len(lines)
             return

@@ -1,4 +1,4 @@
-"""LogOutput: writes the log to a descriptor, which may be full, closed, or read by nobody, and must never stop the member."""
+"""Log output that never blocks the member, even if the descriptor is full, closed or unread."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import select
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-#: Bytes of one write: a pipe or socket that `poll` calls writable takes this many without blocking.
+#: Bytes of one write. A pipe or socket that `poll` reports writable accepts this many.
 PIECE_BYTES = select.PIPE_BUF
-#: What loggers are asked for -> the level.
+#: Method name of a logger -> level.
 _NUMBERS = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 
 
 class LogOutput:
-    """Writes lines to a descriptor. A line that the descriptor does not take at once is thrown away and counted.
+    """Logger for structlog that writes lines to a descriptor.
 
-    A logger for structlog, with a method for each level.
+    It discards and counts a line that the descriptor cannot accept at once.
     """
 
     def __init__(self, descriptor: int, level: int = logging.DEBUG) -> None:
-        #: The least level that is written, as numbers of `logging`.
+        #: Least level that is written, as a number of `logging`.
         self.level = level
-        #: Number of lines of which a part, or all, was thrown away.
+        #: Number of lines that were not wholly written.
         self.lost_lines = 0
-        #: Why the last line was thrown away; empty when it was written.
+        #: Error of the last line; empty if it was written.
         self.trouble = ""
         self._descriptor = descriptor
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
-        #: True when only the beginning of the last line was written.
+        #: True if the last line was written in part.
         self._torn = False
 
     def write(self, line: str) -> None:
@@ -46,7 +46,7 @@ class LogOutput:
             self.trouble = ""
 
     def drop_below(self, _logger: WrappedLogger, method: str, line: EventDict) -> EventDict:
-        """The first of structlog's processors: nothing is made of a line that is not written."""
+        """Drop a line below the level. As the first processor, it saves rendering the line."""
         if _NUMBERS.get(method, logging.ERROR) < self.level:
             raise structlog.DropEvent
         return line

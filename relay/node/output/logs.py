@@ -1,4 +1,4 @@
-"""The log of a node: on standard error, for people on a terminal, as JSON lines elsewhere."""
+"""The log of a node on standard error: text on a terminal, JSON lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from sitestack.model.rate_limit import RateLimit
 
 _LEVELS = logging.getLevelNamesMapping()
 _STANDARD_ERROR = 2
-#: The field in which structlog puts a traceback, whose line ends are kept.
+#: Field of structlog with a traceback, whose line ends are kept.
 _TRACEBACK = "exception"
-#: Seconds in which a library is logged once at most, and the number of libraries told apart.
+#: Minimum seconds between two logged reports of one library, and the number of known libraries.
 _LIBRARY_INTERVAL_S = 10.0
 _LIBRARIES_MAX = 100
 
 
 def configure_log(settings: LogSettings, descriptor: int = _STANDARD_ERROR) -> LogOutput:
-    """Set up structlog for this process; returns the log's output, which counts what could not be written."""
+    """Configure structlog for this process. Return the output, which counts lost lines."""
     console = os.isatty(descriptor) if settings.format == "auto" else settings.format == "console"
     people = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     renderers = [escape_texts, people] if console else [structlog.processors.JSONRenderer()]
@@ -37,7 +37,7 @@ def configure_log(settings: LogSettings, descriptor: int = _STANDARD_ERROR) -> L
             structlog.processors.format_exc_info,
             *renderers,
         ],
-        # The output drops what is below its level, which changes while loggers are bound already.
+        # The output filters by level, since the level may change after loggers are bound.
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=lambda *_: output,
     )
@@ -46,12 +46,15 @@ def configure_log(settings: LogSettings, descriptor: int = _STANDARD_ERROR) -> L
 
 
 def set_level(output: LogOutput, level: str) -> None:
-    """Log from this level on."""
+    """Log from this level upward."""
     output.level = _LEVELS[level.upper()]
 
 
 def escape_texts(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
-    """Escape control characters for the console: fields may hold what another site said, and a terminal obeys some of them."""
+    """Escape control characters for the console.
+
+    Fields may hold text of another site, and terminals interpret control characters.
+    """
     for key, value in line.items():
         if isinstance(value, str):
             line[key] = "\n".join(map(escaped, value.split("\n"))) if key == _TRACEBACK else escaped(value)
@@ -59,14 +62,17 @@ def escape_texts(_logger: WrappedLogger, _method: str, line: EventDict) -> Event
 
 
 class LibraryLog(logging.Handler):
-    """Logs what libraries report, but seldom: trio, for one, reports ten times a second while no descriptors are left."""
+    """Handler that logs reports of libraries at a limited rate.
+
+    For example, trio reports ten times a second while no descriptors are available.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._rate = RateLimit(_LIBRARY_INTERVAL_S, _LIBRARIES_MAX)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log a library's report as one line of the node, unless that library was logged a moment ago."""
+        """Log a report as one line of the node, unless the same library was logged recently."""
         if self._rate.allow(record.name, time.monotonic()):
             cause = record.exc_info[1] if record.exc_info else None
             structlog.get_logger().error(record.getMessage(), library=record.name, why=str(cause or ""))

@@ -1,4 +1,4 @@
-"""The deliveries and events of a channel as lines for people: `A@NYC: hello`. Programs get `event_json.py` instead."""
+"""Deliveries and events as readable lines, such as `A@NYC: hello`. Programs use `event_json.py`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sitestack.model.gap import Gap, GapReason
 from sitestack.model.printable import escaped
 from sitestack.model.view import View
 
-#: Characters of a message that are shown, at most.
+#: Maximum characters shown of a message.
 SHOWN_MAX = 1_000
 
-#: What a duty is called without and with sites that the member is linked to.
+#: Text for a duty, without and with linked sites.
 _DUTIES = {
     Duty.MEMBER: ("neither coordinates nor relays", "neither coordinates nor relays"),
     Duty.COORDINATOR: ("coordinates its site", "coordinates its site"),
@@ -36,15 +36,15 @@ _GONE = {
 
 
 class ReadableLines:
-    """Makes the lines of one member, which hands in deliveries, views and events in order."""
+    """Maker of lines for one member, which submits deliveries, views and events in order."""
 
     def __init__(self, site: str) -> None:
         self._site = site
-        #: The names in the last global view, for what is said of members of other sites.
+        #: The last global view, for the names of members of other sites.
         self._everybody: GlobalView | None = None
 
     def lines(self, item: Delivery | View | Event) -> list[str]:
-        """The lines of one item, without newlines; none for what people need not see."""
+        """Return the lines of one item, without newlines. Some events have none."""
         match item:
             case Delivery():
                 sender = self._at_home(item.sender) if item.batch.site == self._site else item.sender
@@ -72,7 +72,7 @@ class ReadableLines:
         return []
 
     def lost(self, count: int, why: str) -> list[str]:
-        """The line that says that `count` lines could not be written, and `why`."""
+        """Return the line that reports `count` unwritten lines, and `why`."""
         return [f"-- {count} lines are missing here: {why}"]
 
     def _at_home(self, name: str) -> str:
@@ -88,7 +88,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _by_site(view: GlobalView) -> str:
-    """Each site with its members, and the sites that are down."""
+    """Return each site with its members, and the sites that are down."""
     pairs = [(member.site, name) for member, name in zip(view.members, view.names, strict=True)]
     living = [f"{site} {_names([name for _, name in group])}" for site, group in groupby(pairs, itemgetter(0))]
     return ", ".join([*living, *[f"{site} down" for site in view.down]])

@@ -1,7 +1,9 @@
-"""The control socket of a running node: orders of its operator, one JSON line each, answered by one JSON line.
+"""Control socket of a running node.
 
-It lies beside the status socket and belongs to the same user alone (mode 0600), who may as well send the process a signal. HTTP
-takes no orders: its token is for those who read and publish.
+Each order and each answer is one JSON line.
+
+Like the status socket, it belongs to one user (mode 0600). That user could also send signals. HTTP
+accepts no orders: its token is for reading and publishing.
 """
 
 from __future__ import annotations
@@ -18,27 +20,29 @@ from relay.node.status.status_socket import PATH_BYTES_MAX, SUFFIX, listen_priva
 from sitestack.model.errors import ConfigurationError, LocalError
 from sitestack.transport.accepting import Admissions, accept_bounded
 
-#: Bytes of an order, or of its answer.
+#: Bytes of an order or answer.
 LINE_BYTES_MAX = 4_096
-#: Seconds within which an order must have come, and its answer be taken.
+#: Seconds for receiving an order, and again for sending its answer.
 LINE_TIMEOUT_S = 2.0
-#: Seconds that the client waits for an order to be carried out: longer than any may take, the orders before it included.
+#: Seconds that a client waits, longer than any order takes with the orders before it.
 ORDER_TIMEOUT_S = 30.0
 
-#: Carries out an order; the answer. Raises LocalError with a sentence when that cannot be.
+#: Carries out an order and returns the answer. Raises LocalError if it cannot.
 Obey = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 def control_path(status: Path) -> Path:
-    """The control socket of the node with this status socket."""
+    """Return the path of the control socket beside this status socket."""
     return status.with_name(f"{status.name.removesuffix(SUFFIX)}.ctl")
 
 
 @asynccontextmanager
 async def open_control_socket(status: Path) -> AsyncIterator[trio.SocketListener]:
-    """Listen for as long as the block runs, which is inside that of the status socket: so what lies there is left by a crash.
+    """Listen while the block runs.
 
-    Raises ConfigurationError when it cannot be made.
+    Raises ConfigurationError if the socket cannot be made.
+
+    The block is inside that of the status socket, so an existing control socket is stale.
     """
     path = control_path(status)
     if len(bytes(path)) > PATH_BYTES_MAX:
@@ -73,7 +77,7 @@ async def _answer(connection: trio.SocketStream, obey: Obey) -> None:
 
 
 async def _line(stream: trio.SocketStream) -> bytes:
-    """All up to the end of a line, or of the stream."""
+    """Read to the end of a line or of the stream."""
     line = b""
     while b"\n" not in line and len(line) <= LINE_BYTES_MAX and (data := await stream.receive_some(LINE_BYTES_MAX)):
         line += data
@@ -81,9 +85,9 @@ async def _line(stream: trio.SocketStream) -> bytes:
 
 
 async def give_order(status: Path, order: dict[str, Any]) -> dict[str, Any]:
-    """Have a node, given by its status socket, carry out an order.
+    """Send an order to the node with this status socket, and return the answer.
 
-    Raises OSError when nothing answers, and LocalError when the node refuses.
+    Raises OSError without an answer, and LocalError if the node rejects the order.
     """
     path = control_path(status)
     with trio.move_on_after(ORDER_TIMEOUT_S) as waiting:

@@ -1,10 +1,10 @@
-"""Datagrams of members that are secured otherwise than this one: told to the operator, since nobody else is told anything."""
+"""Reports to the operator about datagrams of members with other security settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: Reason of a drop -> what it means. A stranger can send all but the last one, too.
+#: Reason of a drop -> meaning. A stranger can cause all but the last one.
 MEANINGS = {
     "seal_plain": "datagrams without a seal arrive and are dropped: another member of the site may run without keys",
     "sealed": "sealed datagrams arrive and are dropped: another member of the site may run with keys",
@@ -12,19 +12,19 @@ MEANINGS = {
     "seal_key": "datagrams sealed with an unknown key arrive and are dropped: another member may have other keys",
     "seal_cluster": "datagrams of another site arrive, sealed with a key of this one, and are dropped",
 }
-#: Seconds after the last one for which this counts as a problem; so there is one line in the log however many arrive.
+#: Seconds after the last drop until the problem ends, so that a burst causes one log line.
 STANDS_S = 60.0
 
 
 class ForeignDatagrams:
-    """Looks now and then at the counters of drops."""
+    """Watcher of the drop counters, polled at intervals."""
 
     def __init__(self) -> None:
-        #: Reason -> how many there were, and when (s) the last ones were noticed.
+        #: Reason -> count, and time (s) at which it last grew.
         self._seen: dict[str, tuple[int, float]] = {}
 
     def look(self, drops: Mapping[str, int], now: float) -> dict[str, str]:
-        """By reason, what arrives at present that does not belong here. `drops` are the counters since the start."""
+        """Return current problems by reason. `drops` counts since the start."""
         for reason in MEANINGS:
             count = drops.get(reason, 0)
             if count > self._seen.get(reason, (0, 0.0))[0]:

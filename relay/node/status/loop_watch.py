@@ -1,27 +1,27 @@
-"""LoopWatch: how long this member's event loop stood still, because of a slow disk, a callback or a stopped machine."""
+"""Monitor of event-loop stalls: a slow disk, a callback or a stopped machine."""
 
 from __future__ import annotations
 
 import structlog
 import trio
 
-#: Seconds between two checks: seldom enough to cost nothing, often enough to see most of a stall.
+#: Seconds between two checks: cheap, and short enough to see most of a stall.
 INTERVAL_S = 0.25
-#: Shortest stall (s) that counts: heartbeats are as far apart, so other members do not notice a shorter one.
+#: Shortest counted stall (s): the heartbeat interval. Other members do not notice shorter ones.
 STALL_S = 0.5
 
 
 class LoopWatch:
-    """Measures stalls: sleeps for `INTERVAL_S`, and counts how much later than that it wakes up."""
+    """Monitor that sleeps for `INTERVAL_S` and counts the delay of its wake-ups."""
 
     def __init__(self) -> None:
         self.stalls = 0
-        #: Seconds of all stalls together, and of the longest.
+        #: Total and longest stall (s).
         self.stalled_s = 0.0
         self.longest_s = 0.0
 
     async def run(self) -> None:
-        """Measure until cancelled; a stall is logged when it is over."""
+        """Measure until cancelled, and log each stall when it ends."""
         while True:
             due = trio.current_time() + INTERVAL_S
             await trio.sleep_until(due)

@@ -1,6 +1,6 @@
-"""The status of a running node: one JSON object, which `relay status`, probes and drills read.
+"""Status of a running node: one JSON object for `relay status`, probes and drills.
 
-Pure: the daemon hands in what the application hears and the channel's statistics.
+Pure: the daemon supplies received events and the channel's statistics.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from sitestack.model.message import Scope
 from sitestack.model.view import View
 
 State = Literal["joining", "member", "leaving"]
-#: The roles of a site's coordinator.
 _COORDINATING = ("coord", "relay")
-#: Seconds in which a member that senders wait for must have taken something, or it is named as the one that holds them up.
+#: Seconds without progress after which a member is reported as blocking senders.
 HOLD_S = 3.0
 
 
@@ -36,7 +35,7 @@ class Identity:
     name: str
     pid: int
     version: str
-    #: Whether the node authenticates whoever talks to it.
+    #: Whether the node authenticates its peers.
     secure: bool
     build: Build = field(default_factory=running_build)
 
@@ -45,22 +44,22 @@ class Identity:
 class NodeStatistics:
     """Counters of the process, beside those of its channel."""
 
-    #: Number of lines of `--events` that could not be written.
+    #: Number of lost lines of `--events`.
     lost_event_lines: int
-    #: Number of lines of the log that were thrown away.
+    #: Number of lost log lines.
     lost_log_lines: int
-    #: Number of callers of the status socket that could not be accepted.
+    #: Number of status connections that could not be accepted.
     refused_status: int
-    #: Number of callers of HTTP that were turned away, because there were too many.
+    #: Number of rejected HTTP connections: there were too many.
     refused_http: int
-    #: Stalls of the event loop: their number, the seconds of all together, and those of the longest.
+    #: Stalls of the event loop: number, total seconds, and longest in seconds.
     stalls: int
     stalled_s: float
     longest_stall_s: float
 
 
 class NodeStatus:
-    """Counts and remembers the events of one node."""
+    """Counters of one node, and its last events."""
 
     def __init__(self, identity: Identity, started: float) -> None:
         self.identity = identity
@@ -71,21 +70,21 @@ class NodeStatus:
         self._global_view: GlobalView | None = None
         self._role: Role | None = None
         self._views = self._takeovers = 0
-        #: Number of delivered messages of scope ALL, by their sender's site.
+        #: Delivered messages of scope ALL, by sender's site.
         self._delivered: dict[str, int] = {}
         self._sent = self._others = self._gaps = self._unreachable = 0
 
     def joined(self, address: Address) -> None:
-        """The node has its first view."""
+        """Record the first view."""
         self.state = "member"
         self._address = address
 
     def sent(self, count: int) -> None:
-        """The channel has accepted messages of scope ALL."""
+        """Count messages of scope ALL that the channel accepted."""
         self._sent += count
 
     def observe(self, item: Delivery | View | Event) -> None:
-        """Count a delivery or event, and remember the last view and role."""
+        """Count a delivery or event, and store the last view and role."""
         if isinstance(item, Delivery):
             self._deliver(item)
         elif isinstance(item, View):
@@ -121,10 +120,11 @@ class NodeStatus:
         now: float,
         node: NodeStatistics | None = None,
     ) -> dict[str, Any]:
-        """The status. `statistics` and `levels` are those of the channel, None and empty before it is open.
+        """Return the status.
 
-        `journal` holds the statistics of the journal, if there is one; `problems` has a sentence for everything that does not
-        work now and is tried again; `node` is about the process.
+        `statistics` and `levels` belong to the channel (None and empty until it opens), `journal`
+        to the journal and `node` to the process. `problems` has one sentence for each current
+        failure.
         """
         plain = _plain(statistics) or {}
         return {
@@ -161,16 +161,20 @@ class NodeStatus:
 
 
 class SlowMembers:
-    """Looks now and then at whom senders wait for. To wait is normal; to wait for one that takes nothing is not."""
+    """Watcher of members that senders wait for, polled at intervals.
+
+    It reports members without progress.
+    """
 
     def __init__(self) -> None:
-        #: Logical name -> the bytes that it had taken, and since when (s) no more. At most the members of a view.
+        #: Logical name -> acknowledged bytes, and the time (s) of the last progress. Bound: one
+        #: view.
         self._stands: dict[str, tuple[int, float]] = {}
 
     def look(self, waited_for: Mapping[str, int], now: float) -> str:
-        """A sentence about those that have stood for a while; empty when there are none.
+        """Return a sentence about the members without progress for `HOLD_S`, or an empty string.
 
-        `waited_for`: the bytes that each member has taken of what this one sends, for members that its messages wait for.
+        `waited_for`: bytes of this sender that each awaited member has taken.
         """
         before = self._stands
         self._stands = {
@@ -182,11 +186,11 @@ class SlowMembers:
 
 
 def why_not_ready(status: Mapping[str, Any], peers: Sequence[str], members: int = 0) -> list[str]:
-    """Return the reasons why a node is not ready: it has no view, or it coordinates its site and lacks a link.
+    """Return the reasons why a node is not ready: no view, or a coordinator without a link.
 
     A node that answers is alive, ready or not: do not restart it because another site is lost.
 
-    `peers` are the sites that it is configured to be linked to. `members` is how many members the global view must have.
+    `peers`: configured linked sites. `members`: required size of the global view.
     """
     reasons = []
     if status["state"] != "member":
@@ -204,12 +208,12 @@ def why_not_ready(status: Mapping[str, Any], peers: Sequence[str], members: int 
 
 
 def plain_level(name: str, level: Level) -> dict[str, Any]:
-    """A level as it is in a status."""
+    """Return a level as JSON."""
     return {"queue": name, "now": level.now, "high": level.high, "max": level.bound, "stands": level.stands}
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON can hold it."""
+    """Return the value as JSON can hold it."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):

@@ -1,6 +1,8 @@
-"""The status socket of a running node: a unix socket that answers every connection with one JSON object and closes it.
+"""Status socket of a running node.
 
-The socket lies in the run directory, which belongs to one user, and only that user may use it (mode 0600, C23).
+It sends one JSON object on each connection and closes it.
+
+The unix socket (mode 0600, C23) is in the run directory, which belongs to one user.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from sitestack.model.errors import ConfigurationError
 from sitestack.transport.accepting import Admissions, accept_bounded
 
 SUFFIX = ".sock"
-#: The kernel's limit for the path of a unix socket, less the closing zero.
+#: The kernel's limit for a unix socket path, without the closing zero.
 PATH_BYTES_MAX = 107
-#: Seconds for an answer: a client that does not read it in time does not get it.
+#: Seconds for sending or fetching an answer.
 ANSWER_TIMEOUT_S = 2.0
 ANSWER_BYTES_MAX = 16 << 20
 _READ_BYTES = 64 * 1024
@@ -32,7 +34,10 @@ _WAITING_MAX = 16
 
 
 def run_directory() -> Path:
-    """The directory for the sockets of this user's nodes: RELAY_RUN_DIRECTORY, or one that a reboot empties."""
+    """Return the directory of this user's sockets:
+
+    RELAY_RUN_DIRECTORY, or one that a reboot empties.
+    """
     explicit = os.environ.get("RELAY_RUN_DIRECTORY")
     if explicit:
         return Path(explicit)
@@ -41,18 +46,20 @@ def run_directory() -> Path:
 
 
 def socket_path(directory: Path, site: str, name: str) -> Path:
-    """The socket of the member `name` of `site`."""
     return directory / f"{quote(site, safe='')}.{quote(name, safe='')}{SUFFIX}"
 
 
 def find_sockets(directory: Path) -> list[Path]:
-    """All sockets in the run directory, those of crashed nodes included, by name."""
+    """Return all sockets in the run directory by name, including those of crashed nodes."""
     return sorted(path for path in directory.glob(f"*{SUFFIX}") if path.is_socket())
 
 
 @asynccontextmanager
 async def open_status_socket(path: Path) -> AsyncIterator[trio.SocketListener]:
-    """Listen on the status socket for as long as the block runs. Raises ConfigurationError when it cannot be made."""
+    """Listen on the status socket while the block runs.
+
+    Raises ConfigurationError if the socket cannot be made, or a node already uses it.
+    """
     await _claim(path)
     async with listen_privately(path, "status") as listener:
         yield listener
@@ -60,7 +67,10 @@ async def open_status_socket(path: Path) -> AsyncIterator[trio.SocketListener]:
 
 @asynccontextmanager
 async def listen_privately(path: Path, what: str) -> AsyncIterator[trio.SocketListener]:
-    """A socket that only this user can reach, while the block runs. Raises ConfigurationError when it cannot be made."""
+    """Listen on a socket for this user only, while the block runs.
+
+    Raises ConfigurationError if it cannot be made.
+    """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         bind_private(sock, path)
@@ -88,7 +98,7 @@ async def answer_status(listener: trio.SocketListener, status: Callable[[], dict
 
 
 async def fetch_status(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
-    """Ask a node for its status. Raises OSError when nothing that answers in time is a status."""
+    """Fetch the status of a node. Raises OSError without a valid answer in time."""
     answer = bytearray()
     with trio.move_on_after(timeout_s) as waiting:
         try:
@@ -105,7 +115,7 @@ async def fetch_status(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[
 
 
 def parse_status(answer: bytes, where: str) -> dict[str, Any]:
-    """The status in an answer. Raises OSError when it is none."""
+    """Return the status in an answer. Raises OSError if it is malformed."""
     try:
         status = json.loads(answer)
     except (ValueError, RecursionError) as error:
@@ -116,7 +126,10 @@ def parse_status(answer: bytes, where: str) -> dict[str, Any]:
 
 
 async def _claim(path: Path) -> None:
-    """Make the directory, and remove the socket that a crashed node left behind."""
+    """Prepare the directory, and remove the socket of a crashed node.
+
+    Raises ConfigurationError if a node already uses the socket.
+    """
     if not _prepare(path):
         return
     try:
@@ -128,7 +141,10 @@ async def _claim(path: Path) -> None:
 
 
 def _prepare(path: Path) -> bool:
-    """Make the directory. Answers whether there is a socket already."""
+    """Make the directory, and return whether the socket exists.
+
+    Raises ConfigurationError for an unusable path, or a directory that others can write to.
+    """
     if len(os.fsencode(path)) > PATH_BYTES_MAX:
         raise ConfigurationError(f"{path}: too long for a socket ({PATH_BYTES_MAX} bytes); give a shorter one with --status.")
     directory = path.parent
@@ -144,13 +160,13 @@ def _prepare(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a socket, if it is there."""
+    """Remove a socket if it exists."""
     with suppress(OSError):
         path.unlink()
 
 
 def bind_private(sock: socket.socket, path: Path) -> None:
-    """Bind with restricted rights from the start, so that other users can never connect."""
+    """Bind under a restrictive umask, so that other users never have access."""
     before = os.umask(0o177)
     try:
         sock.bind(str(path))
