@@ -1,1 +1,1 @@
-"""The gossip router: where members of a site find each other, and by which those talk that nobody can connect to."""
+"""Gossip router: a directory of a site's members, and a relay for unconnectable ones."""

@@ -1,4 +1,4 @@
-"""A gossip router in the foreground: it serves its sites, answers for its status, and ends on a signal."""
+"""The foreground process of a gossip router: it serves its sites and reports its status."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from sitestack.transport.accepting import Admissions
 
 @dataclass(frozen=True, slots=True)
 class RouterOptions:
-    """Where a router listens."""
+    """The addresses at which a router listens."""
 
     bind: Physical
-    #: For health, status and metrics; None: nothing is served.
+    #: Address for health, status and metrics; None disables HTTP.
     http: Physical | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """One site that is served; without keys whoever reaches the port is taken for a member."""
+    """A served site. Without keys the router accepts every client as a member."""
 
     name: str
     keys: SiteKeys | None
@@ -44,10 +44,10 @@ class _Site:
 
 
 async def run_router(configs: Sequence[NodeConfig], options: RouterOptions) -> None:
-    """Serve the sites of these configurations until SIGTERM or SIGINT; SIGHUP has the keys read again.
+    """Serve the configured sites until SIGTERM or SIGINT; SIGHUP rereads the keys.
 
-    The log and the token for HTTP are those of the first one. Raises LocalError with one sentence when the port or the keys
-    cannot be had.
+    The first configuration sets the log and the HTTP token. Raises LocalError if the port or the
+    keys are unavailable.
     """
     first = replace(configs[0], http=replace(configs[0].http, bind=options.http))
     token = required_token(first)
@@ -55,7 +55,7 @@ async def run_router(configs: Sequence[NodeConfig], options: RouterOptions) -> N
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with trio.open_nursery() as nursery:
             if options.http is not None:
-                # Imported only when wanted: its libraries take as much memory as all the rest.
+                # Imported on demand: the HTTP libraries double the memory of the process.
                 from relay.node.http.health import Health, make_health_app  # noqa: PLC0415
                 from relay.node.http.metrics import router_exposition  # noqa: PLC0415
                 from relay.node.http.server import serve_http  # noqa: PLC0415
@@ -69,7 +69,7 @@ async def run_router(configs: Sequence[NodeConfig], options: RouterOptions) -> N
 
 
 def why_not_ready(status: Mapping[str, Any], members: int) -> list[str]:
-    """The reasons why a router is not ready: fewer members are registered than there are to be."""
+    """Return why a router is not ready: fewer than `members` members are registered."""
     registered = sum(map(len, status["sites"].values()))
     return [f"{registered} of {members} members are registered"] if registered < members else []
 
@@ -91,10 +91,10 @@ def _site(config: NodeConfig) -> _Site:
 
 
 class RouterDaemon:
-    """The tasks of one router, and its status."""
+    """The tasks and the status of one router."""
 
     def __init__(self, sites: Sequence[_Site], bind: Physical) -> None:
-        """Listen. Raises ConfigurationError."""
+        """Bind the port. Raises ConfigurationError."""
         self.http_admissions = Admissions()
         self._sites = sites
         self._server = RouterServer(bind, {site.name: site.proofs for site in sites})
@@ -114,7 +114,7 @@ class RouterDaemon:
             await self._server.serve()
 
     async def obey(self, signals: AsyncIterator[int]) -> None:
-        """End at the first signal that means it."""
+        """Reread the keys on SIGHUP; return on any other signal."""
         async for number in signals:
             if number != signal.SIGHUP:
                 self._log.info("leaving", signal=signal.Signals(number).name)
@@ -133,7 +133,7 @@ class RouterDaemon:
                 self._log.info("keys read again", site=site.name, in_use=ring.in_use.hex())
 
     def describe(self) -> dict[str, Any]:
-        """The status of the router, as HTTP answers it."""
+        """Return the status of the router, as served over HTTP."""
         server, router = self._server, self._server.router
         registered = {cluster: sorted(each.entry.name for each in members) for cluster, members in router.registry.clusters()}
         return {
@@ -163,7 +163,7 @@ class RouterDaemon:
         }
 
     def _problems(self) -> list[str]:
-        """Sentences on what does not work at present."""
+        """Yield a sentence for each present failure."""
         keys = {f"keys of {site.name}": site.keys.problem for site in self._sites if site.keys is not None}
         troubles = {"connections": self._server.admissions.trouble, "http": self.http_admissions.trouble}
         return [f"{where}: {why}." for where, why in {**keys, **troubles}.items() if why]

@@ -1,4 +1,4 @@
-"""Effects: what the router asks its shell to do with connections, which are numbers here."""
+"""Effects: instructions of the router to its shell. Connections are numbers here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class Say(NamedTuple):
-    """Send a frame to these connections. A datagram may be lost where there is no room, anything else may not."""
+    """Send a frame to these connections. Only a datagram may be lost when an outbox is full."""
 
     clients: Sequence[int]
     frame: bytes
@@ -22,7 +22,7 @@ class Cut(NamedTuple):
 
 
 class Splice(NamedTuple):
-    """From now on pass each byte of one connection on to the other one. What was said to them before leaves first."""
+    """Forward all further bytes between two connections, after the frames already queued for them."""
 
     listener: int
     caller: int

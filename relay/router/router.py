@@ -1,10 +1,10 @@
-"""The gossip router without its sockets: connections and frames go in, frames for connections come out.
+"""The gossip router without sockets: it receives frames and returns effects.
 
-Nothing of a connection is parsed before it has proved a key of the site that it names, and what it registers and sends stays in
-that site's cluster. A connection without a proof is one of PENDING_MAX, for GREETING_TIMEOUT_S; the oldest gives way. A member
-is registered for as long as its connection lasts; a silent one is closed after SILENT_S (LA-16). The router keeps nothing on a
-disk: after its restart the members connect and register again. A connection is a member's, or one on which a relay is called
-or calls (`switchboard.py`), and never both.
+A connection must first prove a key of its site; its frames then stay in that site's cluster.
+At most PENDING_MAX connections are unproven, each for GREETING_TIMEOUT_S; a further one evicts the
+oldest. A registration lasts as long as its connection; a silent connection is closed after SILENT_S
+(LA-16). The router stores nothing on disk: members register again after its restart. A connection
+serves either a member or a relay that calls or is called (`switchboard.py`), never both.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from sitestack.transport.places import Places
 from sitestack.wire import routing
 from sitestack.wire.routing import Entry, framed
 
-#: Connections that have proved a key. Each site that is served has the same share, and no site takes that of another.
+#: Maximum number of proven connections. Every served site has an equal, separate share.
 CLIENTS_MAX = 1_024
-#: Connections without a proof, of all and of one host, which may have many members; and the seconds for a proof.
+#: Maximum unproven connections, in total and per host, and the time (s) for a proof.
 PENDING_MAX, PENDING_HOST_MAX = 64, 32
 GREETING_TIMEOUT_S = 2.0
-#: Seconds of silence after which a member is gone: twenty times the interval at which members say that they are there.
+#: Silence (s) after which a member is removed: twenty times the ping interval of members.
 SILENT_S = 10.0
-#: Least time between two answered queries of one member: an answer is as long as the cluster is large.
+#: Minimum time (s) between two answered queries of a member: an answer grows with the cluster.
 QUERY_INTERVAL_S = 0.25
 _SEND_START = 1 + UUID_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One member, the connection by which it is reached, and what it has said, as others are told of it."""
+    """A member, its connection, and its registration as sent to the other members."""
 
     client: int
     entry: Entry
@@ -46,21 +46,21 @@ class Registration:
 
 
 class Registry:
-    """Clusters and their members. A member is in it for as long as its connection lasts (LA-16)."""
+    """Clusters and their members. A registration lasts as long as its connection (LA-16)."""
 
     def __init__(self) -> None:
-        #: Cluster -> uuid -> registration. As many as there are connections at most.
+        #: Cluster -> uuid -> registration; at most one registration for each connection.
         self._clusters: dict[str, dict[Address, Registration]] = {}
 
     def put(self, cluster: str, new: Registration) -> Registration | None:
-        """Take in a registration; returns the one of the same member that it replaces."""
+        """Store a registration; return the replaced registration of the same member, if any."""
         members = self._clusters.setdefault(cluster, {})
         before = members.get(new.entry.address)
         members[new.entry.address] = new
         return before
 
     def remove(self, cluster: str, member: Address, client: int) -> bool:
-        """Forget a member. False when it has registered again since, on another connection."""
+        """Remove a member; return False if it has since registered on another connection."""
         members = self._clusters.get(cluster, {})
         if member not in members or members[member].client != client:
             return False
@@ -70,15 +70,15 @@ class Registry:
         return True
 
     def get(self, cluster: str, member: Address) -> Registration | None:
-        """The registration of one member."""
+        """Return the registration of a member, if any."""
         return self._clusters.get(cluster, {}).get(member)
 
     def others(self, cluster: str, member: Address) -> list[Registration]:
-        """All members of a cluster but this one, in the order in which they came."""
+        """Return all other members of a cluster, in the order of their first registration."""
         return [each for address, each in self._clusters.get(cluster, {}).items() if address != member]
 
     def clusters(self) -> Iterator[tuple[str, list[Registration]]]:
-        """All clusters with their members."""
+        """Yield every cluster with its members."""
         for cluster, members in self._clusters.items():
             yield cluster, list(members.values())
 
@@ -91,25 +91,25 @@ class _Client:
     """One connection."""
 
     number: int
-    #: What the router has drawn for it.
+    #: The challenge that the router sent.
     nonce: bytes
     heard_at: float
-    #: The cluster to which it has proved to belong; empty before that.
+    #: The proven cluster; empty before the proof.
     cluster: str = ""
     proofs: Proofs | None = None
-    #: Who it has registered; None before that.
+    #: The registered member, if any.
     member: Address | None = None
     queried_at: float | None = None
 
 
 class Router:
-    """Connections, registrations and the way of each frame. Connections are numbers, which the shell gives out."""
+    """Routes frames between registered members. The shell assigns connection numbers."""
 
     def __init__(self, sites: Mapping[str, Proofs | None]) -> None:
-        """`sites`: the clusters that are served, with what their members prove; None where they prove nothing."""
+        """`sites` maps each served cluster to its proofs, or to None for an insecure site."""
         self.registry = Registry()
         self.switchboard = Switchboard(sites)
-        #: What was refused or lost, by reason; the reasons are those of the source code.
+        #: Refused and lost frames and connections, by reason.
         self.refused: Counter[str] = Counter()
         self.casts = self.sends = self.queries = self.registered = 0
         self._sites = sites
@@ -124,7 +124,7 @@ class Router:
             routing.LISTEN: self._listen,
             routing.CALL: self._call,
         }
-        #: What is heard from one that waits to be called. One that calls says nothing more, and nobody says frames in a splice.
+        #: Frames accepted from a waiting listener. Callers and spliced connections send no frames.
         self._waiting_handlers: dict[bytes, Callable[[_Client, bytes, float], list[Effect]]] = {
             routing.ACCEPT: self._accept,
             routing.PING: self._ping,
@@ -133,13 +133,13 @@ class Router:
     # -- connections -----------------------------------------------------------------------------------------------
 
     def open(self, client: int, nonce: bytes, now: float, host: str = "") -> list[Effect]:
-        """Add an accepted connection from this host. `nonce`: a fresh one."""
+        """Add an accepted connection. `nonce` must be fresh."""
         effects = [effect for oldest in self._pending.enter(client, host) for effect in self._cut(oldest, "pending", now)]
         self._clients[client] = _Client(client, nonce, now)
         return [*effects, Say([client], framed(routing.challenge(nonce)))]
 
     def close(self, client: int, now: float) -> list[Effect]:
-        """A connection is gone, and with it whoever has registered on it: the others are told."""
+        """Remove a closed connection, and notify the other members if it had a member."""
         self._pending.leave(client)
         gone = self._clients.pop(client, None)
         if client in self.switchboard:
@@ -153,14 +153,14 @@ class Router:
         return [Cut(client, reason), *self.close(client, now)]
 
     def deadline(self) -> float | None:
-        """When somebody may have been silent for too long; None without connections."""
+        """Return the earliest time at which a connection may expire; None without connections."""
         pending = [self._clients[each].heard_at + GREETING_TIMEOUT_S for each in self._pending]
         silent = [each.heard_at + SILENT_S for each in self._clients.values() if not self.switchboard.is_spliced(each.number)]
         switched = self.switchboard.deadline()
         return min([*silent, *pending, *([] if switched == inf else [switched])], default=None)
 
     def expire(self, now: float) -> list[Effect]:
-        """Cut who proves nothing, and who is silent."""
+        """Close unproven connections and silent ones."""
         effects: list[Effect] = []
         for client in [each for each in self._pending if now >= self._clients[each].heard_at + GREETING_TIMEOUT_S]:
             effects += self._cut(client, "unproven", now)
@@ -172,11 +172,11 @@ class Router:
     # -- frames ----------------------------------------------------------------------------------------------------
 
     def bytes_max(self, client: int) -> int:
-        """The largest frame that this connection may send now."""
+        """Return the size limit (bytes) of frames from this connection."""
         return routing.GREETING_BYTES_MAX if client in self._pending else routing.FRAME_BYTES_MAX
 
     def receive_frame(self, number: int, frame: bytes, now: float) -> list[Effect]:
-        """A frame of a connection. One that has been cut meanwhile is not listened to."""
+        """Handle a frame. A frame of an already closed connection is dropped."""
         client = self._clients.get(number)
         if client is None:
             return []
@@ -193,7 +193,7 @@ class Router:
             return self._cut(number, error.reason, now)
 
     def fail(self, client: int, reason: str, now: float) -> list[Effect]:
-        """What a connection sends is no frame, or it does not take what it is sent."""
+        """Close a connection that sent a malformed frame or does not read."""
         return self._cut(client, reason, now) if client in self._clients else []
 
     def _greet(self, client: _Client, frame: bytes, now: float) -> list[Effect]:
@@ -210,7 +210,7 @@ class Router:
         return [Say([client.number], framed(routing.welcome(proofs, client.nonce, hello.nonce)))]
 
     def _register(self, client: _Client, frame: bytes, _now: float) -> list[Effect]:
-        """Take in a registration; one on a newer connection replaces the older one, whose end has not been noticed yet."""
+        """Register a member. Its newer connection replaces an older one, which may be dead."""
         said = frame[1:]
         entry = routing.parse_entry(said, client.proofs)
         member = entry.address
@@ -240,11 +240,11 @@ class Router:
 
     def _ping(self, client: _Client, _frame: bytes, _now: float) -> list[Effect]:
         if self.switchboard.is_called(client.number):
-            return []  # it may have accepted meanwhile, and takes what follows for the caller's
+            return []  # it may have accepted already, and reads further bytes as the caller's
         return [Say([client.number], framed(routing.PONG))]
 
     def _cast(self, client: _Client, frame: bytes, _now: float) -> list[Effect]:
-        """Copy a datagram to all others of the cluster."""
+        """Copy a datagram to all other members of the cluster."""
         member = self._registered(client)
         self.casts += 1
         others = [each.client for each in self.registry.others(client.cluster, member)]
@@ -274,7 +274,7 @@ class Router:
         return self._switched(self.switchboard.accept(client.number, now), now)
 
     def _switched(self, effects: list[Effect], now: float) -> list[Effect]:
-        """What the switchboard wants, with what follows when it has a connection cut."""
+        """Return the effects of the switchboard, with the consequences of each `Cut`."""
         done: list[Effect] = []
         for effect in effects:
             done += self._cut(effect.client, effect.reason, now) if isinstance(effect, Cut) else [effect]
@@ -295,7 +295,7 @@ class Router:
         return [Say(others, framed(notice))] if others else []
 
     def levels(self) -> dict[str, Level]:
-        """Connections, and those without a proof."""
+        """Return the fill levels of the connection and registration tables."""
         return {
             "clients": Level.of(len(self._clients) - len(self._pending), CLIENTS_MAX, "members of the sites that are served"),
             "pending": self._pending.level(),

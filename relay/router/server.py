@@ -1,8 +1,7 @@
-"""The sockets of a gossip router: a task that reads and one that writes for each connection, so that none waits for another.
+"""The sockets of a gossip router. Each connection has a reading and a writing task.
 
-Of two connections that are spliced each task that reads writes to the other connection, and reads on when that has taken all:
-what is held of a splice is one reading in each direction, and a relay that takes nothing makes only the one that writes to it
-wait.
+The reading task of a spliced connection writes to the other one before it reads again. So a splice
+buffers one read in each direction, and a slow relay delays only its peer.
 """
 
 from __future__ import annotations
@@ -27,34 +26,34 @@ from sitestack.seal.proofs import NONCE_BYTES, Proofs
 from sitestack.transport.accepting import Admissions, accept_bounded, listen_tcp, peer_host
 from sitestack.wire.routing import FrameReader
 
-#: Bytes that are read from one connection before the others have their turn.
+#: Maximum bytes read from a connection in one turn.
 READ_BYTES = 256 * 1024
-#: Bytes that are read at a time of a connection that is spliced, and held until the other one has taken them.
+#: Maximum bytes read from a spliced connection, and buffered until the other one accepts them.
 SPLICED_BYTES = 64 * 1024
-#: Seconds in which a member has to take what is written to it at a time.
+#: Time limit (s) for a member to accept one write.
 SLOW_S = 5.0
-#: Milliseconds that written bytes may stay unacknowledged.
+#: Time (ms) that written bytes may stay unacknowledged.
 SILENT_MS_MAX = 10_000
-#: Connections that may wait to be accepted.
+#: Maximum number of connections waiting to be accepted.
 BACKLOG = 256
-#: Least time (s) between two looks for silent members.
+#: Interval (s) of the search for silent members.
 EXPIRE_INTERVAL_S = 0.25
 
 
-#: Bytes that wait for one connection, and for all together, at most.
+#: Maximum bytes queued for one connection, and for all connections.
 OUTBOX_BYTES_MAX = 8 << 20
 TOTAL_BYTES_MAX = 256 << 20
-#: Bytes by which what is no datagram may exceed that: it still fits when datagrams have filled the outbox of a busy member.
+#: Extra outbox room (bytes) for non-datagrams, so that datagrams cannot crowd out notices.
 NOTICE_BYTES_MAX = 1 << 20
-#: Bytes that are written to a connection at a time.
+#: Bytes written to a connection at a time.
 WRITE_BYTES = 256 * 1024
 
 
 class Outboxes:
-    """The frames that wait for each connection, bounded for each and for all together.
+    """The frames queued for each connection, with a bound for each connection and a total bound.
 
-    A datagram that does not fit is lost, as on any network, and counted; the members send it again. Any other frame that does
-    not fit ends the connection: its member would not know any more who is there.
+    A datagram above a bound is lost and counted, as on any network; members retransmit it. Any other
+    frame above the bound closes the connection, since its member's view of the cluster would be wrong.
     """
 
     def __init__(self, outbox_bytes_max: int = OUTBOX_BYTES_MAX, total_bytes_max: int = TOTAL_BYTES_MAX) -> None:
@@ -66,20 +65,20 @@ class Outboxes:
         self._total = Level(total_bytes_max)
 
     def open(self, client: int) -> None:
-        """Begin to keep what this connection is to be sent."""
+        """Create an empty outbox for a connection."""
         self._frames[client] = deque()
         self._bytes[client] = 0
 
     def close(self, client: int) -> None:
-        """Throw away what waits for a connection."""
+        """Discard the outbox of a connection."""
         self._frames.pop(client, None)
         self._total.now -= self._bytes.pop(client, 0)
 
     def put(self, client: int, frame: bytes, *, is_datagram: bool) -> bool:
-        """Have a frame wait. False when there is no room for what may not be lost."""
+        """Queue a frame. Return False if a non-datagram exceeds the bound."""
         waiting = self._bytes.get(client)
         if waiting is None:
-            return True  # it has gone meanwhile
+            return True  # the connection is already closed
         size = len(frame)
         if is_datagram and not (waiting + size <= self._outbox_bytes_max and self._total.fits(size)):
             self.lost_datagrams += 1
@@ -92,7 +91,7 @@ class Outboxes:
         return True
 
     def next_bytes(self, client: int) -> bytes:
-        """The next bytes to write, about WRITE_BYTES at most; empty when nothing waits."""
+        """Remove and return about WRITE_BYTES of queued frames; empty if none are queued."""
         frames = self._frames.get(client)
         if not frames:
             return b""
@@ -107,34 +106,34 @@ class Outboxes:
         return b"".join(taken)
 
     def levels(self) -> dict[str, Level]:
-        """What waits for all, and for the connection for which most does."""
+        """Return the level of the fullest outbox and of all outboxes."""
         longest = max(self._bytes.values(), default=0)
         bound = self._outbox_bytes_max + NOTICE_BYTES_MAX
         return {"queued_bytes": Level.of(longest, bound), "total_queued_bytes": self._total}
 
 
 class _Link:
-    """The sockets' side of one connection."""
+    """The socket of one connection, with the state of its tasks."""
 
     def __init__(self, number: int, stream: trio.SocketStream) -> None:
         self.number = number
         self.stream = stream
         self.reader = FrameReader()
         self.scope = trio.CancelScope()
-        #: Set while something waits to be written.
+        #: Set while frames are queued.
         self.filled = trio.Event()
-        #: Held by who writes: the frames that were said before a splice leave before what follows.
+        #: Held while writing: frames queued before a splice precede the spliced bytes.
         self.writing = trio.Lock()
-        #: The connection that is spliced with this one, and whether this one has said all.
+        #: The connection spliced with this one, and whether this one has sent EOF.
         self.other: _Link | None = None
         self.has_ended = False
 
 
 class RouterServer:
-    """Runs a router at one port. Made before it serves, so that a port that is taken is known at once."""
+    """A router at one port. Its constructor binds the port, so that a conflict shows at once."""
 
     def __init__(self, bind: Physical, sites: Mapping[str, Proofs | None]) -> None:
-        """Listen. Raises ConfigurationError when the port cannot be had."""
+        """Bind the port. Raises ConfigurationError."""
         self.router = Router(sites)
         self.outboxes = Outboxes()
         self.admissions = Admissions()
@@ -144,7 +143,7 @@ class RouterServer:
         self.address = Physical(*self._socket.getsockname()[:2])
 
     async def serve(self) -> None:
-        """Serve until cancelled; then all connections are closed."""
+        """Serve until cancelled; then close all connections."""
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._socket))
         async with listener, trio.open_nursery() as nursery:
             nursery.start_soon(self._expire)
@@ -177,7 +176,7 @@ class RouterServer:
             await trio.aclose_forcefully(stream)
 
     async def _read(self, link: _Link) -> None:
-        """Until the other end closes the connection, or says what no member says."""
+        """Read until the peer closes the connection or violates the protocol."""
         try:
             while data := await link.stream.receive_some(READ_BYTES if link.other is None else SPLICED_BYTES):
                 if link.other is not None:
@@ -193,7 +192,7 @@ class RouterServer:
             self._carry_out(self.router.fail(link.number, "slow", trio.current_time()))
 
     def _hear(self, link: _Link, data: bytes | bytearray) -> bool:
-        """Take in the frames in what was read; False when that is none."""
+        """Handle the frames in received bytes; return False after a protocol error."""
         now = trio.current_time()
         link.reader.feed(bytes(data))
         try:
@@ -201,14 +200,14 @@ class RouterServer:
                 self._carry_out(self.router.receive_frame(link.number, frame, now))
                 link.reader.bytes_max = self.router.bytes_max(link.number)
             if link.other is not None and link.reader.has_begun:
-                raise ProtocolError("early")  # whoever accepts waits for what the caller says
+                raise ProtocolError("early")  # a listener that accepts must wait for the caller's first bytes
         except ProtocolError as error:
             self._carry_out(self.router.fail(link.number, error.reason, now))
             return False
         return True
 
     async def _end(self, link: _Link, other: _Link) -> None:
-        """Tell the other connection that this one has said all, and wait until that has, too; the router cuts who goes on."""
+        """Forward EOF, then wait for the other EOF. The router closes a half-open splice in time."""
         self.router.switchboard.ended(link.number, trio.current_time())
         link.has_ended = True
         await self._send(other, b"")
@@ -216,13 +215,13 @@ class RouterServer:
             await trio.sleep_forever()
 
     async def _send(self, link: _Link, data: bytes | bytearray) -> None:
-        """Write to a connection that is spliced, after the frames that were said to it; no bytes: end it in this direction."""
+        """Write to a spliced connection after its queued frames; empty `data` sends EOF."""
         async with link.writing:
             await self._send_frames(link)
             await (link.stream.send_all(data) if data else link.stream.send_eof())
 
     async def _write(self, link: _Link) -> None:
-        """Until the other end takes nothing any more."""
+        """Write queued frames until the peer stops reading or disconnects."""
         while True:
             await link.filled.wait()
             link.filled = trio.Event()
@@ -247,7 +246,7 @@ class RouterServer:
             self._carry_out(self.router.expire(trio.current_time()))
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
-        """Fill the outboxes, and close who is cut or has no room for what may not be lost."""
+        """Fill the outboxes; close cut connections and those with a full outbox."""
         for effect in effects:
             match effect:
                 case Cut():
@@ -271,5 +270,5 @@ class RouterServer:
             self._links[cut.client].scope.cancel()
 
     def levels(self) -> dict[str, Level]:
-        """Everything that has a bound."""
+        """Return the fill level of every bounded resource."""
         return {**self.router.levels(), **self.outboxes.levels()}

@@ -1,11 +1,10 @@
-"""The switchboard: splices the connections of two relays whose sites both can only call, so that they are one connection.
+"""The switchboard: splices the connections of two relays that can both only call.
 
-A relay has a connection wait here for the next call. One that calls is given the connection of the site that has waited
-longest; when that accepts, both leave the switchboard's hands but for its clock. What they say is TLS between the two, of which
-nothing is read here.
+A relay keeps listening connections open here. A caller gets the longest waiting listener of the
+called site. After its acceptance the two are spliced; the TLS bytes between them are not inspected.
 
-Everything has a bound and an end: a listener that does not accept is cut and the next one asked, a caller that nobody takes is
-told so, and a splice ends with either of its connections, when nothing moves on it, or soon after one end has ended.
+All waits are bounded. A listener that does not accept is cut, and the next one is asked. A caller
+without a listener is rejected. A splice ends with either connection, when idle, or soon after an EOF.
 """
 
 from __future__ import annotations
@@ -20,24 +19,24 @@ from sitestack.model.level import Level
 from sitestack.wire import routing
 from sitestack.wire.routing import framed
 
-#: Connections of one site that wait to be called; for one more the oldest is cut, whose end was perhaps not noticed.
+#: Maximum listeners of one site. A further one cuts the oldest, whose death may be undetected.
 LISTENERS_MAX = 8
-#: Callers of one site that wait for a listener, and splices of its callers; one more is told that there is no room.
+#: Maximum waiting callers of one site, and splices with a caller of that site; others are rejected.
 CALLERS_MAX = 64
 SPLICES_MAX = 128
-#: Seconds in which a listener accepts, and after which a caller is told that there is nobody: enough for a listener that has
-#: just been called to have its next connection wait.
+#: Time limits (s) for a listener to accept, and for a caller to find a listener. The latter lets a
+#: listener that was just called open its next connection.
 ACCEPT_S = 1.0
 CALL_S = 2.0
-#: Seconds after which a splice on which nothing moves is cut. The heartbeats of a link are far more frequent.
+#: Time (s) after which an idle splice is cut; link heartbeats are far more frequent.
 IDLE_S = 60.0
-#: Seconds that one end has left when the other one has ended.
+#: Time (s) that one side may continue after the EOF of the other.
 HALF_OPEN_S = 10.0
 
 
 @dataclass(slots=True)
 class _Listener:
-    """A connection that waits to be called. `caller`: whom it is asked to accept, until `due`."""
+    """A connection waiting for a call. It must accept `caller` before `due`."""
 
     site: str
     caller: int | None = None
@@ -46,7 +45,7 @@ class _Listener:
 
 @dataclass(slots=True)
 class _Caller:
-    """A connection whose relay calls a site, until `due`. `listener`: who is asked to accept it."""
+    """A connection whose relay calls a site, until `due`. `listener` is asked to accept it."""
 
     site: str
     called: str
@@ -56,52 +55,52 @@ class _Caller:
 
 @dataclass(slots=True)
 class Spliced:
-    """Two connections that are one, and the sites of their relays."""
+    """A pair of spliced connections, and the sites of their relays."""
 
     listener: int
     caller: int
     called_site: str
     calling_site: str
     since: float
-    #: When it is cut, unless something moves.
+    #: Time at which it is cut if it stays idle.
     due: float
     carried_bytes: int = 0
     is_half_open: bool = False
 
 
 class Switchboard:
-    """The relays that wait, those that call, and the splices. It answers with effects; a `Cut` is followed by `close`."""
+    """Listeners, callers and splices. The router must call `close` for every `Cut` it receives."""
 
     def __init__(self, sites: Collection[str]) -> None:
-        """`sites`: those whose relays may be called."""
+        """`sites` are the callable sites."""
         self.calls = self.spliced = self.carried_bytes = 0
         self._sites = sites
-        #: Both in the order in which they came.
+        #: Both in order of arrival.
         self._listeners: dict[int, _Listener] = {}
         self._callers: dict[int, _Caller] = {}
-        #: Each of the two connections -> what they are.
+        #: Either connection -> the splice.
         self._splices: dict[int, Spliced] = {}
 
     def __contains__(self, client: int) -> bool:
-        """Whether this connection has a part here, and so none as a member."""
+        """Return whether this connection is a listener, a caller or spliced."""
         return client in self._listeners or client in self._callers or client in self._splices
 
     def is_spliced(self, client: int) -> bool:
-        """Whether this connection is one of two that are one."""
+        """Return whether this connection is spliced to another."""
         return client in self._splices
 
     def is_called(self, client: int) -> bool:
-        """Whether this listener has been asked to accept a caller: it is told nothing else before it has."""
+        """Return whether this listener has an unanswered call. It must receive no other frame now."""
         return client in self._listeners and self._listeners[client].caller is not None
 
     def splices(self) -> list[Spliced]:
-        """All splices, the oldest first."""
+        """Return all splices, the oldest first."""
         return [each for client, each in self._splices.items() if client == each.listener]
 
-    # -- what relays say -----------------------------------------------------------------------------------------------
+    # -- requests of relays --------------------------------------------------------------------------------------------
 
     def listen(self, client: int, site: str, now: float) -> list[Effect]:
-        """A relay of this site waits on this connection to be called."""
+        """Add a listener for calls to this site."""
         effects: list[Effect] = []
         waiting = [number for number, each in self._listeners.items() if each.site == site]
         if len(waiting) >= LISTENERS_MAX:
@@ -110,7 +109,7 @@ class Switchboard:
         return [*effects, *self._connect(site, now)]
 
     def call(self, client: int, site: str, called: str, now: float) -> list[Effect]:
-        """A relay of a site calls another site on this connection."""
+        """Add a caller, and ask a listener of the called site to accept it."""
         self.calls += 1
         if called not in self._sites:
             return [_nobody(client, routing.UNSERVED)]
@@ -121,7 +120,7 @@ class Switchboard:
         return self._connect(called, now)
 
     def accept(self, client: int, now: float) -> list[Effect]:
-        """A listener takes the call. Raises ProtocolError when it was not called."""
+        """Splice a listener with its caller. Raises ProtocolError if it was not called."""
         listener = self._listeners.get(client)
         if listener is None or listener.caller is None:
             raise ProtocolError("uncalled")
@@ -133,7 +132,7 @@ class Switchboard:
         return [Say([listener.caller], framed(routing.SPLICED)), Splice(client, listener.caller)]
 
     def _connect(self, site: str, now: float) -> list[Effect]:
-        """Ask listeners of a site to accept those who call it, in the order in which both came."""
+        """Ask free listeners of a site to accept its waiting callers, both in order of arrival."""
         free = [number for number, each in self._listeners.items() if each.site == site and each.caller is None]
         calling = [number for number, each in self._callers.items() if each.called == site and each.listener is None]
         effects: list[Effect] = []
@@ -143,10 +142,10 @@ class Switchboard:
             effects.append(Say([number], framed(routing.CALLED, call.site.encode())))
         return effects
 
-    # -- what happens to connections -----------------------------------------------------------------------------------
+    # -- connections ---------------------------------------------------------------------------------------------------
 
     def close(self, client: int, now: float) -> list[Effect]:
-        """A connection is gone. The other one of its splice is cut; who was to be connected with it waits for another one."""
+        """Remove a closed connection. The other one of its splice is cut; a waiting peer is matched again."""
         if (spliced := self._splices.pop(client, None)) is not None:
             other = spliced.caller if client == spliced.listener else spliced.listener
             del self._splices[other]
@@ -159,12 +158,12 @@ class Switchboard:
         return []
 
     def _withdraw(self, listener: int) -> list[Effect]:
-        """Whoever called this listener is gone. It may have accepted already, so that it cannot be told: it comes again."""
+        """Cut a listener whose caller left: its acceptance may be on its way. The relay reconnects."""
         del self._listeners[listener]
         return [Cut(listener, "caller_gone")]
 
     def moved(self, client: int, size: int, now: float) -> None:
-        """So many bytes of this connection were taken by the other one."""
+        """Count bytes that the other connection accepted."""
         spliced = self._splices.get(client)
         if spliced is not None:
             spliced.carried_bytes += size
@@ -173,13 +172,13 @@ class Switchboard:
                 spliced.due = now + IDLE_S
 
     def ended(self, client: int, now: float) -> None:
-        """This connection will say nothing more. The other one may, for a while."""
+        """Note the EOF of one side; the other has HALF_OPEN_S left."""
         spliced = self._splices.get(client)
         if spliced is not None and not spliced.is_half_open:
             spliced.is_half_open, spliced.due = True, now + HALF_OPEN_S
 
     def expire(self, now: float) -> list[Effect]:
-        """Cut what does not accept and what does not move, and tell callers that there is nobody."""
+        """Cut listeners that do not accept and idle splices, and reject waiting callers."""
         effects: list[Effect] = []
         for number in [each for each, caller in self._callers.items() if now >= caller.due]:
             effects.append(_nobody(number, routing.ABSENT))
@@ -191,12 +190,12 @@ class Switchboard:
         return effects
 
     def deadline(self) -> float:
-        """When something expires."""
+        """Return the earliest time at which something expires."""
         tables = (self._listeners, self._callers, self._splices)
         return min([each.due for table in tables for each in table.values()], default=inf)
 
     def levels(self) -> dict[str, Level]:
-        """Who waits to be called, who calls, and what is spliced."""
+        """Return the fill levels of listeners, callers and splices."""
         sites = max(1, len(self._sites))
         return {
             "listeners": Level.of(len(self._listeners), LISTENERS_MAX * sites, "relays that can be called"),
