@@ -22,7 +22,7 @@ class Cut(NamedTuple):
 
 
 class Splice(NamedTuple):
-    """Forward all further bytes between two connections, after the frames already queued for them."""
+    """Forward all further bytes between two connections, after their queued frames."""
 
     listener: int
     caller: int

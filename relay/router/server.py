@@ -52,8 +52,9 @@ WRITE_BYTES = 256 * 1024
 class Outboxes:
     """The frames queued for each connection, with a bound for each connection and a total bound.
 
-    A datagram above a bound is lost and counted, as on any network; members retransmit it. Any other
-    frame above the bound closes the connection, since its member's view of the cluster would be wrong.
+    A datagram above a bound is lost and counted, as on any network; members retransmit it. Any
+    other frame above the bound closes the connection, since its member's view of the cluster would
+    be wrong.
     """
 
     def __init__(self, outbox_bytes_max: int = OUTBOX_BYTES_MAX, total_bytes_max: int = TOTAL_BYTES_MAX) -> None:
@@ -207,7 +208,7 @@ class RouterServer:
         return True
 
     async def _end(self, link: _Link, other: _Link) -> None:
-        """Forward EOF, then wait for the other EOF. The router closes a half-open splice in time."""
+        """Forward EOF, then wait for the other EOF. The router bounds this wait."""
         self.router.switchboard.ended(link.number, trio.current_time())
         link.has_ended = True
         await self._send(other, b"")

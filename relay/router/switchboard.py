@@ -4,7 +4,8 @@ A relay keeps listening connections open here. A caller gets the longest waiting
 called site. After its acceptance the two are spliced; the TLS bytes between them are not inspected.
 
 All waits are bounded. A listener that does not accept is cut, and the next one is asked. A caller
-without a listener is rejected. A splice ends with either connection, when idle, or soon after an EOF.
+without a listener is rejected. A splice ends with either connection, when idle, or soon after an
+EOF.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Switchboard:
         return client in self._splices
 
     def is_called(self, client: int) -> bool:
-        """Return whether this listener has an unanswered call. It must receive no other frame now."""
+        """Return whether this listener has an unanswered call; meanwhile it gets no frames."""
         return client in self._listeners and self._listeners[client].caller is not None
 
     def splices(self) -> list[Spliced]:
@@ -145,7 +146,7 @@ class Switchboard:
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def close(self, client: int, now: float) -> list[Effect]:
-        """Remove a closed connection. The other one of its splice is cut; a waiting peer is matched again."""
+        """Remove a closed connection. Cut the other one of its splice; rematch a waiting peer."""
         if (spliced := self._splices.pop(client, None)) is not None:
             other = spliced.caller if client == spliced.listener else spliced.listener
             del self._splices[other]
@@ -158,7 +159,7 @@ class Switchboard:
         return []
 
     def _withdraw(self, listener: int) -> list[Effect]:
-        """Cut a listener whose caller left: its acceptance may be on its way. The relay reconnects."""
+        """Cut a listener whose caller left: its acceptance may be under way. It reconnects."""
         del self._listeners[listener]
         return [Cut(listener, "caller_gone")]
 

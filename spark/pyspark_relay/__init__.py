@@ -1,6 +1,7 @@
-"""Journals as tables: a Spark data source, a sink, transforms that prove the promises and measure, and the audit made of them.
+"""Journals as tables: a Spark data source, a sink, and an audit of promises and measurements.
 
-Spark looks for a package of this name in each session, so `format("relay")` needs no registration. Needs Java 17 or newer.
+Spark imports this package in each session, so `format("relay")` needs no registration. Needs Java
+17 or newer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["DefaultSource"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import Spark when a session asks for the source, and not for `relay audit --help`."""
+    """Import Spark only for the data source, not for `relay audit --help`."""
     if name != "DefaultSource":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from pyspark_relay.source.data_source import RelayDataSource  # noqa: PLC0415

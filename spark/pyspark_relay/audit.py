@@ -1,6 +1,7 @@
 """The audit of journals: tables, a report, and a verdict that agrees with `relay check`.
 
-`relay audit DIR...` runs it here; `spark-submit spark/pyspark_relay/audit_command.py DIR...` runs it on a cluster.
+`relay audit DIR...` runs it locally, `spark-submit spark/pyspark_relay/audit_command.py DIR...` on
+a cluster.
 """
 
 from __future__ import annotations
@@ -30,31 +31,31 @@ from pyspark_relay.report import ReportData, render
 from pyspark_relay.verdict import add_places, judge, list_checks
 from sitestack.promises import Report
 
-#: Rows of a table that the report shows; the Parquet tables hold all rows.
+#: Maximum rows of a table in the report; the Parquet tables hold all rows.
 SHOWN_MAX = 5_000
-#: The most pairs of sites in a chart: the lines of more could not be told apart.
+#: Maximum pairs of sites in a chart; more lines would be indistinguishable.
 PAIRS_MAX = 6
 
-#: Is told what begins now, how many steps are done, and how many there are.
+#: Called with the next step, the number of completed steps, and the total.
 Observe = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """The result of an audit."""
+    """The verdict and the data of the report."""
 
     verdict: Report
     data: ReportData
 
     def as_json(self) -> Mapping[str, Any]:
-        """What `relay audit --json` prints: the keys of `relay check --json`, and what is measured besides."""
+        """Return the output of `relay audit --json`, which extends that of `relay check --json`."""
         return self.data.summary
 
 
 def run_audit(spark: SparkSession, paths: Sequence[str], partitions: int, out: Path | None, observe: Observe) -> AuditResult:
-    """Audit the journals under these paths. `out` gets the tables as Parquet, and report.html.
+    """Audit the journals under these paths; write Parquet tables and report.html to `out`.
 
-    Raises JournalError when there are no journals.
+    Raises JournalError if there are no journals.
     """
     observe("reading", 0, 1)
     evidence = gather(spark, paths, partitions)
@@ -79,7 +80,7 @@ def run_audit(spark: SparkSession, paths: Sequence[str], partitions: int, out: P
         evidence.release()
 
 
-#: Table -> how it is made.
+#: Table -> its function.
 _TABLES: dict[str, Callable[[Evidence], DataFrame]] = {
     "completeness": lambda evidence: spread(evidence.origins, "receptions"),
     "conservation": lambda evidence: spread(evidence.origins, "accounts"),
@@ -133,7 +134,7 @@ def _conclude(evidence: Evidence, verdict: Report, tables: Mapping[str, DataFram
 
 
 def describe(result: AuditResult) -> list[str]:
-    """Lines on all that was found, without the verdict."""
+    """Return lines for all results but the verdict."""
     summary, verdict = result.as_json(), result.verdict
     lines = list(map(str, verdict.violations))
     lines += [f"Note: {note}" for note in verdict.notes]
@@ -178,7 +179,7 @@ def _plain_failover(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_clocks(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A sentence on how far the sites' clocks seem apart."""
+    """Return a sentence on the apparent clock skew between sites."""
     if not rows:
         return "Wall clocks are compared as they are."
     seem = "; ".join(

@@ -1,8 +1,8 @@
-"""`relay audit`: journals as tables, with Spark; the same for `spark-submit spark/pyspark_relay/audit_command.py DIR...`.
+"""The command `relay audit`; also for `spark-submit spark/pyspark_relay/audit_command.py DIR...`.
 
-Under `spark-submit` the driver and all executors must reach the paths under the same names, and need the packages `relay`,
-`sitestack` and `pyspark_relay`, installed or given by `--py-files`. Spark-submit mixes both outputs: with `--json` the line
-that begins with a brace is the result.
+Under `spark-submit` the driver and all executors need the same paths, and the packages `relay`,
+`sitestack` and `pyspark_relay`, installed or from `--py-files`. It mixes both outputs: with
+`--json` the result is the line that begins with a brace.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def command(ctx: click.Context, paths: tuple[str, ...], master: str | None, out:
     Needs Java 17 or newer. Exits with 1 when a promise is broken.
     """
     try:
-        # Importing PySpark takes seconds, and it may be missing where package pyspark-relay was installed without dependencies.
+        # PySpark takes seconds to import, and may be missing after an installation without
+        # dependencies.
         from pyspark_relay.audit import describe, run_audit  # noqa: PLC0415
         from pyspark_relay.session import (  # noqa: PLC0415
             LOG,

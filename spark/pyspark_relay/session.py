@@ -1,4 +1,4 @@
-"""The Spark session of a job: it finds Java, keeps Spark's messages in a log, and fits settings to the size of the journals."""
+"""The Spark session of a job: Java, a log for Spark's messages, and settings by journal size."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from relay.journal import JournalError
 from relay.journal.reader import segment_files
 from sitestack.model.errors import ConfigurationError
 
-#: Journals up to this size are audited in one partition: on so few rows Spark's work for stages, shuffles and generated code
-#: takes many times as long as the rows.
+#: Maximum bytes of journals audited in one partition: with so few rows, Spark's overhead for
+#: stages, shuffles and generated code dominates.
 SMALL_BYTES = 48 << 20
 #: Bytes of journals in a partition of larger ones.
 PARTITION_BYTES = 32 << 20
 
-#: Name of the file with Spark's messages, in the output directory.
+#: File name of Spark's log in the output directory.
 LOG = "spark.log"
 
 _Settings: TypeAlias = dict[str, bool | float | int | str | None]
@@ -34,7 +34,7 @@ _ALWAYS: _Settings = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Checkpointed frames keep constraints on columns that they no longer have, over which the optimizer falls in a union.
+    # Checkpointed frames keep constraints on dropped columns, which break the optimizer in unions.
     "spark.sql.constraintPropagation.enabled": "false",
 }
 _SMALL: _Settings = {
@@ -42,7 +42,7 @@ _SMALL: _Settings = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Without shuffles there is nothing to be saved by sending one side of a join around.
+    # Without shuffles, broadcasting one side of a join saves nothing.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.optimizer.disableHints": "true",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -50,7 +50,7 @@ _SMALL: _Settings = {
 
 
 def measure_bytes(paths: list[Path]) -> int:
-    """How large the journals under these paths are. Raises JournalError when a path does not exist, or there are none."""
+    """Return the size (bytes) of the journals. Raises JournalError if a path or all are missing."""
     files = segment_files(paths)
     if not files:
         raise JournalError(f"no journal in {', '.join(map(str, paths))}")
@@ -58,17 +58,17 @@ def measure_bytes(paths: list[Path]) -> int:
 
 
 def advise(journal_bytes: int) -> str | None:
-    """What is said to who has Spark started for so little; None when the journals are large."""
+    """Return the hint that journals are too small for Spark; None for large ones."""
     if journal_bytes > SMALL_BYTES:
         return None
     return f"{journal_bytes / 1e6:.1f} MB of journals: use relay check, which judges the same promises in seconds."
 
 
 def open_session(name: str, master: str | None, journal_bytes: int, log: Path) -> SparkSession:
-    """A session that knows the source `relay`. What Spark says goes to the file `log`.
+    """Open a session with the source `relay`; Spark's messages go to the file `log`.
 
-    Under `spark-submit` the session that it started is taken as it is. Raises ConfigurationError when Java is missing or the
-    master cannot be used.
+    Under `spark-submit` its existing session is used. Raises ConfigurationError if Java is missing
+    or the master is unusable.
     """
     builder = SparkSession.builder.appName(name).config(map=settings(journal_bytes))
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -82,7 +82,7 @@ def open_session(name: str, master: str | None, journal_bytes: int, log: Path) -
     with stderr_in(log):
         try:
             spark = builder.getOrCreate()
-        except Exception as error:  # whatever Java says, it is one sentence for the user
+        except Exception as error:  # any error of Java becomes one sentence
             raise ConfigurationError(f"Spark did not start: {find_cause(error, log)}.") from error
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
@@ -90,31 +90,31 @@ def open_session(name: str, master: str | None, journal_bytes: int, log: Path) -
 
 
 def settings(journal_bytes: int) -> _Settings:
-    """What fits journals of this size."""
+    """Return the settings for journals of this size."""
     if journal_bytes <= SMALL_BYTES:
         return {**_ALWAYS, **_SMALL}
     return {**_ALWAYS, "spark.sql.shuffle.partitions": str(count_partitions(journal_bytes))}
 
 
 def count_partitions(journal_bytes: int) -> int:
-    """Into how many partitions the records of so many bytes of journals go."""
+    """Return the number of partitions for journals of this size."""
     return 1 if journal_bytes <= SMALL_BYTES else max(4, -(-journal_bytes // PARTITION_BYTES))
 
 
 def stop_session(spark: SparkSession) -> None:
-    """Stop Spark for good, at the end of the process; also when Java is gone already."""
+    """Stop Spark at the end of the process, even if Java is already dead."""
     try:
         spark.stop()
     except (Py4JError, OSError):
-        # The first message to Java failed. Spark's threads in this process still have to be stopped.
+        # The first message to Java failed. Spark's threads in this process must still be stopped.
         spark.sparkContext.stop()
-    # Otherwise Python would tell Java of every object that it frees at exit, and Java might be gone already.
+    # Otherwise Python reports every freed object to Java at exit, which may be dead by then.
     ThreadSafeFinalizer.clear_finalizers(clear_all=True)
 
 
 @contextmanager
 def stderr_in(log: Path) -> Iterator[None]:
-    """Inside the block standard error goes to a file, that of child processes too."""
+    """Redirect standard error to a file inside the block, also for child processes."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -127,7 +127,7 @@ def stderr_in(log: Path) -> Iterator[None]:
 
 
 def find_cause(error: Exception, log: Path) -> str:
-    """The error of Java, which may stand only in its log; else that of Python."""
+    """Return the error of Java, which may be only in its log, or else that of Python."""
     said = f"{error}\n{log.read_text(errors='replace')}"
     cause = re.search(r"[A-Z]\w*(?:Exception|Error): (.+)", said)
     return cause[1].rstrip(".") if cause else (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,7 +1,7 @@
-"""From evidence to findings, and from findings to a verdict in numbers: the counterpart of `relay check`.
+"""Turns evidence into findings and a verdict, the counterpart of `relay check`.
 
-Transforms judge contents (L1) and the total order (L8), which depend on every delivery. Every other promise is judged by its
-own checker, so that `relay check` and the audit report it in the same words: origin by origin, or over the outline.
+Transforms judge contents (L1) and total order (L8), which depend on every delivery. The checkers of
+`relay check` judge every other promise, origin by origin or over the outline.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from sitestack.promises import LIVENESS, SAFETY, Report, Violation
 from sitestack.promises.integrity import check_integrity
 from sitestack.promises.unicast import check_unicasts
 
-#: The most violations that are reported.
+#: Maximum reported violations.
 VIOLATIONS_MAX = 1_000
 
 
 def list_checks(evidence: Evidence) -> dict[str, Callable[[], DataFrame]]:
-    """Name of a check -> its findings. What depends on the end of a run is checked only when the run ended quietly."""
+    """Return check name -> findings. Checks of the end of a run need a quiet end."""
     facts, processes, spark = evidence.facts, evidence.processes, evidence.facts.sparkSession
     checks: dict[str, Callable[[], DataFrame]] = {
         "journals": lambda: list_violations(spark, evidence.file_violations),
@@ -41,7 +41,7 @@ def list_checks(evidence: Evidence) -> dict[str, Callable[[], DataFrame]]:
 
 
 def _check_outline(evidence: Evidence) -> list[Violation]:
-    """Return the violations of promises about views, roles and targets. That they cannot be judged is a violation too."""
+    """Return violations in views, roles and targets; an incomplete outline is one too."""
     asked = [*SAFETY, *LIVENESS] if evidence.ending.is_quiescent else SAFETY
     checkers = [checker for checker in asked if checker is not check_integrity and checker not in OF_ORIGIN]
     if not evidence.outline.is_whole:
@@ -51,14 +51,14 @@ def _check_outline(evidence: Evidence) -> list[Violation]:
 
 
 def add_places(findings: DataFrame, processes: DataFrame) -> DataFrame:
-    """Findings with the label of the process as `place`, where they have no place yet; and with `site`."""
+    """Add `site`, and the process label as `place` where it is missing."""
     labels = F.broadcast(processes.select("uuid", "site", "label"))
     place = F.coalesce("place", "label", short("uuid"))
     return findings.join(labels, "uuid", "left").withColumn("place", place).drop("label")
 
 
 def find_violations(findings: DataFrame) -> DataFrame:
-    """One violation for each invariant, place and issue: the first example, and how many more there are."""
+    """Return a violation per invariant, place and issue: the first example, and a count."""
     examples = (
         findings.where("what is not null")
         .groupBy("invariant", "place", "issue")
@@ -88,7 +88,7 @@ def judge(evidence: Evidence, findings: DataFrame, tables: Mapping[str, DataFram
 
 
 def _count(findings: DataFrame, completeness: DataFrame) -> dict[str, int]:
-    """Count messages by kind of harm; one that several promises miss at a process counts once."""
+    """Count messages by harm; a message that breaks several promises at a process counts once."""
     harmed = _merge_ranges(findings.where("harm is not null"), ("harm", *RECEPTION)).groupBy("harm")
     harm = {row["harm"]: row["n"] for row in harmed.agg(F.sum(F.col("last") - F.col("first") + 1).alias("n")).collect()}
     sums = completeness.agg(*[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("delivered", "duplicated", "in_gaps")])

@@ -1,1 +1,1 @@
-"""The promises over journals of any size: transforms for what depends on every message, the checkers for everything else."""
+"""Promises over journals of any size, judged by Spark transforms and by the checkers."""

@@ -1,6 +1,6 @@
-"""Decides which batches are out of order in the disputed part of a view, which no aggregate can.
+"""Decides which batches are out of order in the disputed part of a view.
 
-`sitestack.promises.total_order` decides; this only translates rows.
+It only translates rows; `sitestack.promises.total_order` decides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FINDING = (
 
 
 class Order(NamedTuple):
-    """An order of batches that some members share."""
+    """An order of batches shared by some members."""
 
     places: list[OrderedBatch]
     #: (node, uuid, label) of the members with this order.
@@ -32,9 +32,9 @@ class Order(NamedTuple):
 
 
 def judge_view(vid: Row, rows: Sequence[Row]) -> list[tuple[Any, ...]]:
-    """One entry a batch that a member has out of order, as `FINDING` says, from the disputed deliveries of a view.
+    """Return a `FINDING` per batch and member out of order in a view's disputed deliveries.
 
-    Their positions are those in this judgement, so that the first example here is that of `relay check`.
+    Positions number these findings, so that the first example matches that of `relay check`.
     """
     believed = sorted(_orders(rows), key=lambda order: (-len(order.members), -order.length, order.members[0]))
     view = ViewId(vid["counter"], Address(bytes.fromhex(vid["creator"])))
@@ -48,7 +48,7 @@ def judge_view(vid: Row, rows: Sequence[Row]) -> list[tuple[Any, ...]]:
 
 
 def _orders(rows: Sequence[Row]) -> list[Order]:
-    """The distinct orders, each with the members that share it."""
+    """Return the distinct orders, each with its members."""
     members: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         members.setdefault((row["node"], row["uuid"], row["label"]), []).append(row)

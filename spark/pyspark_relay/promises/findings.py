@@ -1,8 +1,8 @@
-"""Findings: a row for each fact that contradicts a promise, with its place and a sentence.
+"""Findings: one row for each fact that contradicts a promise.
 
-`invariant`, `uuid` (the process at which it shows; or `place`, where it is not a process), `issue` (tells apart what can go
-wrong at one place), `what`, `position` (orders the findings of a process), and for lost and reordered messages the
-`harm` and which they are. Rows without `what` only count.
+`invariant`; `uuid` of the process, or `place` if it is not a process; `issue`, which separates
+violations at one place; `what`, a sentence; `position`, the order within a process. Lost and
+reordered messages also have `harm`, stream and numbers. Rows without `what` only count.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ SCHEMA = ", ".join(["invariant string, issue string, what string", *[f"{name} {k
 
 
 def list_violations(spark: SparkSession, violations: Sequence[Violation]) -> DataFrame:
-    """Violations as findings: a row with the sentence of each, and a row that only counts for each range of its damage."""
+    """Return violations as findings: a row with the sentence, and one per damaged range."""
     return spark.createDataFrame(list_rows(violations), SCHEMA)
 
 
 def list_rows(violations: Sequence[Violation], prefix: str = "") -> list[tuple[Any, ...]]:
-    """Return the findings as tuples; the issue of each is the prefix and its number."""
+    """Return the findings as tuples; each issue is the prefix and a number."""
     rows: list[tuple[Any, ...]] = []
     for number, each in enumerate(violations):
         issue = f"{prefix}{number:06}"
@@ -59,7 +59,7 @@ def name_stream(stream: Stream) -> tuple[str, str, str, str]:
 def to_findings(
     found: DataFrame, invariant: Column | str, issue: Column | str, what: Column | None, harm: str | None = None
 ) -> DataFrame:
-    """Rows as findings; columns that findings have are kept, others are dropped."""
+    """Return rows as findings; other columns are dropped."""
     own = {name: F.col(name) if name in found.columns else F.lit(None) for name in _TYPES}
     own["harm"] = F.lit(harm)
     return found.select(
@@ -71,12 +71,12 @@ def to_findings(
 
 
 def unite(*findings: DataFrame) -> DataFrame:
-    """All of them."""
+    """Return the union of all findings."""
     return reduce(DataFrame.unionByName, findings)
 
 
 def phrase(sentence: str, **parts: Column) -> Column:
-    """A sentence of the checkers with columns for its placeholders; null where a column is null."""
+    """Fill a checker's sentence with columns; null where a column is null."""
     words = [
         part
         for literal, name, _, _ in Formatter().parse(sentence)
@@ -86,5 +86,5 @@ def phrase(sentence: str, **parts: Column) -> Column:
 
 
 def text(*parts: Column | str) -> Column:
-    """A sentence from literal words and columns (columns are given as such)."""
+    """Return a sentence of literal strings and columns."""
     return F.concat(*[F.lit(part) if isinstance(part, str) else part.cast("string") for part in parts])

@@ -1,4 +1,4 @@
-"""L1: what is delivered was sent, once, with the same contents and in the same batches."""
+"""L1: every delivered batch was sent, once, with the same contents and boundaries."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ BATCH = (*STREAM, "first")
 
 
 def match_sends(facts: DataFrame) -> DataFrame:
-    """Every delivery with the send of its batch: `send_contents`, `send_last`, `send_ns` and `send_time`, null when there is
-    none, and `is_same`, whether the batch is the one that was sent.
+    """Join every delivery with the send of its batch.
 
-    It takes one shuffle by batch, so that a busy origin is spread over all tasks; integrity and lag both use it.
+    Adds `send_contents`, `send_last`, `send_ns` and `send_time`, null without a send, and
+    `is_same`. It takes one shuffle by batch, which spreads a busy origin over all tasks.
     """
     sends = (
         facts.where("kind = 'send'")
@@ -38,10 +38,10 @@ def match_sends(facts: DataFrame) -> DataFrame:
 
 
 def find_corrupted(facts: DataFrame, sent: DataFrame, matched: DataFrame, processes: DataFrame) -> DataFrame:
-    """For every delivery there is exactly one send in the journal of its origin, with equal contents.
+    """Find deliveries without exactly one equal send in the journal of their origin.
 
-    Exempt is the last batch of a crashed origin, whose send may not have reached its journal: the first batch after the
-    last journaled one, of one of its streams; its deliveries must then agree with each other.
+    Exempt is the last batch of a crashed origin, whose send may not have reached its journal: the
+    first batch after the last journaled one of a stream. Its deliveries must still agree.
     """
     wrong = settle(matched.where("not is_same").drop("send_contents", "send_last", "send_ns", "send_time"))
     sends = facts.where("kind = 'send' and uuid = origin and site = origin_site")
@@ -59,7 +59,7 @@ def find_corrupted(facts: DataFrame, sent: DataFrame, matched: DataFrame, proces
 
 
 def _find_nearest(wrong: DataFrame, sends: DataFrame) -> DataFrame:
-    """With `nearest`, the first and last number of the last batch of the stream that begins no later than this one ends."""
+    """Add `nearest`: the ends of the last sent batch that begins no later than this one ends."""
     streams = F.broadcast(wrong.select(*STREAM).distinct())
     known = sends.join(streams, list(STREAM)).select(
         *STREAM, F.struct("first", "last").alias("send"), F.col("first").alias("at")
@@ -71,7 +71,7 @@ def _find_nearest(wrong: DataFrame, sends: DataFrame) -> DataFrame:
 
 
 def _without_torn_sends(wrong: DataFrame, processes: DataFrame) -> DataFrame:
-    """The rows without the exempt batch of each crashed origin: the one after its last journaled batch."""
+    """Remove the exempt batch of each crashed origin: the one after its last journaled batch."""
     names = F.broadcast(processes.select("uuid", F.struct("site", "node", "uuid").alias("who")))
     follows = F.col("first") == F.coalesce("last_sent", F.lit(0)) + 1
     could_be = (F.col("issue") == "never sent") & (F.col("origin_fate") == "crashed") & follows

@@ -1,6 +1,7 @@
-"""What all processes received of one origin, judged in the executors by the checkers of `relay check`.
+"""Judges the messages of one origin at all receivers, in the executors.
 
-Spark brings the runs of an origin together; the function that judges them carries the views of all processes.
+The checkers are those of `relay check`. Spark groups the runs by origin; the judging function
+carries the views of all processes.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from sitestack.promises.reception import Reception
 from sitestack.promises.sites import check_conservation, find_owed
 from sitestack.promises.unicast import check_unicast_outcomes, check_unicasts
 
-#: Checkers that look at the messages of one origin at a time.
+#: Checkers that judge one origin at a time.
 OF_ORIGIN: frozenset[Checker] = frozenset(
     {
         *(check_no_duplication, check_relayed_once, check_fifo, check_remote_fifo, check_same_view, check_virtual_synchrony),
         *(check_agreement, check_validity, check_conservation, check_no_remote_only, check_unicasts, check_unicast_outcomes),
     }
 )
-#: Those of them that need no views.
+#: The subset that needs no views.
 WITHOUT_VIEWS: tuple[Checker, ...] = (check_no_duplication, check_relayed_once, check_remote_fifo)
 
 _RUN = (*MESSAGES, "position", "last_position", "first", "first_last", "last", "target_site", "certainty", "reason")
@@ -48,10 +49,10 @@ _JUDGED = ", ".join(
 
 @dataclass(frozen=True, slots=True)
 class OriginJudge:
-    """Judges the rows of one origin. `is_whole` False: the views are not known."""
+    """Judges the rows of one origin. `is_whole` is False if the views are unknown."""
 
     journals: Mapping[Address, Sequence[Placed]]
-    #: Survivor -> the position at which the run ends in its journal.
+    #: Survivor -> end of the run, as a position in its journal.
     cuts: Mapping[Address, int]
     floors: Floors | None
     is_whole: bool
@@ -73,14 +74,14 @@ class OriginJudge:
 
 
 def judge_origins(judge: OriginJudge, deliveries: DataFrame, sends: DataFrame, events: DataFrame) -> DataFrame:
-    """Return a row an origin: its `findings`, and its rows of `receptions` and `accounts`.
+    """Return a row per origin with its `findings`, `receptions` and `accounts`.
 
     `deliveries` and `sends` are unbroken runs.
     """
     told = events.where("kind in ('gap', 'baseline', 'unreach')")
     united = unite(*[select_or_null(each, _RUN) for each in (deliveries, sends, told)])
     origins = united.groupBy("origin_site", "origin").agg(F.collect_list(F.struct(*_RUN)).alias("rows"))
-    # Not by Arrow: PySpark wants pandas for that. These are a few rows a receiver.
+    # Without Arrow, for which PySpark needs pandas. There are only a few rows per receiver.
     run = F.udf(lambda rows: judge.judge(rows), f"struct<{_JUDGED}>", useArrow=False)
     return origins.select(run("rows").alias("judged")).select("judged.*")
 

@@ -1,7 +1,7 @@
-"""The journals in outline: all that they say of views, roles and ends, in the memory of the driver.
+"""The outline of the journals in the driver's memory: all records of views, roles and ends.
 
-Of messages the driver has only the last ones of each process, which tell where the run ended, and those that do not fit the
-view in force, the way they came or their target. Everything else about messages is judged origin by origin (`origins`).
+It holds only two kinds of messages: the last ones of each process, which locate the end of the run,
+and those in the wrong view, by the wrong route or at the wrong target. `origins` judges the others.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.promises import Ending, Floors, History, find_ending
 
-#: Maximum number of rows that come to the driver; a view counts as one more row for each member.
+#: Maximum rows in the driver; a view counts one more row per member.
 ROWS_MAX = 250_000
 
-#: Records that are taken in any case, a handful of each journal: they tell what became of a process.
+#: Records included in any case, a few per journal: they show the fate of a process.
 _ALWAYS = f"kind in ('start', 'stop') or (kind = 'drop' and reason in ('{WHY_LOST}', '{WHY_RETIRED}'))"
 _IN_OUTLINE = "kind in ('view', 'gview', 'role')"
 
@@ -37,24 +37,24 @@ Journals = Mapping[Address, Sequence[Placed]]
 class Outline:
     """The outlines of all journals, in their given order."""
 
-    #: Process -> its records with their positions, in order; no messages, gaps and reports.
+    #: Process -> records with positions, in order; without messages, gaps and reports.
     journals: Journals
-    #: Process -> its last send and its last delivery.
+    #: Process -> last send and last delivery.
     lasts: Journals
-    #: Process -> with their stays, deliveries that do not fit the view in force or the way they came.
+    #: Process -> deliveries, with stays, in the wrong view or by the wrong route.
     misfits: Journals
-    #: Deliveries of unicasts that were sent to other processes only, and the sends, with their stays.
+    #: Unicasts delivered at a process other than their targets, and their sends, with stays.
     strays: Journals
     rows: int
 
     @property
     def is_whole(self) -> bool:
-        """Whether the outline is complete. Beyond `ROWS_MAX` it only has how each process began and ended."""
+        """Whether the outline is complete. Above `ROWS_MAX` it has only the processes' fates."""
         return self.rows <= ROWS_MAX
 
     @property
     def what_is_missing(self) -> str:
-        """A sentence on what cannot be judged when the outline is incomplete."""
+        """A sentence that lists the promises not judged without a complete outline."""
         return (
             f"L3 to L7, L9, L10, M1, X4 to X7, X10 and G1 to G4: the views, their members and the roles are {self.rows:,}, of "
             f"which {ROWS_MAX:,} are judged together at most"
@@ -65,9 +65,9 @@ class Outline:
         return [record for _, record in self.journals[uuid]]
 
     def find_end(self) -> tuple[Ending, dict[Address, int]]:
-        """Return the ending as `relay check` finds it, and for each survivor the position of the first record beyond it.
+        """Return the ending as in `relay check`, and for each survivor the first position after it.
 
-        Without survivors when the outline is incomplete.
+        An incomplete outline has no survivors.
         """
         if not self.is_whole:
             return Ending({}, None), {}
@@ -79,7 +79,7 @@ class Outline:
         return ending, {uuid: rest[0][0] if rest else NEVER for uuid, rest in beyond.items()}
 
     def histories(self, cuts: Mapping[Address, int], floors: Floors | None, messages: Journals) -> list[History]:
-        """Return what each process did, the survivors up to their cuts; of messages only these, placed by stay."""
+        """Return the histories, of survivors up to their cuts, with these messages only."""
         histories = fold_placed(self.journals, cuts, floors)
         for history in histories:
             for stay, record in messages.get(history.uuid, ()):
@@ -93,8 +93,10 @@ class Outline:
 def draw_outline(
     journals: Sequence[Journal], events: DataFrame, deliveries: DataFrame, sends: DataFrame, strays: DataFrame
 ) -> Outline:
-    """Return the outline of these journals: `events` are all records but messages, `deliveries` and `sends` unbroken runs,
-    `strays` what `find_strays` returns.
+    """Return the outline of these journals.
+
+    `events` are all records but messages, `deliveries` and `sends` unbroken runs, `strays` from
+    `find_strays`.
     """
     reader = RowReader()
 
@@ -112,7 +114,7 @@ def draw_outline(
 
     told, misfits = events.where(_IN_OUTLINE), _find_misfits(deliveries, events)
     rows = sum(map(_weigh, (told, misfits, strays)))
-    # The header knows enough where a first record is damaged.
+    # The header suffices if the first record is damaged.
     found: dict[Address, list[Placed]] = {
         each.uuid: [(-1, records.Start(0, 0, each.site, each.uuid, each.name, 0, 0, ""))] for each in journals
     }
@@ -134,7 +136,7 @@ def draw_outline(
 
 
 def find_strays(facts: DataFrame) -> DataFrame:
-    """Return deliveries of unicasts whose sends name other processes only, and these sends."""
+    """Return deliveries of unicasts at a process that no send names, and those sends."""
     unicasts = facts.where(IS_UNICAST)
     batch = ["origin_site", "origin", "scope", "first", "contents"]
     sends = unicasts.where("kind = 'send'")
@@ -146,7 +148,7 @@ def find_strays(facts: DataFrame) -> DataFrame:
 
 
 def _find_misfits(deliveries: DataFrame, events: DataFrame) -> DataFrame:
-    """Return the deliveries that may break L5 or X6: the view in force is another or lacks the origin, or the way is wrong."""
+    """Return deliveries that may break L5 or X6: wrong view, origin not in it, or wrong route."""
     members = F.transform("members", lambda member: member["uuid"]).alias("members")
     views = events.where("kind = 'view'").select("uuid", "stay", F.col("vid").alias("in_force"), members)
     placed = deliveries.where("judged").join(F.broadcast(views), ["uuid", "stay"], "left")
@@ -156,7 +158,7 @@ def _find_misfits(deliveries: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _find_lasts(deliveries: DataFrame, sends: DataFrame) -> DataFrame:
-    """Return of each process the last send, at the latest clock of all its sends, and the last delivery."""
+    """Return each process's last send, with the latest clock of all sends, and last delivery."""
     runs = deliveries.unionByName(sends, allowMissingColumns=True)
     latest = F.max_by(F.struct(*[name for name in runs.columns if name not in ("uuid", "kind", "wall_ns")]), "last_position")
     found = runs.groupBy("uuid", "kind").agg(latest.alias("run"), F.max("wall_ns").alias("wall_ns"))

@@ -1,4 +1,4 @@
-"""Rows of the table `relay` -> records: the way back from `decoding`, for few rows."""
+"""Converts a few rows of the table `relay` back to records; the inverse of `decoding`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 from sitestack.promises import Floors, History
 
-#: A record and its place: its position in the journal, or the stay that it belongs to.
+#: A record, and its position in the journal or the stay that it belongs to.
 Placed: TypeAlias = tuple[int, records.Record]
-#: A position beyond all others.
+#: A position after all others.
 NEVER = (1 << 63) - 1
 
 #: The columns of all records but messages.
@@ -34,7 +34,7 @@ MESSAGES = ("kind", "uuid", "wall_ns", *STREAM, "vid", "via", "contents")
 def fold_placed(
     journals: Mapping[Address, Iterable[Placed]], cuts: Mapping[Address, int], floors: Floors | None
 ) -> list[History]:
-    """Return the histories of all processes; of the survivors, which have a cut, up to this position of their journals."""
+    """Return the histories of all processes, for those with a cut (survivors) up to it."""
     histories = []
     for uuid, placed in journals.items():
         cut = cuts.get(uuid, NEVER)
@@ -44,26 +44,26 @@ def fold_placed(
 
 
 def iterate(rows: DataFrame, columns: Iterable[str]) -> Iterator[Row]:
-    """Return these columns of the rows, a partition at a time."""
+    """Yield these columns of the rows, one partition at a time."""
     return select_or_null(rows, columns).toLocalIterator()
 
 
 def select_or_null(rows: DataFrame, columns: Iterable[str]) -> DataFrame:
-    """Return these columns of the rows, null where there is none."""
+    """Return these columns, null where a column is missing."""
     return rows.select(*[F.col(name) if name in rows.columns else F.lit(None).alias(name) for name in columns])
 
 
 class RowReader:
-    """Makes records of rows. What many of them name is in memory once."""
+    """Converts rows to records. Equal addresses, view ids and member lists are shared."""
 
     def __init__(self) -> None:
-        #: The address that a text is in hex.
+        #: Hex text -> address.
         self.address = cache(_address)
         self._vid = cache(lambda counter, creator: ViewId(counter, self.address(creator)))
         self._group = cache(lambda uuids: tuple(map(self.address, uuids)))
 
     def run(self, row: Row) -> Iterator[Placed]:
-        """Yield the records of a run: its first batch, and the rest where its last batch stands; or one event."""
+        """Yield an event; or a run's first batch, then the rest at its last batch's position."""
         if row["kind"] not in ("send", "deliver"):
             yield row["position"], self.event(row)
             return
@@ -72,7 +72,7 @@ class RowReader:
             yield row["last_position"], self.messages(row, row["first_last"] + 1, row["last"])
 
     def messages(self, row: Row, first: int, last: int) -> records.Send | records.Deliver:
-        """The record of a row with the columns `MESSAGES`. Where the row has contents, its digest tells these apart."""
+        """Return the record of a row with columns `MESSAGES`; its digest encodes `contents`."""
         site, origin, scope = row["origin_site"], self.address(row["origin"]), Scope[row["scope"].upper()]
         count, digest = last - first + 1, str(row["contents"] or row["kind"]).encode()
         if row["kind"] == "send":
@@ -82,7 +82,7 @@ class RowReader:
         return records.Deliver(0, row["wall_ns"], site, origin, scope, first, count, via, None, vid, {}, b"", digest)
 
     def event(self, row: Row) -> records.Record:
-        """The record of a row with the columns `EVENT`."""
+        """Return the record of a row with columns `EVENT`."""
         w = row["wall_ns"]
         match row["kind"]:
             case "start":

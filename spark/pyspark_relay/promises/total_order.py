@@ -1,10 +1,9 @@
-"""L8: the members of a site deliver everything, relayed messages included, in one order.
+"""L8: the members of a site deliver all messages, also relayed ones, in one order.
 
-That places (gseq) strictly increase is looked at within each segment of each member, and from one segment to the next.
-Given that, a sum of hashes of (place, batch) stands for the order of a whole view at a member, and where all members have
-the same sum, they have the same order: no delivery has to be compared with any other. Only in views where the sums differ
-(somebody came, left or died, or something is wrong) places are compared one by one. What is disputed then goes, with the
-rows around it, to `pyspark_relay.promises.disputes`, where the checker says who is out of order.
+Places (gseq) must strictly increase within each segment of a member, and from segment to segment.
+Then a hash sum over (place, batch) stands for a member's order of a view. Equal sums mean equal
+orders, without comparing deliveries. Only views with different sums (membership changed, or an
+error) are compared place by place. `disputes` judges the disputed rows with the checker.
 """
 
 from __future__ import annotations
@@ -16,15 +15,16 @@ from pyspark_relay.facts import IS_MULTICAST
 from pyspark_relay.promises.disputes import FINDING, judge_view
 from pyspark_relay.promises.findings import to_findings
 
-#: The most places of a view that are judged; disputes beyond them are not listed.
+#: Maximum places judged in a view; later disputes are not listed.
 DISPUTED_PLACES_MAX = 100_000
 
 _BATCH = ("origin_site", "origin", "scope", "first", "last")
 
 
 def measure_order(facts: DataFrame) -> DataFrame:
-    """Return a row a view and member: how many `batches` it delivered, how many of them are `unplaced`, and `order_hash`, which
-    is equal where the batches are the same in the same places.
+    """Return a row per view and member: `batches`, `unplaced` batches, and `order_hash`.
+
+    `order_hash` is equal for equal batches in equal places.
     """
     placed = F.xxhash64("gseq", *_BATCH)
     return (
@@ -39,8 +39,9 @@ def measure_order(facts: DataFrame) -> DataFrame:
 
 
 def find_disorder(facts: DataFrame, orders: DataFrame, processes: DataFrame) -> DataFrame:
-    """L8. The multicasts that two processes both deliver in a view, they deliver in one order; a place belongs to one batch
-    and places strictly increase. Unicasts have no common order.
+    """Find violations of L8: different orders of common multicasts, shared or decreasing places.
+
+    Unicasts have no common order.
     """
     multicasts = _multicasts(facts)
     disputed = (
@@ -54,7 +55,7 @@ def find_disorder(facts: DataFrame, orders: DataFrame, processes: DataFrame) -> 
     )
     rows = _around(multicasts, disputed, processes)
     row = F.struct("uuid", "node", "label", "position", "gseq", *_BATCH, "order_id", "length")
-    # Not by Arrow, which in Spark's UDFs comes only with pandas.
+    # Without Arrow, for which PySpark needs pandas.
     judge = F.udf(judge_view, f"array<struct<{FINDING}>>", useArrow=False)
     views = rows.groupBy("site", "vid").agg(F.collect_list(row).alias("rows"))
     found = views.select(F.explode(judge("vid", "rows")).alias("found")).select("found.*")
@@ -70,8 +71,9 @@ def _bounds(low: Column, high: Column) -> tuple[Column, Column]:
 
 
 def find_falls(multicasts: DataFrame) -> DataFrame:
-    """Deliveries whose place `gseq` is not above the place `reached` before, by the same member in the same view. Of what
-    falls from one segment to the next, a row a segment.
+    """Return deliveries whose `gseq` is not above `reached`, the member's earlier maximum.
+
+    A fall between segments yields one row per segment.
     """
     placed = multicasts.where("gseq is not null").select("site", "vid", "uuid", "segment", "position", "gseq")
     segment = ("site", "vid", "uuid", "segment")
@@ -87,7 +89,7 @@ def find_falls(multicasts: DataFrame) -> DataFrame:
 
 
 def _find_conflicts(multicasts: DataFrame, orders: DataFrame) -> DataFrame:
-    """Places that belong to two batches, and batches that have two places, in views whose members differ at all."""
+    """Return places with two batches and batches with two places, in views whose sums differ."""
     differing = (
         orders.groupBy("site", "vid")
         .agg(F.countDistinct("order_hash", "batches").alias("orders"))
@@ -109,10 +111,10 @@ def _find_conflicts(multicasts: DataFrame, orders: DataFrame) -> DataFrame:
 
 
 def _around(multicasts: DataFrame, disputed: DataFrame, processes: DataFrame) -> DataFrame:
-    """The deliveries of the disputed places, and of each member what identifies its order in the whole view."""
+    """Return the deliveries at disputed places, with an id of each member's order in the view."""
     rows = multicasts.join(F.broadcast(disputed), ["site", "vid"])
     member = Window.partitionBy("site", "vid", "uuid")
-    # A batch that is delivered twice at one place is for L2 to find.
+    # L2 finds a batch delivered twice at one place.
     again = F.row_number().over(Window.partitionBy("site", "vid", "uuid", "gseq", *_BATCH).orderBy("position"))
     once = rows.withColumn("again", again).where("again = 1")
     batch = F.struct("gseq", *_BATCH)

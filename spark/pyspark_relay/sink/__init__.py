@@ -1,1 +1,1 @@
-"""The Spark sink `relay`: rows become messages of a running site, through the HTTP of its nodes."""
+"""The Spark sink `relay`: publishes rows as messages of a running site, over its nodes' HTTP."""

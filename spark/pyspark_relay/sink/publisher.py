@@ -1,8 +1,8 @@
-"""The publisher: posts messages at a node of a site, one after the other, each until it is told that it has arrived.
+"""The publisher: posts messages to a node of a site, one at a time, until each is delivered.
 
-A message has a key, and members show what has the same key once (`relay/node/http/messages.py`). So whatever goes wrong, the
-same message is posted again with the same key, here or at the next node. The standard library's client is enough for
-that, and executors need nothing else.
+Members deduplicate messages by key (`relay/node/http/messages.py`). So after any failure the same
+message is posted again with the same key, to this or the next node. The standard library's client
+suffices, and executors need no other package.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from urllib.parse import urlsplit
 
 from pyspark_relay.sink.target import Target
 
-#: Seconds without a byte after which an answer is given up: longer than a node lets a message be under way (504).
+#: Read timeout (s): longer than a node's own limit for a message (504).
 ANSWER_S = 20.0
-#: Seconds until nodes are asked again, at least.
+#: Minimum pause (s) before the nodes are asked again.
 PAUSE_S = 0.5
 _ANSWER_BYTES_MAX = 64 << 10
 _WHY_CHARACTERS_MAX = 200
 
 
 class PublishError(Exception):
-    """A message was refused, or nobody took it in time; the argument is a sentence."""
+    """A message was rejected, or not accepted in time; the argument is a sentence."""
 
 
 class Answer(NamedTuple):
-    """What a node has said."""
+    """The answer of a node."""
 
-    #: 0: it did not answer.
+    #: HTTP status; 0: no answer.
     status: int
     why: str
-    #: After how many seconds it wants to be asked again; None: it does not say.
+    #: The node's Retry-After (s), if any.
     retry_after_s: float | None = None
-    #: Whether it ended the connection in the place of an answer.
+    #: Whether the node closed the connection instead of answering.
     is_cut: bool = False
 
     @property
     def is_final(self) -> bool:
-        """Whether it will say the same again."""
+        """Whether a retry would get the same answer."""
         return self.status not in (0, 408, 429) and self.status < 500
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
 
 class Publisher:
-    """One connection at a time, to the node that answered last."""
+    """Posts over one connection at a time, to the node that answered last."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Publisher:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`begin_at`: which of the nodes is asked first, so that several publishers spread over them."""
+        """Start at node `begin_at`, so that several publishers spread over the nodes."""
         self._target = target
         self._at = begin_at % len(target.urls)
         self._clock = clock
@@ -67,9 +67,9 @@ class Publisher:
         self._connection: HTTPConnection | None = None
 
     def publish(self, payload: bytes, key: str, scope: str = "all") -> None:
-        """Return once the message is delivered at a node.
+        """Return once a node has delivered the message.
 
-        Raises PublishError when it is refused, or not delivered within the target's time.
+        Raises PublishError if it is rejected, or not delivered within the target's timeout.
         """
         ends = self._clock() + self._target.timeout_s
         tries = 0
@@ -95,7 +95,7 @@ class Publisher:
             self._connection = None
 
     def _pause(self, answer: Answer, tries: int) -> float:
-        """Seconds to wait. Whoever says that it is too much is asked again; in place of others the next node is."""
+        """Return the pause (s). After 429 the same node is asked again, otherwise the next one."""
         wished = max(answer.retry_after_s or 0.0, PAUSE_S)
         if answer.status == 429:
             return wished
@@ -106,11 +106,11 @@ class Publisher:
     def _ask(self, payload: bytes, key: str, scope: str) -> Answer:
         is_used = self._connection is not None
         answer = self._post(payload, key, scope)
-        # A node closes connections on which nothing is asked for a while: that says nothing of the node.
+        # Nodes close idle connections, which does not indicate a failure.
         return self._post(payload, key, scope) if is_used and answer.is_cut else answer
 
     def _post(self, payload: bytes, key: str, scope: str) -> Answer:
-        # A node takes one pair of quotes away, so that a key which has some itself stays what it is.
+        # The node strips one pair of quotes, so a key may itself contain quotes.
         headers = {"Idempotency-Key": f'"{key}"', "Content-Type": "application/octet-stream"}
         if self._target.token:
             headers["Authorization"] = f"Bearer {self._target.token}"
@@ -128,14 +128,14 @@ class Publisher:
 
     def _read(self, response: HTTPResponse) -> Answer:
         body = response.read(_ANSWER_BYTES_MAX)
-        if not response.isclosed():  # there is more, which nobody wants
+        if not response.isclosed():  # an oversized body: the rest is not read
             self.close()
         after = response.headers.get("Retry-After", "")
         return Answer(response.status, _why(body), float(after) if after.isdecimal() else None)
 
 
 def _why(body: bytes) -> str:
-    """The sentence in an answer, if it has one."""
+    """Return the error sentence of an answer, if any."""
     try:
         about = json.loads(body)
         text = about["error"] if isinstance(about, dict) and "error" in about else ""

@@ -1,7 +1,7 @@
-"""Rows of a partition -> messages with keys.
+"""Converts the rows of a partition to messages with keys.
 
-A partition is read whole before any of it is published. So what is too much, or is no message, is refused before anything
-was sent of it.
+A partition is read completely before it is published, so invalid or excessive rows are rejected
+before any message is sent.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from pyspark_relay.sink.publisher import PublishError
 from sitestack.model.envelope import KEY_BYTES_MAX
 from sitestack.model.errors import ConfigurationError
 
-#: Rows of a partition at most: half of the keys that a member knows, so that it knows all of a partition that is repeated.
+#: Maximum rows of a partition: half of a member's known keys, which then cover a repeated
+#: partition.
 ROWS_MAX = 32_768
-#: Bytes of a partition at most, in the memory of the Python worker.
+#: Maximum bytes of a partition, which is held in memory.
 BYTES_MAX = 64 << 20
-#: Bytes of a message at most: what `POST /messages` takes.
+#: Maximum bytes of a message in `POST /messages`.
 VALUE_BYTES_MAX = 2 << 20
 
 _COLUMNS: dict[str, tuple[type[DataType], ...]] = {
@@ -31,7 +32,7 @@ _SCOPES = ("all", "site")
 
 
 class Outgoing(NamedTuple):
-    """A message to be published."""
+    """A message to publish."""
 
     payload: bytes
     key: str
@@ -39,7 +40,7 @@ class Outgoing(NamedTuple):
 
 
 def require_columns(schema: StructType) -> None:
-    """Raises ConfigurationError unless rows of this schema are messages."""
+    """Raise ConfigurationError unless rows of this schema are messages."""
     if "value" not in schema.names:
         raise ConfigurationError(f"Sink relay needs a column value, a string or binary; there are {', '.join(schema.names)}.")
     for field in schema:
@@ -54,9 +55,9 @@ def require_columns(schema: StructType) -> None:
 
 
 def read_rows(batches: Iterable[Any], prefix: str) -> list[Outgoing]:
-    """The messages of a partition, given as Arrow record batches; the key of a row without one is `prefix` and its number.
+    """Return the messages of Arrow record batches; a row without key gets `prefix` and its number.
 
-    Raises PublishError when a row is no message, or the partition is too large.
+    Raises PublishError for an invalid row or an oversized partition.
     """
     found: list[Outgoing] = []
     size = 0

@@ -1,4 +1,4 @@
-"""Where rows go: the nodes of a site, and what they are asked with."""
+"""The target of the sink: the nodes of a site, and their token."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from urllib.parse import SplitResult, urlsplit
 
 from sitestack.model.errors import ConfigurationError
 
-#: The options of the sink; names of options know no case.
+#: The options of the sink; option names are case-insensitive.
 OPTIONS = ("url", "token", "timeout")
-#: What Spark itself hands to a sink.
+#: Options that Spark adds.
 _OF_SPARK = ("checkpointlocation", "queryname")
-#: Seconds for which a row is tried: longer than a failover, and than a site takes to catch up with a burst.
+#: Time (s) for which a row is tried: longer than a failover, or than a site's backlog of a burst.
 TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The HTTP addresses of some nodes, each as good as the others, and the token that they want."""
+    """The HTTP addresses of equivalent nodes, and their token."""
 
     urls: tuple[str, ...]
     token: str = field(default="", repr=False)
-    #: For how long one row is tried (seconds).
+    #: Time (s) for which one row is tried.
     timeout_s: float = TIMEOUT_S
 
 
 def parse_target(options: Mapping[str, str]) -> Target:
-    """What the options of a writer say. Raises ConfigurationError naming what is wrong, without the token."""
+    """Parse the options of a writer. Raises ConfigurationError, never with the token."""
     values = {key.lower(): value for key, value in options.items()}
     unknown = sorted(values.keys() - {*OPTIONS, *_OF_SPARK})
     if unknown:
@@ -50,7 +50,7 @@ def _require_url(url: str) -> None:
     except ValueError:
         parts, is_fit = SplitResult("", "", "", "", ""), False
     if not is_fit or parts.query or parts.fragment or "@" in url or not all("!" <= each <= "~" for each in url):
-        shown = url.rpartition("@")[2]  # what stands before it may be a password
+        shown = url.rpartition("@")[2]  # the part before it may be a password
         raise ConfigurationError(f"Sink relay, option url: {shown!r} is no address such as http://10.0.0.1:7800.")
 
 

@@ -1,8 +1,8 @@
-"""The writers of the sink, for streams and for tables: each task publishes its partition, in order.
+"""The writers of the sink, for streams and tables: each task publishes its partition in order.
 
-What Spark does again has the same keys: a batch of a stream has the name of the query, which the checkpoint keeps, and its
-own number; a table has a name that is drawn when the write begins, so that its tasks may fail but a second write is
-another one.
+A repeated task uses the same keys. The keys of a stream contain the query id, which the checkpoint
+keeps, and the batch number. A table write draws a random name: tasks may be repeated, but a second
+write publishes again.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pyspark_relay.sink.rows import read_rows
 from pyspark_relay.sink.target import Target
 from sitestack.model.errors import ConfigurationError
 
-#: What Spark tells the tasks of a stream.
+#: Local properties of Spark's streaming tasks.
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 @dataclass
 class Published(WriterCommitMessage):
-    """What a task has published."""
+    """The number of rows that a task published."""
 
     rows: int
 

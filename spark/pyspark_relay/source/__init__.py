@@ -1,4 +1,4 @@
-"""The Spark data source `relay`: journals as one table, at rest and as a stream."""
+"""The Spark data source `relay`: journals as a table, read in batches or as a stream."""
 
 from pyspark_relay.source.data_source import register
 

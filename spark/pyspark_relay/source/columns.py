@@ -1,4 +1,4 @@
-"""The table `relay`: a row a record of a journal, for messages a row a batch."""
+"""The table `relay`: one row per record of a journal, and one per batch of messages."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-#: The identity of a view. Structs order by their fields, so that view ids order here as they do in `sitestack.model.view`.
+#: A view id. Structs compare field by field, so view ids sort as in `sitestack.model.view`.
 VIEW_ID = StructType([StructField("counter", LongType()), StructField("creator", StringType())])
 _MEMBER = StructType([StructField("site", StringType()), StructField("uuid", StringType()), StructField("name", StringType())])
 _SUB_VIEW = StructType([StructField("vid", VIEW_ID), StructField("members", ArrayType(StringType()))])
 
 
 class ColumnDoc(NamedTuple):
-    """A column and what it means."""
+    """A column and its meaning."""
 
     name: str
     type: DataType
@@ -86,10 +86,10 @@ COLUMNS: tuple[ColumnDoc, ...] = (
 
 SCHEMA = StructType([StructField(column.name, column.type) for column in COLUMNS])
 
-#: `position` = segment number shifted by this + offset, which leaves room for segments of a tebibyte.
+#: Bits of `position` for the offset, below the segment number: segments may reach one tebibyte.
 OFFSET_BITS = 40
 
 
 def select_schema(*names: str) -> StructType:
-    """The schema of these columns, for `spark.read.schema`: what is not asked for is neither decoded nor moved."""
+    """Return the schema of these columns for `spark.read.schema`; other columns are not decoded."""
     return StructType([SCHEMA[name] for name in names])

@@ -1,8 +1,8 @@
-"""The Spark data source `relay`: `spark.read.format("relay").load(path)`, and the same with `readStream`; and the sink.
+"""The Spark data source and sink `relay`: `spark.read.format("relay").load(path)`, `readStream`.
 
-One partition a segment file. A reader that is given a schema of some of the columns (`select_schema`) decodes and moves
-only these. Options, all optional: `site`, `node`, `kinds` (names with commas), `since`, `until` (ISO 8601), `payloads`, and for
-streams `maxBytesPerTrigger`. Segments that they rule out are not opened, but for their headers.
+Each segment file is one partition. With a schema of some columns (`select_schema`) a reader decodes
+only these. Options: `site`, `node`, `kinds` (separated by commas), `since`, `until` (ISO 8601),
+`payloads`, and for streams `maxBytesPerTrigger`. Of excluded segments only the headers are read.
 """
 
 from __future__ import annotations
@@ -29,47 +29,47 @@ from relay.journal.frames import wall_ns_at
 from relay.journal.reader import read_header, segment_files
 from sitestack.model.errors import ConfigurationError
 
-#: By how much a journal's wall clock may be set back without a query for a part of the time losing rows.
+#: Tolerated backward step of a journal's wall clock (ns): queries by time then miss no rows.
 CLOCK_STEP_NS = 60 * 1_000_000_000
 
 
 def register(spark: SparkSession) -> None:
-    """Make the source known to a session."""
+    """Register the source with a session."""
     spark.dataSource.register(RelayDataSource)
 
 
 class RelayDataSource(DataSource):
-    """Journals of processes as one table; written to, messages of a running site."""
+    """Reads journals as a table; writes rows as messages of a running site."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """Return the name for `format`."""
         return "relay"
 
     def schema(self) -> StructType:
-        """All columns; `spark.read.schema` may ask for fewer."""
+        """Return all columns; `spark.read.schema` may request fewer."""
         return SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads what is there now."""
+        """Return a reader of the present records."""
         _require_known(schema)
         return SegmentReader(source_paths(self.options), parse_selection(self.options), schema)
 
     def streamReader(self, schema: StructType) -> SegmentStreamReader:
-        """Reads what is there and what comes."""
+        """Return a reader of present and future records."""
         _require_known(schema)
         limit = self.options.get("maxbytespertrigger")
         return SegmentStreamReader(source_paths(self.options), parse_selection(self.options), schema, limit)
 
     def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
-        """Publishes the rows of a table."""
+        """Return a writer that publishes the rows of a table."""
         if overwrite:
             raise ConfigurationError('Sink relay: messages cannot be overwritten; use mode("append").')
         require_columns(schema)
         return TableWriter(parse_target(self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        """Publishes the rows of a stream."""
+        """Return a writer that publishes the rows of a stream."""
         if overwrite:
             raise ConfigurationError('Sink relay: messages cannot be overwritten; use outputMode("append").')
         require_columns(schema)
@@ -77,7 +77,7 @@ class RelayDataSource(DataSource):
 
 
 class SegmentReader(DataSourceReader):
-    """Reads segment files, each in one task."""
+    """Reads each segment file in one task."""
 
     def __init__(self, paths: list[Path], selection: Selection, schema: StructType) -> None:
         self.paths = paths
@@ -85,7 +85,7 @@ class SegmentReader(DataSourceReader):
         self.schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """A partition for every segment that may hold rows of the selection."""
+        """Return a partition for every segment that may hold selected rows."""
         found: list[InputPartition] = []
         journals: dict[tuple[str, str, bytes], list[tuple[int, Path]]] = {}
         for file in segment_files(self.paths):
@@ -103,12 +103,12 @@ class SegmentReader(DataSourceReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one segment."""
+        """Yield the rows of one segment."""
         assert isinstance(partition, SegmentPartition)
         return read_partition(self.selection, self.schema, partition)
 
     def _in_time(self, segments: list[Path]) -> list[Path]:
-        """Without the segments of a journal that end before the time that is asked for or begin after it."""
+        """Return the segments that overlap the selected time, with tolerance CLOCK_STEP_NS."""
         if not self.selection.has_time:
             return segments
         begins = [wall_ns_at(file, 0) for file in segments]
@@ -121,7 +121,7 @@ class SegmentReader(DataSourceReader):
 
 
 def source_paths(options: Mapping[str, str]) -> list[Path]:
-    """The paths that `load` was given, or the addresses of files: one, or a list."""
+    """Return the paths or `file:` addresses given to `load`. Raises ConfigurationError for none."""
     paths = json.loads(options["paths"]) if "paths" in options else [options["path"]] if "path" in options else []
     if not paths:
         raise ConfigurationError('Source relay needs a path: spark.read.format("relay").load("journals/").')

@@ -1,7 +1,6 @@
-"""Segments -> Arrow record batches, a column at a time.
+"""Decodes segments to Arrow record batches, column by column, in Spark's Python workers.
 
-Runs in Spark's Python workers. Sends and deliveries never become Python objects of their own: the columns that
-`relay.journal.bulk` gives are turned into Arrow arrays whole.
+Whole columns from `relay.journal.bulk` become Arrow arrays; messages never become Python objects.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ def decode_segment(
     in_force: bool = False,
     owner: Owner | None = None,
 ) -> Iterator[Batch]:
-    """The rows of the records that begin in `start..end` of a segment, in batches of the columns of the schema.
+    """Yield the rows of records that begin in `start..end`, as batches with the schema's columns.
 
-    `in_force`: also of the records of earlier segments that were in force at its beginning. `owner`: of whom it is, where
-    retention may delete it meanwhile.
+    `in_force` adds the earlier records that were in force at the beginning of the segment. `owner`
+    names the process if retention may delete the segment during the read.
     """
     decoder = _Decoder(file, header, schema)
     if start == 0 and "segment" in selection.kinds:
@@ -61,16 +60,16 @@ def decode_segment(
 
 
 def decode_problems(problems: list[Problem], schema: Schema, owner: Owner | None = None, number: int = 0) -> Batch:
-    """Rows for the problems of a file that is missing, or whose owner is unknown.
+    """Return rows for the problems of a missing file or one with an unknown owner.
 
-    With an owner they stand at the beginning of the segment of this number.
+    With an owner they are placed at the beginning of segment `number`.
     """
     place = {} if owner is None else {**owner._asdict(), "segment": number, "position": number << OFFSET_BITS}
     return pa.RecordBatch.from_pylist([{**place, **_problem(problem)} for problem in problems], schema=schema)
 
 
 def _within(selection: Selection, batch: Batch) -> Iterator[Batch]:
-    """Only the rows of the selected time; the reader adds `wall_ns` to the schema when a time is selected."""
+    """Yield the rows of the selected time; `wall_ns` is in the schema if a time is selected."""
     if selection.has_time:
         wall = batch.column("wall_ns")
         mask = pc.and_(pc.greater_equal(wall, selection.since_ns), pc.less_equal(wall, selection.until_ns))
@@ -80,7 +79,7 @@ def _within(selection: Selection, batch: Batch) -> Iterator[Batch]:
 
 
 class _Hex(dict[bytes | None, str | None]):
-    """Addresses in hex, each made once."""
+    """Cache of addresses in hex."""
 
     def __missing__(self, key: bytes | None) -> str | None:
         text = self[key] = None if key is None else key.hex()
@@ -96,19 +95,19 @@ class _Decoder:
         self.hex = _Hex()
 
     def plain(self, rows: list[dict[str, Any]]) -> Batch:
-        """A batch of a few rows, given by column name."""
+        """Return a batch of a few rows, given by column name."""
         own = [{**self.owner, **row, "position": self.base + row["offset"]} for row in rows]
         return pa.RecordBatch.from_pylist(own, schema=self.schema)
 
     def traffic(self, kind: type[records.Record], table: Table) -> Batch:
-        """Sends or deliveries."""
+        """Return a batch of sends or deliveries."""
         makers = self._makers(kind, table)
         length = len(table.offsets)
         arrays = [makers[field.name]() if field.name in makers else pa.nulls(length, field.type) for field in self.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _makers(self, kind: type[records.Record], table: Table) -> Mapping[str, Callable[[], Any]]:
-        """Column -> a function that makes it, if the schema asks for it."""
+        """Return functions for the columns; only those in the schema are called."""
         length = len(table.offsets)
         named = dict(zip(kind.__slots__, table.columns, strict=True))
         name = "send" if kind is records.Send else "deliver"
@@ -161,7 +160,7 @@ def _timestamps(wall: tuple[int, ...]) -> Any:
 def _flat_sizes(sizes: tuple[bytes, ...]) -> Any:
     data = b"".join(sizes)
     flat = pa.Array.from_buffers(pa.uint32(), len(data) // 4, [None, pa.py_buffer(data)])
-    # A size is an unsigned 32-bit number, which Spark has not; no payload comes near the difference.
+    # Sizes are unsigned 32-bit numbers, a type that Spark lacks; no payload is that large.
     return pc.min_element_wise(flat.cast(pa.int64()), _SIGNED_MAX)
 
 
@@ -194,7 +193,7 @@ def _vid(vid: ViewId | None) -> dict[str, Any] | None:
 
 
 def _row(header: Header, record: records.Record) -> dict[str, Any]:
-    """The columns of a record that is neither a send nor a delivery."""
+    """Return the columns of a record other than a send or delivery."""
     times = {"mono_ns": record.t, "wall_ns": record.w, "time": pa.scalar(record.w // 1_000, pa.timestamp("us", tz="UTC"))}
     return {"kind": KIND_NAMES[type(record)], **times, **_fields(header, record)}
 

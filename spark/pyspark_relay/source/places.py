@@ -1,4 +1,4 @@
-"""Where journals are: a path, or the address of a file, as paths are given to Spark."""
+"""Locations of journals: paths or `file:` addresses."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from urllib.parse import unquote
 
 from sitestack.model.errors import ConfigurationError
 
-#: The address of a file; also as Spark writes it, `file:/path`.
+#: A `file:` address, also in Spark's form `file:/path`.
 _FILE = re.compile(r"file:(?://(?:localhost)?)?(/(?!/).*)", re.IGNORECASE | re.DOTALL)
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://|file:", re.IGNORECASE)
 
 
 def local_path(place: str) -> Path:
-    """The path that is meant by a path or a `file:` address. Raises ConfigurationError for addresses of anything else."""
+    """Convert a path or `file:` address. Raises ConfigurationError for other schemes."""
     if (found := _FILE.fullmatch(place)) is not None:
         return Path(unquote(found[1]))
     if (scheme := _SCHEME.match(place)) is None:

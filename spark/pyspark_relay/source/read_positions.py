@@ -1,7 +1,7 @@
-"""Positions in growing journals: the next segment and byte to read, how far whole records reach, and the parts in between.
+"""Positions in growing journals, and the parts between two positions.
 
-A position only moves over whole records. A record that is incomplete may still be being written; once the journal has a next
-segment it counts as torn, and is a problem.
+A position only moves over whole records. An incomplete record may still be growing; it counts as
+torn, a problem, once the journal has a later segment.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from relay.journal.encoding import Header
 from relay.journal.frames import walk, wall_ns_at
 from relay.journal.reader import read_header, segment_files
 
-#: In the place of an offset: nothing more of this segment can be read.
+#: An offset at which the rest of the segment is unreadable.
 BROKEN = -1
 
 
 class ReadPosition(NamedTuple):
-    """Where to go on reading a journal."""
+    """The next segment and byte to read."""
 
     segment: int
     offset: int
 
 
-#: The position of a file that is not read: its problem has been reported.
+#: The position of a stray file whose problem has been reported.
 REPORTED = ReadPosition(0, BROKEN)
 
 
 @dataclass(slots=True)
 class Journals:
-    """The segment files that exist at one moment."""
+    """The segment files at one moment."""
 
     #: uuid in hex -> number of the segment -> file.
     segments: dict[str, dict[int, Path]] = field(default_factory=dict)
     #: Path of a file without a known journal, or of a duplicate segment -> its problem.
     strays: dict[str, Problem] = field(default_factory=dict)
-    #: uuid in hex -> whose journal it is, also of those that are not there any more.
+    #: uuid in hex -> owner of the journal, also of vanished journals.
     owners: Mapping[str, Owner] = field(default_factory=dict)
 
     def lost_to_retention(self, uuid: str) -> bool:
-        """Whether the beginning of this journal may be gone because retention has deleted it."""
+        """Return whether retention may have deleted the beginning of this journal."""
         owner = self.owners.get(uuid)
         if owner is None:
             return False
@@ -56,17 +56,17 @@ class Journals:
 
 
 class Finder:
-    """Looks for segment files under some paths, which need not exist yet. Reads every header once."""
+    """Finds segment files under paths, which need not exist yet. Reads every header once."""
 
     def __init__(self, paths: list[Path], selection: Selection) -> None:
         self.paths = paths
         self.selection = selection
         self.headers: dict[Path, Header] = {}
-        #: As many as the offset has journals.
+        #: Bounded by the number of journals in the offset.
         self.owners: dict[str, Owner] = {}
 
     def find(self) -> Journals:
-        """The selected journals as they are now. A file whose header is incomplete does not count yet."""
+        """Return the selected journals. A file with an incomplete header is ignored for now."""
         found = Journals(owners=self.owners)
         files = [file for path in self.paths for file in _files(path)]
         self.headers = {file: header for file, header in self.headers.items() if file in set(files)}
@@ -90,18 +90,18 @@ class Finder:
 
 
 def _files(path: Path) -> list[Path]:
-    """The segment files under a path; none while it does not exist, or when a directory vanishes while it is listed."""
+    """Return the segment files under a path; none if it is missing or vanishes meanwhile."""
     with suppress(JournalError, FileNotFoundError):
         return segment_files([path])
     return []
 
 
 def step(segments: Mapping[int, Path], place: ReadPosition, bytes_max: int | None) -> ReadPosition:
-    """Advance over whole records of a segment, by about `bytes_max`; or from its end to the next segment."""
+    """Advance by about `bytes_max` of whole records, or to the next segment."""
     later = min((number for number in segments if number > place.segment), default=None)
     file = segments.get(place.segment)
     if file is not None and place.offset != BROKEN:
-        with suppress(OSError):  # it was deleted meanwhile, or the disk fails: what is not read then is reported by `parts`
+        with suppress(OSError):  # `parts` reports a deleted or unreadable file
             offset, is_broken = walk(file, place.offset, bytes_max)
             if offset > place.offset:
                 return ReadPosition(place.segment, offset)
@@ -111,7 +111,7 @@ def step(segments: Mapping[int, Path], place: ReadPosition, bytes_max: int | Non
 
 
 def clock_at(segments: Mapping[int, Path], place: ReadPosition) -> int:
-    """The wall clock of the next record in ns; 0 when there is none yet."""
+    """Return the wall clock (ns) of the next record; 0 if there is none yet."""
     file = segments.get(place.segment)
     if file is None or place.offset == BROKEN:
         return 0
@@ -121,7 +121,7 @@ def clock_at(segments: Mapping[int, Path], place: ReadPosition) -> int:
 
 
 def parts(uuid: str, journals: Journals, since: ReadPosition, until: ReadPosition) -> Iterator[SegmentPartition]:
-    """The parts of a journal between two positions. A missing segment is a problem, unless retention has deleted it."""
+    """Yield the parts between two positions. A missing segment is a problem unless retired."""
     segments, owner = journals.segments.get(uuid, {}), journals.owners.get(uuid)
     first = min(segments, default=until.segment + 1)
     expected = max(since.segment, 1)

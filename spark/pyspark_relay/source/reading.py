@@ -1,4 +1,4 @@
-"""What the batch reader and the streaming reader share: a part of a segment file, and its rows."""
+"""Partitions of segment files, and their rows; shared by the batch and the streaming reader."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ class SegmentPartition(InputPartition):
 
     file: Path
     start: int = 0
-    #: None is the end of the file.
+    #: None: the end of the file.
     end: int | None = None
-    #: In the place of rows: the problems of a file whose owner is unknown, or that is missing.
+    #: Problems of a missing file or one with an unknown owner; it has no rows.
     problems: tuple[Problem, ...] = ()
-    #: Whether the segments before it are not there, so that it has to say what was in force.
+    #: Whether earlier segments are missing, so that records still in force are included.
     in_force: bool = False
-    #: Streams: the journal, and the number of the segment in it.
+    #: Streams only: the journal, and the segment number.
     owner: Owner | None = None
     number: int = 0
-    #: Streams: what retention deleted before this segment, before it was read.
+    #: Streams only: the problem for segments that retention deleted unread before this one.
     retired: Problem | None = None
 
 
 def read_partition(selection: Selection, schema: StructType, partition: SegmentPartition) -> Iterator[Any]:
-    """The rows as Arrow record batches with the columns of the schema."""
+    """Return Arrow record batches with the columns of the schema."""
     arrow = to_arrow_schema(schema, timezone="UTC")
-    # A selection of time needs the column `wall_ns`, also when the schema does not ask for it.
+    # The time filter needs `wall_ns` even if the schema lacks it.
     is_timed = selection.has_time and "wall_ns" not in schema.names
     read_schema = arrow.append(pa.field("wall_ns", pa.int64())) if is_timed else arrow
     batches = chain(_retired(selection, read_schema, partition), _rows(selection, read_schema, partition))

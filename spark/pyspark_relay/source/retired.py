@@ -1,7 +1,7 @@
-"""Segments that are gone because retention has deleted them: that is no damage, and those who follow a journal are told.
+"""Recognises segments deleted by retention, which are reported as `retired`, not as damage.
 
-A segment that is begun when others are deleted says so in its first record, and retention deletes the oldest first. So what
-is gone at the beginning of a journal is explained when any segment of that member that is there says so.
+The first record of a segment begun after a deletion names it, and retention deletes the oldest
+segments first. So any remaining segment of a member can explain its missing beginning.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from relay.journal.retention import SUFFIX, retired_until
 
 
 class Owner(NamedTuple):
-    """The process whose journal a segment belongs to; `uuid` is in hex."""
+    """The process that wrote a journal; `uuid` is in hex."""
 
     site: str
     node: str
@@ -25,13 +25,13 @@ class Owner(NamedTuple):
 
 
 def tell_of_retention(files: Iterable[Path]) -> bool:
-    """Whether one of these segments says that others were deleted."""
+    """Return whether one of these segments records a deletion by retention."""
     firsts = (next(read_segment(file, [], payloads=False), None) for file in files)
     return any(first is not None and retired_until(first) is not None for first in firsts)
 
 
 def explain(problem: Problem, owner: Owner | None) -> Problem:
-    """The problem, or the same of kind `retired` where retention has deleted the file after it was found."""
+    """Return the problem, with kind `retired` if retention deleted the file after it was found."""
     if problem.kind != "unreadable" or owner is None or problem.file.exists():
         return problem
     beside = [file for file in problem.file.parent.glob(f"*{SUFFIX}") if _is_of(file, owner)]

@@ -1,7 +1,7 @@
-"""The selection of a reader by its options: which journals, which kinds of rows, which time.
+"""The rows that a reader's options select: journals, kinds and time.
 
-Filters of a query are ignored. Spark would let them narrow the reader, but for good: a second use of the same table, with
-another filter or in a union with itself, would silently miss rows (seen with PySpark 4.3).
+Filters of a query are not pushed down. Spark would narrow the reader permanently: a second use of
+the same table with another filter would silently miss rows (seen with PySpark 4.3).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from relay.journal.encoding import KINDS
 from sitestack.journal import records
 from sitestack.model.errors import ConfigurationError
 
-#: What each class of records is called in the column `kind`, as in the lines of `relay journal cat`.
+#: Record class -> its name in the column `kind`, as in `relay journal cat`.
 KIND_NAMES: dict[type[records.Record], str] = {
     kind: "gview" if kind is records.GlobalView else kind.__name__.lower() for kind in KINDS.values()
 }
-#: All kinds of rows; `segment` and `problem` are not of records.
+#: All kinds of rows; `segment` and `problem` have no records.
 ALL_KINDS = frozenset((*KIND_NAMES.values(), "segment", "problem"))
-#: The options of the source, without `path`; names of options know no case.
+#: The options of the source, besides `path`; option names are case-insensitive.
 OPTIONS = ("site", "node", "kinds", "since", "until", "payloads", "maxbytespertrigger")
 
 _FOREVER_NS = (1 << 63) - 1
@@ -28,34 +28,34 @@ _FOREVER_NS = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which rows of which journals. A set that is None stands for all."""
+    """Selected rows and journals. None selects all."""
 
     sites: frozenset[str] | None = None
     nodes: frozenset[str] | None = None
     kinds: frozenset[str] = ALL_KINDS
-    #: Wall clock, both ends included.
+    #: Wall clock, inclusive.
     since_ns: int = -_FOREVER_NS
     until_ns: int = _FOREVER_NS
     payloads: bool = False
 
     @property
     def record_classes(self) -> list[type[records.Record]]:
-        """The classes of the records that are asked for."""
+        """Return the selected record classes."""
         return [kind for kind, name in KIND_NAMES.items() if name in self.kinds]
 
     @property
     def has_time(self) -> bool:
-        """Whether only a part of the time is asked for."""
+        """Return whether the time is restricted."""
         return self.since_ns > -_FOREVER_NS or self.until_ns < _FOREVER_NS
 
     def has_journal(self, site: str, node: str) -> bool:
-        """Whether rows of this journal are asked for."""
+        """Return whether this journal is selected."""
         wanted = ((site, self.sites), (node, self.nodes))
         return all(names is None or name in names for name, names in wanted)
 
 
 def parse_selection(options: Mapping[str, str]) -> Selection:
-    """The selection that the options of a reader ask for. Raises ConfigurationError naming what is wrong."""
+    """Parse the options of a reader. Raises ConfigurationError for an unknown or invalid one."""
     unknown = sorted(key for key in options if key.lower() not in (*OPTIONS, "path", "paths"))
     if unknown:
         raise ConfigurationError(f"Source relay has no option {', '.join(unknown)}; it has {', '.join(OPTIONS)}.")
@@ -74,7 +74,7 @@ def parse_selection(options: Mapping[str, str]) -> Selection:
 
 
 def is_true(value: str | None) -> bool:
-    """Whether an option is switched on."""
+    """Return whether an option is switched on."""
     return (value or "").strip().lower() in ("true", "1", "yes")
 
 

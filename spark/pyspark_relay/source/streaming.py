@@ -1,13 +1,12 @@
-"""The streaming reader: journals as they grow.
+"""The streaming reader, which follows growing journals.
 
-An offset says for every journal which segment and which byte come next. It is the only state, so that a query can go on
-from its checkpoint in another process, after any number of new segments. It never forgets a journal, which costs about
-80 bytes each. The bytes between two offsets do not change, so that a repeated batch has the same rows, and a sink that
-knows batches by their numbers holds every record once.
+The offset holds the next segment and byte of every journal, and is the only state: a query can
+resume from its checkpoint in another process. It never drops a journal, about 80 bytes each. Bytes
+between two offsets never change, so a repeated batch has the same rows.
 
-A micro-batch is at most `maxBytesPerTrigger` of journals, and one record more. The journals advance together by their wall
-clocks, the one that is furthest behind first, so that a query that catches up sees all of a minute before the next one and
-watermarks do not run ahead.
+A micro-batch has at most `maxBytesPerTrigger` and one record more. The journal furthest behind by
+wall clock advances first. So a query that catches up reads time in order, and watermarks do not
+run ahead.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from pyspark_relay.source.reading import SegmentPartition, read_partition
 from pyspark_relay.source.selection import Selection
 from sitestack.model.errors import ConfigurationError
 
-#: Default size of a micro-batch: some 100,000 records.
+#: Default bytes of a micro-batch: about 100,000 records.
 BYTES_MAX = 32 << 20
 #: Bytes by which a journal advances at a time.
 STEP_BYTES = 64 << 10
 
-#: Journal, as its uuid in hex, or the path of a file that belongs to none -> {"segment": number, "offset": bytes or BROKEN}.
+#: uuid in hex, or path of a stray file -> {"segment": number, "offset": bytes or BROKEN}.
 Offset = dict[str, dict[str, int]]
 
 
@@ -46,25 +45,25 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.target: dict[str, ReadPosition] | None = None
 
     def initialOffset(self) -> Offset:
-        """Before everything."""
+        """Return the offset before all journals."""
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the option says."""
+        """Return the limit of option `maxBytesPerTrigger`."""
         return ReadMaxBytes(self.bytes_max)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Remember where the journals end now."""
+        """Fix the present ends of the journals as the target."""
         self.target = self._advance({}, None)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """How far whole records reach, or as many bytes as the limit allows."""
+        """Return the end of the whole records, or the offset at the limit if that is less."""
         places = {key: ReadPosition(**place) for key, place in start.items()}
         after = self._advance(places, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
         return {key: after[key]._asdict() for key in sorted(after)}
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """A partition for each segment that has something between the two offsets."""
+        """Return a partition for each segment with bytes between the offsets."""
         found: list[InputPartition] = []
         journals = self.finder.find()
         for key, place in end.items():
@@ -79,12 +78,12 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one segment between two offsets."""
+        """Yield the rows of one segment between two offsets."""
         assert isinstance(partition, SegmentPartition)
         return read_partition(self.selection, self.schema, partition)
 
     def _advance(self, start: dict[str, ReadPosition], bytes_max: int | None) -> dict[str, ReadPosition]:
-        """From `start` on by this many bytes, or to the end."""
+        """Advance from `start` by `bytes_max`, or to the end if None."""
         journals = self.finder.find()
         places = {**start, **dict.fromkeys(self._known(journals.strays), REPORTED)}
         queue = [self._entry(journals, places, uuid) for uuid in self._known(journals.segments)]
@@ -109,7 +108,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return clock_at(segments, place), uuid, place
 
     def _known(self, keys: dict[str, Any]) -> list[str]:
-        """The keys, without those that are newer than a query which takes only what is there."""
+        """Return the keys without journals newer than `prepareForTriggerAvailableNow`."""
         return [key for key in keys if self.target is None or key in self.target]
 
 
