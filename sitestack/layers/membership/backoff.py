@@ -1,4 +1,7 @@
-"""Backoff of failed attempts: each waits twice as long as the last time before it may be made again. A helper of membership."""
+"""Backoff of failed attempts: each wait before a retry is twice the last one.
+
+A helper of membership.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,25 @@ from collections.abc import Hashable
 
 
 class Backoff:
-    """Bounded: with more than `keys_max` attempts the one that failed longest ago is forgotten, and may be made too early."""
+    """Waits by attempt, at most `keys_max`.
+
+    Beyond that the oldest failure is forgotten and may be retried too early.
+    """
 
     def __init__(self, first_s: float, wait_s_max: float, keys_max: int) -> None:
         self._first_s = first_s
         self._wait_s_max = wait_s_max
         self._keys_max = keys_max
-        #: The length of each attempt's present wait, and its end; in the order of failing.
+        #: Attempt -> (length of the present wait, its end), in order of failure.
         self._failed: dict[Hashable, tuple[float, float]] = {}
 
     def __len__(self) -> int:
         return len(self._failed)
 
     def failed(self, key: Hashable, now: float) -> None:
-        """Note one more failure.
+        """Note a failure.
 
-        When the last wait ended more than `wait_s_max` ago, the attempt begins with the first wait again.
+        If the last wait ended more than `wait_s_max` ago, begin with the first wait again.
         """
         wait_s, until = self._failed.pop(key, (0.0, now))
         again = wait_s > 0.0 and now - until <= self._wait_s_max

@@ -1,4 +1,7 @@
-"""What the next view has to change, as far as its leader knows. A helper of the leader."""
+"""The changes that the next view has to make, as far as its leader knows.
+
+A helper of the leader.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +21,27 @@ from sitestack.stack.layer import Dropped, Effect, Local, Up
 
 
 class Entrance:
-    """Lets a joiner wait for a view only when it has shown that it hears the leader."""
+    """Lets a joiner wait for a view only after it has shown that it receives the leader's messages."""
 
     def __init__(self, local: Local, failed: Backoff, joiners_max: int, told_interval_s: float) -> None:
-        """`failed` are joins that stopped all members without success: they are put off.
+        """Postpone the joins in `failed`, which blocked all members without success.
 
-        A joiner that does not answer is reported to the operator at most once in `told_interval_s` seconds.
+        A joiner that does not answer is reported to the operator at most once in `told_interval_s`
+        seconds.
         """
         self.waiting: dict[Address, str] = {}
-        #: What each of them knows.
+        #: Waiting joiner -> the states that it knows.
         self._known: dict[Address, tuple[Header, ...]] = {}
         self._local = local
         self._failed = failed
         self._joiners_max = joiners_max
-        #: Joiners that were sent a `JoinOffer` and have not answered; beyond `joiners_max` the oldest is forgotten.
+        #: Joiners that were sent a `JoinOffer` and have not answered; beyond `joiners_max` the
+        #: oldest is forgotten.
         self._offered: dict[Address, None] = {}
         self._told = RateLimit(told_interval_s, joiners_max)
 
     def request(self, joiner: Address, request: JoinRequest, now: float) -> list[Effect]:
-        """Take a request to join; afterwards the joiner is `waiting`, or is sent an offer, or its request is dropped."""
+        """Handle a request to join: let the joiner wait, send it an offer, or drop the request."""
         if self._failed.waits(joiner, now):
             return [Dropped("join_too_soon")]
         if joiner not in self.waiting and len(self.waiting) >= self._joiners_max:
@@ -50,43 +55,52 @@ class Entrance:
         self._offered[joiner] = None
         if len(self._offered) > self._joiners_max:
             del self._offered[next(iter(self._offered))]
-        # A joiner that asks again without `hears` has not heard the last offer.
+        # A joiner that asks again without `hears` has not received the last offer.
         told = again and self._told.allow(joiner, now)
         offer = self._local.unicast(joiner, JoinOffer())
         return [offer, Up(Unreached((joiner,), (request.name,), "join"))] if told else [offer]
 
     def known(self) -> tuple[Header, ...]:
-        """What each of those that wait knows, one after the other; empty if one of them knows nothing."""
+        """Return the states known to all waiting joiners, in sequence; empty if one of them knows
+        nothing.
+        """
         each = [self._known[joiner] for joiner in self.waiting]
         return tuple([header for headers in each for header in headers]) if all(each) else ()
 
     def discard(self, members: Collection[Address]) -> None:
-        """Stop waiting for joiners that are members now, are dead, or did not answer."""
+        """Forget joiners that are members now, are dead, or did not answer."""
         self.waiting = {joiner: name for joiner, name in self.waiting.items() if joiner not in members}
         self._known = {joiner: known for joiner, known in self._known.items() if joiner in self.waiting}
 
 
 class WantedChanges:
-    """Joiners, leavers, and members that a flush leaves out. Reads `member`, the promises of this process."""
+    """Joiners, leavers, and members that a flush leaves out.
+
+    Reads `member`, the promises of this process.
+    """
 
     def __init__(self, local: Local, member: Promises, times: LeaderTimes) -> None:
         self.suspected: list[Address] = []
-        #: Members that refuse this process as leader, or do not answer it: the next flush leaves them out.
+        #: Members that refuse this process as leader, or do not answer it: the next flush leaves
+        #: them out.
         self.refusing: list[Address] = []
-        #: Members that did not install the view of this process's last flush: the next flush asks them again.
+        #: Members that did not install the view of this process's last flush: the next flush asks
+        #: them again.
         self.lagging: list[Address] = []
-        #: Joiners, and pairs of parts to merge, whose last flush stopped all members without success.
+        #: Joiners, and pairs of parts to merge, whose last flush blocked all members without
+        #: success.
         self.failed = Backoff(times.retry_s, times.retry_s_max, times.joiners_max)
         self.entrance = Entrance(local, self.failed, times.joiners_max, times.told_interval_s)
         self._leavers: list[Address] = []
-        #: Members that asked to join after this view was installed here: they have not received its commit.
+        #: Members that asked to join after this view was installed here: they have not received its
+        #: commit.
         self._unaware: list[Address] = []
         self._local = local
         self._member = member
         self._joiners_max = times.joiners_max
 
     def asked_before(self, member: Address) -> bool:
-        """Note that a member of this view asks to join; returns whether it is not the first time."""
+        """Note that a member of this view asks to join; return whether it has asked before."""
         if member in self._unaware:
             return True
         self._unaware.append(member)
@@ -97,7 +111,7 @@ class WantedChanges:
             self._leavers.append(leaver)
 
     def add_suspects(self, members: tuple[Address, ...], view: View) -> bool:
-        """Note dead members and joiners; returns whether another member of the view is among them."""
+        """Note dead members and joiners; return whether another member of the view is among them."""
         fresh = [m for m in members if m in view.members and m != self._local.address]
         self.suspected += [m for m in fresh if m not in self.suspected]
         self.entrance.discard(members)
@@ -108,16 +122,21 @@ class WantedChanges:
         self.suspected = [m for m in self.suspected if m not in members]
 
     def may_merge(self, other: View, now: float) -> bool:
-        """Whether a merge with `other` may be tried: False for a while after one that stopped all without success."""
+        """Whether a merge with `other` may be tried: False for a while after one that blocked all
+        without success.
+        """
         view = self._member.view
         return view is not None and not self.failed.waits((view.members, other.members), now)
 
     def survivors(self, view: View) -> tuple[Address, ...]:
-        """The members that the next flush asks."""
+        """Return the members that the next flush asks."""
         return tuple([m for m in view.members if m not in self.suspected and m not in self.refusing])
 
     def leaving(self, survivors: Sequence[Address]) -> tuple[Address, ...]:
-        """The survivors to leave out of the next view. When all leave, the leader stays and leaves last."""
+        """Return the survivors to leave out of the next view.
+
+        If all leave, the leader leaves last.
+        """
         leaving = tuple([m for m in survivors if m in self._leavers])
         if not self.entrance.waiting and len(leaving) == len(survivors):
             return tuple([m for m in leaving if m != self._local.address])
@@ -129,7 +148,9 @@ class WantedChanges:
         return bool(changed) or self._member.blocked_since is not None
 
     def view_installed(self, view: View) -> bool:
-        """Forget the requests that this view fulfils; returns whether any are left for the next flush."""
+        """Forget the requests that this view fulfils; return whether any are left for the next
+        flush.
+        """
         self.entrance.discard(view.members)
         self._leavers = [m for m in self._leavers if m in view.members]
         self.suspected = [m for m in self.suspected if m in view.members]

@@ -1,14 +1,16 @@
-"""The leader's side of one flush: the members asked, their answers, the cuts, and the view to install.
+"""The leader's side of one flush: the members asked, their answers, the cuts, and the view to
+install.
 
-    collecting --all survivors stopped--> preparing --all at the cut--> committed
+    collecting --all survivors blocked--> preparing --all at the cut--> committed
     in a merge, after preparing:  giving --a member of each part has--> sharing --all have the others' states--> committed
 
-An ordinary flush replaces one view and may let joiners in; a merge replaces several, each with a cut of its own, and shares the
-states of each part with the others before anything is installed. A state leaves out what all know that are to take it. A flush
-that cannot go on (a member died, refused, or stood elsewhere) is thrown away and a new one with a higher proposal takes its
-place; nothing in here is ever repaired.
+An ordinary flush replaces one view and may admit joiners. A merge replaces several views, each with
+its cut, and distributes each part's states to the others before any member installs. A state leaves
+out everything that all its receivers know. If a member dies, refuses, or reports another view, the
+flush is discarded. A new one with a higher proposal replaces it; a flush is never repaired.
 
-Fixes S5, S6 and SEQ-23: without the cut, total order and agreement break at every third crash of a coordinator.
+Fixes S5, S6 and SEQ-23: without the cut, total order and agreement break at every third crash of a
+coordinator.
 """
 
 from __future__ import annotations
@@ -24,8 +26,6 @@ from sitestack.model.view import SubView, View, ViewId, next_lineage
 
 
 class Stage(Enum):
-    """The stages of a flush."""
-
     COLLECTING = "collecting"
     PREPARING = "preparing"
     GIVING = "giving"
@@ -39,14 +39,16 @@ _AFTER = {Stage.PREPARING: Stage.GIVING, Stage.GIVING: Stage.SHARING}
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the views that are replaced, and its members that take part in the flush, in the order of the view."""
+    """A replaced view, and its members that take part in the flush, in view order."""
 
     view: View
     survivors: tuple[Address, ...]
 
     @property
     def representative(self) -> Address:
-        """The member whose layers give their states for the part: all its survivors stand at the same point of its stream."""
+        """The member whose layers send the part's states: all its survivors are at the same point
+        of its stream.
+        """
         return self.survivors[0]
 
 
@@ -61,7 +63,8 @@ class Flush:
         joiners: dict[Address, str],
         known: tuple[Header, ...] = (),
     ) -> None:
-        """`leaving` are survivors that are not in the new view; `joiners` maps addresses to logical names.
+        """`leaving` are survivors that are not in the new view; `joiners` maps addresses to logical
+        names.
 
         `known` is what each of the joiners knows; empty if one of them knows nothing.
         """
@@ -76,21 +79,21 @@ class Flush:
         self.states: dict[Address, tuple[Header, ...]] = {}
         self.done: list[Address] = []
         self.installed: list[Address] = []
-        #: Another leader may have put a view in force that continues the lineage, so this flush starts one of its own.
+        #: Another leader may have committed a view that continues the lineage, so this flush starts
+        #: a new one.
         self.is_disputed = False
 
     @property
     def merges(self) -> bool:
-        """Whether the flush makes one view of several."""
         return len(self.parts) > 1
 
     @property
     def everybody(self) -> tuple[Address, ...]:
-        """All that have to be prepared: survivors, with the leavers among them, and joiners."""
+        """All processes to prepare: survivors, including leavers, and joiners."""
         return (*self.survivors, *self.joiners)
 
     def missing(self) -> tuple[Address, ...]:
-        """Those whose answer the present stage waits for."""
+        """Return the processes whose answer the present stage waits for."""
         if self.stage is Stage.COLLECTING:
             return tuple([member for member in self.survivors if member not in self.replies])
         if self.stage is Stage.GIVING:
@@ -98,11 +101,11 @@ class Flush:
         return tuple([member for member in self.everybody if member not in self.done])
 
     def unconfirmed(self) -> tuple[Address, ...]:
-        """Members of the committed view that have not confirmed it."""
+        """Return members of the committed view that have not confirmed it."""
         return tuple([member for member in self.view().members if member not in self.installed])
 
     def names(self, members: tuple[Address, ...]) -> tuple[str, ...]:
-        """The logical names of these members or joiners."""
+        """Return the logical names of these members or joiners."""
         known = dict(self.joiners)
         for part in self.parts:
             known.update(part.view.named())
@@ -113,15 +116,19 @@ class Flush:
         return self.stage is Stage.PREPARING and all(member in self.done for member in self.survivors)
 
     def expects(self, proposal: ViewId, source: Address, stage: Stage) -> bool:
-        """Whether an answer belongs to the present stage of this flush. The states of a part are given once."""
+        """Whether an answer belongs to the present stage of this flush.
+
+        Each part sends its states once.
+        """
         if proposal != self.proposal or self.stage is not stage or source not in self.everybody:
             return False
         return stage is not Stage.GIVING or source in self.missing()
 
     def note_answer(self, source: Address, answer: Prepared | Given | Shared) -> list[tuple[Address, Header]]:
-        """Note that `source` has completed the present stage; returns what to send at once.
+        """Note that `source` has completed the present stage; return the messages to send at once.
 
-        The joiners' first view begins at the cut, where the states of the own part's representative were taken.
+        The joiners' first view begins at the cut, where the own part's representative collected its
+        states.
         """
         if source not in self.done:
             self.done.append(source)
@@ -135,12 +142,14 @@ class Flush:
         return [(joiner, prepare) for joiner in self.joiners]
 
     def enter_next(self) -> Sequence[tuple[Address, Header]]:
-        """Enter the stage after the present one, which all have completed; returns what to send."""
+        """Enter the next stage once all have completed the present one; return the messages to
+        send.
+        """
         shares = self.merges and self.stage is not Stage.SHARING
         return self.enter(_AFTER[self.stage] if shares else Stage.COMMITTED)
 
     def enter(self, stage: Stage) -> Sequence[tuple[Address, Header]]:
-        """Enter a stage; returns what to send."""
+        """Enter a stage; return the messages to send."""
         self.stage = stage
         self.done = []
         if stage is Stage.PREPARING:
@@ -154,7 +163,9 @@ class Flush:
         return [(member, commit) for member in (*[m for m in self.everybody if m != leader], leader)]
 
     def strangers(self) -> tuple[Address, ...]:
-        """Survivors that have neither installed nor prepared the view of their part: they follow another leader."""
+        """Return survivors that have neither installed nor prepared the view of their part: they
+        follow another leader.
+        """
         return tuple(
             [
                 member
@@ -165,16 +176,17 @@ class Flush:
         )
 
     def disputes(self, prepared: View | None) -> bool:
-        """Whether a survivor has prepared a view of another leader, perhaps in force there, that could continue the lineage too
-        (S23). `prepared` is the view that this leader has prepared last; of others it knows no more than their ids.
+        """Whether a survivor prepared another leader's view that may be in force and continue the
+        lineage (S23).
 
-        A merge view has a lineage of its own, and a part that is too small for the lineage does not continue it. Where most of
-        the members of that view are survivors of this flush, those that are not cannot continue it.
+        `prepared` is the view that this leader prepared last; of other views only the ids are
+        known. A merge view starts a new lineage, and a part that is too small does not continue
+        one. If most members of that view are survivors of this flush, the rest cannot continue it.
         """
         base = self.parts[0].view
         for other in {reply.prepared for reply in self.replies.values()}:
             if other is None or other == base.id or other.creator == self.proposal.creator:
-                continue  # nothing, what is replaced, or an attempt of this leader, which has not committed it
+                continue  # none, the replaced view, or an uncommitted attempt of this leader
             if prepared is None or prepared.id != other:
                 return True
             rivals = next_lineage(base, prepared.members, other) == base.lineage
@@ -184,7 +196,9 @@ class Flush:
         return False
 
     def view(self) -> View:
-        """The view to come: the members that stay, part by part in the old order, then the joiners."""
+        """Return the next view: the members that stay, part by part in the old order, then the
+        joiners.
+        """
         stay = [(m, part.view.name_of(m)) for part in self.parts for m in part.survivors if m not in self.leaving]
         old = self.parts[0]
         forks = self.merges or self.is_disputed
@@ -195,7 +209,9 @@ class Flush:
         return View(self.proposal, lineage, members, (*[name for _, name in stay], *self.joiners.values()), subviews)
 
     def _prepares(self) -> list[tuple[Address, Prepare]]:
-        """The `Prepare` of each survivor: the cut of its part, and whether it gives the states of its layers for the part."""
+        """Return the `Prepare` of each survivor: the cut of its part, and whether it sends the
+        part's states.
+        """
         view = self.view()
         messages = []
         for part in self.parts:
@@ -207,7 +223,8 @@ class Flush:
         return messages
 
     def _cut(self, part: Part) -> tuple[dict[Address, int], dict[Address, Address]]:
-        """The longest prefix of each stream that some survivor holds, and its holder; streams without any are left out.
+        """Return the longest prefix of each stream that some survivor holds, and its holder; omit
+        empty streams.
 
         A survivor that has not installed the view holds nothing of it.
         """
@@ -224,7 +241,9 @@ class Flush:
         return upto, holders
 
     def _gives(self) -> list[tuple[Address, Give]]:
-        """The `Give` of each part's representative: what each member of all other parts knows."""
+        """Return the `Give` of each part's representative: the states known to all members of the
+        other parts.
+        """
         messages = []
         for part in self.parts:
             takers = [self.states.get(member, ()) for other in self.parts if other is not part for member in other.survivors]
@@ -233,7 +252,7 @@ class Flush:
         return messages
 
     def _shares(self) -> list[tuple[Address, Share]]:
-        """The `Share` of each survivor: the states of the other parts, as their representatives gave them."""
+        """Return the `Share` of each survivor: the states of the other parts."""
         messages = []
         for part in self.parts:
             others = [other.representative for other in self.parts if other is not part]

@@ -13,16 +13,16 @@ from sitestack.model.view import View, ViewId
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class ViewTag(Header):
-    """On unicasts of the layers above: the view in which the frame was sent. It is delivered in no other view."""
+    """On unicasts of the layers above: the view in which the frame was sent and is to be delivered."""
 
     view: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest(Header):
-    """Joiner to coordinator: let me in. With `hears` it answers the coordinator's `JoinOffer`.
+    """Joiner to coordinator: admit me. With `hears` it answers the coordinator's `JoinOffer`.
 
-    `known` is what it has fetched meanwhile, and need not be handed.
+    `known` lists the states that it has fetched meanwhile and need not receive again.
     """
 
     name: str
@@ -32,7 +32,10 @@ class JoinRequest(Header):
 
 @dataclass(frozen=True, slots=True)
 class JoinOffer(Header):
-    """Coordinator to joiner: repeat your request if you hear this. All members would wait for a joiner that hears nothing."""
+    """Coordinator to joiner: repeat your request.
+
+    An unreachable joiner would otherwise block all members.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +52,27 @@ class LeaveRequest(Header):
 
 @dataclass(frozen=True, slots=True)
 class SuspectReport(Header):
-    """Member to leader: these members do not answer me. The leader checks for itself before it believes."""
+    """Member to leader: these members do not answer me. The leader checks them itself."""
 
     members: tuple[Address, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FlushRequest(Header):
-    """Leader to a member of the old view: stop, and report where you stand. `proposal` is the id of the view to come."""
+    """Leader to a member of the old view: block, and report your digest.
+
+    `proposal` is the id of the next view.
+    """
 
     proposal: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class FlushReply(Header):
-    """Member to leader: I promise this proposal, and stand here.
+    """Member to leader: I promise this proposal, and this is my digest.
 
-    `prepared` is a view that the member has prepared but not installed; `digest` is about the stream of the view `installed`.
+    `prepared` is a view that the member has prepared but not installed. `digest` belongs to the
+    stream of the view `installed`.
     """
 
     proposal: ViewId
@@ -76,7 +83,10 @@ class FlushReply(Header):
 
 @dataclass(frozen=True, slots=True)
 class FlushReject(Header):
-    """Member to leader: no promise, as I have promised one at least as high, or (`refused`) do not accept you as leader."""
+    """Member to leader: no promise.
+
+    I promised a proposal at least as high, or (`refused`) do not accept you as leader.
+    """
 
     proposal: ViewId
     promised: ViewId
@@ -85,11 +95,12 @@ class FlushReject(Header):
 
 @dataclass(frozen=True, slots=True)
 class Prepare(Header):
-    """Leader to every old member and joiner: reach the cut of the view `base`, then be ready for `view`.
+    """Leader to every old member and joiner: reach the cut of the view `base`, then be ready for
+    `view`.
 
-    With `collect` the member answers with the states of its layers as of the cut, less what all joiners know (`known`). In a
-    merge it answers with what it knows itself, and one member of each part is asked for states by `Give`. A joiner has no base;
-    it gets such states instead of a cut.
+    With `collect` the member answers with the states of its layers at the cut, less those that all
+    joiners know (`known`). In a merge it answers with the states that it knows, and `Give` asks one
+    member of each part for states. A joiner has no base; it receives such states instead of a cut.
     """
 
     base: ViewId | None
@@ -103,7 +114,9 @@ class Prepare(Header):
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Header):
-    """Member to leader: I am at the cut and ready for this view. `states`: what `Prepare` has asked for."""
+    """Member to leader: I am at the cut and ready for this view, with the `states` that `Prepare`
+    asked for.
+    """
 
     proposal: ViewId
     states: tuple[Header, ...]
@@ -111,7 +124,9 @@ class Prepared(Header):
 
 @dataclass(frozen=True, slots=True)
 class Give(Header):
-    """Leader of a merge to one member of each part: give the states of your layers, less what all other parts know."""
+    """Leader of a merge to one member of each part: send your layers' states, less those that all
+    other parts know.
+    """
 
     proposal: ViewId
     known: tuple[Header, ...]
@@ -127,7 +142,10 @@ class Given(Header):
 
 @dataclass(frozen=True, slots=True)
 class Share(Header):
-    """Leader of a merge to everybody: the states of the other parts' layers. Nothing is installed before all have them."""
+    """Leader of a merge to all members: the states of the other parts' layers.
+
+    All must have them before any installs.
+    """
 
     proposal: ViewId
     states: tuple[Header, ...]
@@ -142,56 +160,68 @@ class Shared(Header):
 
 @dataclass(frozen=True, slots=True)
 class Commit(Header):
-    """Leader to everybody: all are ready, so install the view."""
+    """Leader to all members: all are ready, so install the view."""
 
     proposal: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class Installed(Header):
-    """Member to leader: I have installed the view. A leaving leader waits for all of these before it closes its socket."""
+    """Member to leader: I have installed the view.
+
+    A leaving leader waits for all of these before it closes its socket.
+    """
 
     proposal: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class MergeHint(Header):
-    """Coordinator to one with a lower address: my view differs from yours; look around, and lead a merge."""
+    """Coordinator to one with a lower address: my view differs from yours; search, and lead a
+    merge.
+    """
 
     view: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest(Header):
-    """Coordinator with the lowest address of those in sight to another one: do you agree to a merge that I lead?"""
+    """Coordinator with the lowest known address to another one: do you agree to a merge that I
+    lead?
+    """
 
     view: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class MergeReply(Header):
-    """Answer to MergeRequest: I agree, this is my view, and I pass your flush request on if it comes soon and I am idle."""
+    """Answer to MergeRequest: I agree, and will forward your flush request if it comes soon and I
+    am idle.
+    """
 
     view: View
 
 
 @dataclass(frozen=True, slots=True)
 class MergeQuestion(Header):
-    """Leader of a merge to the members of the other parts, before anybody is stopped: do you hear me?"""
+    """Leader of a merge to the members of the other parts, before any is blocked: do you receive
+    this?
+    """
 
     survey: int
 
 
 @dataclass(frozen=True, slots=True)
 class MergeAnswer(Header):
-    """Answer to MergeQuestion. That it arrives shows that both hear each other."""
+    """Answer to MergeQuestion. Its arrival shows that both directions work."""
 
     survey: int
 
 
 @dataclass(frozen=True, slots=True)
 class MergeFetch(Header):
-    """Leader of a merge to the members of all its parts, before anybody is stopped: fetch what the other parts have.
+    """Leader of a merge to the members of all its parts, before any is blocked: fetch the other
+    parts' state.
 
     `sources` are the coordinators of the parts.
     """
@@ -202,7 +232,9 @@ class MergeFetch(Header):
 
 @dataclass(frozen=True, slots=True)
 class MergeFetched(Header):
-    """Answer to MergeFetch: hardly anything is left to fetch; or, unless `done`, something has arrived and more is to come."""
+    """Answer to MergeFetch: little is left to fetch; or, unless `done`, some state has arrived and
+    more will follow.
+    """
 
     survey: int
     done: bool
@@ -210,10 +242,11 @@ class MergeFetched(Header):
 
 @dataclass(frozen=True, slots=True)
 class MergeRefusal(Header):
-    """Leader of a merge to a coordinator that agreed: go on without me.
+    """Leader of a merge to a coordinator that agreed: continue without me.
 
-    `silent` are members of the receiver's part that do not answer the leader: the receiver may lead itself if it reaches all
-    members of the leader's part. Empty: the flush of the merge itself was given up, for whatever reason.
+    `silent` are members of the receiver's part that do not answer the leader. The receiver may lead
+    itself if it reaches all members of the leader's part. If it is empty, the flush of the merge
+    itself was abandoned.
     """
 
     silent: tuple[Address, ...]

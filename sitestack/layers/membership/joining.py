@@ -1,21 +1,23 @@
-"""Joining: how a process becomes a member: it discovers, asks the coordinator, or founds the site.
+"""Joining: a process discovers the site, asks the coordinator for admission, or founds the site.
 
     idle --connect--> discovering --a coordinator answered--> asking --prepare--> ready --commit--> (member)
                           ^   |                                 |                   |
-                          |   +--nobody, or only joiners, and mine is the lowest address--> (founds the site)
+                          |   +--no member, and mine is the lowest address--> (founds the site)
                           +----- no answer in time -------------+-------------------+
 
-When many processes start at once none has a coordinator; the one with the lowest address founds the site and the others find it
-in their next round (A13). Two founders that did not hear each other merge later.
+When many processes start at once none has a coordinator. The one with the lowest address founds the
+site, and the others find it in their next round (A13). Two founders that did not reach each other
+merge later.
 
-A joiner asks twice, before and after the coordinator's offer, which shows that both hear each other: a joiner that is heard and
-cannot be reached would stop the whole site with each attempt. In between it fetches what can be had while all go on, if the
-layers above have anything to fetch: everybody waits for what it is handed with its first view. In a site of several parts,
-coordinators that have offered nothing are asked after the others.
+A joiner asks twice, before and after the coordinator's offer, which shows that both directions
+work. An unreachable joiner would otherwise block the whole site with each attempt. Between the two
+requests the layers above may fetch state while all members continue: all of them wait for state
+that is sent with the first view. In a site of several parts, coordinators that have offered nothing
+are asked last.
 
-A joiner that is ready may be a member already, by a commit that is still on its way. So its timeout begins anew, and is longer
-than the coordinator takes to notice a silent member. A member that asks to join twice is excluded, and let in when it asks once
-more (`leader.py`).
+A ready joiner may be a member already, by a commit that is still under way. So its timeout begins
+anew, and is longer than the coordinator takes to notice a silent member. A member that asks to join
+twice is excluded, and admitted when it asks once more (`leader.py`).
 """
 
 from __future__ import annotations
@@ -45,24 +47,30 @@ class Phase(Enum):
 
 
 class Joining:
-    """The state machine of a joiner. Membership hands it events and headers, and installs the view that comes of them."""
+    """The state machine of a joiner.
+
+    Membership forwards events and headers to it and installs the resulting view.
+    """
 
     def __init__(self, local: Local, join_timeout_s: float, fetches: bool) -> None:
         self.phase = Phase.IDLE
         self._local = local
         self._timeout_s = join_timeout_s
         self._due: float | None = None
-        #: Whether a layer above fetches something between the offer and the second request (`Offered`).
+        #: Whether a layer above fetches state between the offer and the second request (`Offered`).
         self._fetches = fetches
-        #: The coordinator whose offer was taken, while something is fetched from it.
+        #: The coordinator whose offer was accepted, while state is fetched from it.
         self._source: Address | None = None
-        #: The coordinator that was asked and has not made an offer yet.
+        #: The coordinator that was asked and has made no offer yet.
         self._asked: Address | None = None
-        #: Coordinators that were asked and made no offer; others are asked before them. At most as many as one search finds.
+        #: Coordinators that were asked and made no offer; others are asked first. Bounded by the
+        #: result of one search.
         self._silent: list[Address] = []
 
     def deadline(self) -> float | None:
-        """When a silent coordinator is given up and discovery starts again; None while no coordinator is awaited."""
+        """When to abandon a silent coordinator and restart discovery; None while no coordinator is
+        awaited.
+        """
         return self._due
 
     def find_site(self) -> list[Effect]:
@@ -72,12 +80,14 @@ class Joining:
         return [Down(FindMembers())]
 
     def done(self) -> None:
-        """Stop: this process is a member now."""
+        """Stop, because this process is a member."""
         self.phase = Phase.IDLE
         self._due = self._source = None
 
     def found(self, found: Found, now: float) -> list[Effect] | None:
-        """Go on with those that answered the search; None tells the caller to found the site."""
+        """Continue with the processes that answered the search; None makes the caller found the
+        site.
+        """
         if self.phase is not Phase.DISCOVERING:
             return []
         views: dict[Address, ViewId] = {}
@@ -87,7 +97,7 @@ class Joining:
         if views:
             self._silent = [coordinator for coordinator in views if coordinator in self._silent]
             if len(self._silent) == len(views):
-                self._silent = []  # all have been asked in vain: begin again with the newest view
+                self._silent = []  # all have been asked without success: begin again with the newest view
             return self._ask(max(views, key=lambda each: (each not in self._silent, views[each], each)), now)
         lowest = min([peer.address for peer in found.peers], default=None)
         if lowest is None or self._local.address < lowest:
@@ -95,13 +105,16 @@ class Joining:
         return self.find_site()
 
     def redirected(self, redirect: JoinRedirect, now: float) -> list[Effect]:
-        """Ask the coordinator that the member named which was asked."""
+        """Ask the coordinator named by the member that was asked."""
         if self.phase is not Phase.ASKING or redirect.coordinator == self._local.address:
             return []
         return self._ask(redirect.coordinator, now)
 
     def offered(self, source: Address) -> list[Effect]:
-        """Answer the coordinator's offer, once: a second request would look like that of a member unaware of its view."""
+        """Answer the coordinator's offer once.
+
+        A second request would look like that of a member unaware of its view.
+        """
         if self.phase is not Phase.ASKING or source != self._asked:
             return []
         self._asked = None
@@ -111,12 +124,12 @@ class Joining:
         return [Up(Offered(source))]
 
     def fetching(self, now: float) -> None:
-        """Something is fetched and more is to come: be patient with this coordinator."""
+        """Extend the timeout of this coordinator, because state arrives and more will follow."""
         if self._source is not None:
             self._due = now + self._timeout_s
 
     def fetched(self, event: Fetched, now: float) -> list[Effect]:
-        """Hardly anything is left to fetch: answer the coordinator's offer."""
+        """Answer the coordinator's offer, because little is left to fetch."""
         source, self._source = self._source, None
         if source is None:
             return []
@@ -124,12 +137,14 @@ class Joining:
         return self._request(source, hears=True, known=event.known)
 
     def ready(self, now: float) -> None:
-        """Wait for the commit, and ask nobody else: a coordinator has prepared a view with this process in it."""
+        """Wait for the commit of the view that a coordinator has prepared with this process; ask no
+        other one.
+        """
         self.phase = Phase.READY
         self._due = now + self._timeout_s
 
     def expire(self, now: float) -> list[Effect]:
-        """Start again after a timeout: the coordinator may be dead, or have given this attempt up."""
+        """Restart after a timeout: the coordinator may be dead, or have abandoned this attempt."""
         if self._due is None or now < self._due:
             return []
         if self.phase is Phase.ASKING and self._asked is not None:

@@ -1,14 +1,17 @@
 """Membership (GMS): join, leave, exclusion of dead members, and the agreed installation of views.
 
-Every change of the view is a flush in two phases, prepare and commit. This file is the layer, and the way out of the site.
-`joining.py` is the way in; `leader.py` and `flush.py` are the leader's half of a flush, `participant.py` is that of a member,
-with its promises in `promises.py`; `merging.py` finds the other parts of a split site, `quarantine.py` stops a member that
-others have excluded, `view_tags.py` keeps unicasts in their view.
+Every view change is a flush in two phases, prepare and commit. This module contains the layer and
+the leave procedure. `joining.py` joins a site. `leader.py` and `flush.py` are the leader's half of
+a flush; `participant.py` is a member's half, with its promises in `promises.py`. `merging.py` finds
+the other parts of a split site. `quarantine.py` blocks a member that others have excluded.
+`view_tags.py` keeps unicasts in their view.
 
-Nothing is sequenced in a view before every member of it is ready for it. So a leader that dies while committing leaves nothing
-undecided: a member that has installed the view proves that all others are ready for it, and these install it before they go on.
+Nothing is sequenced in a view before all its members are ready for it. So a leader that dies while
+committing leaves nothing undecided: a member that installed the view proves that all others are
+ready for it. These install it before they continue.
 
-Sources: JGroups' GMS and its design "Reliable view installation" (A11, A12); traps S3, S5, S6, S10, S13.
+Sources: JGroups' GMS and its design "Reliable view installation" (A11, A12); traps S3, S5, S6, S10,
+S13.
 """
 
 from __future__ import annotations
@@ -59,7 +62,10 @@ class MembershipStatistics:
 
 
 class Membership(Layer):
-    """GMS of JGroups (A11, A12; S3, S5, S6, S10, S13). Only unicasts pass through it; multicasts belong to a view by NAKACK."""
+    """GMS of JGroups (A11, A12; S3, S5, S6, S10, S13).
+
+    Only unicasts pass through it; NAKACK binds multicasts to a view.
+    """
 
     name: ClassVar[str] = "membership"
     HEADERS: ClassVar[dict[int, type[Header]]] = wire.HEADERS
@@ -67,7 +73,7 @@ class Membership(Layer):
     FRAMES_DOWN = "unicasts"
 
     def __init__(self, local: Local, config: MembershipConfig, *, fetches: bool = False) -> None:
-        """`fetches`: a layer above fetches something before this process joins (`Offered`)."""
+        """With `fetches`, a layer above fetches state before this process joins (`Offered`)."""
         self._me = local.address
         self._local = local
         self._config = config
@@ -116,7 +122,8 @@ class Membership(Layer):
         if isinstance(event, Frame):
             return self._tags.tag(event) if isinstance(event.dest, Address) else [Down(event)]
         if isinstance(event, Connect):
-            # A second `Connect` reports that this member has moved to another address, which concerns discovery alone.
+            # A second `Connect` reports that this member has moved to another address, which only
+            # discovery needs.
             return [Down(event), *(self._joining.find_site() if self._member.view is None else [])]
         if isinstance(event, Disconnect):
             self._leave_due = now + self._config.leave_timeout_s
@@ -130,7 +137,7 @@ class Membership(Layer):
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Handle events and headers of membership; let unicasts of the installed view pass."""
+        """Handle events and headers of membership; pass unicasts of the installed view."""
         if isinstance(event, Frame):
             return self._frame_up(event, now)
         match event:
@@ -208,10 +215,11 @@ class Membership(Layer):
         return self._found_site() if effects is None else effects
 
     def _found_site(self) -> list[Effect]:
-        """Nobody else is there: install the first view, with this process alone.
+        """Install the first view, with this process alone.
 
-        Its counter is above that of every view that this joiner has prepared. It may be a member of such a view, by a commit
-        that it did not hear, and the others merge with it only when they see it in a later view (`merging.py`).
+        Its counter is above that of every view that this joiner has prepared. It may be a member of
+        such a view by a lost commit, and the others merge with it only when they see it in a later
+        view (`merging.py`).
         """
         view_id = ViewId(self._member.promised.counter + 1, self._me)
         return self._follower.install(View(view_id, view_id, (self._me,), (self._local.name,)), ())
@@ -235,7 +243,8 @@ class Membership(Layer):
     def _handle_reply(self, source: Address, header: wire.FlushReply, now: float) -> list[Effect]:
         prepare = self._member.prepare
         if prepare is not None and header.installed == prepare.view.id and source in prepare.view.members:
-            # The last leader died while committing, and this member got the commit: the view is in force.
+            # The last leader died while committing, and this member received the commit: the view
+            # is in force.
             effects = self._follower.catch_up(prepare)
             self._leader.retry(now)
             return effects
@@ -244,7 +253,8 @@ class Membership(Layer):
     def _handle_commit(self, leader: Address, header: wire.Commit, now: float) -> list[Effect]:
         prepare = self._member.ready_for(header.proposal)
         if prepare is not None and self._me not in prepare.view.members:
-            # A leaver is done; a leaving leader first waits until all have installed, or until its time is over.
+            # A leaving leader first waits until all members have installed the view, or until its
+            # time is over.
             return self._go() if leader != self._me else []
         return self._follower.commit(leader, header)
 
@@ -254,7 +264,9 @@ class Membership(Layer):
         return self._go() if everybody and leaving else []
 
     def _handle_report(self, source: Address, header: wire.SuspectReport, now: float) -> list[Effect]:
-        """Check suspects of another member, as a leader believes its own failure detection only."""
+        """Check the suspects of another member, because a leader believes its own failure detection
+        only.
+        """
         view, suspected = self._member.view, self._leader.changes.suspected
         known = () if view is None else view.members
         checks = [Down(CheckMember(m)) for m in header.members if m in known and m not in suspected]

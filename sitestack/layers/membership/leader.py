@@ -3,9 +3,9 @@
     idle --a change is due--> flushing --all are ready--> confirming --the view is installed, a change is due--> flushing
                               flushing --a member died, refused or did not answer--> idle, with a change due
 
-The first member of the view that is not suspected leads; all others only report to it. Two members can lead for a while, when
-one of them is falsely suspected. The promises in `promises.py` let at most one win; the other retries after a random time, or
-finds itself excluded.
+The first member of the view that is not suspected leads; all others only report to it. A false
+suspicion can give two leaders for a while. The promises in `promises.py` let at most one win. The
+other retries after a random time, or finds itself excluded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sitestack.model.frame import Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Dropped, Effect, Local, Up
 
-#: The stage that each answer belongs to, and the reason for which a late one is dropped.
+#: The stage that each answer belongs to, and the reason for dropping a late one.
 _ANSWERS: dict[type[Header], tuple[Stage, str]] = {
     wire.Prepared: (Stage.PREPARING, "stale_prepared"),
     wire.Given: (Stage.GIVING, "stale_given"),
@@ -43,7 +43,10 @@ class Idle:
 
 @dataclass(slots=True)
 class Flushing:
-    """A flush is under way, and is given up when it is `due`. Progress of a merge extends that, up to `end`."""
+    """A flush under way, abandoned when it is `due`.
+
+    Progress of a merge extends that, up to `end`.
+    """
 
     flush: Flush
     due: float
@@ -53,14 +56,19 @@ class Flushing:
         return self.due
 
     def extend(self, until: float) -> None:
-        """Extend the deadline of a merge that made progress, up to `end`: the states of its parts can be large."""
+        """Extend the deadline of a merge that made progress, up to `end`: the states of its parts
+        can be large.
+        """
         if self.flush.merges:
             self.due = min(until, self.end)
 
 
 @dataclass(slots=True)
 class Confirming:
-    """A flush is committed. Members that have not installed its view when it is `due` are asked again by another flush."""
+    """A committed flush.
+
+    When it is `due`, another flush asks members again that have not installed its view.
+    """
 
     flush: Flush
     due: float | None = None
@@ -92,9 +100,10 @@ class Leader:
         return self.candidate() == self._local.address
 
     def candidate(self) -> Address | None:
-        """The member that has to lead, as far as this process can tell; None without a view, or when none is left.
+        """Return the member that has to lead, as far as this process knows; None without a view or
+        a member left.
 
-        Once this process has committed a view without itself another member leads that view.
+        Once this process has committed a view without itself, another member leads that view.
         """
         view, phase = self._member.view, self._phase
         if view is None:
@@ -105,10 +114,12 @@ class Leader:
         return next((m for m in view.members if m not in gone), None)
 
     def join(self, joiner: Address, request: wire.JoinRequest, now: float) -> list[Effect]:
-        """Handle a request to join. A flush waits for its joiners, so a joiner first shows that it hears this leader.
+        """Handle a request to join from a process that may be a member already.
 
-        A member that asks to join has not received the commit that admitted it. At its first request the commit may still
-        arrive. At its second the commit is lost, and all others would wait for it: it is excluded, and joins again.
+        A flush waits for its joiners, so a joiner first shows that it receives this leader's
+        messages. A member that asks to join has not received the commit that admitted it. At its
+        first request the commit may still arrive. At its second the commit is lost and all others
+        would wait for it, so it is excluded and joins again.
         """
         view = self._member.view
         if view is None:
@@ -122,7 +133,6 @@ class Leader:
         return effects or self._want_change(now, self._times.batch_s)
 
     def leave(self, leaver: Address, now: float) -> list[Effect]:
-        """Handle a request to leave, of another member or of this process itself."""
         view = self._member.view
         if view is None or leaver not in view.members:
             return [Dropped("leave_of_stranger")]
@@ -139,14 +149,16 @@ class Leader:
             leader = self.candidate()
             if leader is None:
                 return []  # this process has committed its leave, and no other member is left
-            # All suspects, not only the new ones: a leader that received the earlier ones may have died since.
+            # All suspects, not only the new ones: a leader that received the earlier ones may have
+            # died since.
             return [self._local.unicast(leader, wire.SuspectReport(tuple(suspected)))]
         return self._want_change(now, 0.0 if view.coordinator in suspected else self._times.batch_s)
 
     def _want_change(self, now: float, delay_s: float) -> list[Effect]:
         phase = self._phase
         if isinstance(phase, Flushing):
-            # The flush under way would wait for a suspect, so it is restarted. Any other change is left to the next flush.
+            # The flush under way would wait for a suspect, so it is restarted. The next flush makes
+            # any other change.
             dead = any(m in self.changes.suspected for m in phase.flush.everybody)
             return self._restart(phase.flush, now) if dead else []
         if phase.change_due is None:
@@ -159,7 +171,7 @@ class Leader:
         return self._phase.deadline()
 
     def expire(self, now: float) -> list[Effect]:
-        """Start a flush that is due; give up one that took too long."""
+        """Start a flush that is due; abandon one that took too long."""
         effects: list[Effect] = []
         phase = self._phase
         if isinstance(phase, Flushing):
@@ -174,12 +186,16 @@ class Leader:
         return effects
 
     def yield_to(self, leader: Address) -> None:
-        """Give up this process's flush: it has promised a higher proposal of `leader`, so its own cannot win any more."""
+        """Abandon this process's flush, which cannot win after the promise of a higher proposal of
+        `leader`.
+        """
         if isinstance(self._phase, Flushing) and self._phase.flush.proposal.creator != leader:
             self._phase = Idle()
 
     def retry(self, now: float) -> None:
-        """Start a flush if this process leads and none is under way, as the leader of the last one seems to be dead."""
+        """Start a flush if this process leads and none is under way, because the last leader seems
+        dead.
+        """
         if isinstance(self._phase, Idle) and self._phase.change_due is None and self.leads():
             self._phase.change_due = now
 
@@ -188,12 +204,12 @@ class Leader:
         return isinstance(self._phase, Flushing) or self._phase.change_due is not None
 
     def hold(self, until: float) -> None:
-        """Start no flush before `until`, as another coordinator is about to lead a merge; then see whether a change is due."""
+        """Start no flush before `until`, because another coordinator is about to lead a merge."""
         assert not isinstance(self._phase, Flushing), "busy"
         self._phase.change_due = until
 
     def end_hold(self, now: float) -> None:
-        """End the wait that `hold` began, as the merge will not take place: see at once whether a change is due."""
+        """End the wait that `hold` began, because the merge will not happen."""
         if not isinstance(self._phase, Flushing) and self._phase.change_due is not None:
             self._phase.change_due = min(self._phase.change_due, now)
 
@@ -229,7 +245,7 @@ class Leader:
         known: tuple[Header, ...],
         now: float,
     ) -> list[Effect]:
-        """Ask the survivors of this part, and the coordinators of all others, to stop."""
+        """Ask the survivors of this part, and the coordinators of all others, to block."""
         self._highest = max(self._highest, parts[0].view.id.counter, self._member.promised.counter) + 1
         flush = Flush(parts, ViewId(self._highest, self._local.address), leaving, joiners, known)
         timeout_s = self._times.merge_timeout_s if flush.merges else self._times.flush_timeout_s
@@ -239,7 +255,9 @@ class Leader:
         return [self._local.unicast(m, wire.FlushRequest(flush.proposal)) for m in asked]
 
     def _give_up(self, flush: Flush, now: float) -> list[Effect]:
-        """Restart the flush without those that did not answer in time. Failure detection usually notices them much earlier."""
+        """Restart the flush without members that did not answer in time; failure detection is
+        usually faster.
+        """
         missing, changes = flush.missing(), self.changes
         effects: list[Effect] = [Dropped("flush_timeout", len(missing))]
         if flush.merges:
@@ -258,12 +276,16 @@ class Leader:
         return [*effects, *self._restart(flush, now)]
 
     def _restart(self, flush: Flush, at: float) -> list[Effect]:
-        """Give the flush up and schedule another one at time `at`; notify the coordinators of the other parts of a merge."""
+        """Discard the flush and schedule another one at time `at`; notify the other coordinators of
+        a merge.
+        """
         self._phase = Idle(at)
         return [self._local.unicast(part.view.coordinator, wire.MergeRefusal(())) for part in flush.parts[1:]]
 
     def handle_reply(self, source: Address, reply: wire.FlushReply, now: float) -> list[Effect]:
-        """Handle a member's answer to the flush request; when all have answered, send each the cut of its part."""
+        """Handle a member's answer to the flush request; after the last one, send each member its
+        part's cut.
+        """
         phase = self._phase
         if not isinstance(phase, Flushing) or not phase.flush.expects(reply.proposal, source, Stage.COLLECTING):
             return [Dropped("stale_flush_reply")]
@@ -281,7 +303,7 @@ class Leader:
         return [self._local.unicast(m, header) for m, header in flush.enter(Stage.PREPARING)]
 
     def handle_answer(self, source: Address, answer: wire.Prepared | wire.Given | wire.Shared, now: float) -> list[Effect]:
-        """Handle a member's answer at a later stage; when all have answered, enter the next stage."""
+        """Handle a member's answer at a later stage; after the last one, enter the next stage."""
         phase = self._phase
         stage, stale = _ANSWERS[type(answer)]
         if not isinstance(phase, Flushing) or not phase.flush.expects(answer.proposal, source, stage):
@@ -299,7 +321,7 @@ class Leader:
         return [self._local.unicast(m, header) for m, header in messages]
 
     def handle_reject(self, source: Address, reject: wire.FlushReject, now: float) -> list[Effect]:
-        """Retry later with a higher proposal, and without that member if it refuses this leader altogether."""
+        """Retry later with a higher proposal, and without that member if it refuses this leader."""
         phase = self._phase
         if isinstance(phase, Idle) or reject.proposal != phase.flush.proposal:
             return [Dropped("stale_flush_reject")]
@@ -313,7 +335,8 @@ class Leader:
     def _ask_again(self, phase: Confirming, members: tuple[Address, ...], now: float) -> list[Effect]:
         """Flush once more for members of the view in force that have not installed it.
 
-        They have promised a proposal of another leader, which may have given it up. If it has not, the higher proposal wins.
+        They promised a proposal of another leader, which may have abandoned it. If it has not, the
+        higher proposal wins.
         """
         view = self._member.view
         phase.due = None
@@ -323,7 +346,9 @@ class Leader:
         return self._want_change(now, self._times.batch_s * 10 * self._local.rng.random())
 
     def confirm(self, source: Address, header: wire.Installed) -> bool:
-        """Note that a member has installed the view. True when all have, so that a leaving leader may leave."""
+        """Note that a member has installed the view; return True once all have, so that a leaving
+        leader may leave.
+        """
         phase = self._phase
         if not isinstance(phase, Confirming) or header.proposal != phase.flush.proposal:
             return False

@@ -1,18 +1,20 @@
-"""Merging: finds the other parts of a split site, and agrees with their coordinators which of them leads the merge.
+"""Merging: finds the other parts of a split site and agrees on the leader of a merge.
 
-A coordinator searches for others from time to time, and soon after a heartbeat of another view. Of the coordinators that hear
-each other the one with the lowest address leads. It asks the other coordinators, and then the members of those that agree,
-whether they hear it (`survey.py`). A part of which some member does not answer is left out before anybody is stopped: its
-coordinator is refused, and leads a merge itself if it reaches all members of the one that refused. Then all members fetch what
-the other parts have been given since the split (`Errand`), for which they would wait in the merge. From there on a merge is
-a flush over several views (`flush.py`): the coordinators that agreed pass the leader's flush request on to their own members
-and start nothing else.
+A coordinator searches for others periodically, and soon after a heartbeat of another view. Of the
+coordinators that reach each other, the one with the lowest address leads. It asks the other
+coordinators, then their members, whether they receive its messages (`survey.py`). A part with a
+silent member is left out before any member is blocked. Its coordinator is refused, and leads a
+merge itself if it reaches all members of the refusing part. All members then fetch what the other
+parts delivered since the split (`Errand`), because fetching it in the merge would block them. The
+merge itself is a flush over several views (`flush.py`). The agreed coordinators forward the
+leader's flush request to their members and start no flush themselves.
 
-Only a coordinator that answers for itself counts. To leave the lead to one that is known from others only would mean to wait,
-perhaps for ever, for a process that this one cannot reach.
+Only a coordinator that answers directly counts. Leaving the lead to one known from others only
+could mean waiting forever for an unreachable process.
 
-A member that was excluded while it lived sees its old companions in a view without it. It suspects them, so that it becomes the
-coordinator of a view of its own, and is merged like every other part (A11, M1, F6, F7).
+A member that was falsely excluded sees its former companions in a view without it. It suspects
+them, becomes the coordinator of a separate view, and is merged like every other part (A11, M1, F6,
+F7).
 """
 
 from __future__ import annotations
@@ -31,17 +33,17 @@ from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
 
 class Merging:
-    """The part of Membership that brings the parts of a split site together."""
+    """The part of Membership that merges the parts of a split site."""
 
     def __init__(self, local: Local, member: Promises, leader: Leader, times: MergeTimes, fetches: bool = False) -> None:
-        """`fetches`: a layer above fetches something from the other parts before they merge."""
+        """With `fetches`, a layer above fetches state from the other parts before they merge."""
         self.merges_started = 0
         self._local = local
         self._member = member
         self._leader = leader
         self._times = times
         self._look_due: float | None = None
-        #: Members of this view that were seen in a later view, and since when.
+        #: Members of this view seen in a later view -> time of the first sighting.
         self._elsewhere: dict[Address, float] = {}
         self._asked: list[Address] = []
         self._agreed: dict[Address, View] = {}
@@ -50,26 +52,27 @@ class Merging:
         self._surveys = 0
         self._fetches = fetches
         self._fetch: Fetch | None = None
-        #: What this member fetches itself, for whichever leader.
+        #: This member's own fetching, for any leader.
         self.errand = Errand(local, times.fetch_timeout_s / 4)
-        #: Coordinators one of whose members did not answer the survey.
+        #: Coordinators of parts with a member that did not answer the survey.
         self._apart = Backoff(times.retry_s, times.retry_s_max, times.apart_max)
-        #: Members of other parts that did not answer the survey -> their coordinator, which was refused because of them.
+        #: Silent members of other parts -> their coordinator, which was refused because of them.
         self._silent: dict[Address, Address] = {}
-        #: Coordinators with lower addresses that have refused this one because they do not reach all its members: it leads
-        #: instead.
+        #: Coordinators with lower addresses that refused this one because they do not reach all its
+        #: members. This coordinator leads instead.
         self._entrusted: list[Address] = []
-        #: Coordinators that others report and that do not answer this process, and since when.
+        #: Coordinators that others report and that do not answer this process -> time of the first
+        #: report.
         self._heard_of: dict[Address, float] = {}
         self._told = RateLimit(times.told_interval_s, times.apart_max)
-        #: The coordinator whose merge this one has agreed to, and until when the agreement holds.
+        #: The coordinator whose merge this one has agreed to, and the end of that agreement.
         self._consent: tuple[Address, float] | None = None
-        #: Whether this coordinator has passed on a flush request of the one it agreed to.
+        #: Whether this coordinator has forwarded a flush request of the one it agreed to.
         self._follows = False
 
     @property
     def silent_parts(self) -> int:
-        """How many coordinators are remembered because one of their members did not answer."""
+        """The number of coordinators remembered because one of their members did not answer."""
         return len(self._apart)
 
     def deadline(self) -> float | None:
@@ -77,7 +80,7 @@ class Merging:
         return min([*dues, *[due for due in (self._look_due, self._replies_due) if due is not None]], default=None)
 
     def view_installed(self, view: View, now: float) -> None:
-        """Forget all attempts. The members of the view are not apart any more."""
+        """Forget all attempts, and allow merges with members of the view again."""
         self._elsewhere = {}
         self._forget_attempt()
         self._end_consent()
@@ -89,7 +92,11 @@ class Merging:
         self._look_due = now + self._times.look_interval_s * self._local.rng.uniform(0.75, 1.25)
 
     def seen(self, event: SeenView, now: float) -> list[Effect]:
-        """Take a heartbeat of another view: a stranger's is a hint to look around, a member's a sign that it has moved on."""
+        """Handle a heartbeat of another view.
+
+        A stranger's heartbeat is a hint to search. A member's heartbeat shows that it has left this
+        view.
+        """
         view, prepare = self._member.view, self._member.prepare
         if view is None or (prepare is not None and prepare.view.id == event.view):
             return []
@@ -107,7 +114,7 @@ class Merging:
         return self._leader.suspect((event.member,), now)
 
     def expire(self, now: float) -> list[Effect]:
-        """Search when it is time; go on with those that have agreed or answered when the others are too late."""
+        """Search when due; continue without the coordinators or members whose answer is overdue."""
         effects: list[Effect] = []
         if self._replies_due is not None and now >= self._replies_due:
             effects += self._ask_members(now)
@@ -122,7 +129,7 @@ class Merging:
         return effects
 
     def found(self, found: Found, now: float) -> list[Effect]:
-        """Take the outcome of a search for other coordinators."""
+        """Handle the outcome of a search for other coordinators."""
         view = self._member.view
         if view is None or not self._quiet() or self._attempts():
             return []
@@ -131,14 +138,16 @@ class Merging:
         return [*self._tell(coordinators.difference(speaking, view.members), now), *self._approach(speaking, view, now)]
 
     def _tell(self, silent: set[Address], now: float) -> list[Effect]:
-        """Report coordinators that others have heard for a while and that do not answer this process."""
+        """Report coordinators that others have received for a while and that do not answer this
+        process.
+        """
         self._heard_of = {other: self._heard_of.get(other, now) for other in sorted(silent)}
         long = [other for other, since in self._heard_of.items() if now - since >= self._times.heard_of_s]
         news = tuple([other for other in long if self._told.allow(other, now)])
         return [Up(Unreached(news, tuple(map(repr, news)), "merge"))] if news else []
 
     def _approach(self, speaking: set[Address], view: View, now: float) -> list[Effect]:
-        """Leave the lead to the lowest coordinator in sight; if this is it, ask the others to merge."""
+        """Ask the other coordinators to merge, or hint to the lowest one that it should lead."""
         others = sorted([other for other in speaking.difference(view.members) if not self._apart.waits(other, now)])
         lower = [other for other in others if other < self._local.address and other not in self._entrusted]
         if lower:
@@ -150,15 +159,15 @@ class Merging:
         return [self._local.unicast(other, wire.MergeRequest(view.id)) for other in self._asked]
 
     def hinted(self, now: float) -> list[Effect]:
-        """Look around at once: a coordinator leaves the lead to this one."""
+        """Search at once, because another coordinator leaves the lead to this one."""
         self._look_due = now if self._look_due is None else min(self._look_due, now)
         return []
 
     def requested(self, source: Address, now: float) -> list[Effect]:
-        """Agree to a merge led by `source` if all is quiet here and `source` is the one to lead.
+        """Agree to a merge led by `source` if this process is idle and `source` has to lead.
 
-        The lower address leads. A higher one may lead after this coordinator has refused it, unless this one is just trying
-        again.
+        The lower address leads. A higher one may lead after this coordinator refused it, unless
+        this one is just trying again.
         """
         view = self._member.view
         turn = source < self._local.address or (source in self._silent.values() and not self._attempts())
@@ -170,14 +179,14 @@ class Merging:
         return [self._local.unicast(source, wire.MergeReply(view))]
 
     def replied(self, source: Address, header: wire.MergeReply, now: float) -> list[Effect]:
-        """Take the agreement of another coordinator."""
+        """Handle the agreement of another coordinator."""
         if source not in self._asked or header.view.coordinator != source:
             return [Dropped("merge_reply")]
         self._agreed[source] = header.view
         return self._ask_members(now) if len(self._agreed) == len(self._asked) else []
 
     def answered(self, source: Address, header: wire.MergeAnswer, now: float) -> list[Effect]:
-        """Take the answer of a member of another part: both hear each other.
+        """Handle a survey answer, which shows that both directions to the member work.
 
         If the member was silent before, a merge with its part may be tried again.
         """
@@ -190,7 +199,7 @@ class Merging:
         return [] if survey.missing else self._prepare(now)
 
     def refused(self, source: Address, header: wire.MergeRefusal, now: float) -> list[Effect]:
-        """Give up the merge that this coordinator agreed to; lead one instead if `source` does not reach all members here."""
+        """Cancel the agreed merge; lead one instead if `source` does not reach all members here."""
         if self._consent is None or self._consent[0] != source:
             return [Dropped("merge_refusal")]
         if self._follows:
@@ -202,9 +211,10 @@ class Merging:
         return []
 
     def forwards(self, source: Address, now: float) -> bool:
-        """Whether to pass a flush request of `source` on to the members here; from then on this coordinator starts no flush.
+        """Return whether to forward a flush request of `source` to the members here.
 
-        It does not hold back from the moment it agrees: `source` may not hear the agreement, and would ask again and again.
+        Once it forwards, this coordinator starts no flush. It does not stop at the agreement
+        already: if `source` does not receive the agreement, it asks again and again.
         """
         if self._consent is None or self._consent[0] != source or now > self._consent[1]:
             return False
@@ -217,9 +227,9 @@ class Merging:
         return True
 
     def _ask_members(self, now: float) -> list[Effect]:
-        """Ask the members of the coordinators that agreed whether they hear this one.
+        """Ask the members of the agreed coordinators whether they receive this one's messages.
 
-        Coordinators that have not agreed in time are asked at another attempt.
+        Coordinators that agree too late are asked at the next attempt.
         """
         view, agreed = self._member.view, self._agreed
         self._forget_attempt()
@@ -227,7 +237,7 @@ class Merging:
             return []
         taken = set(view.members)
         parts: list[View] = []
-        for coordinator in sorted(agreed):  # overlapping views: a member goes with the first part that has it (F7)
+        for coordinator in sorted(agreed):  # overlapping views: a member belongs to the first part that has it (F7)
             other = agreed[coordinator]
             if taken.isdisjoint(other.members) and self._leader.changes.may_merge(other, now):
                 taken.update(other.members)
@@ -240,7 +250,9 @@ class Merging:
         return [self._local.unicast(member, question) for member in self._survey.missing] or self._prepare(now)
 
     def _prepare(self, now: float) -> list[Effect]:
-        """Merge with the parts that have answered completely, once all have fetched what they lack; refuse the others."""
+        """Refuse the parts with silent members, and let the members of all others fetch before the
+        merge.
+        """
         survey = self._survey
         assert survey is not None, "a survey ends once"
         self._forget_attempt()
@@ -264,10 +276,10 @@ class Merging:
         return [*effects, *[self._local.unicast(member, request) for member in self._fetch.missing]]
 
     def _begin(self, now: float) -> list[Effect]:
-        """Merge with the parts that have fetched everything.
+        """Merge with the parts that have fetched everything, and postpone the others.
 
-        The others would be handed the rest while all wait, over a line that is slow, so they are put off. Their members keep
-        what they have, and go on fetching.
+        In the merge they would receive the rest over a slow line while all members are blocked.
+        Their members keep what they have and continue fetching.
         """
         fetch = self._fetch
         assert fetch is not None, "a merge begins once"
@@ -288,7 +300,7 @@ class Merging:
     # -- fetching ------------------------------------------------------------------------------------------------------
 
     def fetch(self, leader: Address, header: wire.MergeFetch, now: float) -> list[Effect]:
-        """Fetch what the other parts have. Meanwhile the agreement with the leader goes on."""
+        """Fetch what the other parts delivered; extend the agreement with the leader for that time."""
         view = self._member.view
         if view is None or self._member.blocked_since is not None:
             return [Dropped("merge_fetch")]
@@ -297,7 +309,7 @@ class Merging:
         return self.errand.start_fetching(leader, header, view, self._times.parts_max)
 
     def heard_fetched(self, source: Address, header: wire.MergeFetched, now: float) -> list[Effect]:
-        """A member fetches, or is done. When all are, the merge begins."""
+        """Note that a member fetches or has finished. When all have finished, the merge begins."""
         fetch = self._fetch
         if fetch is None or fetch.number != header.survey or source not in fetch.missing:
             return [Dropped("merge_fetched")]
@@ -313,7 +325,9 @@ class Merging:
         return self._replies_due is not None or self._survey is not None or self._fetch is not None
 
     def _quiet(self) -> bool:
-        """Whether this process coordinates its view, without a flush, a suspicion or a change that is due."""
+        """Whether this process coordinates its view, without a flush, a suspicion or a change that
+        is due.
+        """
         view = self._member.view
         if view is None or view.coordinator != self._local.address or self._member.blocked_since is not None:
             return False

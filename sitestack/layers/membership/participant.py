@@ -1,13 +1,14 @@
-"""A member's half of a flush: stops, reports where it stands, reaches the cut, is ready, installs. A helper of membership.
+"""A member's half of a flush: blocks, reports its digest, reaches the cut, is ready, installs.
 
-    leader -> all   FlushRequest      member: blocked; asks NAKACK what it holds
+    leader -> all   FlushRequest      member: blocked; asks NAKACK for its digest
     member -> leader  FlushReply
     leader -> all   Prepare           member: fetches up to the cut, collects the states of its layers
     member -> leader  Prepared        a merge in between: Give, Given; Share, Shared
     leader -> all   Commit            member: installs
     member -> leader  Installed
 
-The member's promises are in `promises.py`; the leader's half of the flush is in `leader.py` and `flush.py`.
+The member's promises are in `promises.py`; the leader's half of the flush is in `leader.py` and
+`flush.py`.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect
 
 
 class Participant:
-    """Answers the leader of a flush, step by step. A leader is a participant of its own flush, too."""
+    """Answers the leader of a flush, step by step. A leader takes part in its own flush, too."""
 
     def __init__(
         self, local: Local, member: Promises, leader: Leader, merging: Merging, joining: Joining, quarantine: Quarantine
     ) -> None:
-        #: The merge for which this member was asked to give its states.
+        #: The merge for which this member has to send its states.
         self._giving: ViewId | None = None
         self._local = local
         self._me = local.address
@@ -51,7 +52,7 @@ class Participant:
         self._quarantine = quarantine
 
     def requested(self, source: Address, header: wire.FlushRequest, now: float) -> list[Effect]:
-        """Promise the proposal and stop, or reject it."""
+        """Promise the proposal and block, or reject it."""
         view = self._member.view
         if view is not None and self._merging.forwards(source, now):
             return [self._local.unicast(m, header) for m in view.members]  # a merge, whose leader the members here do not know
@@ -62,12 +63,12 @@ class Participant:
         self._member.promise(header.proposal, now)
         if header.proposal.creator != self._me:
             self._leader.yield_to(header.proposal.creator)
-        if view is None:  # a joiner that has prepared a view but installed none: there is no stream to stop
+        if view is None:  # a joiner that prepared a view but installed none has no stream to block
             return self.answer(DigestAnswer({}))
         return [*([Announce(Blocked())] if fresh else []), Down(DigestQuery())]
 
     def answer(self, answer: DigestAnswer) -> list[Effect]:
-        """Send what NAKACK holds to the leader of the latest proposal."""
+        """Send NAKACK's digest to the leader of the latest proposal."""
         member = self._member
         if member.asked is None:
             return []
@@ -78,8 +79,10 @@ class Participant:
         ]
 
     def _prepared(self, proposal: ViewId) -> ViewId | None:
-        """The view prepared, where it matters to a leader: it may be in force, and what the leader replaces, or continue the
-        lineage without the leader (S23).
+        """Return the prepared view if the leader needs it.
+
+        It may be in force and the one that the leader replaces, or continue the lineage without the
+        leader (S23).
         """
         prepare, view = self._member.prepare, self._member.view
         if prepare is None:
@@ -92,8 +95,8 @@ class Participant:
         member = self._member
         if header.view.id.creator != leader or not member.accepts(header, self._me):
             if member.view is None and header.base is None and header.view.id < member.promised:
-                # The views of this site count lower than one that the joiner has prepared elsewhere. The leader must know, or
-                # fails again.
+                # Views here have lower counters than one that the joiner prepared elsewhere.
+                # Without this the leader fails again.
                 return [self._local.unicast(leader, wire.FlushReject(header.view.id, member.promised, False))]
             return [Dropped("stale_prepare")]
         if header.base is None:
@@ -111,14 +114,16 @@ class Participant:
         return [*effects, Down(ReachCut(header.cut, header.holders))]
 
     def catch_up(self, prepare: wire.Prepare) -> list[Effect]:
-        """Install a view that is in force elsewhere, and stay blocked: the flush in which this was noticed goes on."""
+        """Install a view that is in force elsewhere, and stay blocked in the flush that revealed
+        it.
+        """
         blocked_since = self._member.blocked_since
         effects = self.install(prepare.view, prepare.states, blocked=True)
         self._member.blocked_since = blocked_since
         return effects
 
     def cut_reached(self, event: CutReached) -> list[Effect]:
-        """The old view is delivered up to the cut: collect the layers' states if the leader wants them, or report ready."""
+        """Collect the layers' states if the leader wants them, or report ready."""
         prepare = self._member.prepare
         if prepare is None:
             return []
@@ -135,7 +140,7 @@ class Participant:
         return [CollectStates(prepare.view.id.counter, header.known)]
 
     def collected(self, collected: StatesCollected) -> list[Effect]:
-        """The layers have given what they were asked for: report ready, or give it for the other parts of a merge."""
+        """Send the collected states with the ready report, or for the other parts of a merge."""
         prepare = self._member.prepare
         if prepare is None or collected.token != prepare.view.id.counter:
             return []
@@ -151,10 +156,10 @@ class Participant:
         return [self._local.unicast(leader, wire.Shared(header.proposal))]
 
     def commit(self, leader: Address, header: wire.Commit) -> list[Effect]:
-        """Install the view, if it is the one that was promised last.
+        """Install the view, if it is the one promised last.
 
-        After a promise to another leader the view may come too late. The leader that counts on this member must know: the other
-        one may have given up.
+        After a promise to another leader the view may come too late. The leader that counts on this
+        member must know, because the other leader may have abandoned its flush.
         """
         prepare = self._member.ready_for(header.proposal)
         if prepare is None:
@@ -165,9 +170,11 @@ class Participant:
         return [*self.install(prepare.view, prepare.states), self._local.unicast(leader, wire.Installed(header.proposal))]
 
     def _too_late(self, leader: Address, proposal: ViewId) -> list[Effect]:
-        """Tell a leader that counts on this member that it has promised another one its next view.
+        """Reject the proposal of a leader that counts on this member after a promise to another
+        leader.
 
-        Otherwise it waits for an answer until its time is up, and the members that are ready wait with it.
+        Otherwise the leader waits for an answer until its timeout, and the ready members wait with
+        it.
         """
         if proposal >= self._member.promised:
             return []

@@ -1,7 +1,9 @@
-"""The promises of one process in flushes: the highest proposal promised, the view prepared, and whether the stream is blocked.
+"""The promises of one process in flushes: the highest promise, the prepared view, and whether the
+stream is blocked.
 
-A process promises only a proposal higher than any before (by counter, then leader), and only to a leader that it has no reason
-to refuse. After a promise it delivers nothing until a view is installed, except up to the cut in `Prepare`.
+A process promises only a proposal higher than any before (by counter, then leader), and only to a
+leader that it has no reason to refuse. After a promise it delivers nothing until a view is
+installed, except up to the cut in `Prepare`.
 """
 
 from __future__ import annotations
@@ -18,31 +20,33 @@ NO_VIEW = ViewId(0, Address(bytes(UUID_BYTES)))
 
 
 class Promises:
-    """What one process has promised (the acceptor of Paxos)."""
+    """The promises of one process (the acceptor of Paxos)."""
 
     def __init__(self) -> None:
         self.view: View | None = None
         self.promised = NO_VIEW
         self.prepare: Prepare | None = None
-        #: The proposal for which NAKACK was asked for its digest and has not answered yet.
+        #: The proposal whose digest NAKACK was asked for and has not returned yet.
         self.asked: ViewId | None = None
         self.blocked_since: float | None = None
 
     def judge(self, proposal: ViewId, leader: Address, suspected: Collection[Address]) -> FlushReject | None:
-        """The reason to reject a flush request; None to take part in the flush."""
+        """Return the reason to reject a flush request; None to take part in the flush."""
         refused = leader in suspected or not self._knows(leader)
         if refused or proposal <= self.promised:
             return FlushReject(proposal, self.promised, refused)
         return None
 
     def _knows(self, leader: Address) -> bool:
-        """Whether `leader` is in the view in force or in the one prepared; another process cannot lead this one."""
+        """Whether `leader` is in the view in force or in the prepared one; no other process can
+        lead this one.
+        """
         if self.view is not None and leader in self.view.members:
             return True
         return self.prepare is not None and leader in self.prepare.view.members
 
     def promise(self, proposal: ViewId, now: float) -> None:
-        """Promise a proposal: from here on only a higher one counts."""
+        """Promise a proposal, so that only a higher one counts from now on."""
         self.promised = proposal
         self.asked = proposal
         if self.blocked_since is None:
@@ -51,26 +55,27 @@ class Promises:
     def accepts(self, prepare: Prepare, me: Address) -> bool:
         """Whether a prepare belongs to the promise.
 
-        A process without a view accepts any that makes it a member and is not below its promise.
+        A process without a view accepts any prepare that makes it a member and is not below its
+        promise.
         """
         proposal = prepare.view.id
         if self.view is None and prepare.base is None:
             return proposal >= self.promised and me in prepare.view.members
-        # Outside of a flush the last promise is the view in force, which nobody prepares again.
+        # Outside a flush the last promise is the view in force, which no leader prepares again.
         return proposal == self.promised and prepare.base is not None and self.blocked_since is not None
 
     def ready_for(self, proposal: ViewId) -> Prepare | None:
-        """The prepare of this proposal; None when there is none or a higher one has been promised since."""
+        """Return the prepare of this proposal; None without one, or after a higher promise."""
         prepare = self.prepare
         return prepare if prepare is not None and prepare.view.id == proposal == self.promised else None
 
     def share(self, states: tuple[Header, ...]) -> None:
-        """Put the states of the other parts of a merge to the view that is prepared."""
+        """Store the states of the other parts of a merge with the prepared view."""
         assert self.prepare is not None
         self.prepare = replace(self.prepare, states=states)
 
     def install(self, view: View) -> View | None:
-        """Put the view in force; returns the previous one."""
+        """Put the view in force; return the previous one."""
         previous, self.view = self.view, view
         self.promised = max(self.promised, view.id)
         self.prepare = None

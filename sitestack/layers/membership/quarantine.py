@@ -1,13 +1,18 @@
-"""Quarantine: a member that hears its companions in a later view stands still until it has merged with them.
+"""Quarantine: an excluded member blocks until it has merged with its former companions.
 
-They have excluded it, while it stood still or was cut off. What it went on to sequence and deliver they would never get, though
-other sites would. So it delivers and sends nothing from the first sign on, also in the view of its own that it comes into; what
-its application sends meanwhile waits, and is sent in the merge view.
+They excluded it while it was paused or cut off. Messages that it continued to sequence and deliver
+would reach other sites but not them. So from the first heartbeat of a companion in a later view, it
+neither delivers nor sends. This also holds in the view that it forms alone. Its application's
+messages wait, and are sent in the merge view.
 
-Four things end a quarantine: a merge view; a view with more than half of the members of the one in which it began, for then the
-others were excluded; silence, as the companions are gone again, or a stray or forged heartbeat was all that there was; and the
-longest time, as the parts may hear each other and be unable to merge. After the last two this part goes on alone, as in any
-split.
+Four events end a quarantine:
+
+* a merge view;
+* a view with more than half of the members of the view in which it began: the others were excluded;
+* silence: the companions are unreachable again, or a stray or forged heartbeat was the only sign;
+* the time limit: the parts may reach each other and be unable to merge.
+
+After the last two this part continues alone, as in any split.
 """
 
 from __future__ import annotations
@@ -21,7 +26,10 @@ from sitestack.stack.layer import Announce, Effect
 
 
 class Quarantine:
-    """Whether this member stands still. In a view where a quarantine has lasted the longest time, no other one begins."""
+    """Whether this member is blocked.
+
+    A view in which a quarantine reached the time limit begins no other one.
+    """
 
     def __init__(self, member: Promises, times: QuarantineTimes) -> None:
         self._member = member
@@ -29,14 +37,16 @@ class Quarantine:
         #: The members of the view in which the quarantine began; empty while there is none.
         self._companions: tuple[Address, ...] = ()
         self._ends = self._silent_at = 0.0
-        #: The view in force when a quarantine had lasted the longest time.
+        #: The view in force when a quarantine reached the time limit.
         self._outlasted: ViewId | None = None
 
     def __bool__(self) -> bool:
         return bool(self._companions)
 
     def seen(self, event: SeenView, now: float) -> list[Effect]:
-        """Take a heartbeat of another view: of a companion in a later one it begins the quarantine, or prolongs it."""
+        """Handle a heartbeat of another view; one of a companion in a later view begins or prolongs
+        the quarantine.
+        """
         view, prepare = self._member.view, self._member.prepare
         if view is None or (prepare is not None and prepare.view.id == event.view):
             return []  # the commit of that view is on its way here
@@ -52,13 +62,16 @@ class Quarantine:
         return [] if self._member.blocked_since is not None else [Announce(Blocked(quarantined=True))]
 
     def install(self, view: View) -> bool:
-        """Come into another view; True when this member goes on standing still in it."""
+        """Enter another view; return True if this member stays blocked in it."""
         if view.subviews or 2 * len([m for m in view.members if m in self._companions]) > len(self._companions):
             self._companions = ()
         return bool(self)
 
     def expire(self, now: float) -> list[Effect]:
-        """End the quarantine after silence, or after the longest time. A flush under way goes on, and ends with a view."""
+        """End the quarantine after silence or at the time limit.
+
+        A flush under way continues, and ends with a view.
+        """
         due = self.deadline()
         if due is None or now < due:
             return []

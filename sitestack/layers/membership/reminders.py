@@ -1,8 +1,8 @@
-"""Commits that are told again, by a member that has installed the view. A helper of membership.
+"""Reminders: a member that has installed a view repeats its commit. A helper of membership.
 
-A leader may leave, or die, before everybody has heard its commit, and it need not be a member of the view. Then nobody of the
-view misses it, and whoever has not heard the commit stands still: it only reports to the next in line that the leader is gone.
-That report shows where it stands.
+A leader may leave or die before all members have received its commit, and it need not be a member
+of the view. No member of the view then misses it, and a member without the commit stalls. It only
+reports the departed leader to the next in line. That report shows which view it is in.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from sitestack.stack.layer import Down, Effect
 
 
 class Reminders:
-    """Who reported members that are in its view and not in the one in force here."""
+    """Members that reported others which are in their view and not in the one in force here."""
 
     def __init__(self, me: Address, member: Promises) -> None:
         self._me = me
         self._member = member
-        #: Members of the view in force that reported others of it. In the next view they may be the ones that lag.
+        #: Members of the view in force that reported others of it. In the next view they may lag.
         self._reporters: list[Address] = []
 
     def reported(self, source: Address, members: tuple[Address, ...]) -> list[Effect]:
-        """Remind a sender that reports a member of an earlier view. A commit that it has heard meanwhile does nothing there."""
+        """Send the commit to a sender that reports a member of an earlier view.
+
+        A repeated commit has no effect.
+        """
         view = self._member.view
         if view is None or source not in view.members:
             return []
@@ -36,7 +39,9 @@ class Reminders:
         return []
 
     def view_installed(self, view: View) -> list[Effect]:
-        """Remind those that had reported before this member heard the commit itself, unless it tells them as the leader."""
+        """Remind members that reported before this member received the commit, unless it leads and
+        sends it anyway.
+        """
         reporters, self._reporters = self._reporters, []
         if view.id.creator == self._me:
             return []

@@ -1,4 +1,6 @@
-"""View tags: a unicast from above is handed up in the view in which it was sent, and in no other (S3)."""
+"""View tags: a unicast from above is delivered in the view in which it was sent, and in no other
+(S3).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
-#: Bytes of frames that are held at most: as many as the largest frame may have.
+#: Maximum bytes of held frames: the size of the largest frame.
 HELD_BYTES_MAX = 256 << 20
 
 
@@ -23,7 +25,8 @@ def _size(frame: Frame) -> int:
 class ViewTags:
     """Tags unicasts going down, and holds those that arrive for a view not installed here yet.
 
-    At most `held_max` frames are held. Beyond, frames of the sender of most of them are dropped, and it sends them again.
+    At most `held_max` frames are held. Beyond that, frames of the largest holder are dropped, and
+    their sender retransmits them.
     """
 
     def __init__(self, member: Promises, held_max: int) -> None:
@@ -31,11 +34,14 @@ class ViewTags:
         self._held = FairHold(held_max, HELD_BYTES_MAX, _size)
 
     def levels(self) -> dict[str, Level]:
-        """The frames that are held."""
+        """Held frames and their bytes."""
         return {"held_frames": self._held.count, "held_bytes": self._held.bytes}
 
     def tag(self, frame: Frame) -> list[Effect]:
-        """Tag a unicast going down. To a process outside the view it is dropped: that process would never hand it up."""
+        """Tag a unicast going down.
+
+        Drop it if its destination is outside the view and would never deliver it.
+        """
         view = self._member.view
         if view is None or _is_application_unicast(frame) or (frame.headers and frame.headers[-1].OUTSIDE_VIEWS):
             return [Down(frame)]
@@ -52,7 +58,7 @@ class ViewTags:
         return [Dropped("held_frames", dropped)] if dropped else []
 
     def release(self) -> list[Effect]:
-        """Deliver the held frames of the view that was just installed; those of later views go on waiting."""
+        """Deliver the held frames of the view just installed; keep those of later views."""
         effects: list[Effect] = []
         for frame in self._held.take_all():
             tag = frame.top(ViewTag)
@@ -62,5 +68,7 @@ class ViewTags:
 
 
 def _is_application_unicast(frame: Frame) -> bool:
-    """An application's unicasts survive view changes; all other unicasts mean something in their view only."""
+    """Whether a unicast is the application's and survives view changes; all others belong to one
+    view.
+    """
     return frame.batch is not None and frame.batch.scope in UNICASTS
