@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 #: Files whose ProtocolErrors mean a damaged file, which `relay check` reports, and no drop.
 NOT_DROPS = "relay/journal/"
 
-#: Where a reason is not written down in the call: "path: expression" -> "path: functions or class; ..." that have the words.
+#: Where the call computes its reason: "path: expression" -> "path: functions, class or table; ..." that have the words.
 COMPUTED = {
     "relay/layer/layer.py: outcome.admission.value": "relay/replica/remote_site.py: Admission",
     "relay/gateway/peering.py: answer.value": "relay/replica/remote_site.py: Admission",
@@ -27,6 +27,7 @@ COMPUTED = {
     ),
     "relay/unicast/forwarding.py: f'relay_unicast_{refusal}'": "relay/gateway/session.py: send_unicast",
     "sitestack/layers/batching/layer.py: reason": "sitestack/layers/batching/layer.py: _maybe_leave",
+    "sitestack/layers/membership/leader.py: stale": "sitestack/layers/membership/leader.py: _ANSWERS",
     "sitestack/layers/nakack/layer.py: refused": "sitestack/layers/nakack/window.py: add",
     "sitestack/layers/sequencer/layer.py: verdict.value": "sitestack/layers/sequencer/received_table.py: Receipt",
     "sitestack/layers/unicast/receiver.py: refused": "sitestack/layers/unicast/receiver.py: _enter",
@@ -97,13 +98,16 @@ def words_at(place: str) -> list[str]:
     path, _, names = place.partition(": ")
     if not path:
         return []
-    homes = [
-        node
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names.split()
-    ]
+    homes = [node for node in ast.walk(tree_of(path)) if _name_of(node) in names.split()]
     strings = [string for home in homes for node in ast.walk(home) if (string := text_of(node)) is not None]
     return [each for each in strings if WORD.fullmatch(each)]
+
+
+def _name_of(node: ast.AST) -> str | None:
+    """The name of a function, a class or an annotated table of a module."""
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return node.target.id
+    return node.name if isinstance(node, ast.FunctionDef | ast.ClassDef) else None
 
 
 def text_of(node: ast.AST) -> str | None:

@@ -48,6 +48,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "other_site": "relay/router/test_router.py::test_who_proves_nothing_is_cut",
         "registration": "relay/router/test_router.py::test_a_name_that_could_forge_a_line_of_a_log_is_refused",
         "registration_proof": "relay/router/test_router.py::test_what_no_member_says_ends_the_connection",
+        "too_many": "relay/router/test_router.py::test_no_site_takes_the_places_of_another",
         "two_registrations": "relay/router/test_router.py::test_what_no_member_says_ends_the_connection",
         "unproven": "relay/router/test_router.py::test_who_proves_nothing_is_cut",
         "unregistered": "relay/router/test_router.py::test_who_has_not_registered_sends_nothing",
