@@ -1,7 +1,7 @@
 """Frames of views that this member has not installed yet.
 
-Members install a view at slightly different times, so the first frames of a new view overtake its installation; and a joiner
-hears the multicasts of views of which it never becomes a member.
+Members install a view at slightly different times, so the first frames of a new view overtake its
+installation. A joiner also receives multicasts of views that it never joins.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ class _Held:
 
 
 class LaterViews:
-    """Holds frames by view, within bounds. At a bound the sender that holds most gives way, so that no other loses anything.
+    """Holds frames by view, within bounds. At a bound the largest holder loses frames, so that no
+    other does.
 
-    The earliest of its views goes first: its installation is the least likely.
+    Its earliest view is evicted first: its installation is the least likely.
     """
 
     def __init__(self, count_max: int, bytes_max: int) -> None:
@@ -37,7 +38,9 @@ class LaterViews:
         self.bytes = Level(bytes_max, why)
 
     def hold(self, view: ViewId, frame: Frame) -> int:
-        """Keep a frame of a later view; returns how many frames were given up for it, the frame itself included."""
+        """Hold a frame of a later view; return the number of frames evicted for it, itself
+        included.
+        """
         self._senders.setdefault(frame.source, _Held()).views.setdefault(view, []).append(frame)
         self._count(frame, 1)
         evicted = 0
@@ -53,7 +56,9 @@ class LaterViews:
         return evicted
 
     def release(self, view: ViewId) -> tuple[list[Frame], int]:
-        """The frames of the view that is being installed, and how many frames of earlier views were discarded."""
+        """Return the frames of the view being installed, and the number of discarded frames of
+        earlier views.
+        """
         frames: list[Frame] = []
         skipped = 0
         for sender, held in list(self._senders.items()):
@@ -66,14 +71,16 @@ class LaterViews:
         return frames, skipped
 
     def _who_gives_way(self, sender: Address) -> Address:
-        """This sender, if it has its share; otherwise the one that has most, for which all are looked through."""
+        """Return this sender if it holds its share; otherwise the largest holder, found by a search
+        of all.
+        """
         all_of_it = max(self.count.now / self._count_max, self.bytes.now / self._bytes_max)
         if sender in self._senders and self._share(sender) * len(self._senders) >= all_of_it:
             return sender
         return max(self._senders, key=self._share)
 
     def _share(self, sender: Address) -> float:
-        """Which part of the tighter bound a sender uses."""
+        """Return the part of the tighter bound that a sender uses."""
         held = self._senders[sender]
         return max(held.count / self._count_max, held.bytes / self._bytes_max)
 

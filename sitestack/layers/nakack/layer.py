@@ -1,13 +1,14 @@
 """NAKACK: reliable FIFO multicast within a view.
 
-A sender numbers its multicasts 1, 2, 3 ... in each view and sends each once. A receiver that notices a hole asks for the
-missing numbers: the sender first, then the other members, because each member keeps every frame until all have it. A sender
-that falls silent announces its highest number until its whole stream is stable, so that a lost last message is noticed too. A
-member that gets no multicasts at all, because of its switch or its configuration, is told that number by unicast and asks for
-everything: the site goes on, at that member's pace.
+A sender numbers its multicasts 1, 2, 3 ... in each view and sends each once. A receiver that
+notices a hole requests the missing numbers: first from the sender, then from the other members.
+Each member keeps every frame until all have it. A silent sender announces its highest number until
+its whole stream is stable, so that a lost last message is noticed too. A member that receives no
+multicasts at all, because of its switch or its configuration, is sent that number by unicast. It
+requests all frames, and the site continues at its pace.
 
-In a flush (`Blocked` to `ViewInstalled`) nothing is delivered but what `ReachCut` says, exactly. That makes all survivors of a
-view deliver the same messages in it (S5, S6).
+In a flush (`Blocked` to `ViewInstalled`) exactly the frames named by `ReachCut` are delivered. So
+all survivors of a view deliver the same messages in it (S5, S6).
 """
 
 from __future__ import annotations
@@ -42,27 +43,32 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 class NakAckConfig:
     """Times and bounds of retransmission, for a site on one local network."""
 
-    #: How long a hole may exist before its numbers are asked for: most holes are frames that overtook each other.
+    #: How long a hole may exist before its numbers are requested: most holes are frames that
+    #: overtook each other.
     ask_delay_s: float = 0.02
-    #: The longest wait between two requests for the same hole; the wait doubles while no answer comes.
+    #: The longest wait between two requests for the same hole; the wait doubles while no answer
+    #: comes.
     ask_interval_s_max: float = 1.0
-    #: From this wait on a request reports that the ones before were in vain: large datagrams may not pass.
+    #: From this wait on a request reports that earlier ones failed: large datagrams may not pass.
     doubt_s: float = 0.3
-    #: How many numbers one request asks for at most, as in JGroups.
+    #: Maximum numbers in one request, as in JGroups.
     ask_count_max: int = 1_024
     #: The period in which a member sends one requester the same frame at most once.
     answer_period_s: float = 0.01
-    #: How many bytes a member retransmits in one such period at most, to all together: 50 MB/s. Should fit into a socket's
-    #: buffer.
+    #: Maximum bytes that a member retransmits in one such period, to all together: 50 MB/s. Should
+    #: fit into a socket's buffer.
     answer_bytes_max: int = 512 * 1024
-    #: A sender that was quiet for this long announces its highest number, unless its whole stream is stable.
+    #: A sender that was quiet for this long announces its highest number, unless its whole stream
+    #: is stable.
     quiet_interval_s: float = 0.1
     #: The longest wait between two announcements; the wait doubles while nothing becomes stable.
     quiet_interval_s_max: float = 1.0
-    #: A sender of whose stream nothing became stable for this long announces its highest number to each member by unicast, and
-    #: again after each such time. In a healthy site everything is stable much sooner.
+    #: How long a stream makes no progress in stability before its sender announces the highest
+    #: number to each member by unicast, repeated at this interval. In a healthy site everything is
+    #: stable much sooner.
     stuck_interval_s: float = 1.0
-    #: How many frames of one stream are held that are not stable yet. Flow control should stop a sender long before.
+    #: How many unstable frames of one stream are held. Flow control should stop a sender long
+    #: before.
     window_count_max: int = 65_536
     #: How many bytes of one stream are held ahead of a hole.
     ahead_bytes_max: int = 32 * 1024 * 1024
@@ -83,7 +89,8 @@ class NakAckStatistics:
 class NakAck(Layer):
     """NAKACK of JGroups, which the sequencer needs below it (SEQ-17; traps S5, S6, S15, U8).
 
-    A sender's own multicasts are delivered here at once, without waiting for the network to loop them back.
+    A sender's own multicasts are delivered here at once, without waiting for the network to loop
+    them back.
     """
 
     name = "nakack"
@@ -95,7 +102,8 @@ class NakAck(Layer):
         self._me = local.address
         self._config = config
         self._view: View | None = None
-        #: Bytes of all windows. There is no bound here: flow control, above, decides how much is on its way.
+        #: Bytes of all windows. Flow control, above, bounds the frames under way, so there is no
+        #: bound here.
         self._retained = Level(None)
         self._streams = ReceiverWindows((), config.window_count_max, config.ahead_bytes_max, self._retained)
         self._gaps = Holes(local.rng, config.ask_delay_s, config.ask_interval_s_max)
@@ -107,7 +115,7 @@ class NakAck(Layer):
     # -- the layer's contract --------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Number and send a reliable multicast; answer the flush; forget what is stable."""
+        """Number and send a reliable multicast; answer the flush; forget stable frames."""
         if isinstance(event, Frame):
             if event.dest is None and not event.unreliable:
                 return self._cast(event, now)
@@ -124,7 +132,9 @@ class NakAck(Layer):
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Put a multicast into its stream, whichever member sent it; answer requests; follow the view."""
+        """Put a multicast into its stream, whichever member sent it; answer requests; follow the
+        view.
+        """
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if type(header) is Cast:
@@ -144,7 +154,7 @@ class NakAck(Layer):
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Ask for missing numbers; announce the highest number of the own stream."""
+        """Request missing numbers; announce the highest number of the own stream."""
         effects: list[Effect] = []
         for owner, gap in self._gaps.due(now):
             effects += self._ask(owner, gap, now)
@@ -160,7 +170,7 @@ class NakAck(Layer):
         return NakAckStatistics(self._sent, self._retransmitted)
 
     def levels(self) -> dict[str, Level]:
-        """Levels of a bound per stream are those of the stream that holds most."""
+        """For bounds per stream, return the level of the largest one."""
         windows, later, config = self._streams.windows.values(), self._later, self._config
         ahead = max([window.ahead_bytes for window in windows], default=0)
         return {
@@ -273,7 +283,9 @@ class NakAck(Layer):
     # -- views and flushes -----------------------------------------------------------------------------------------
 
     def _install(self, event: ViewInstalled, now: float) -> list[Effect]:
-        """Start again at number 1. The old view's frames can go: all its survivors have delivered it up to the cut."""
+        """Restart at number 1 and drop the old view's frames: all its survivors delivered them up
+        to the cut.
+        """
         config, view = self._config, event.view
         self._view = view
         maxima = (config.window_count_max, config.ahead_bytes_max)
@@ -315,6 +327,6 @@ class NakAck(Layer):
 
 
 def _head(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """The lowest of the missing numbers."""
+    """Return the lowest of the missing numbers."""
     first, last = ranges[0]
     return ((first, min(last, first + HEAD_COUNT - 1)),)

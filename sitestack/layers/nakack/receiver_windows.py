@@ -1,6 +1,8 @@
-"""All multicast streams of one view at one member: the frames held, and those that may be delivered now.
+"""All multicast streams of one view at one member: the held frames, and those that may be delivered
+now.
 
-Between a block and the next view only frames up to the cut are delivered, stream by stream, and not one number more.
+Between a block and the next view only frames up to the cut are delivered, stream by stream, and not
+one number more.
 """
 
 from __future__ import annotations
@@ -17,16 +19,17 @@ class ReceiverWindows:
     def __init__(
         self, members: tuple[Address, ...], count_max: int, ahead_bytes_max: int, retained: Level, blocked: bool = False
     ) -> None:
-        """`retained` counts the bytes of all windows; it is handed from view to view."""
+        """`retained` counts the bytes of all windows, and is passed from view to view."""
         self.windows = {member: Window(count_max, ahead_bytes_max) for member in members}
         self.blocked = blocked
         self._retained = retained
         retained.now = 0
-        #: The last number to deliver of each stream that is not at the cut yet; None while there is no cut to reach.
+        #: The last number to deliver of each stream that is not at the cut yet; None while there is
+        #: no cut to reach.
         self.cut: dict[Address, int] | None = None
 
     def keep(self, frame: Frame) -> str | None:
-        """Keep a frame of a member's stream. Returns why it was refused, or None when it was kept."""
+        """Hold a frame of a member's stream. Return the reason for a refusal, or None."""
         size = frame_bytes(frame)
         refused = self.windows[frame.source].add(frame, size)
         if refused is None:
@@ -34,7 +37,7 @@ class ReceiverWindows:
         return refused
 
     def append(self, frame: Frame) -> None:
-        """Keep a frame of the own stream, whatever the bound: it counts as delivered."""
+        """Hold a frame of the own stream beyond any bound; it counts as delivered."""
         window = self.windows[frame.source]
         window.admit(frame.seqno)
         refused = self.keep(frame)
@@ -42,7 +45,7 @@ class ReceiverWindows:
         window.deliver_to(frame.seqno)
 
     def deliver(self, owner: Address) -> list[Frame]:
-        """The frames of this stream to hand up now, in order."""
+        """Return the frames of this stream to deliver now, in order."""
         window = self.windows[owner]
         if not self.blocked:
             return window.deliver_to(window.contiguous)
@@ -54,22 +57,23 @@ class ReceiverWindows:
         return frames
 
     def wanted(self, owner: Address) -> int:
-        """The highest number of this stream that is wanted now."""
+        """Return the highest number of this stream that is wanted now."""
         return self.windows[owner].highest if self.cut is None else self.cut.get(owner, 0)
 
     def block(self) -> None:
-        """Deliver nothing more. The cut of an earlier flush is void: the next one may be lower."""
+        """Stop delivering. The cut of an earlier flush is void: the next one may be lower."""
         self.blocked = True
         self.cut = None
 
     def unblock(self) -> None:
-        """Deliver again: no flush has asked where the streams stand."""
+        """Deliver again, because no flush has asked for the digest."""
         self.blocked = False
 
     def reach(self, cut: dict[Address, int]) -> list[Address]:
-        """Deliver up to the cut from now on; returns the streams that have not reached it yet.
+        """Deliver up to the cut from now on; return the streams that have not reached it yet.
 
-        Streams of strangers in the cut are passed over: the cut comes from outside, and nobody could reach those.
+        Strangers' streams in the cut are skipped: the cut comes from outside, and they could never
+        be reached.
         """
         assert self.blocked, "a cut is reached in a flush only"
         self.cut = {}
@@ -86,7 +90,7 @@ class ReceiverWindows:
         return self.cut is not None and not self.cut
 
     def digest(self) -> dict[Address, int]:
-        """Per stream the number up to which everything is held or was delivered."""
+        """Return, for each stream, the number up to which all frames are held or were delivered."""
         return {owner: window.contiguous for owner, window in self.windows.items()}
 
     def purge(self, vector: dict[Address, int]) -> None:

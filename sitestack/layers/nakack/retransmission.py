@@ -1,4 +1,4 @@
-"""The two sides of retransmission: whom to ask and when, and how much to answer."""
+"""The two sides of retransmission: which member to ask and when, and how much to answer."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from sitestack.layers.nakack.window import Window, frame_bytes
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 
-#: How many of the lowest missing numbers are the head: they hold up everything behind them.
+#: How many of the lowest missing numbers are the head, which blocks delivery of all higher ones.
 HEAD_COUNT = 16
 
 
 class Hole:
-    """The missing numbers of one stream, and when to ask for them."""
+    """The missing numbers of one stream, and when to request them."""
 
     __slots__ = ("ask_at", "contiguous", "turn", "up_to", "wait_s")
 
     def __init__(self, ask_at: float, up_to: int) -> None:
         self.ask_at = ask_at
-        #: The highest number known when `ask_at` was set. Higher ones may be merely late, and wait for the next request.
+        #: The highest number known when `ask_at` was set. Higher ones may be merely late, and wait
+        #: for the next request.
         self.up_to = up_to
         #: The window's `contiguous` at the last request; -1 before the first one.
         self.contiguous = -1
@@ -28,14 +29,17 @@ class Hole:
 
 
 class Holes:
-    """The streams with holes, and the time of the next request for each: soon at first, then less and less often."""
+    """The streams with holes, and the time of the next request for each: soon at first, then less
+    and less often.
+    """
 
     def __init__(self, rng: random.Random, delay_s: float, wait_s_max: float) -> None:
         self._rng = rng
         self._delay_s = delay_s
         self._wait_s_max = wait_s_max
         self._gaps: dict[Address, Hole] = {}
-        #: The other members, in the order in which they are asked; in a flush, the holder of each stream up to the cut.
+        #: The other members, in the order in which they are asked; in a flush, the holder of each
+        #: stream up to the cut.
         self._others: tuple[Address, ...] = ()
         self._holders: dict[Address, Address] = {}
 
@@ -46,7 +50,9 @@ class Holes:
         return len(self._gaps)
 
     def watch(self, owner: Address, contiguous: int, wanted: int, now: float) -> None:
-        """Follow a stream in which a hole may have opened, shrunk or closed; a hole is asked for after a short delay."""
+        """Follow a stream in which a hole may have opened, shrunk or closed; request it after a
+        short delay.
+        """
         gap = self._gaps.get(owner)
         if contiguous >= wanted:
             self._gaps.pop(owner, None)
@@ -56,33 +62,41 @@ class Holes:
             gap.ask_at = min(gap.ask_at, now + self.jitter(self._delay_s))
 
     def urge(self, owner: Address, wanted: int, now: float) -> None:
-        """Ask at once for a stream up to `wanted`: those numbers are missing here, and somebody is known to hold them."""
+        """Request a stream up to `wanted` at once, because some member is known to hold those
+        numbers.
+        """
         self._gaps[owner] = Hole(now, wanted)
 
     def enter(self, others: tuple[Address, ...]) -> None:
-        """Begin a view in which these are the other members."""
+        """Begin a view with these other members."""
         self._others = others
         self.clear()
 
     def clear(self, holders: dict[Address, Address] | None = None) -> None:
-        """Forget all holes. `holders` are asked first from now on, instead of the owners of the streams."""
+        """Forget all holes.
+
+        From now on `holders` are asked first, instead of the owners of the streams.
+        """
         self._gaps.clear()
         self._holders = holders or {}
 
     def due(self, now: float) -> list[tuple[Address, Hole]]:
-        """The streams to ask for now; the caller answers each with `choose_holders` or `postpone`."""
+        """Return the streams to ask for now; the caller answers each with `choose_holders` or
+        `postpone`.
+        """
         return [(owner, gap) for owner, gap in self._gaps.items() if gap.ask_at <= now]
 
     def deadline(self) -> float | None:
         return min((gap.ask_at for gap in self._gaps.values()), default=None)
 
     def choose_holders(self, owner: Address, gap: Hole, contiguous: int, now: float) -> list[Address]:
-        """Returns the member to ask, and perhaps one to ask for the head as well; sets how long to wait for their answers.
+        """Return the member to ask, and perhaps one to ask for the head as well; set the wait for
+        their answers.
 
-        A member whose answer brought the window forward is asked again; otherwise the wait doubles and another member's turn
-        comes. The presumed holder and the others have every second turn, as the holder may be dead, or behind a hole of the
-        network, or not have it after all. After two rounds in vain each round asks one of either: the loss of a datagram does
-        not cost two rounds then.
+        A member whose answer advanced the window is asked again. Otherwise the wait doubles and
+        another member is asked. The presumed holder and the others alternate, because the holder
+        may be dead, cut off, or without the frames. After two failed rounds, each round asks one of
+        either, so that a lost datagram does not cost two rounds.
         """
         if gap.contiguous < 0 or contiguous > gap.contiguous:
             gap.wait_s = 2 * self._delay_s
@@ -104,15 +118,18 @@ class Holes:
         gap.ask_at = now + self.jitter(self._delay_s)
 
     def jitter(self, delay_s: float) -> float:
-        """The delay, a quarter less to a quarter more, so that members that lost the same frame ask at different times."""
+        """Vary the delay by a quarter, so that members that lost the same frame ask at different
+        times.
+        """
         return delay_s * (0.75 + 0.5 * self._rng.random())
 
 
 class Answers:
-    """Damps answers (C15): in each period a requester gets each frame once, and all requesters together `bytes_max` bytes.
+    """Damps answers (C15): in each period a requester gets each frame once, and all of them
+    together `bytes_max` bytes.
 
-    Where several have asked, in this period or in the one before, none of them gets more than an equal share of that: so a
-    member that asks without end keeps no other one from what it misses.
+    If several members have asked in this period or the last, none gets more than an equal share. So
+    a member that asks without end does not block the answers to others.
     """
 
     def __init__(self, period_s: float, bytes_max: int, count_max: int) -> None:
@@ -121,14 +138,15 @@ class Answers:
         self._count_max = count_max
         self._period_end = float("-inf")
         self._bytes = 0
-        #: Bytes for each that has asked in this period, and whoever asked in the one before.
+        #: Bytes for each requester of this period, and the requesters of the one before.
         self._bytes_for: dict[Address, int] = {}
         self._before: frozenset[Address] = frozenset()
-        #: The (requester, sender, number) answered in this period. Bounded by the bytes, as every frame counts for some.
+        #: The (requester, sender, number) answered in this period. Bounded by the bytes, as every
+        #: frame counts some.
         self._given: set[tuple[Address, Address, int]] = set()
 
     def choose(self, window: Window, ranges: tuple[tuple[int, int], ...], requester: Address, now: float) -> list[Frame]:
-        """The frames in these ranges that are held here and may be sent to the requester now."""
+        """Return the held frames in these ranges that may be sent to the requester now."""
         if now >= self._period_end:
             is_next = now < self._period_end + self._period_s
             self._before = frozenset(self._bytes_for) if is_next else frozenset()
@@ -161,16 +179,19 @@ class Answers:
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing more is answered in this period. A requester that still misses something asks again."""
+        """Whether nothing more is answered in this period.
+
+        A requester with missing frames asks again.
+        """
         return self._bytes >= self._bytes_max
 
 
 class Announcer:
     """Decides when a sender announces the highest number of its stream.
 
-    It is announced to everybody after a quiet interval, then less and less often while nothing changes. It is announced to each
-    member by unicast when nothing has become stable for long, however busy the sender is: a member that gets no multicasts at
-    all sees no hole to ask about.
+    It announces to all members after a quiet interval, then less and less often while nothing
+    changes. If nothing becomes stable for long, it announces to each member by unicast, however
+    busy the sender is. A member that receives no multicasts at all sees no hole to ask about.
     """
 
     def __init__(self, interval_s: float, interval_s_max: float, stuck_s: float) -> None:
@@ -179,7 +200,8 @@ class Announcer:
         self._stuck_s = stuck_s
         self._wait_s = interval_s
         self._quiet_at: float | None = None
-        #: When to announce by unicast: put off by stability, not by sending. Without meaning while `_quiet_at` is None.
+        #: When to announce by unicast: postponed by stability, not by sending. Meaningless while
+        #: `_quiet_at` is None.
         self._stuck_at = 0.0
 
     @property
@@ -200,7 +222,7 @@ class Announcer:
         self.sent(now)
 
     def said(self, now: float) -> bool:
-        """Note an announcement; returns whether it has to go to each member by unicast."""
+        """Note an announcement; return whether it has to go to each member by unicast."""
         stuck = now >= self._stuck_at
         if stuck:
             self._stuck_at = now + self._stuck_s
@@ -209,5 +231,5 @@ class Announcer:
         return stuck
 
     def stop(self) -> None:
-        """Announce nothing: the whole stream is stable."""
+        """Stop announcing, because the whole stream is stable."""
         self._quiet_at = None

@@ -1,8 +1,9 @@
-"""The receive window of NAKACK: what a member holds of one sender's multicast stream in one view.
+"""The receive window of NAKACK: a member's frames of one sender's multicast stream in one view.
 
-Four numbers tell its state, each at most the next: `stable` (all members have it, it is forgotten), `delivered` (handed up),
-`contiguous` (received without a hole), `highest` (known to exist). Frames between `stable` and `contiguous` are kept for
-members that ask for them; frames above are ahead of a hole.
+Four numbers tell its state, each at most the next: `stable` (all members have it, it is forgotten),
+`delivered` (passed up), `contiguous` (received without a hole), `highest` (known to exist). Frames
+between `stable` and `contiguous` are kept for members that ask for them; frames above are ahead of
+a hole.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ class Window:
     """The frames of one stream by number. A sender keeps its own stream in a window, too."""
 
     def __init__(self, count_max: int, ahead_bytes_max: int) -> None:
-        """At most `count_max` numbers above `stable` are held, and at most `ahead_bytes_max` bytes ahead of a hole.
+        """Hold at most `count_max` numbers above `stable`, and at most `ahead_bytes_max` bytes
+        ahead of a hole.
 
-        Frames beyond a bound are refused, and asked for again when there is room. Bytes without a hole have no bound: a window
-        that refused them could wait for another full window, which waits for this one.
+        Frames beyond a bound are refused, and requested again when there is room. Bytes without a
+        hole have no bound: a window that refused them could wait for another full window, which
+        waits for this one.
         """
         self.frames: dict[int, Frame] = {}
         self.stable = self.delivered = self.contiguous = self.highest = 0
@@ -28,7 +31,10 @@ class Window:
         self._limit = count_max
 
     def add(self, frame: Frame, size: int) -> str | None:
-        """Keep a received frame of `size` bytes under its `seqno`. Returns why it was refused, or None when it was kept."""
+        """Hold a received frame of `size` bytes under its `seqno`.
+
+        Return the reason for a refusal, or None.
+        """
         seqno = frame.seqno
         if seqno <= self.contiguous or seqno in self.frames:
             return "nak_duplicate"
@@ -53,21 +59,28 @@ class Window:
             self.ahead_bytes -= frame_bytes(frame)
 
     def expect(self, highest: int) -> None:
-        """Note that the stream has numbers up to `highest`. Numbers beyond the bound are not asked for yet."""
+        """Note that the stream has numbers up to `highest`.
+
+        Numbers beyond the bound are not requested yet.
+        """
         self.highest = max(self.highest, min(highest, self._limit))
 
     def admit(self, last: int) -> None:
-        """Allow numbers up to `last`, whatever the bound: a flush must reach its cut."""
+        """Allow numbers up to `last`, beyond any bound: a flush must reach its cut."""
         self._limit = max(self._limit, last)
         self.expect(last)
 
     def deliver_to(self, last: int) -> list[Frame]:
-        """The frames to deliver now, in order: those up to `last` that were received without a hole."""
+        """Return the frames to deliver now, in order: those up to `last` that were received without
+        a hole.
+        """
         first, self.delivered = self.delivered + 1, max(self.delivered, min(last, self.contiguous))
         return [self.frames[seqno] for seqno in range(first, self.delivered + 1)]
 
     def missing(self, last: int, count_max: int, ranges_max: int) -> tuple[tuple[int, int], ...]:
-        """The lowest missing numbers up to `last`: at most `count_max` numbers in at most `ranges_max` ranges (first, last)."""
+        """Return the lowest missing numbers up to `last`: at most `count_max` in at most
+        `ranges_max` ranges (first, last).
+        """
         ranges: list[tuple[int, int]] = []
         count = 0
         for seqno in range(self.contiguous + 1, last + 1):
@@ -85,7 +98,10 @@ class Window:
         return tuple(ranges)
 
     def purge(self, stable: int) -> int:
-        """Forget stable frames and return their bytes. A frame that is not delivered here yet is never forgotten."""
+        """Forget stable frames and return their bytes.
+
+        A frame that is not delivered here yet is never forgotten.
+        """
         stable = min(stable, self.delivered)
         freed = 0
         for seqno in range(self.stable + 1, stable + 1):
@@ -96,5 +112,5 @@ class Window:
 
 
 def frame_bytes(frame: Frame) -> int:
-    """About how many bytes a frame takes in memory, which is what the bounds are about."""
+    """Return about how many bytes a frame takes in memory, which the bounds count."""
     return FRAME_OVERHEAD_BYTES + frame.payload_bytes

@@ -1,4 +1,4 @@
-"""UNICAST2: reliable FIFO unicast between two processes, whether or not they are members of anything."""
+"""UNICAST2: reliable FIFO unicast between two processes, members or not."""
 
 from __future__ import annotations
 

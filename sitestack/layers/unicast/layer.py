@@ -1,11 +1,13 @@
-"""UNICAST2: reliable FIFO unicast between two processes, whether or not they are members of anything.
+"""UNICAST2: reliable FIFO unicast between two processes, members or not.
 
-A frame to an `Address` that is not `unreliable` is numbered and sent until it is acknowledged (`sender.py`); the other end puts
-what arrives in order (`receiver.py`); `headers.py` explains the numbers. Either end may close its side at any time without
-telling the other: as long as both processes live, everything is delivered exactly once and in order.
+A frame to an `Address` that is not `unreliable` is numbered and sent until it is acknowledged
+(`sender.py`). The other end puts arriving frames in order (`receiver.py`). `headers.py` explains
+the numbers. Either end may close its side at any time without notice. As long as both processes
+live, every message is delivered exactly once and in order.
 
-An acknowledgement leaves with the next frame to the same peer, in its datagram (decision 20). It waits for none while
-the peer needs it (`Receiver.must_answer`), nor during a view change: who leaves gracefully is to know what has arrived.
+An acknowledgement leaves with the next frame to the same peer, in its datagram (decision 20). It
+does not wait while the peer needs it (`Receiver.must_answer`), nor during a view change, so that a
+leaving member knows which messages have arrived.
 """
 
 from __future__ import annotations
@@ -28,19 +30,23 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 __all__ = ["Unicast", "UnicastConfig", "UnicastStatistics"]
 
-#: With more senders and receivers than this, the walk over all of them that looks for due timers is followed by a pause of
-#: REST_S seconds for each of them above it: walking then takes about a tenth of the time, however many strangers there are.
+#: With more senders and receivers than this, each walk over all of them for due timers is followed
+#: by a pause. The pause is REST_S seconds for each excess one, so walking takes about a tenth of
+#: the time.
 MANY_PEERS = 512
 REST_S = 20e-6
-#: Bytes that are kept ahead of holes, of all peers together; each has a bound of its own, but there may be thousands.
+#: Maximum bytes held ahead of holes for all peers together; there may be thousands, each below its
+#: bound.
 REORDER_ALL_BYTES_MAX = 128 << 20
-#: Peers that lose what they have ahead of holes at a time, at most.
+#: Maximum number of peers that lose their frames ahead of holes at a time.
 SHED_PEERS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class UnicastStatistics:
-    """Counters since the start; `senders`, `windows_open` and `tombstones` are numbers of peers now."""
+    """Counters since the start; `senders`, `windows_open` and `tombstones` are current numbers of
+    peers.
+    """
 
     senders: int
     windows_open: int
@@ -50,10 +56,12 @@ class UnicastStatistics:
 
 
 class Unicast(Layer):
-    """UNICAST2 of JGroups, with the conn-id on every message and a message id above connections (traps U1 to U13).
+    """UNICAST2 of JGroups, with the conn-id on every message and a message id above connections
+    (traps U1 to U13).
 
-    It does not depend on membership: a view only shortens the wait for peers that left. The bounds of `UnicastConfig` are per
-    peer; a sender exists for each peer that something is sent to, and ends with `give_up_s` or `idle_s`.
+    It does not depend on membership: a view only shortens the wait for departed peers. The bounds
+    of `UnicastConfig` are per peer. A sender exists for each peer with traffic, and ends with
+    `give_up_s` or `idle_s`.
     """
 
     name: ClassVar[str] = "unicast"
@@ -71,24 +79,26 @@ class Unicast(Layer):
         self._me = local.address
         self._config = config
         self._senders: dict[Address, Sender] = {}
-        #: In order of the last activity (but for some milliseconds), so that at the bound the longest silent peer goes first.
+        #: In order of the last activity (within milliseconds), so that the bound evicts the longest
+        #: silent peer.
         self._receivers: dict[Address, Receiver] = {}
-        #: Receivers that answer at the end of this turn: one answer a peer, however much arrived.
+        #: Receivers that answer at the end of this turn: one answer for each peer.
         self._to_answer: dict[Address, Receiver] = {}
-        #: Receivers whose answer waits for a frame to their peer, in the order in which it is due.
+        #: Receivers whose answer waits for a frame to their peer, in due order.
         self._owing: dict[Address, Receiver] = {}
-        #: Whether a view change is under way.
         self._blocked = False
         self._has_left = False
         self._conn_ids = count(1)
         self._windows = count(1)
         self._reorder_all_bytes = Level(REORDER_ALL_BYTES_MAX)
-        #: The highest mid used for any peer whose sender is forgotten. New senders begin above it, so no sender is kept for its
-        #: numbers.
+        #: The highest mid of any forgotten sender. New senders begin above it, so no sender is kept
+        #: for its numbers.
         self._mids_used = 0
-        #: At or before the earliest deadline of all senders and receivers, which are walked only then.
+        #: At or before the earliest deadline of all senders and receivers, which are walked only
+        #: then.
         self._due: float | None = None
-        #: The earliest time of the next walk: with thousands of peers one of them is always due, and a walk takes long.
+        #: The earliest time of the next walk: with thousands of peers one is always due, and a walk
+        #: takes long.
         self._walk_from = -inf
         self._given_up = self._retransmitted = 0
         self._window_bytes_high = self._queue_bytes_high = self._reorder_bytes_high = 0
@@ -96,7 +106,7 @@ class Unicast(Layer):
     # -- the layer's contract --------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Send a reliable unicast; turn round a frame to this process itself; close a connection."""
+        """Send a reliable unicast; return a frame to this process itself; close a connection."""
         if isinstance(event, Frame):
             dest = event.dest
             if not isinstance(dest, Address):
@@ -111,7 +121,9 @@ class Unicast(Layer):
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Take the frames of connections; follow the view; give everything up when this member has left."""
+        """Handle the frames of connections; follow the view; abandon all frames once this member
+        has left.
+        """
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if isinstance(header, UnicastData):
@@ -135,13 +147,14 @@ class Unicast(Layer):
             self._to_answer |= self._owing
             self._owing.clear()
         if isinstance(event, Left):
-            # A member that has left gets no acknowledgements: report its frames while the layers above still listen (X10).
+            # A departed member gets no acknowledgements: report its frames while the layers above
+            # still listen (X10).
             self._has_left = True
             return [*[each for peer, one in list(self._senders.items()) for each in self._forget_sender(peer, one)], Up(event)]
         return [Up(event)]
 
     def flush(self, now: float) -> list[Effect]:
-        """Acknowledge what is due, and ask for missing frames, once a turn and peer."""
+        """Send due acknowledgements and requests for missing frames, once a turn and peer."""
         effects: list[Effect] = []
         for peer, receiver in self._to_answer.items():
             self._receivers[peer] = self._receivers.pop(peer)
@@ -153,7 +166,7 @@ class Unicast(Layer):
         return effects
 
     def expire(self, now: float) -> list[Effect]:
-        """Acknowledge, send again, ask again, give up, or forget, whatever is due."""
+        """Acknowledge, retransmit, request, abandon or forget, whatever is due."""
         while (due := self._answer_due()) is not None and due <= now:
             peer = next(iter(self._owing))
             self._to_answer[peer] = self._owing.pop(peer)  # `flush` answers
@@ -178,7 +191,6 @@ class Unicast(Layer):
         return self._due if due is None or (self._due is not None and self._due < due) else due
 
     def _answer_due(self) -> float | None:
-        """When the first of the answers that wait is due."""
         for receiver in self._owing.values():
             return receiver.answer_at
         return None
@@ -194,11 +206,14 @@ class Unicast(Layer):
         self._window_bytes_high = max(self._window_bytes_high, sender.window_bytes)
         self._queue_bytes_high = max(self._queue_bytes_high, sender.queue_bytes)
         self._arm(sender.deadline())
-        # What a layer above held back for the last view comes after `Left`: sent once and reported, as no answer comes (X10).
+        # Frames that a layer above held for the last view come after `Left`: sent once and
+        # reported, as no answer comes (X10).
         return [*effects, *self._forget_sender(peer, sender)] if self._has_left else effects
 
     def _next_conn_id(self) -> int:
-        """A conn-id higher than all before: no two connections of this process share one (U2-16)."""
+        """Return a conn-id higher than all before: no two connections of this process share one
+        (U2-16).
+        """
         return next(self._conn_ids)
 
     def _handle_ack(self, sender: Sender, header: UnicastAck, now: float) -> list[Effect]:
@@ -207,7 +222,7 @@ class Unicast(Layer):
         return effects
 
     def _forget_sender(self, peer: Address, sender: Sender) -> list[Effect]:
-        """Remove a sender; frames that were not acknowledged are reported as `Undeliverable`."""
+        """Remove a sender; report its unacknowledged frames as `Undeliverable`."""
         del self._senders[peer]
         self._mids_used = max(self._mids_used, sender.next_mid - 1)
         self._retransmitted += sender.retransmitted
@@ -225,7 +240,7 @@ class Unicast(Layer):
         if isinstance(header, UnicastSync):
             effects = receiver.handle_sync(header, now)
         else:
-            # Most of the time nothing waits anywhere, and nothing has to be counted.
+            # Usually nothing is held anywhere, and nothing has to be counted.
             shed = self._shed(frame_bytes(frame)) if self._reorder_all_bytes.now else []
             effects = [*shed, *receiver.handle_data(frame, header, now)]
             self._reorder_bytes_high = max(self._reorder_bytes_high, receiver.buffer_bytes)
@@ -242,7 +257,7 @@ class Unicast(Layer):
             self._owing[peer] = receiver
 
     def _remember(self, peer: Address, now: float) -> Receiver:
-        """Add a receiver for a new peer. At the bound the peer that was silent longest is forgotten for it."""
+        """Add a receiver for a new peer; at the bound, evict the longest silent one."""
         if len(self._receivers) >= self._config.peers_max:
             silent = next(iter(self._receivers))
             self._forget_receiver(silent)
@@ -256,9 +271,10 @@ class Unicast(Layer):
         self._owing.pop(peer, None)
 
     def _shed(self, size: int) -> list[Effect]:
-        """When all peers together have too much ahead of holes, those that have most lose it: it was not acknowledged.
+        """Discard unacknowledged frames of the largest holders when all peers together hold too
+        much ahead of holes.
 
-        Some room is made at once, so that thousands of peers are not looked through for each frame.
+        It frees some extra room, so that thousands of peers are not searched for each frame.
         """
         shed, waiting = 0, self._reorder_all_bytes
         if not waiting.fits(size):
@@ -283,7 +299,9 @@ class Unicast(Layer):
     # -- connections -----------------------------------------------------------------------------------------------
 
     def _close(self, peer: Address, now: float) -> list[Effect]:
-        """Scenarios #3 to #5 of UNICAST2: forget both directions but for what exactly-once delivery needs."""
+        """Scenarios #3 to #5 of UNICAST2: forget both directions except the numbers that
+        exactly-once needs.
+        """
         receiver = self._receivers.get(peer)
         if receiver is not None:
             receiver.close()
@@ -295,7 +313,9 @@ class Unicast(Layer):
         return sender.reopen(self._next_conn_id())
 
     def _follow_view(self, event: ViewInstalled, now: float) -> None:
-        """Wait less long for members that left; their connections stay for the last acknowledgements (U2-0)."""
+        """Shorten the wait for members that left; their connections stay for the last
+        acknowledgements (U2-0).
+        """
         for member in event.view.members:
             if member in self._senders:
                 self._senders[member].be_patient()
@@ -322,7 +342,7 @@ class Unicast(Layer):
         )
 
     def levels(self) -> dict[str, Level]:
-        """Levels of a bound per peer are those of the peer that holds most."""
+        """For bounds per peer, return the level of the largest holder."""
         senders, receivers, config = self._senders.values(), self._receivers.values(), self._config
         windows = max([len(sender.window) for sender in senders], default=0)
         window_bytes = max([sender.window_bytes for sender in senders], default=0)
@@ -338,6 +358,7 @@ class Unicast(Layer):
             "reorder_frames": Level.of(buffers, config.reorder_frames_max),
             "reorder_all_bytes": self._reorder_all_bytes,
             "reorder_bytes": Level.of(buffer_bytes, config.reorder_bytes_max, high=self._reorder_bytes_high),
-            # Messages out of band that were delivered before their turn. Those that a tombstone remembers are not counted.
+            # Out-of-band messages delivered before their turn; those that a tombstone remembers are
+            # not counted.
             "early_delivered": Level.of(early, config.reorder_frames_max),
         }

@@ -1,8 +1,9 @@
-"""The receiving side of one peer: the window of its current connection, and what outlives connections.
+"""The receiving side of one peer: the window of its current connection, and the state that outlives
+connections.
 
-A window opens at a message marked `first`, below which everything is settled; messages that arrive earlier wait for it. After a
-connection is closed its conn-id, the last delivered mid and the mids delivered out of band are remembered, so that nothing is
-delivered twice when the connection comes back (U4).
+A window opens at a message marked `first`, below which all messages are settled; earlier arrivals
+wait for it. After a connection closes, its conn-id, the last delivered mid and the mids delivered
+out of band are remembered. So nothing is delivered twice when the connection comes back (U4).
 """
 
 from __future__ import annotations
@@ -25,61 +26,66 @@ from sitestack.model.frame import Frame
 from sitestack.model.level import Level
 from sitestack.stack.layer import Dropped, Effect, Up
 
-#: Seconds for which an acknowledgement waits for a frame to the same peer. The sender repeats what is not acknowledged after
-#: three times as long, or later; a shorter wait would end more often than it spares a datagram.
+#: Seconds for which an acknowledgement waits for a frame to the same peer. The sender retransmits
+#: after three times as long, or later. A shorter wait would end more often than it saves a
+#: datagram.
 ACK_DELAY_S = 0.03
-#: Frames after which it waits no longer, so that windows of the usual size never fill for want of it.
+#: Frames after which it waits no longer, so that windows of the usual size never fill without an
+#: acknowledgement.
 ACK_FRAMES = 16
 
 
 class Receiver:
-    """Everything that comes from one peer."""
-
     def __init__(
         self, peer: Address, config: UnicastConfig, rng: random.Random, windows: Iterator[int], now: float, all_bytes: Level
     ) -> None:
         self.peer = peer
-        #: Numbers the windows of all peers, so that a new window has a higher number even if its peer was forgotten in between.
+        #: Numbers the windows of all peers, so that a new window has a higher number even after its
+        #: peer was forgotten.
         self._windows = windows
         self._config = config
         self._rng = rng
-        #: The highest conn-id seen; 0 before the first. Lower ones are history (U3).
+        #: The highest conn-id seen; 0 before the first. Lower ones are stale (U3).
         self.conn_id = 0
         #: `mid - seqno`, which is constant in a connection.
         self._offset = 0
-        #: The mid of the last message that was delivered or that the sender declared settled; it is above connections.
+        #: The mid of the last message that was delivered, or that the sender declared settled, in
+        #: any connection.
         self.last_mid = 0
-        #: The mids above `last_mid` that were delivered out of band, also in earlier connections. Bounded as the buffer is:
-        #: beyond, a message out of band waits for its turn.
+        #: The mids above `last_mid` that were delivered out of band, also in earlier connections.
+        #: Bounded like the buffer; beyond, an out-of-band message waits for its turn.
         self.early: dict[int, None] = {}
-        #: The seqno to be delivered next; None while there is no window.
+        #: The next seqno to deliver; None while there is no window.
         self._next_seqno: int | None = None
         #: The number of this window, or of the last one while there is none.
         self._window = 0
-        #: The highest seqno seen out of order in this connection, kept or not.
+        #: The highest seqno received out of order in this connection, held or not.
         self._highest = 0
-        #: Frames ahead of a hole, or of the first message. Bounded by the configuration; a frame beyond is dropped and sent
-        #: again.
+        #: Frames ahead of a hole, or of the first message. Bounded by the configuration; frames
+        #: beyond are dropped and retransmitted.
         self.buffer: dict[int, Frame] = {}
         self.buffer_bytes = 0
-        #: The same of all peers together.
+        #: The same for all peers together.
         self._all_bytes = all_bytes
         self._ask_s = config.ask_interval_s
         #: The earliest time to ask for a hole, or for the start of the connection.
         self._ask_at = now
         self.heard_at = now
-        #: Frames heard since the last answer, and their bytes; whether the peer waits for it, or repeats what it has not got.
+        #: Frames and bytes received since the last answer; whether the peer waits for it or
+        #: retransmits.
         self._owed_frames = self._owed_bytes = 0
         self._is_awaited = False
         self._ack_frames = min(ACK_FRAMES, max(1, config.window_frames_max // 4))
         self._ack_bytes = config.window_bytes_max // 4
         self._ack_delay_s = min(ACK_DELAY_S, config.retransmit_interval_s / 3)
-        #: When what is owed must be answered; set with the first frame after an answer.
+        #: When the acknowledgement is due; set by the first frame after an answer.
         self.answer_at = now
 
     @property
     def must_answer(self) -> bool:
-        """Whether the answer waits for no frame to the peer: something is missing, the peer needs it, or much is owed."""
+        """Whether the answer waits for no frame to the peer: frames are missing, the peer needs it,
+        or many are unanswered.
+        """
         return (
             self._is_awaited or self._lacks_some or self._owed_frames >= self._ack_frames or self._owed_bytes >= self._ack_bytes
         )
@@ -91,13 +97,13 @@ class Receiver:
 
     @property
     def _lacks_some(self) -> bool:
-        """Whether a frame was seen that cannot be delivered yet."""
+        """Whether a frame was received that cannot be delivered yet."""
         return self._highest >= (self._next_seqno or 1)
 
     # -- input -----------------------------------------------------------------------------------------------------
 
     def handle_data(self, frame: Frame, header: UnicastData, now: float) -> list[Effect]:
-        """Deliver a frame if it is the next one, together with those that waited for it; otherwise let it wait."""
+        """Deliver a frame if it is the next one, with those that waited for it; otherwise hold it."""
         refused = self._enter(header, now)
         if refused is not None:
             self._is_awaited = True
@@ -120,26 +126,30 @@ class Receiver:
         self._owed_bytes += size
 
     def _deliver(self, frame: Frame) -> list[Effect]:
-        """Hand up the message whose turn it is, unless it was already delivered out of band."""
+        """Deliver the next message, unless it was already delivered out of band."""
         if self.early and self.last_mid in self.early:
             del self.early[self.last_mid]
             return []
         return [Up(without_header(frame))]
 
     def handle_sync(self, header: UnicastSync, now: float) -> list[Effect]:
-        """Open the window at a message that is still to come."""
+        """Open the window at a message that has not arrived yet."""
         self._is_awaited = True
         refused = self._enter(header, now)
         return [Dropped(refused)] if refused is not None else self._settle(header.seqno, now)
 
     def _enter(self, header: UnicastData | UnicastSync, now: float) -> str | None:
-        """Follow the sender into a newer connection. Returns why the header is refused, or None."""
+        """Follow the sender into a newer connection.
+
+        Return the reason to refuse the header, or None.
+        """
         if header.conn_id < self.conn_id:
             return "unicast_stale_connection"
         if header.seqno < 1 or header.mid < header.seqno:
             return "unicast_malformed"
         if header.conn_id > self.conn_id:
-            # The sender has closed the old connection, and carries over everything that was not acknowledged here.
+            # The sender has closed the old connection, and carries over everything that was not
+            # acknowledged here.
             self.close()
             self.conn_id = header.conn_id
             self._offset = header.mid - header.seqno
@@ -149,11 +159,13 @@ class Receiver:
         return None
 
     def _settle(self, seqno: int, now: float) -> list[Effect]:
-        """Open the window at this number, or move it there, as the sender says that all lower ones are settled.
+        """Open the window at this number, or move it there, because the sender has settled all
+        lower ones.
 
-        Settled are the frames that were acknowledged here, perhaps before this receiver was forgotten, and those that the
-        sender gave up. When more has been delivered here than the sender knows of, the window opens behind that. A first
-        message that is sent again finds the window at or above it, and changes nothing.
+        Settled frames were acknowledged here, perhaps before this receiver was forgotten, or
+        abandoned by the sender. If more was delivered here than the sender knows of, the window
+        opens behind that. A retransmitted first message finds the window at or above it, and
+        changes nothing.
         """
         start = max(seqno, self.last_mid + 1 - self._offset)
         if self._next_seqno is None:
@@ -170,7 +182,10 @@ class Receiver:
         return self._drain(now) if self.buffer else []
 
     def _drain(self, now: float) -> list[Effect]:
-        """Deliver the waiting frames whose turn it is. After this progress the next hole is asked for without delay."""
+        """Deliver the held frames whose turn it is.
+
+        After this progress the next hole is requested without delay.
+        """
         self._ask_s = self._config.ask_interval_s
         self._ask_at = min(self._ask_at, now + self._ask_s)
         effects: list[Effect] = []
@@ -182,9 +197,9 @@ class Receiver:
         return effects
 
     def _keep(self, frame: Frame, header: UnicastData, now: float) -> list[Effect]:
-        """Let a frame wait, unless it is a duplicate or beyond the bounds.
+        """Hold a frame, unless it is a duplicate or beyond the bounds.
 
-        A message out of band is delivered at once, and waits too.
+        Deliver it at once if it is out of band.
         """
         config, seqno = self._config, header.seqno
         expected = self._next_seqno
@@ -214,7 +229,7 @@ class Receiver:
         return frame
 
     def shed(self) -> int:
-        """Drop the frames that wait, which were not acknowledged and come again; returns how many there were."""
+        """Discard the held frames, which were not acknowledged and come again; return their number."""
         shed = len(self.buffer)
         self.buffer = {}
         self._all_bytes.now -= self.buffer_bytes
@@ -222,7 +237,7 @@ class Receiver:
         return shed
 
     def close(self) -> None:
-        """Give up the window. Frames that were not delivered were not acknowledged either, so they come again."""
+        """Discard the window. Undelivered frames were not acknowledged, so they come again."""
         self._next_seqno = None
         self._highest = 0
         self.shed()
@@ -230,7 +245,7 @@ class Receiver:
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def answer(self, now: float) -> UnicastAck | SendFirst | None:
-        """The answer to the peer at the end of a turn in which one is due or a hole became old; None when there is none."""
+        """Return the answer that is due at the end of a turn, with requests for old holes; or None."""
         self._owed_frames = self._owed_bytes = 0
         self._is_awaited = False
         asking = self._lacks_some and now >= self._ask_at
@@ -243,7 +258,9 @@ class Receiver:
         return UnicastAck(self.conn_id, self._window, self._next_seqno - 1, missing)
 
     def _missing(self, expected: int) -> tuple[tuple[int, int], ...]:
-        """The holes below the highest frame seen, as far as the buffer has room and a header holds them."""
+        """Return the holes below the highest frame seen, as far as the buffer and a header have
+        room.
+        """
         missing: list[tuple[int, int]] = []
         start = expected
         for seqno in sorted(self.buffer):
@@ -258,15 +275,18 @@ class Receiver:
     # -- time ------------------------------------------------------------------------------------------------------
 
     def wants_to_ask(self, now: float) -> bool:
-        """Whether a hole is old enough to be asked for. The start of a connection is asked for only when more of it arrives."""
+        """Whether a hole is old enough to request.
+
+        The start of a connection is requested only when more of it arrives.
+        """
         return self.is_open and self._lacks_some and now >= self._ask_at
 
     def is_idle(self, now: float) -> bool:
-        """Whether nothing was heard of the peer for `idle_s`."""
+        """Whether the peer has been silent for `idle_s`."""
         return now >= self.heard_at + self._config.idle_s
 
     def is_past(self, now: float) -> bool:
-        """Whether the tombstone can go: no sender still repeats what it remembers."""
+        """Whether the tombstone may be forgotten: no sender still retransmits its messages."""
         return now >= self.heard_at + self._config.tombstone_s
 
     def deadline(self) -> float:

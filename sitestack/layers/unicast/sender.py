@@ -1,4 +1,4 @@
-"""The sending side of the connection to one peer: numbering, the unacknowledged frames, and when to send them again."""
+"""The sending side of the connection to one peer: numbering, unacknowledged frames, retransmission."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
 
 class Sender:
-    """The frames that are on their way to one peer, or wait for room in the window."""
+    """Frames under way to one peer, or queued for room in the window."""
 
     def __init__(self, local: Local, peer: Address, conn_id: int, mid: int, config: UnicastConfig) -> None:
         self._me = local.address
@@ -32,26 +32,27 @@ class Sender:
         self.conn_id = conn_id
         self.next_mid = mid
         self._next_seqno = 1
-        #: Frames sent and not acknowledged, by seqno, in order; complete from the lowest to `_next_seqno - 1`.
+        #: Unacknowledged frames by seqno, in order; complete from the lowest to `_next_seqno - 1`.
         self.window: dict[int, Frame] = {}
         self.window_bytes = 0
         self.queue: deque[Frame] = deque()
         self.queue_bytes = 0
         #: How many frames in front of the queue are out of band.
         self._urgent = 0
-        #: Whether a frame was refused: until the queue is empty all later ones are too, as a frame may be a piece of a larger
-        #: one.
+        #: Whether a frame was refused. Until the queue is empty all later ones are too, because a
+        #: frame may be a fragment.
         self._refusing = False
-        #: Whether something was acknowledged: then the receiver has a window for this connection.
+        #: Whether the receiver has acknowledged this connection, and so has a window for it.
         self._opened = False
-        #: The number of the receiver's window in the latest acknowledgement; it also grows from connection to connection.
+        #: The receiver's window in the latest acknowledgement; it also grows from connection to
+        #: connection.
         self._acked_window = 0
         self._retry_s = config.retransmit_interval_s
         self._retry_at = 0.0
-        #: When the peer is given up; put off by every acknowledgement that moves the window.
+        #: When the peer is abandoned; postponed by every acknowledgement that moves the window.
         self.give_up_at = 0.0
         self._active_at = 0.0
-        #: Whether something was ever acknowledged, on whichever connection.
+        #: Whether the peer has ever acknowledged a frame, on any connection.
         self._answers = False
         #: When the window moved last, or began.
         self._moved_at = 0.0
@@ -60,12 +61,15 @@ class Sender:
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def send(self, frame: Frame, now: float) -> list[Effect]:
-        """Send a frame, or queue it while the window is full. A queue that is full too refuses it as `Undeliverable`."""
+        """Send a frame, or queue it while the window is full.
+
+        A full queue refuses it as `Undeliverable`.
+        """
         if not self.window:
             self._restart_timers(now)
         elif self._retry_s > self._config.retransmit_interval_s:
-            # Earlier frames have not been acknowledged for a while, and the wait has grown: a new frame begins with the first
-            # wait again.
+            # The wait has grown without acknowledgements; a new frame begins with the first wait
+            # again.
             self._retry_s = self._config.retransmit_interval_s
             self._retry_at = min(self._retry_at, now + self._jittered())
         size = frame_bytes(frame)
@@ -84,14 +88,14 @@ class Sender:
         return []
 
     def _has_room(self, size: int) -> bool:
-        """Whether the window has room; anything fits into an empty one."""
+        """Whether the window has room; an empty one has room for any frame."""
         if not self.window:
             return True
         config = self._config
         return len(self.window) < config.window_frames_max and self.window_bytes + size <= config.window_bytes_max
 
     def _number(self, frame: Frame, size: int) -> Frame:
-        """The frame with its header. When it is lost, this very object is sent again (S15)."""
+        """Return the frame with its header. A retransmission sends this very object (S15)."""
         seqno = self._next_seqno
         header = UnicastData(self.conn_id, seqno, self.next_mid, seqno == 1)
         sent = Frame(self._me, self._peer, (*frame.headers, header), frame.batch)
@@ -111,7 +115,7 @@ class Sender:
         return effects
 
     def reopen(self, conn_id: int) -> list[Effect]:
-        """Move all unacknowledged frames into a new connection: seqnos begin at 1, mids stay as they were (U5)."""
+        """Move all unacknowledged frames into a new connection: seqnos begin at 1, mids stay (U5)."""
         carried = list(self.window.values())
         self.conn_id = conn_id
         self._opened = False
@@ -124,7 +128,7 @@ class Sender:
     # -- what the peer says ----------------------------------------------------------------------------------------
 
     def handle_ack(self, header: UnicastAck, now: float) -> list[Effect]:
-        """Forget acknowledged frames, send queued ones, and send again those that the peer misses."""
+        """Forget acknowledged frames, send queued ones, and retransmit those that the peer misses."""
         if header.conn_id != self.conn_id or header.window < self._acked_window:
             return [Dropped("unicast_stale_ack")]
         if header.seqno >= self._next_seqno:
@@ -147,10 +151,11 @@ class Sender:
         return seqno >= lowest
 
     def _resend(self, missing: tuple[tuple[int, int], ...]) -> list[Effect]:
-        """Answer a request for missing frames, up to `resend_bytes_max`: the peer asks again for the rest.
+        """Answer a request for missing frames, up to `resend_bytes_max`: the peer asks again for
+        the rest.
 
-        A range below the window is of settled frames, which are not missing: the first frame, marked as such, tells the peer
-        so.
+        A range below the window is settled, not missing; the marked first frame shows this to the
+        peer.
         """
         lowest = self._next_seqno - len(self.window)
         if missing[0][0] < lowest:
@@ -167,13 +172,18 @@ class Sender:
         return effects
 
     def handle_send_first(self, header: SendFirst) -> list[Effect]:
-        """Tell a receiver without a window where to open one. A request about an earlier connection is dropped (U12)."""
+        """Send a receiver without a window the place to open one.
+
+        Drop a request about an earlier connection (U12).
+        """
         if header.conn_id != self.conn_id:
             return [Dropped("unicast_stale_send_first")]
         return [Down(self._first())]
 
     def _first(self) -> Frame:
-        """The lowest unacknowledged frame, marked as `first`; with an empty window a `UnicastSync` (U9)."""
+        """Return the lowest unacknowledged frame, marked as `first`; with an empty window a
+        `UnicastSync` (U9).
+        """
         if not self.window:
             sync = UnicastSync(self.conn_id, self._next_seqno, self.next_mid)
             return self._control(sync)
@@ -207,14 +217,14 @@ class Sender:
         return bool(self.window) and now >= self.give_up_at
 
     def is_idle(self, now: float) -> bool:
-        """Whether nothing is on its way, and nothing was for `idle_s`."""
+        """Whether nothing is under way, and nothing was for `idle_s`."""
         return not self.window and now >= self._active_at + self._config.idle_s
 
     def expire(self, now: float) -> list[Effect]:
-        """Send the highest frame again: a receiver that lacks others as well will ask for them (U8).
+        """Retransmit the highest frame: a receiver that misses others as well asks for them (U8).
 
-        Until the receiver is known to have a window, the first frame goes along: otherwise the receiver had to ask for it, and
-        both the question and the answer could be lost.
+        Until the receiver has a window, the first frame is sent along. Otherwise the receiver has
+        to ask for it, and both question and answer can be lost.
         """
         if not self.window or now < self._retry_at:
             return []
@@ -222,7 +232,8 @@ class Sender:
         self._retry_at = now + self._jittered()
         first = [] if self._opened or len(self.window) == 1 else [Down(self._first())]
         self.retransmitted += 1
-        # What is stuck for so long may be too large for the way: acknowledgements and heartbeats pass where it does not.
+        # A frame stalled for so long may exceed the path MTU: acknowledgements and heartbeats still
+        # pass.
         doubt = [Down(PathDoubt(self._peer, self._answers))] if now >= self._moved_at + self._config.doubt_s else []
         return [*doubt, *first, Down(self.window[self._next_seqno - 1])]
 
@@ -232,23 +243,24 @@ class Sender:
         return self._active_at + self._config.idle_s
 
     def hurry(self, now: float) -> None:
-        """The peer has left the view: give it up after `linger_s` at the latest."""
+        """Abandon the peer after `linger_s` at the latest, because it has left the view."""
         self.give_up_at = min(self.give_up_at, now + self._config.linger_s)
 
     def be_patient(self) -> None:
-        """The peer is in the view: give it up `give_up_s` after its last acknowledgement, as if it had never left.
+        """Abandon the peer `give_up_s` after its last acknowledgement, as if it had never left the
+        view.
 
-        View changes do not extend this: the peer forgets after `tombstone_s`, and pieces of large messages after
-        `fragment.idle_s`, so a later repetition would be delivered twice or be incomplete.
+        View changes do not extend this. The peer forgets after `tombstone_s`, and fragments after
+        `fragment.idle_s`, so a later retransmission would be delivered twice or be incomplete.
         """
         self.give_up_at = self._moved_at + self._config.give_up_s
 
     def take_all(self) -> tuple[Frame, ...]:
-        """All unacknowledged and queued frames, in order and without this layer's header."""
+        """Return all unacknowledged and queued frames, in order and without this layer's header."""
         return (*map(without_header, self.window.values()), *self.queue)
 
 
 def _numbers(ranges: tuple[tuple[int, int], ...], lowest: int, highest: int) -> Iterator[int]:
-    """The numbers of these ranges that lie in the window, whatever else the peer asks for."""
+    """Yield the numbers of these ranges that lie in the window."""
     for first, last in ranges:
         yield from range(max(first, lowest), min(last, highest) + 1)
