@@ -1,4 +1,4 @@
-"""From journals on disk to a verdict: what `relay check` and `relay journal cat` do."""
+"""Checks journals on disk; implements `relay check` and `relay journal cat`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ __all__ = ["Read", "Report", "check_directories", "journal_lines", "judge_files"
 def check_directories(paths: Iterable[Path], *, quiescent: bool | None = None, ended_w: int | None = None) -> Report:
     """Check all invariants over the journals in these files and directories.
 
-    `quiescent` says whether faults were healed and everything had time to arrive before the processes were stopped;
-    None leaves that to the journals: true when nothing was sent in the last second before the first survivor's stop.
-    `ended_w` is when somebody began to stop the processes, on the wall clock in ns; None finds out by who saw whom leave.
-    Total order is judged if the journals give messages of the own site a place in the stream. What is wrong with the
-    journals themselves is reported as violations of `JOURNAL`, except a tail that a crash has torn. What was sent before
-    the last record that retention has deleted, and says so, is not judged; a note says when that was.
+    `quiescent` states whether faults were healed and all messages could arrive before the processes
+    stopped. None infers it: no send in the last second before the first survivor's stop. `ended_w`
+    is the wall clock (ns) at which the stopping began; None infers it from the observed departures.
 
-    Raises JournalError when a path does not exist or there is no journal at all.
+    Total order is judged if messages have a place in the stream of their own site. Damaged journals
+    are violations of `JOURNAL`, except a tail torn by a crash. Messages sent before the last record
+    that retention deleted are not judged; a note gives that time.
+
+    Raises JournalError if a path does not exist or there is no journal.
     """
     strays: list[Problem] = []
     found = _load(paths, strays)
@@ -51,19 +52,20 @@ def check_directories(paths: Iterable[Path], *, quiescent: bool | None = None, e
 
 
 class Read(NamedTuple):
-    """A journal that was read, and what is wrong in its files."""
+    """A journal with its records and the problems of its files."""
 
     journal: Journal
-    #: Of those that say nothing of its end or its losses, some may be missing.
+    #: May lack records that concern neither its end nor its losses.
     records: Sequence[records.Record]
     problems: Sequence[Problem]
 
 
 def judge_files(read: Iterable[Read], strays: Iterable[Problem]) -> tuple[list[Violation], list[str]]:
-    """JOURNAL. Nothing is corrupt, missing or lost on a full disk; and as notes what is legal: tails that a crash has torn.
+    """Check JOURNAL: no record is corrupt, missing or lost. Return violations and notes.
 
-    `strays` are the problems of files that belong to no journal, or are missing. The first segments may be missing where a
-    journal of that member says that retention has deleted some.
+    A tail torn by a crash is legal. `strays` are problems of missing files or ones without a
+    journal. First segments may be missing if a journal of the same member records a deletion by
+    retention.
     """
     violations: list[Violation] = []
     notes: list[str] = []
@@ -91,13 +93,13 @@ def judge_files(read: Iterable[Read], strays: Iterable[Problem]) -> tuple[list[V
     for problem in strays:
         if problem.kind == "missing" and problem.file in beginnings:
             continue
-        # A file that ends before its header does holds nothing yet: its process died at that moment.
+        # A file that ends within its header is empty: its process died while it wrote the header.
         report(problem, is_legal=problem.kind == "torn" and problem.offset == 0)
     return violations, notes
 
 
 def run_notes(read: Sequence[Read], until_w: int | None) -> Iterator[str]:
-    """What a reader of the verdict has to know: what retention has deleted (up to `until_w`), and who was several processes."""
+    """Yield notes for the reader of a verdict: deletions up to `until_w`, and restarted members."""
     if until_w is not None:
         yield _not_judged_before(until_w)
     for journal, _, _ in read:
@@ -108,7 +110,7 @@ def run_notes(read: Sequence[Read], until_w: int | None) -> Iterator[str]:
 
 
 def why_not_judged(ending: Ending) -> str:
-    """The note on a run that cannot be judged by its end."""
+    """Return the note on a run whose end cannot be judged."""
     if ending.quiet_s is None:
         reason = "no process stopped gracefully after the last message was sent"
     else:
@@ -117,9 +119,9 @@ def why_not_judged(ending: Ending) -> str:
 
 
 def journal_lines(paths: Iterable[Path], problems: list[Problem]) -> Iterator[str]:
-    """The canonical JSON lines of all journals in these files and directories, one process after the other.
+    """Yield the canonical JSON lines of all journals, one process after the other.
 
-    What is wrong with the files goes to `problems`. Raises JournalError when a path does not exist.
+    Damage is added to `problems`. Raises JournalError if a path does not exist.
     """
     for journal in find_journals(paths, problems):
         yield from canonical_lines(journal.site, journal.uuid, read_journal(journal, problems))
@@ -132,7 +134,7 @@ def _load(paths: Iterable[Path], strays: list[Problem]) -> list[Read]:
         problems: list[Problem] = []
         its_records = list(read_journal(journal, problems, payloads=False))
         if not any(isinstance(record, records.Start) for record in its_records):
-            # Its first record is damaged, or the disk was full: the header knows enough.
+            # The first record is damaged or was lost on a full disk; the header replaces it.
             its_records.insert(0, records.Start(0, 0, journal.site, journal.uuid, journal.name, 0, 0, ""))
         found.append(Read(journal, its_records, problems))
     if not found:
@@ -141,7 +143,7 @@ def _load(paths: Iterable[Path], strays: list[Problem]) -> list[Read]:
 
 
 def _retired_until(journals: Iterable[Sequence[records.Record]]) -> int | None:
-    """Until when segments reached that retention has deleted (wall clock, ns); None where it has deleted none."""
+    """Return the end (wall clock, ns) of the segments that retention deleted; None if none."""
     return max([until for each in journals for record in each if (until := retired_until(record)) is not None], default=None)
 
 
@@ -151,7 +153,7 @@ def _not_judged_before(until_w: int) -> str:
 
 
 def _began(journal: Journal) -> int | None:
-    """When the first record that is there was written (wall clock, ns)."""
+    """Return the wall clock (ns) of the first remaining record."""
     with suppress(OSError):
         return wall_ns_at(journal.segments[0], 0)
     return None
@@ -162,10 +164,10 @@ def _utc(wall_ns: int) -> str:
 
 
 def _restarted(read: Iterable[Read]) -> Iterator[str]:
-    """For each name of which there was more than one process a sentence that tells them apart, in the order of their starts."""
+    """Yield a sentence for each name with several processes: their uuids in the order of start."""
     names: dict[tuple[str, str], list[records.Start]] = {}
     for _, its_records, _ in read:
-        # What a header says stands before what the process says, or in its place.
+        # A start made from a header (time 0) precedes or replaces the process's own record.
         start = max([each for each in its_records if isinstance(each, records.Start)], key=lambda each: each.w)
         names.setdefault((start.site, start.name), []).append(start)
     for (site, name), starts in sorted(names.items()):

@@ -1,4 +1,4 @@
-"""The journal: what a process sent, delivered and installed, in segment files that outlive it."""
+"""The journal: messages and views of a process, in segment files that outlive it."""
 
 from relay.journal.canonical import canonical_lines as canonical_lines
 from relay.journal.reader import (

@@ -1,9 +1,8 @@
-"""The reader for millions of records: a segment file, or a part of it, as columns.
+"""The columnar reader for millions of records in a segment file or a part of it.
 
-Nearly all records of a journal are sends and deliveries. They are decoded a chunk at a time into columns of plain values,
-which are checked a column at a time. When a check fails, `Decoder` decodes the records of the chunk one by one and says
-which is wrong and why, so that records and problems are the same here as in `relay.journal.reader`. All other records
-are decoded to objects.
+Sends and deliveries, nearly all records, are decoded in chunks to columns of plain values, and
+checked by column. If a check fails, `Decoder` decodes that chunk record by record. So records and
+problems equal those of `relay.journal.reader`. All other records become objects.
 """
 
 from __future__ import annotations
@@ -35,23 +34,23 @@ from sitestack.model.message import Scope
 from sitestack.wire.plain import require_whole
 from sitestack.wire.schema import INT_MAX, TEXT_BYTES_MAX
 
-#: Bytes that are read before decoding; more only for a larger record.
+#: Bytes read before decoding; more only for a larger record.
 BLOCK_BYTES = 2 << 20
 
 Kind: TypeAlias = type[records.Record]
-#: The fields of a record, in the order of its class, as plain values: an address is 16 bytes, a view id (counter, creator).
+#: Fields of a record in class order: addresses as 16 bytes, view ids as (counter, creator).
 Row: TypeAlias = "tuple[Any, ...]"
 
 
 @dataclass(slots=True)
 class Table:
-    """Sends or deliveries as columns, all of one length."""
+    """Sends or deliveries as columns of equal length."""
 
-    #: Where each record begins, in bytes from the beginning of the file.
+    #: Position of each record, in bytes from the beginning of the file.
     offsets: list[int] = field(default_factory=list)
-    #: How many views the segment has recorded before each record.
+    #: Views in the segment before each record.
     views: list[int] = field(default_factory=list)
-    #: A column a field of the record class.
+    #: One column per field of the record class.
     columns: list[Row] = field(default_factory=list)
 
 
@@ -60,7 +59,7 @@ class Chunk:
     """The records of a part of a segment."""
 
     tables: dict[Kind, Table] = field(default_factory=dict)
-    #: Offset, how many views the segment has recorded up to here (a view counts itself), and the record.
+    #: Offset, number of views in the segment up to and including this record, and the record.
     others: list[tuple[int, int, records.Record]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
@@ -73,10 +72,11 @@ def read_bulk(
     payloads: bool = False,
     in_force: bool = False,
 ) -> Iterator[Chunk]:
-    """The records of these kinds that begin in `start..end` (None: the file's end), and the problems there.
+    """Yield the records of these kinds that begin in `start..end`, and the problems there.
 
-    A record must begin at `start` and at `end`. From the records before `start` only the number of views and the numbered
-    vectors are taken. `in_force`: also what was in force at the segment's beginning, because the segments before are not there.
+    Records must begin at `start` and `end`; None is the end of the file. Earlier records only count
+    views and define vectors. `in_force` adds records in force at the segment's beginning, for
+    readers without the earlier segments.
     """
     try:
         with open(file, "rb") as stream:
@@ -87,7 +87,7 @@ def read_bulk(
 
 
 class _Segment:
-    """Reads one file once, from its beginning."""
+    """One pass over a file from its beginning."""
 
     def __init__(
         self, file: Path, stream: BinaryIO, kinds: Collection[Kind], start: int, payloads: bool, in_force: bool
@@ -123,7 +123,7 @@ class _Segment:
                 return
 
     def _split(self, chunk: Chunk, base: int, data: bytes) -> tuple[int, bool]:
-        """Decode whole frames. Returns how many bytes they are, and whether a bad length ends the segment."""
+        """Decode whole frames. Return their size, and whether a corrupt length ends the segment."""
         crc32, unpack, head = zlib.crc32, FRAME.unpack_from, FRAME.size
         bulk: dict[int, tuple[Table, list[bytes]]] = {number: (Table(), []) for number in self.bulky}
         at, size = 0, len(data)
@@ -141,7 +141,7 @@ class _Segment:
             if crc32(payload) != crc:
                 self._report(chunk, offset, "corrupt", f"a record of {length} bytes is skipped")
                 continue
-            # `[kind, ...]` of up to 15 items, which is what every record is.
+            # Every record is a msgpack array `[kind, ...]` of at most 15 items.
             kind = payload[1] if length > 1 and payload[0] & 0xF0 == 0x90 else -1
             if kind in bulk and offset:
                 if offset >= self.start and kind in self.wanted:
@@ -187,7 +187,7 @@ class _Segment:
         chunk.tables[kind] = table
 
     def _fill_slowly(self, chunk: Chunk, kind: Kind, table: Table, payloads: list[bytes]) -> None:
-        """Decode one record at a time, to find those that are wrong."""
+        """Decode one record at a time to find the invalid ones."""
         sound, rows = Table(), []
         for offset, views, payload in zip(table.offsets, table.views, payloads, strict=True):
             try:
@@ -209,7 +209,7 @@ class _Segment:
 
 
 def _columns(kind: Kind, payloads: list[bytes]) -> list[Row] | None:
-    """The fields as columns; None when not every payload is one list of the right length."""
+    """Return the fields as columns; None unless every payload is one list of the right length."""
     data = b"".join(payloads)
     size = len(data)
     unpacker = msgpack.Unpacker(
@@ -235,7 +235,7 @@ def _columns(kind: Kind, payloads: list[bytes]) -> list[Row] | None:
     return list(zip(*rows, strict=True))[1:]
 
 
-#: Field -> the types its values may have.
+#: Types of each field.
 _TYPES: dict[Kind, tuple[set[Any], ...]] = {
     records.Send: (
         *({int}, {int}, {str}, {bytes}, {int}, {int}, {int}),
@@ -250,7 +250,7 @@ _SCOPES = {int(scope) for scope in Scope}
 
 
 def _are_sound(kind: Kind, columns: list[Row], vectors: set[int]) -> bool:
-    """Whether all rows are certainly sound records."""
+    """Return True only if all rows are valid records."""
     if not all(set(map(type, column)) <= types for column, types in zip(columns, _TYPES[kind], strict=True)):
         return False
     named = dict(zip(kind.__slots__, columns, strict=True))

@@ -1,8 +1,8 @@
-"""Records -> canonical JSON lines: one object a line, one line a message.
+"""Converts records to canonical JSON lines: one object per line, one line per message.
 
-Programs in any language can read these lines. Every line has `ev`, the clocks `t` and `w` in ns, and `process`, the
-[site, uuid] of the journal's owner. Uuids are in hex, a view id is [creator, counter], a message id is [site, uuid, scope, n].
-A line of a message has the number and size of that message; `sha256` is the digest of its whole batch.
+Every line has `ev`, the clocks `t` and `w` in ns, and `process`, the owner's [site, uuid]. Uuids
+are in hex, a view id is [creator, counter], a message id is [site, uuid, scope, n]. A message line
+has its number and size; `sha256` is the digest of its whole batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sitestack.model.view import ViewId
 
 
 def canonical_lines(site: str, uuid: Address, journal: Iterable[records.Record]) -> Iterator[str]:
-    """The lines, without newline, of the records of process (site, uuid)."""
+    """Yield the lines, without newline, of the records of process (site, uuid)."""
     process = _json([site, uuid.hex()])
     for record in journal:
         head = f'"t":{record.t},"w":{record.w},"process":{process}'
@@ -47,7 +47,7 @@ def _send(head: str, record: records.Send) -> Iterator[str]:
 
 
 def _messages(name: str, head: str, record: records.Send | records.Deliver, body: str) -> Iterator[str]:
-    """A line for each message of a batch."""
+    """Yield a line for each message of a batch."""
     front = f'{{"ev":"{name}",{head},"id":[{_id_head(record)}'
     middle, back = f'],{body},"size":', f',"sha256":"{record.digest.hex()}"}}'
     for n, size in enumerate(_sizes(record), record.first):
@@ -65,7 +65,7 @@ def _unreach(head: str, record: records.Unreach) -> Iterator[str]:
 
 
 def _event(record: records.Record) -> tuple[str, dict[str, Any]]:
-    """Name and own fields of a record that makes one line."""
+    """Return the name and fields of a record with a single line."""
     match record:
         case records.Start():
             seed = {} if record.seed is None else {"seed": record.seed}
@@ -98,7 +98,7 @@ def _event(record: records.Record) -> tuple[str, dict[str, Any]]:
 
 
 def _id_head(record: records.Send | records.Deliver | records.Unreach) -> str:
-    """The id of a message up to its number."""
+    """Return a message id up to its number."""
     return f'{_json(record.site)},"{record.origin.hex()}","{record.scope.name.lower()}",'
 
 
@@ -121,5 +121,5 @@ def _vector(vector: Mapping[str, ViewId]) -> dict[str, list[Any]]:
 
 
 def _json(value: Any) -> str:
-    """Compact JSON in ASCII, so that no name can break or forge a line (C25)."""
+    """Encode as compact ASCII JSON, so that no name can break or forge a line (C25)."""
     return json.dumps(value, separators=(",", ":"))

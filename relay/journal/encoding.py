@@ -1,14 +1,14 @@
-"""Records <-> bytes of a segment file.
+"""Encodes records to bytes of a segment file, and decodes them.
 
-A segment is a sequence of frames. Frame: u32 length of the payload, u32 CRC-32 of those four bytes, u32 CRC-32 of the
-payload (all little-endian), payload. The length has a check of its own, so that a reader can tell a torn tail (the
-length is good and the file ends too early) from corruption, and can skip a corrupt payload.
+A segment is a sequence of frames, all little-endian: u32 payload length, u32 CRC-32 of those four
+bytes, u32 CRC-32 of the payload, payload. With its own check of the length, a reader distinguishes
+a torn tail (valid length, file too short) from corruption, and can skip a corrupt payload.
 
-Payload: one msgpack array `[kind, field, ...]`. Kind 0 opens every segment and names its owner. Kind 1 gives a number
-to a global view vector, which changes rarely and would otherwise stand in every `Deliver`. Kind 14 repeats, at the
-beginning of every segment but the first, a record that is still in force: the start of the process, its view, its role. Who
-reads the segments before has it from there; who does not, because they have been deleted, needs it. All other kinds are the
-classes of `sitestack.journal.records`. So every segment can be read without the ones before it.
+A payload is one msgpack array `[kind, field, ...]`. Kind 0 opens every segment and names its owner.
+Kind 1 numbers a global view vector, which would otherwise be repeated in every `Deliver`. Kind 14
+repeats, at the beginning of later segments, a record still in force (start, view, role); only a
+reader without the earlier segments uses it. All other kinds are the classes of
+`sitestack.journal.records`. So every segment is readable alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sitestack.wire.schema import TEXT_BYTES_MAX, Converter, Schema
 
 FORMAT = "relay-journal"
 VERSION = 1
-#: The largest record: the largest message with its payload stays well below, and a reader allocates no more than this.
+#: Maximum record size, which bounds a reader's memory. The largest message is well below it.
 RECORD_BYTES_MAX = 64 << 20
 FRAME = struct.Struct("<III")
 
@@ -50,7 +50,7 @@ KINDS: dict[int, type[records.Record]] = {
     13: records.Drop,
 }
 IN_FORCE_KIND = 14
-#: What stays in force until the next record of its class.
+#: Classes whose last record stays in force.
 STANDING = (records.Start, records.View, records.GlobalView, records.Role)
 KIND_NUMBERS = {kind: number for number, kind in KINDS.items()}
 #: Kinds whose last field is the body of a batch, or nil.
@@ -68,18 +68,18 @@ class Header(NamedTuple):
     site: str
     uuid: Address
     name: str
-    #: Segments of a process count from 1.
+    #: From 1.
     number: int
 
 
 def encode_header(header: Header) -> bytes:
-    """The frame that opens a segment."""
+    """Return the frame that opens a segment."""
     site, uuid, name, number = header
     return _frame([HEADER_KIND, FORMAT, VERSION, site[:TEXT_BYTES_MAX], uuid, name[:TEXT_BYTES_MAX], number])
 
 
 def decode_header(payload: bytes) -> Header:
-    """The header in the payload of a segment's first frame. Raises ProtocolError with a short reason."""
+    """Decode the payload of a segment's first frame. Raises ProtocolError with a short reason."""
     value = unpack_bounded(payload)
     if type(value) is not list or value[:2] != [HEADER_KIND, FORMAT]:
         raise ProtocolError("not a journal")
@@ -91,10 +91,10 @@ def decode_header(payload: bytes) -> Header:
 
 
 class Encoder:
-    """Makes the frames of one segment, and remembers which vectors the segment has numbered."""
+    """Encodes the frames of one segment, and numbers its vectors."""
 
     def __init__(self, keep_payloads: bool) -> None:
-        """`keep_payloads` False leaves out the bodies of batches and keeps their digests."""
+        """`keep_payloads` False omits the bodies of batches, but not their digests."""
         self._keep_payloads = keep_payloads
         self._numbers: dict[tuple[tuple[str, ViewId], ...], int] = {}
         self._last: tuple[_Vector, int] | None = None
@@ -103,9 +103,9 @@ class Encoder:
         self._packers = {kind: schema.converter(kind).pack for kind in KIND_NUMBERS}
 
     def encode(self, record: records.Record) -> bytes:
-        """The frame of a record, behind the frame of a vector that it needs first.
+        """Return the frame of a record, preceded by frames of new vectors.
 
-        Raises ValueError when the record is larger than `RECORD_BYTES_MAX`.
+        Raises ValueError if the record exceeds `RECORD_BYTES_MAX`.
         """
         kind = type(record)
         fields = self._packers[kind](record)
@@ -119,7 +119,7 @@ class Encoder:
         return frame
 
     def repeat(self, record: records.Record) -> bytes:
-        """The frame of a record that was written in an earlier segment and is in force still."""
+        """Return the frame that repeats a record of an earlier segment that is still in force."""
         kind = type(record)
         fields = self._packers[kind](record)
         frame = _frame([IN_FORCE_KIND, [KIND_NUMBERS[kind], *fields]])
@@ -139,13 +139,10 @@ class Encoder:
 
 
 class Decoder:
-    """Decodes the records of one segment. Equal addresses, view ids and vectors become one object, to save memory."""
+    """Decodes the records of one segment. Equal addresses, view ids and vectors are shared."""
 
     def __init__(self, payloads: bool = True, in_force: bool = False) -> None:
-        """`payloads` False leaves out the bodies of batches that the journal keeps.
-
-        `in_force`: decode what is repeated from earlier segments, too, because they are not there.
-        """
+        """`payloads` False omits the bodies of batches; `in_force` includes repeated records."""
         self._payloads = payloads
         self._in_force = in_force
         self._vectors: dict[int, _Vector] = {}
@@ -162,9 +159,9 @@ class Decoder:
         self._parsers = {number: schema.converter(kind).parse for number, kind in KINDS.items()}
 
     def decode(self, payload: bytes) -> records.Record | None:
-        """The record in a payload; None for a frame that only numbers a vector, or repeats what stands in an earlier segment.
+        """Return the record in a payload; None for a vector, or a repetition without `in_force`.
 
-        Raises ProtocolError when the payload is anything else.
+        Raises ProtocolError for any other payload.
         """
         value = unpack_bounded(payload)
         if type(value) is not list or not value or type(value[0]) is not int:
@@ -225,7 +222,7 @@ def _refuse(value: Any) -> Any:
 
 
 def _word(*words: str) -> Converter:
-    """A converter for a literal type of the records: one of a few words."""
+    """Return a converter for a literal type: one of a few words."""
 
     def parse(value: Any) -> str:
         if type(value) is not str or value not in words:
@@ -239,7 +236,7 @@ def _text(value: str) -> str:
     return value if len(value) <= TEXT_BYTES_MAX else value[:TEXT_BYTES_MAX]
 
 
-#: Converters that the wire schema lacks: for literal types, and for texts, which are cut when they are too long.
+#: Converters that the wire schema lacks: literal types, and texts, which are truncated.
 _SPECIAL: dict[Any, Converter] = {
     str: Converter(_text, Schema({}, {}).converter(str).parse),
     Literal["local", "relay"]: _word("local", "relay"),
@@ -260,12 +257,12 @@ def _frame(value: list[Any]) -> bytes:
 
 
 def length_check(length: int) -> int:
-    """The check of a frame's length field."""
+    """Return the check of a frame's length field."""
     return zlib.crc32(length.to_bytes(4, "little"))
 
 
 def read_wall_ns(payload: bytes) -> int | None:
-    """The wall clock of the record in a payload; None when it has none or is no record."""
+    """Return the wall clock of the record in a payload; None if it has none."""
     try:
         value = unpack_bounded(payload)
     except ProtocolError:

@@ -1,4 +1,4 @@
-"""Steps over the records of a growing segment file without decoding them, for readers that follow a journal."""
+"""Steps over the records of a growing segment file without decoding, to follow a journal."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import NamedTuple
 
 from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, length_check, read_wall_ns
 
-#: Bytes of one read, which has room for thousands of records.
+#: Bytes of one read, enough for thousands of records.
 _BLOCK_BYTES = 1 << 20
-#: The most frames without a clock before one with a clock: the header and frames that number vectors.
+#: Maximum frames without a clock before one with a clock: the header and vector frames.
 _FRAMES_WITHOUT_CLOCK_MAX = 16
 
 
 class Walk(NamedTuple):
-    """How far whole records reach: `offset` is where the next record begins or will begin."""
+    """The extent of whole records: the next record begins at `offset`."""
 
     offset: int
-    #: The length of the next record is bad: nothing behind it can be read, ever.
+    #: The length of the next record is corrupt; the rest of the file is unreadable.
     is_broken: bool
 
 
 def walk(file: Path, start: int, budget_bytes: int | None = None) -> Walk:
-    """Step over whole records from `start`: over all of them, or over at least `budget_bytes` of them.
+    """Step over all whole records from `start`, or over at least `budget_bytes` of them.
 
-    Raises OSError when the file cannot be read.
+    Raises OSError.
     """
     unpack, crc32, head = FRAME.unpack_from, zlib.crc32, FRAME.size
     offset = start
@@ -51,9 +51,9 @@ def walk(file: Path, start: int, budget_bytes: int | None = None) -> Walk:
 
 
 def wall_ns_at(file: Path, offset: int) -> int | None:
-    """The wall clock of the first record at or behind an offset; None when there is none soon.
+    """Return the wall clock of the first record from `offset`; None if there is none soon.
 
-    Raises OSError when the file cannot be read.
+    Raises OSError.
     """
     with open(file, "rb") as stream:
         stream.seek(offset)

@@ -1,7 +1,7 @@
-"""The journal's reader: segment files back to records, one at a time, so that memory stays flat.
+"""The journal's reader: decodes segment files one record at a time, in constant memory.
 
-Damage never stops the reader. A tail that a crash has torn, a corrupt record, a missing segment: each is reported as a
-`Problem` with file and offset, and reading goes on behind it as far as lengths can be trusted.
+Damage never stops the reader. Torn tails, corrupt records and missing segments are reported as a
+`Problem`. Reading continues after them as long as the lengths are valid.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Problem:
 
     file: Path
     offset: int
-    #: `torn`: the file ends inside a record, as after a crash. `corrupt`: bytes changed. `missing`: no such segment.
-    #: `unreadable`: the system refuses. `retired`: retention deleted it while somebody followed the journal.
+    #: `torn`: the file ends inside a record, as after a crash. `corrupt`: bytes changed. `missing`:
+    #: no such segment. `unreadable`: an I/O error. `retired`: deleted by retention during reading.
     kind: Literal["torn", "corrupt", "missing", "unreadable", "retired"]
     what: str
 
@@ -44,15 +44,15 @@ class Journal:
     uuid: Address
     name: str
     segments: tuple[Path, ...]
-    #: The number of the first of them; above 1 where those before are not there any more.
+    #: Number of the first segment; above 1 if earlier ones are missing.
     begins: int = 1
 
 
 def find_journals(paths: Iterable[Path], problems: list[Problem]) -> list[Journal]:
-    """The journals in these files and directories (searched deeply), ordered by site, name and uuid.
+    """Return the journals in these files and directories (recursively), by site, name and uuid.
 
-    A segment whose header cannot be read is a problem, and so is a hole in the numbers of a journal's segments. Raises
-    JournalError when a path does not exist.
+    Unreadable headers and missing segments are added to `problems`. Raises JournalError if a path
+    does not exist.
     """
     owners: dict[tuple[str, str, Address], list[tuple[int, Path]]] = {}
     for file in segment_files(paths):
@@ -74,10 +74,10 @@ def find_journals(paths: Iterable[Path], problems: list[Problem]) -> list[Journa
 
 
 def read_journal(journal: Journal, problems: list[Problem], payloads: bool = True) -> Iterator[records.Record]:
-    """The records of a process, in the order in which they were written. Damage is added to `problems`.
+    """Yield the records of a process in the order of writing. Damage is added to `problems`.
 
-    `payloads` False leaves out the bodies of batches that the journal keeps. Where the first segments are not there, it begins
-    with what was in force.
+    `payloads` False omits the bodies of batches. Without its first segments a journal begins with
+    the records then in force.
     """
     for place, segment in enumerate(journal.segments):
         yield from read_segment(segment, problems, payloads, in_force=journal.begins > 1 and place == 0)
@@ -86,7 +86,7 @@ def read_journal(journal: Journal, problems: list[Problem], payloads: bool = Tru
 def read_segment(
     file: Path, problems: list[Problem], payloads: bool = True, in_force: bool = False
 ) -> Iterator[records.Record]:
-    """The records of one segment file, after what was in force at its beginning if that is wanted.
+    """Yield the records of one segment file; `in_force` adds those in force at its beginning.
 
     Damage is added to `problems`.
     """
@@ -102,9 +102,9 @@ def read_segment(
 
 
 def segment_files(paths: Iterable[Path]) -> list[Path]:
-    """The segment files under these paths, each once, also when the paths overlap.
+    """Return the segment files under these paths, each once even if the paths overlap.
 
-    Raises JournalError when a path does not exist.
+    Raises JournalError if a path does not exist.
     """
     found: dict[Path, Path] = {}
     for path in paths:
@@ -120,7 +120,7 @@ def segment_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def read_header(file: Path, problems: list[Problem]) -> Header | None:
-    """The header of a segment file; None when it cannot be read, and the reason is added to `problems`."""
+    """Return the header of a segment file; if unreadable, None, with the reason in `problems`."""
     for _, payload in _payloads(file, problems):
         try:
             return decode_header(payload)
@@ -131,7 +131,7 @@ def read_header(file: Path, problems: list[Problem]) -> Header | None:
 
 
 def _payloads(file: Path, problems: list[Problem]) -> Iterator[tuple[int, bytes]]:
-    """Offset and payload of every sound frame."""
+    """Yield offset and payload of every valid frame."""
     try:
         with open(file, "rb") as stream:
             yield from _frames(stream, file, problems)

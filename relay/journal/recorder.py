@@ -41,7 +41,7 @@ def _unreachable(recorder: Recorder, event: Unreachable) -> None:
     )
 
 
-#: For the recorder of a member whose site is relayed: event -> how it is recorded.
+#: Event -> its recording function, for members of a relayed site.
 RELAY_RECORDS: EventRecords = MappingProxyType(
     {GlobalView: _global_view, Role: _role, Baseline: _baseline, Unreachable: _unreachable}
 )

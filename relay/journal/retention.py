@@ -1,8 +1,8 @@
-"""What stays of a member's journals: segments are deleted whole, the oldest first, by bytes and by age.
+"""Retention: deletes whole segments of a member, the oldest first, by bytes and by age.
 
-A journal is a record, not a log that anything is sent again from, so deleting it harms no message. But whoever reads what
-is left must not take the missing beginning for a loss: before segments are deleted, a record says so and until when (wall
-clock) they reached, in the segment that was begun last, which goes last.
+Messages are never retransmitted from a journal, so deletion loses none. A reader must not mistake
+deletion for loss: before it, a record of the newest segment states until when (wall clock) the
+deleted segments reached. The newest segment is deleted last.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from sitestack.journal import records
 from sitestack.model.errors import ProtocolError
 
 SUFFIX = ".rlj"
-#: `Drop.why` of the record that says that segments were deleted. Its `source` is until when they reached, in ns.
+#: `Drop.why` of a deletion record; its `source` is the end of the deleted segments, in ns.
 WHY_RETIRED = "retention"
-#: The longest member name in a file name: file systems allow 255 bytes, of which uuid, number and suffix take 21.
+#: Maximum bytes of a member name in a file name: of the usual limit of 255, 21 are used otherwise.
 _NAME_BYTES_MAX = 200
-#: With a limit to the age a segment is closed after this part of it, so that nothing stays much longer.
+#: Segments per maximum age, so that records are deleted soon after that age.
 _SEGMENTS_AN_AGE = 8
-#: Longer than a process lives, in ns.
+#: Longer than any process lives, in ns.
 _NEVER_NS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The limits; None: there is none."""
+    """The limits; None means unlimited."""
 
     bytes_max: int | None = None
     age_s_max: float | None = None
 
     @property
     def is_limited(self) -> bool:
-        """Whether anything is ever deleted."""
+        """Whether any limit is set."""
         return self.bytes_max is not None or self.age_s_max is not None
 
     @property
     def segment_ns(self) -> int:
-        """How long a segment may be written, in ns."""
+        """Maximum time (ns) for which a segment is written."""
         return _NEVER_NS if self.age_s_max is None else int(self.age_s_max * 1e9) // _SEGMENTS_AN_AGE
 
 
 class Segment(NamedTuple):
-    """A closed segment file. Segments order by when they were written last (ns)."""
+    """A closed segment file. Segments order by the time of their last record (ns)."""
 
     written_ns: int
     path: Path
@@ -55,18 +55,19 @@ class Segment(NamedTuple):
 
 
 def file_stem(name: str) -> str:
-    """How the names of a member's segment files begin."""
+    """Return the prefix of a member's segment file names."""
     return quote(name, safe="", errors="replace")[:_NAME_BYTES_MAX]
 
 
 def find_retired(
     limits: Retention, current: Path, reserved: int, owner: tuple[str, str], written: Mapping[Path, int], now_ns: int
 ) -> list[Segment]:
-    """The segments of a member that may not stay, the oldest first. Raises OSError.
+    """Return the segments of a member beyond the limits, the oldest first. Raises OSError.
 
-    Looked for are those of all its processes in the directory of the `current` segment, which stays and may grow to `reserved`
-    bytes. `owner`: the site and the name; members of other sites may be called so too. `written`: when the last record was
-    written of segments that this process has closed itself; of others the file system knows.
+    Searches all its processes in the directory of `current`, which is kept and may grow to
+    `reserved` bytes. `owner` is site and name, since members of other sites may have the same name.
+    `written` has the time of the last record of segments closed by this process; others use their
+    mtime.
     """
     closed = []
     for path in current.parent.glob(f"{_literal(file_stem(owner[1]))}-*{SUFFIX}"):
@@ -85,20 +86,20 @@ def find_retired(
 
 
 def retired_record(t: int, w: int, retired: Iterable[Segment]) -> records.Record:
-    """What is written before these segments are deleted."""
+    """Return the record to write before these segments are deleted."""
     times = [each.written_ns for each in retired]
     return records.Drop(t, w, WHY_RETIRED, str(max(times)), len(times))
 
 
 def retired_until(record: records.Record) -> int | None:
-    """Until when the segments reached that were deleted, if the record says that some were; wall clock, ns."""
+    """Return the end (wall clock, ns) of deleted segments from a deletion record, else None."""
     if isinstance(record, records.Drop) and record.why == WHY_RETIRED and record.source.isascii() and record.source.isdecimal():
         return int(record.source)
     return None
 
 
 def take(retired: Iterable[Segment]) -> int:
-    """Delete segments; returns how many. Raises OSError."""
+    """Delete segments; return their number. Raises OSError."""
     count = 0
     for segment in retired:
         segment.path.unlink(missing_ok=True)
@@ -107,7 +108,7 @@ def take(retired: Iterable[Segment]) -> int:
 
 
 def _literal(stem: str) -> str:
-    """A name as a pattern that matches nothing else: of the characters of patterns a quoted name may have none but these."""
+    """Escape a quoted name for a glob pattern; it contains no other special characters."""
     return "".join([f"[{each}]" if each in "*?[" else each for each in stem])
 
 

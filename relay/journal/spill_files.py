@@ -1,9 +1,9 @@
-"""Spill files: what a member has taken out of memory for other sites, on its disk (`relay/replica/spill.py`).
+"""Spill files: entries evicted from memory to disk for other sites (`relay/replica/spill.py`).
 
-A process has a directory of its own, `SITE-NAME-uuidprefix`, with a file for each segment. A record is framed as in a journal:
-length, a check of the length, a check of the record. Nothing is synchronised to the medium, because nothing is read by a
-later process: a member that starts again is another member, and is handed what it needs. So a process removes its directory
-when it ends, and those that killed processes have left when it starts; it knows these by their lock, which ends with them.
+A process has a directory `SITE-NAME-uuidprefix` with one file per segment. Records are framed as in
+a journal. No later process reads them, so there is no fsync: a restarted member is a new member and
+is sent everything it needs. A process deletes its directory at its end, and at its start those of
+killed processes. Their locks, which end with the process, identify these.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ log = structlog.get_logger()
 
 
 class SpillFiles:
-    """The files of one process, a `SpillDisk`. Not made for several threads."""
+    """The files of one process, a `SpillDisk`. Not thread-safe."""
 
     def __init__(self, directory: Path) -> None:
-        """The directory exists, is empty, and belongs to this process; `spill_files` makes it."""
+        """Use an existing, empty directory of this process, as made by `spill_files`."""
         self._directory = directory
-        #: The segment that is being written, its file, and its bytes so far.
+        #: The current segment, its file and its size in bytes.
         self._number = 0
         self._file: int | None = None
         self._size = 0
-        #: Whether the last record could not be written, so that the log says it once.
+        #: Whether the last write failed, so that a failure is logged once.
         self._fails = False
 
     def append(self, segment: int, record: bytes) -> int:
-        """As `SpillDisk`."""
+        """Implement `SpillDisk.append`."""
         frame = FRAME.pack(len(record), length_check(len(record)), zlib.crc32(record)) + record
         try:
             self._write(segment, frame)
@@ -61,7 +61,7 @@ class SpillFiles:
         return len(frame)
 
     def _write(self, segment: int, frame: bytes) -> None:
-        """Write a frame whole, or raise OSError. What is there of it then is never read."""
+        """Write a whole frame or raise OSError; a partial frame is never read."""
         if len(frame) > RECORD_BYTES_MAX:
             raise OSError(errno.EFBIG, f"a record of {len(frame)} bytes is larger than {RECORD_BYTES_MAX}")
         if self._file is None or segment != self._number:
@@ -77,7 +77,7 @@ class SpillFiles:
         self._size += len(frame)
 
     def read(self, segment: int, offset: int) -> tuple[bytes, int]:
-        """As `SpillDisk`."""
+        """Implement `SpillDisk.read`."""
         try:
             file = os.open(self._path(segment), os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -102,7 +102,7 @@ class SpillFiles:
         return record, offset + FRAME.size + length
 
     def drop(self, segment: int) -> None:
-        """As `SpillDisk`."""
+        """Implement `SpillDisk.drop`."""
         if segment == self._number:
             self.close()
         try:
@@ -111,10 +111,10 @@ class SpillFiles:
             log.error("spill file cannot be deleted", file=segment, problem=str(error))
 
     def close(self) -> None:
-        """Close the file that is being written."""
+        """Close the current file."""
         file, self._file = self._file, None
         if file is not None:
-            with suppress(OSError):  # the descriptor is gone either way
+            with suppress(OSError):  # the descriptor is closed either way
                 os.close(file)
 
     def _path(self, segment: int) -> Path:
@@ -123,9 +123,9 @@ class SpillFiles:
 
 @contextmanager
 def spill_files(root: Path, site: str, name: str, uuid: Address) -> Iterator[SpillFiles]:
-    """The files of this process below `root`, until it ends. Raises LocalError when they cannot be made.
+    """Provide the files of this process below `root`; remove those of dead processes.
 
-    What processes have left that are gone is removed.
+    Raises LocalError if they cannot be made.
     """
     directory = root / f"{file_stem(site)[:64]}-{file_stem(name)[:64]}-{uuid.hex()[:8]}"
     try:
@@ -142,9 +142,9 @@ def spill_files(root: Path, site: str, name: str, uuid: Address) -> Iterator[Spi
 
 
 def _begin(root: Path, directory: Path) -> int:
-    """Remove what is left of others, and make this process's directory; returns its lock. Raises OSError."""
+    """Remove leftover directories and make this process's; return its lock. Raises OSError."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # While this lock is held nobody is between making a directory and locking it.
+    # This lock excludes processes between making their directory and locking it.
     door = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(door, fcntl.LOCK_EX)
@@ -160,7 +160,7 @@ def _begin(root: Path, directory: Path) -> int:
 
 
 def _is_left(lock: Path) -> bool:
-    """Whether the process is gone that held this lock; not for another user's."""
+    """Return whether the holder of this lock is dead; False for a lock of another user."""
     try:
         file = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -175,7 +175,7 @@ def _is_left(lock: Path) -> bool:
 
 
 def spill_problem(spill: Spill | None) -> str:
-    """A sentence on what of a member's spill does not work; empty where nothing is wrong."""
+    """Return a sentence on the failures of a member's spill; empty if there are none."""
     if spill is None:
         return ""
     unwritten = f"what the budget drops is lost, for the disk does not take it: {spill.problem}" if spill.problem else ""

@@ -1,11 +1,12 @@
-"""The journal's writer: one unbuffered `write` for each record, into segment files of bounded size.
+"""The journal's writer: one unbuffered `write` per record, into segment files of bounded size.
 
-Files are named `NAME-uuidprefix.000001.rlj`, are only ever appended to, and deleted whole (`relay/journal/retention.py`).
-Written records survive the death of the process, but not of the machine: there is no fsync.
+Files `NAME-uuidprefix.000001.rlj` are append-only, and deleted whole
+(`relay/journal/retention.py`). Records survive the death of the process, but not of the machine:
+there is no fsync.
 
-A full or read-only disk never stops the messages (B6): records that cannot be written are counted, `statistics()` tells
-the error, and the journal tries again with a new segment, whose second record says how many records are missing.
-`strict` raises instead.
+A full or read-only disk never blocks messages (B6). Unwritten records are counted, and
+`statistics()` reports the error. The journal retries with a new segment, whose second record counts
+the missing records. `strict` raises instead.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.errors import LocalError
 
-#: `Drop.why` of the record that says how many records are missing.
+#: `Drop.why` of the record that counts missing records.
 WHY_LOST = "journal"
 
 
 class JournalError(LocalError):
-    """The journal cannot be written (only `strict` journals raise it) or read; the text says which file and why."""
+    """An unreadable journal, or with `strict` an unwritable one; the text names file and reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalOptions:
-    """Where and how a process keeps its journal."""
+    """The location and limits of a process's journal."""
 
     directory: Path
-    #: A segment that has grown to this many bytes is closed and the next one begun.
+    #: Size (bytes) at which a segment is closed.
     segment_bytes: int = 64 << 20
-    #: Keep the bodies of batches, not only their digests.
+    #: Keep the bodies of batches, besides their digests.
     keep_payloads: bool = False
-    #: Raise JournalError when a record cannot be written, instead of going on without it.
+    #: Raise JournalError if a record cannot be written, instead of counting it as lost.
     strict: bool = False
-    #: After a failure, seconds by the records' own clock before the next attempt.
+    #: Time (s) before the next attempt after a failure, by the records' own clock.
     retry_s: float = 1.0
-    #: What may stay of the journals of this member, those of its earlier processes included; see `relay/journal/retention.py`.
+    #: Limits for the journals of this member, including those of its earlier processes.
     retention: Retention = field(default_factory=Retention)
 
 
@@ -54,17 +55,17 @@ class JournalStatistics:
     records: int = 0
     written_bytes: int = 0
     segments: int = 0
-    #: Segments that retention has taken, of this process and of earlier ones of its name, and the last error of doing so.
+    #: Segments deleted by retention, also of earlier processes, and the last error of a deletion.
     retired: int = 0
     retention_error: str = ""
-    #: Records that could not be written since the start.
+    #: Records not written since the start.
     lost_records: int = 0
-    #: Why the last attempt failed; empty when it succeeded.
+    #: The error of the last attempt; empty if it succeeded.
     error: str = ""
 
 
 class SegmentFile(Protocol):
-    """The part of an open file that the store uses; `write` may write less than it was given."""
+    """The used part of an open file; `write` may write less than given."""
 
     def write(self, data: bytes, /) -> int | None: ...
     def truncate(self, size: int, /) -> int: ...
@@ -72,13 +73,13 @@ class SegmentFile(Protocol):
 
 
 def create_file(path: Path) -> SegmentFile:
-    """A new, unbuffered file in a directory that is made when needed. Raises OSError, also when the file exists."""
+    """Create an unbuffered file and its directory. Raises OSError, also if the file exists."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return open(path, "xb", buffering=0)
 
 
 class JournalStore:
-    """The journal of one process. Not made for several threads."""
+    """The journal of one process. Not thread-safe."""
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class JournalStore:
         name: str,
         create: Callable[[Path], SegmentFile] = create_file,
     ) -> None:
-        """Nothing is opened before the first record. `create` makes a file, and is there to be replaced in tests."""
+        """The first record opens the file, with `create`, which tests replace."""
         self._options = options
         self._owner = (site, uuid, name)
         self._stem = f"{file_stem(name)}-{uuid.hex()[:8]}"
@@ -97,19 +98,20 @@ class JournalStore:
         self._encoder = Encoder(options.keep_payloads)
         self._segment_bytes = 0
         self._segment_ns = options.retention.segment_ns
-        #: When the segment was begun, and when closed ones were written last, by the records' wall clock (ns). As many as stay.
+        #: Wall clock (ns) of the segment's begin, and of the last record of each remaining closed
+        #: segment.
         self._began_w = 0
         self._written: dict[Path, int] = {}
-        #: Segments that were deleted to make room, of which no record says so yet.
+        #: Segments deleted to make room, not yet mentioned in a record.
         self._untold: dict[Path, Segment] = {}
-        #: The last record of each class that stays in force.
+        #: The last record of each class that remains in force.
         self._standing: dict[type[records.Record], records.Record] = {}
         self._seen = JournalStatistics()
         self._lost_told = 0
         self._retry_at = 0
 
     def write(self, record: records.Record) -> None:
-        """Append a record. Raises JournalError when it cannot and the journal is strict; otherwise counts it as lost."""
+        """Append a record. On failure raise JournalError if strict, else count it as lost."""
         if self._seen.error and record.t < self._retry_at and not self._options.strict:
             self._seen.lost_records += 1
             return
@@ -126,16 +128,16 @@ class JournalStore:
 
     @property
     def error(self) -> str:
-        """Why the last attempt to write failed; empty when it succeeded."""
+        """The error of the last write; empty if it succeeded."""
         return self._seen.error
 
     @property
     def retention_error(self) -> str:
-        """Why old segments could not be deleted the last time; empty when they could, or need not."""
+        """The error of the last deletion of old segments; empty if there was none."""
         return self._seen.retention_error
 
     def statistics(self) -> JournalStatistics:
-        """The state as it is now, for health and metrics."""
+        """Return a copy of the present state."""
         return replace(self._seen)
 
     def _append(self, record: records.Record) -> None:
@@ -172,7 +174,7 @@ class JournalStore:
             for standing in self._standing.values():
                 self._put(self._encoder.repeat(standing))
         except OSError:
-            # The number is used again, unless the file stays.
+            # Reuse the number, unless the file stays.
             path.unlink(missing_ok=True)
             self._seen.segments -= 1
             raise
@@ -183,7 +185,7 @@ class JournalStore:
         return self._options.directory / f"{self._stem}.{number:06d}{SUFFIX}"
 
     def _make_room(self, path: Path, record: records.Record) -> None:
-        """Delete what may not stay before a record says so: on a disk that is full there may be no room for the record."""
+        """Delete segments before recording it: a full disk may have no room for the record."""
         if not self._options.retention.is_limited:
             return
         try:
@@ -194,7 +196,7 @@ class JournalStore:
             self._seen.retention_error = str(error)
 
     def _retire(self, path: Path, record: records.Record) -> None:
-        """Delete what may not stay, after a record that says so: who reads the rest must know that it is the rest."""
+        """Record and then delete old segments, so that readers know of the deletion."""
         if not self._options.retention.is_limited:
             return
         try:
@@ -218,7 +220,7 @@ class JournalStore:
             self._written.pop(segment.path, None)
 
     def _put(self, frame: bytes) -> None:
-        """Write a frame whole, or leave nothing of it and raise OSError."""
+        """Write a whole frame, or nothing and raise OSError."""
         assert self._file is not None
         try:
             written = self._file.write(frame)
@@ -231,14 +233,14 @@ class JournalStore:
         self._seen.written_bytes += len(frame)
 
     def _fail(self, error: Exception, record: records.Record) -> None:
-        """Count a record as lost and remember the reason."""
+        """Count a record as lost and store the reason."""
         self._seen.lost_records += 1
         self._seen.error = str(error) or type(error).__name__
         self._retry_at = record.t
         if isinstance(error, OSError):
-            # Go on in a new segment, later: this one's encoder may have numbered what was never written.
+            # Continue in a new segment, since this encoder may have numbered unwritten vectors.
             self._retry_at += int(self._options.retry_s * 1e9)
-            with suppress(OSError):  # the descriptor is gone either way
+            with suppress(OSError):  # the descriptor is closed either way
                 self.close()
         if self._options.strict:
             raise JournalError(f"journal in {self._options.directory}: {self._seen.error}") from error

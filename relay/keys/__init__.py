@@ -1,1 +1,1 @@
-"""The key directory: what each site and the authority keep secret, in files that only their owner can read."""
+"""The key directory: secrets of the sites and the authority, in files only for their owner."""

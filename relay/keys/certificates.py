@@ -1,7 +1,7 @@
-"""Certificates: by them the relays of different sites know each other. One authority signs one certificate per site.
+"""Certificates, which authenticate the relays of sites to each other. One authority signs all.
 
-A certificate names its site as a URI, `relay://site/NYC`, and nothing else in it says who its owner is: no host name and no
-address, so that a relay may move. It serves both ends of a connection.
+A certificate names its site as a URI, `relay://site/NYC`, and no host name or address, so that a
+relay may move. It serves both ends of a connection.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ AUTHORITY_CERTIFICATE = "authority.pem"
 BRIDGE_KEY = "bridge.key"
 BRIDGE_CERTIFICATE = "bridge.pem"
 
-#: Days for which a certificate is valid; a relay warns for the last 30 of them.
+#: Validity in days; a relay warns in the last 30 of them.
 SITE_DAYS = 365
 AUTHORITY_DAYS = 3650
-#: How far the clocks of two machines may differ: a new certificate is valid from this long ago.
+#: Tolerated clock difference: new certificates are valid from this long ago.
 CLOCK_SKEW = timedelta(hours=1)
 
 _SCHEME = "relay://site/"
-#: Longest common name that X.509 allows. It is for people only.
+#: Maximum length of a common name in X.509. It is only informative.
 _COMMON_NAME_CHARS_MAX = 64
 
 
@@ -47,7 +47,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class CertificateFacts:
-    """What a certificate says: the site that it names, and from when until when (Unix time) it is valid."""
+    """The site named in a certificate, and the limits of its validity (Unix time)."""
 
     site: str | None
     begins: float
@@ -55,7 +55,7 @@ class CertificateFacts:
 
 
 def make_authority(begins: datetime, days: float = AUTHORITY_DAYS) -> Credential:
-    """A new authority, valid from a time on."""
+    """Make a new authority, valid from `begins`."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("relay authority")
     built = _builder(name, name, key, begins, begins + timedelta(days=days))
@@ -65,7 +65,7 @@ def make_authority(begins: datetime, days: float = AUTHORITY_DAYS) -> Credential
 
 
 def make_certificate(authority: Credential, site: str, begins: datetime, days: float = SITE_DAYS) -> Credential:
-    """A new certificate of a site, valid from a time on, but not for longer than its authority."""
+    """Make a certificate for a site, valid from `begins` but no longer than its authority."""
     issuer, signer = x509.load_pem_x509_certificate(authority.certificate), _load_key(authority.key)
     key = ec.generate_private_key(ec.SECP256R1())
     ends = min(begins + timedelta(days=days), issuer.not_valid_after_utc)
@@ -80,10 +80,9 @@ def make_certificate(authority: Credential, site: str, begins: datetime, days: f
 
 
 def make_certificates(directory: Path, sites: Sequence[str], *, force: bool = False, days: float = SITE_DAYS) -> None:
-    """Give each of these sites a certificate in its part of a key directory.
+    """Make certificates for these sites in a key directory, and the authority if it is missing.
 
-    The authority is made if there is none yet, and never replaced. With `force` the certificates that the sites have are
-    replaced; without it they stay. Raises ConfigurationError.
+    `force` replaces existing certificates, but never the authority. Raises ConfigurationError.
     """
     begins = datetime.now(UTC) - CLOCK_SKEW
     authority = _authority(directory, begins)
@@ -100,7 +99,7 @@ def make_certificates(directory: Path, sites: Sequence[str], *, force: bool = Fa
 
 
 def _authority(directory: Path, begins: datetime) -> Credential:
-    """The authority of a key directory, made if it has none."""
+    """Return the authority of a key directory; make a missing one."""
     key, certificate = directory / AUTHORITY_KEY, directory / AUTHORITY_CERTIFICATE
     if key.exists() and certificate.exists():
         return Credential(read_secret(certificate), read_secret(key))
@@ -115,7 +114,7 @@ def _authority(directory: Path, begins: datetime) -> Credential:
 
 
 def read_facts(pem: bytes) -> CertificateFacts:
-    """What a certificate says. Raises ValueError for what is none."""
+    """Parse a certificate. Raises ValueError for an invalid one."""
     certificate = x509.load_pem_x509_certificate(pem)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -126,25 +125,28 @@ def read_facts(pem: bytes) -> CertificateFacts:
 
 
 def is_issued_by(der: bytes, authorities: bytes) -> bool:
-    """Whether one of these authorities (PEM) has signed a certificate (DER). Raises ValueError for what is no authority."""
+    """Return whether one of these authorities (PEM) signed a certificate (DER).
+
+    Raises ValueError for an invalid authority.
+    """
     return any(_has_signed(authority, der) for authority in x509.load_pem_x509_certificates(authorities))
 
 
 def _has_signed(authority: x509.Certificate, der: bytes) -> bool:
     try:
         x509.load_der_x509_certificate(der).verify_directly_issued_by(authority)
-    except (InvalidSignature, TypeError, ValueError):  # a TypeError is for a kind of key that signs nothing
+    except (InvalidSignature, TypeError, ValueError):  # TypeError: a key type that cannot sign
         return False
     return True
 
 
 def site_uri(site: str) -> str:
-    """How a certificate names a site."""
+    """Return the URI of a site in a certificate."""
     return f"{_SCHEME}{quote(site, safe='')}"
 
 
 def site_named(uris: Iterable[str]) -> str | None:
-    """The site that a certificate with these URIs names; None unless it names exactly one."""
+    """Return the site named by a certificate's URIs; None unless there is exactly one."""
     names = [uri.removeprefix(_SCHEME) for uri in uris if uri.startswith(_SCHEME)]
     if len(names) != 1:
         return None

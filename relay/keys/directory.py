@@ -1,11 +1,11 @@
-"""The layout of a key directory, and how it is made.
+"""The layout of a key directory, and its creation.
 
     DIR/authority.key, DIR/authority.pem    signs the certificates of all sites; kept off the nodes
-    DIR/NYC/site.keys                       the key ring of NYC: seals what its members say to each other
-    DIR/NYC/bridge.pem, bridge.key          the certificate of NYC: by it the other sites know its relay
-    DIR/NYC/authority.pem                   by it NYC knows the relays of the other sites
+    DIR/NYC/site.keys                       the key ring of NYC; seals traffic between its members
+    DIR/NYC/bridge.pem, bridge.key          the certificate of NYC, presented to other sites
+    DIR/NYC/authority.pem                   verifies the certificates of other sites
 
-`DIR/NYC` is what each node of NYC gets, as `security.keys`.
+Each node of NYC has a copy of `DIR/NYC`, named in its `security.keys`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _HEAD = "# The keys of the site: whoever has one can be a member. `relay keys` c
 
 
 def make_key_directory(directory: Path, sites: Sequence[str], *, force: bool = False, days: float = SITE_DAYS) -> None:
-    """Make the secrets of these sites. What other sites and the authority have stays as it is.
+    """Make the secrets of these sites; leave other sites and the authority unchanged.
 
-    With `force` the secrets that a site has are replaced. `days`: how long the certificates are valid. Raises
-    ConfigurationError, for what can be seen beforehand before anything is written.
+    `force` replaces existing secrets. `days` is the validity of the certificates. Raises
+    ConfigurationError; names and existing keys are checked before anything is written.
     """
     for site in sites:
         if why := _why_unfit(site):
@@ -42,7 +42,7 @@ def make_key_directory(directory: Path, sites: Sequence[str], *, force: bool = F
 
 
 def renew_certificates(directory: Path, sites: Sequence[str], *, days: float = SITE_DAYS) -> None:
-    """Give sites that have keys new certificates, and nothing else. Raises ConfigurationError."""
+    """Renew the certificates of sites that have keys. Raises ConfigurationError."""
     for site in sites:
         if not (directory / site / KEY_RING).exists():
             raise ConfigurationError(f"{directory / site}: has no keys yet, so there is no certificate to renew.")
@@ -50,12 +50,12 @@ def renew_certificates(directory: Path, sites: Sequence[str], *, days: float = S
 
 
 def new_secret() -> bytes:
-    """The secret of a new key."""
+    """Return a new random secret."""
     return secrets.token_bytes(SECRET_BYTES)
 
 
 def read_key_ring(site_directory: Path) -> KeyRing:
-    """The key ring of a site. Raises ConfigurationError, which begins with the path of the file."""
+    """Read the key ring of a site. Raises ConfigurationError, beginning with the file's path."""
     path = site_directory / KEY_RING
     try:
         return KeyRing.parse(read_secret(path).decode("ascii"))
@@ -72,7 +72,7 @@ def write_key_ring(site_directory: Path, ring: KeyRing, *, replace: bool = True)
 
 
 def _why_unfit(site: str) -> str:
-    """Why a site cannot have a directory of its name; empty when it can."""
+    """Return why a site name is unusable as a directory; empty if it is usable."""
     if not can_be_site(site):
         return UNFIT_SITE
     if site in (AUTHORITY_KEY, AUTHORITY_CERTIFICATE):

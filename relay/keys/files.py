@@ -1,4 +1,4 @@
-"""Secret files: one function writes them, one reads them, and it refuses what others could have read or changed."""
+"""Secret files: written atomically, and rejected if others could have read or changed them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sitestack.model.errors import ConfigurationError
 
 DIRECTORY_MODE = 0o700
 SECRET_MODE = 0o600
-#: The largest file of a key directory: a larger one is none.
+#: Maximum size of a file in a key directory.
 FILE_BYTES_MAX = 1 << 16
 _WRITE_BITS = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_WRITE = "others than its owner can write it"
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory that only its owner can enter, and missing ones above it; one that is there stays as it is.
+    """Make a directory, and missing parents, with access for the owner only; keep an existing one.
 
     Raises ConfigurationError.
     """
@@ -31,24 +31,24 @@ def make_directory(path: Path) -> None:
 
 
 def write_secret(path: Path, data: bytes, *, replace: bool = False) -> None:
-    """Write a file that only its owner can read: all of it or nothing, also when the machine stops in between.
+    """Write a file readable only by its owner, atomically and durably.
 
-    With `replace` a file that is there is exchanged, and whoever reads meanwhile sees the old one or the new one. Raises
-    ConfigurationError, also for a file that is there and not to be replaced.
+    `replace` exchanges an existing file atomically. Without it an existing file raises
+    ConfigurationError, as do write errors.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.unlink(missing_ok=True)
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, SECRET_MODE)
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, SECRET_MODE)  # the umask may have taken away too much
+            os.fchmod(descriptor, SECRET_MODE)  # the umask may have removed too much
             file.write(data)
             file.flush()
             os.fsync(descriptor)
         if replace:
             draft.replace(path)
         else:
-            path.hardlink_to(draft)  # fails if the file is there
+            path.hardlink_to(draft)  # fails if the file exists
             draft.unlink()
         _sync_directory(path.parent)
     except FileExistsError as error:
@@ -60,25 +60,26 @@ def write_secret(path: Path, data: bytes, *, replace: bool = False) -> None:
 
 
 def read_secret(path: Path) -> bytes:
-    """The bytes of a file that nobody else can have read or changed.
+    """Return the bytes of a file that other users can neither have read nor changed.
 
-    Raises ConfigurationError when it cannot be read, when others can read it, or when others or its group can write it. Its
-    group may read a file of somebody else: so does Kubernetes hand a secret to a process that is not root.
+    Raises ConfigurationError if the file is unreadable, readable by others, or writable by group or
+    others. The group may read a file of another owner: Kubernetes passes secrets to non-root this
+    way.
     """
     return _read(path, _why_loose)
 
 
 def read_public(path: Path) -> bytes:
-    """The bytes of a file that everybody may read, but nobody else can have changed.
+    """Return the bytes of a public file that other users cannot have changed.
 
-    Raises ConfigurationError when it cannot be read, or when others or its group can write it.
+    Raises ConfigurationError if it is unreadable, or writable by group or others.
     """
     return _read(path, lambda mode, owner: _OTHERS_WRITE if mode & _WRITE_BITS else "")
 
 
 def _read(path: Path, why_loose: Callable[[int, int], str]) -> bytes:
     try:
-        # Without waiting: what is no file, such as a pipe, might never give anything.
+        # Non-blocking: opening or reading a pipe might block forever.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
@@ -95,7 +96,7 @@ def _read(path: Path, why_loose: Callable[[int, int], str]) -> bytes:
 
 
 def _why_loose(mode: int, owner: int) -> str:
-    """What is wrong with the mode of a secret file; empty when nothing is."""
+    """Return the defect in a secret file's mode; empty if there is none."""
     if mode & stat.S_IROTH:
         return "everybody on this machine can read it"
     if mode & _WRITE_BITS:
@@ -106,7 +107,7 @@ def _why_loose(mode: int, owner: int) -> str:
 
 
 def _sync_directory(path: Path) -> None:
-    """Make the names in a directory outlast a loss of power."""
+    """Make the names in a directory survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Reports as one HTML file that needs nothing else: a page, its tables and tiles, and charts as inline SVG. Pure."""
+"""Reports as one self-contained HTML file with tables, tiles and inline SVG charts. Pure."""
 
 from relay.report.chart import Mark as Mark, Span as Span, draw_bars as draw_bars, draw_lines as draw_lines
 from relay.report.page import (

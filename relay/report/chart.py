@@ -1,4 +1,4 @@
-"""Charts as inline SVG: lines over time, with labelled axes and a legend, and bars beside each other."""
+"""Charts as inline SVG: lines over time with axes and a legend, and bars."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from relay.report.style import COLOURS
 _WIDTH, _HEIGHT = 860, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 16, 26, 46
 _MINUTE_S, _HOUR_S = 60, 3_600
-#: Ratio of the largest value to the smallest above which an axis may be logarithmic.
+#: Minimum ratio of the largest to the smallest value for a logarithmic axis.
 _LOG_RATIO_MIN = 20
-#: Least distance, in pixels, between the numbers of two marks: closer ones would overlap.
+#: Minimum distance (pixels) between the numbers of two marks; closer ones would overlap.
 _APART = 16
-#: Layout of bars, in pixels: the margins beside them, the height of a row and of a bar in it.
+#: Layout of bars (pixels): left and right margin, row height, bar height.
 _BAR_LEFT, _BAR_RIGHT, _BAR_ROW, _BAR_HEIGHT = 220, 110, 26, 16
 
 
 class Span(NamedTuple):
-    """A stretch of time to shade in a chart, in seconds."""
+    """A shaded interval in a chart, in seconds."""
 
     begin: float
     end: float
@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A moment to mark in a chart with a number, in seconds."""
+    """A numbered moment in a chart, in seconds."""
 
     at: float
     label: str
@@ -38,7 +38,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """A scale with ticks, which maps values to pixels."""
+    """A scale with ticks that maps values to pixels."""
 
     low: float
     high: float
@@ -48,7 +48,7 @@ class _Axis:
     is_log: bool = False
 
     def place(self, value: float) -> float:
-        """The pixel of a value; values beyond the scale are drawn at its end."""
+        """Return the pixel of a value, clamped to the scale."""
         low, high, here = map(math.log10, (self.low, self.high, value)) if self.is_log else (self.low, self.high, value)
         return self.begin + (self.end - self.begin) * min(max((here - low) / (high - low), 0.0), 1.0)
 
@@ -64,10 +64,10 @@ def draw_lines(
     log: bool = False,
     y_max: float = math.inf,
 ) -> str:
-    """An SVG of lines over time, in seconds. `spans_are`: the legend of the spans.
+    """Return an SVG of lines over time in seconds. `spans_are` is the legend of the spans.
 
-    The time axis begins at the first point, or at a span before it. `log` makes the y axis logarithmic where its values
-    allow it; values above `y_max` are drawn at the upper edge.
+    The time axis begins at the first point or span. `log` requests a logarithmic y axis, used where
+    the values allow it. Values above `y_max` are drawn at the upper edge.
     """
     points = [point for line in series.values() for point in line]
     if not points:
@@ -92,9 +92,9 @@ def draw_lines(
 
 
 def draw_bars(values: Mapping[str, float], title: str, others: Collection[str] = ()) -> str:
-    """Return an SVG with a bar from zero for each value, its name before it and its figure behind it.
+    """Return an SVG with a labelled bar from zero for each value.
 
-    Values must not be negative. Those of `others` have another colour.
+    Values must not be negative. Bars named in `others` have another colour.
     """
     if not values:
         return '<p class="note">Nothing to show.</p>'
@@ -122,7 +122,7 @@ def _span(left: float, right: float, label: str) -> str:
 
 
 def _marks(marks: Sequence[Mark], across: Callable[[float], float]) -> Iterator[str]:
-    """Draw a line for each mark, with the mark's number unless the last number drawn is too close."""
+    """Draw a line for each mark, numbered unless too close to the previous number."""
     last = -math.inf
     for number, mark in enumerate(marks, 1):
         x = across(mark.at)
@@ -164,7 +164,7 @@ def _value_axis(values: Sequence[float], log: bool) -> _Axis:
     if log and min(values) > 0 and max(values) / min(values) > _LOG_RATIO_MIN:
         first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
         return _Axis(10.0**first, 10.0**last, [10.0**power for power in range(first, last + 1)], bottom, top, True)
-    # Round ticks from zero, or from below it, to above the highest value.
+    # Round ticks that enclose zero and all values.
     low, high = min(*values, 0.0), max(*values, 0.0)
     rough = (high - low) / 5 or 1.0
     power = 10.0 ** math.floor(math.log10(rough))
@@ -174,7 +174,7 @@ def _value_axis(values: Sequence[float], log: bool) -> _Axis:
 
 
 def _time_axis(begin: float, end: float) -> tuple[_Axis, int]:
-    """The time axis, and the unit of its labels in seconds."""
+    """Return the time axis, and the unit of its labels in seconds."""
     steps = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)
     length = end - begin
     step = max(next((each for each in steps if length / each <= 12), length / 10), 0.001)
@@ -184,7 +184,7 @@ def _time_axis(begin: float, end: float) -> tuple[_Axis, int]:
 
 
 def _number(value: float) -> str:
-    """A number as a short label, without an exponent."""
+    """Format a number as a short label without an exponent."""
     if value == int(value):
         return f"{int(value):,}"
     return f"{value:,.4f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""The HTML page and its parts. Arguments are text, which is escaped here; results are markup."""
+"""The HTML page and its parts. Arguments are plain text, which is escaped; results are markup."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from relay.report.style import STYLE
 
 
 class Figure(str):
-    """A formatted number, aligned to the right in a table like a plain one."""
+    """A formatted number, right-aligned in a table."""
 
     __slots__ = ()
 
 
-#: Content of a cell of a table; None leaves it empty.
+#: Content of a table cell; None leaves it empty.
 Cell: TypeAlias = str | int | float | None
 
 
 def draw_page(title: str, body: Iterable[str]) -> str:
-    """The whole HTML file, from parts of its body."""
+    """Return the HTML file with these parts as its body."""
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
     parts = "\n".join(part for part in body if part)
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body>\n{parts}\n</body></html>\n'
 
 
 def draw_verdict(passed: bool, told: str) -> str:
-    """The verdict as a banner, with a sentence."""
+    """Return a banner with the verdict and a sentence."""
     name = "pass" if passed else "fail"
     return f'<div class="verdict {name}"><b>{name.upper()}</b> {escape(told)}</div>'
 
 
 def draw_tiles(figures: Iterable[tuple[str, str]]) -> str:
-    """Tiles for the most important figures: pairs of meaning and value."""
+    """Return tiles for key figures, given as pairs of name and value."""
     tiles = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in figures)
     return f'<div class="tiles">{tiles}</div>'
 
 
 def draw_note(text: str) -> str:
-    """A paragraph in a muted colour."""
+    """Return a muted paragraph."""
     return f'<p class="note">{escape(text)}</p>'
 
 
 def draw_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]], harmed: Collection[int] = ()) -> str:
-    """A table; the rows with the indices `harmed` are highlighted."""
+    """Return a table; the rows at the indices `harmed` are highlighted."""
     figures = {at for row in rows for at, cell in enumerate(row) if isinstance(cell, int | float | Figure)}
     kinds = [' class="n"' if at in figures else "" for at in range(len(titles))]
     head = "".join(f"<th{kind}>{escape(title)}</th>" for kind, title in zip(kinds, titles, strict=True))
