@@ -1,4 +1,4 @@
-"""The channel of a node: a site's channel whose messages also go to, and come from, the other sites."""
+"""Channel of a node. Its messages reach other sites as well as its own."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ from sitestack.transport.router_link import RouterStatistics
 from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.shared import SharedTransport
 
-#: Seconds within which the site takes another one offline or online, unless it has no coordinator; and between two attempts.
+#: Seconds for switching a site offline or online, and the pause between two attempts.
 SWITCH_S, SWITCH_AGAIN_S = 15.0, 1.0
 
 log = structlog.get_logger()
@@ -70,7 +70,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class RelayChannelStatistics(ChannelStatistics):
-    """All counters of one member; those of the relay layer are among the layers'."""
+    """All counters of one member. The layers include the relay layer."""
 
     bridge: BridgeStatistics
     #: None without gossip routers.
@@ -78,9 +78,10 @@ class RelayChannelStatistics(ChannelStatistics):
 
 
 class RelayChannel(Channel[BetweenSites]):
-    """One member's end of all sites. Made by `open_channel`.
+    """Endpoint of one member, for its own and all other sites.
 
-    Besides messages and views, iterating it yields `GlobalView`, `Gap` and `Unreachable`.
+    Made by `open_channel`. Iteration yields messages, views, `GlobalView`, `SiteSwitched`, `Gap`
+    and `Unreachable`.
     """
 
     def __init__(
@@ -122,21 +123,21 @@ class RelayChannel(Channel[BetweenSites]):
 
     @property
     def global_view(self) -> GlobalView | None:
-        """The members of all living sites. None until this member has joined, which it has when `open_channel` returns."""
+        """The members of all living sites. None until `open_channel` returns."""
         return self._global_view
 
     @property
     def role(self) -> Role | None:
-        """The duty of this member in its site; None until it has coordinated."""
+        """This member's duty in its site; None until it has coordinated."""
         return self._role
 
     @property
     def state_arrived(self) -> tuple[int, int]:
-        """Bytes that have arrived of another site's state, and its size; 0 and 0 while none arrives."""
+        """Received bytes of another site's state, and its size. Both are 0 without a transfer."""
         return self._relay.site_state.requester.arrived
 
     def problems(self) -> dict[str, str]:
-        """By configuration key or drop reason, a sentence on what does not work at present; empty where nothing is wrong."""
+        """Return a sentence for each current failure, by configuration key or drop reason."""
         return {
             **({} if self._bridge is None else self._bridge.problems()),
             "discovery.routers": "" if self.rendezvous is None else self.rendezvous.links.problem(),
@@ -147,15 +148,15 @@ class RelayChannel(Channel[BetweenSites]):
         }
 
     def warnings(self) -> dict[str, str]:
-        """By file, a sentence on what works and will not soon."""
+        """Return a sentence for each imminent failure, by file."""
         return {} if self._bridge is None else self._bridge.warnings()
 
     def keys_json(self) -> dict[str, Any] | None:
-        """The keys of the site, as the status shows them; None without keys."""
+        """Return the site's keys for the status, or None without keys."""
         return None if self._site_keys is None else self._site_keys.to_json()
 
     def reread_keys(self) -> None:
-        """Use the files of the keys and certificates as they are now, which happens every few seconds anyway."""
+        """Reread the key and certificate files. This also happens every few seconds."""
         if self._site_keys is not None and (ring := self._site_keys.look()) is not None:
             assert isinstance(self.transport, SealedTransport), "what has keys is sealed"
             self.transport.use_ring(ring)
@@ -164,11 +165,11 @@ class RelayChannel(Channel[BetweenSites]):
             log.info("certificates read again", expires_s=self._bridge.statistics().certificate_expires_s)
 
     def change_budget(self, entries: int, size: int) -> None:
-        """Hold so many batches and views, and so many bytes, for other sites from now on."""
+        """Set the maximum batches, views and bytes held for other sites."""
         self.hand_in(Budget(entries, size))
 
     def change_peers(self, config: NodeConfig) -> None:
-        """Link to the peers of this configuration from now on: new ones are called, and those that are gone are left."""
+        """Connect to new peers of this configuration, and close the links to removed ones."""
         before, self._known_sites = self._known_sites, config.peer_sites()
         for site in [each for each in self._known_sites if each not in before]:
             log.info("site is a peer now: messages are held for it, and it is called", site=site)
@@ -179,30 +180,33 @@ class RelayChannel(Channel[BetweenSites]):
         self.hand_in(Peers(config.neighbours()))
 
     async def switch_site(self, site: str, *, offline: bool) -> bool:
-        """Take another site offline, or online again, for all members of this one (`SiteSwitched`).
+        """Switch another site offline or online for all members of this site (`SiteSwitched`).
 
-        While it is offline nothing is held for it and nobody waits for it; what it misses it is told as a gap when it is linked
-        again. Returns whether it is done: not, when this site has had no coordinator for `SWITCH_S`. Then it may still come.
-        Raises LocalError for a site that is not configured.
+        An offline site has no held messages, and senders do not wait for it. After the next link it
+        reports a gap.
+
+        Return whether the switch is complete. It may be delayed if the site has had no coordinator
+        for `SWITCH_S`. Raises LocalError for a site that is not configured.
         """
         if site not in self._known_sites:
             raise LocalError(f"{site} is no other site that this one is configured to be linked to.")
         with trio.move_on_after(SWITCH_S):
             while (site in self._relay.state.switches.offline) is not offline:
                 switched = self._switched
-                self.hand_in(SwitchSite(site, offline))  # again and again: the word may be lost with a coordinator
+                self.hand_in(SwitchSite(site, offline))  # retried: the request may be lost with a coordinator
                 with trio.move_on_after(SWITCH_AGAIN_S):
                     await switched.wait()
             return True
         return False
 
     def fetch_state(self, *sites: str) -> None:
-        """Replace the application's state by that of another site, as after a gap: the first of these that gives it.
+        """Replace the application's state with that of another site, for example after a gap.
 
-        Until it is there nothing is taken from this channel; then `set_state` is called, and only what the state does not
-        contain follows. Without sites those of `relay.state.sites` are asked. Does nothing while one is on its way. Messages
-        of scope SITE, which other sites do not get, are not in a state of theirs. Raises LocalError for an application without
-        state, or a site that is not configured.
+        The first answering site supplies the state; the default sites are `relay.state.sites`.
+        Messages wait until `set_state` is called, and those in the state are not delivered again.
+        Messages of scope SITE are not in another site's state. Does nothing during a transfer.
+
+        Raises LocalError if the application has no state, or for a site that is not configured.
         """
         wanted = sites or self._fetched_sites
         unknown = [site for site in wanted if site not in self._known_sites or site == self.site]
@@ -212,7 +216,7 @@ class RelayChannel(Channel[BetweenSites]):
             self.hand_in(FetchState(wanted))
 
     def statistics(self) -> RelayChannelStatistics:
-        """All counters: the bridge's too."""
+        """Return all counters, including the bridge's."""
         site = super().statistics()
         assert self._bridge is not None, "a channel runs as long as its block"
         routers = None if self.rendezvous is None else self.rendezvous.links.statistics()
@@ -220,7 +224,7 @@ class RelayChannel(Channel[BetweenSites]):
         return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, site.seal, bridge, routers)
 
     def levels(self) -> dict[str, Level]:
-        """Everything that has a bound or is empty at rest: that of the bridge and of the routers too."""
+        """Return all levels, including those of bridge and routers."""
         assert self._bridge is not None, "a channel runs as long as its block"
         parts = {"bridge": self._bridge.levels()}
         if self.rendezvous is not None:
@@ -229,12 +233,12 @@ class RelayChannel(Channel[BetweenSites]):
         return {**super().levels(), **own}
 
     def waited_for(self) -> dict[str, int]:
-        """The logical names of the members that this one's messages wait for, and the bytes that each of them has taken."""
+        """Return the bytes taken by each member that this sender waits for, by logical name."""
         return {self.view.name_of(member): taken for member, taken in self._flow_control.waited_for().items()}
 
     @asynccontextmanager
     async def _bridged(self) -> AsyncIterator[None]:
-        """Run a bridge while this process is a member; data that was written to it still leaves after that."""
+        """Run a bridge during membership, then send its remaining data."""
         with unwrapped():
             async with trio.open_nursery() as nursery:
                 proofs = self.transport.proofs if isinstance(self.transport, SealedTransport) else None
@@ -246,7 +250,7 @@ class RelayChannel(Channel[BetweenSites]):
                 nursery.cancel_scope.cancel()
 
     def _hear(self, event: Event) -> None:
-        """Another site is answered in the turn that runs at once, unless this member is busy."""
+        """Submit an event, and run a turn at once unless this member is busy."""
         self._note(event)
         self._driver.hurry()
 
@@ -266,7 +270,7 @@ class RelayChannel(Channel[BetweenSites]):
         self._note_gone(event.target.original if event.target.site == self.site else event.target)
 
     def _list_members(self) -> tuple[ProxyUUID, ...]:
-        """Return the members of all sites, as the newest global view has them."""
+        """Return the members of all sites, by the newest global view."""
         return () if self._global_view is None else self._global_view.members
 
     def _note_role(self, event: Role) -> None:
@@ -278,7 +282,7 @@ class RelayChannel(Channel[BetweenSites]):
         log_switched(event)
 
     def _log_stranger(self, event: OtherParameters) -> None:
-        if self.has_joined:  # else it is this process that stays outside, and `open_channel` says so
+        if self.has_joined:  # otherwise this process is the stranger, and `open_channel` reports it
             log.error(
                 "a process has other parameters than its site and stays outside",
                 name=event.name,
@@ -293,7 +297,7 @@ async def _repeat(action: Callable[[], None], interval_s: float) -> None:
 
 
 def _shared_names(view: View) -> str:
-    """Describe members of one name: two that were given it, or one whose earlier process is still in the view."""
+    """Describe members that share a name: two given the same name, or a process and its predecessor."""
     members = {name: [repr(member) for member, called in view.named() if called == name] for name in view.shared_names}
     return "; ".join([f"{len(each)} members are called {name!r}: {', '.join(each)}" for name, each in members.items()])
 
@@ -308,10 +312,11 @@ async def open_channel(
     get_state: Callable[[], bytes] | None = None,
     set_state: Callable[[bytes], None] | None = None,
 ) -> AsyncIterator[RelayChannel]:
-    """Be a member of a site that is linked to others: `async with relay.open_channel(config, name="B") as channel`.
+    """Join a site with links:
 
-    As `sitestack.open_channel`, and nothing that the site's own members see depends on the other sites. A state is that of the
-    site: it comes from a member of the own site, and messages of other sites that were delivered before are in it.
+    `async with relay.open_channel(config, name="B") as channel`. As `sitestack.open_channel`: other
+    sites do not affect delivery within the site. State comes from a member of the own site, and
+    includes delivered messages of other sites.
     """
     require_sound(find_problems(replace(config, name=name or config.name)))
     await require_free(config.relay.bridge.bind)
@@ -334,6 +339,6 @@ async def open_channel(
 
 
 def _disk(local: Local, config: NodeConfig) -> AbstractContextManager[SpillFiles | None]:
-    """Where this member spills what the budget drops; None when it is not to."""
+    """Return the spill files of this member, or a null context if spilling is off."""
     directory = config.relay.budget.spill.directory
     return spill_files(Path(directory), local.site, local.name, local.address) if directory else nullcontext()

@@ -1,4 +1,4 @@
-"""One member in the foreground: it joins, publishes lines, writes events, answers for its status, and leaves on a signal."""
+"""Foreground process of one member: input lines, events, status, and signals."""
 
 from __future__ import annotations
 
@@ -45,34 +45,34 @@ from sitestack.transport.accepting import Admissions
 
 #: Seconds between two checks for problems.
 WATCH_INTERVAL_S = 1.0
-#: Seconds between two trims of free memory. One costs 0.05 ms, and some 0.06 ms for each megabyte that it gives back. With a
-#: minute in between, a relay of large messages held up to 8 MB that it did not need.
+#: Seconds between two trims of free memory. A trim costs 0.05 ms, and about 0.06 ms for each
+#: megabyte that it frees. With a minute, a relay of large messages held up to 8 MB in excess.
 TRIM_INTERVAL_S = 5.0
-#: Seconds for which a node that has left waits until its last events are read.
+#: Seconds that a departed node waits for its last events to be read.
 LAST_EVENTS_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """What the command line adds to the configuration."""
+    """Options of the command line beside the configuration."""
 
     #: Lines to publish: a file, or "-" for standard input.
     publish: str | None = None
-    #: Where to write events: a file, or "-" for standard output.
+    #: Target of events: a file, or "-" for standard output.
     events: str | None = None
-    #: Path of the status socket; None: in the run directory, named after site and member.
+    #: Path of the status socket. None: in the run directory, named after site and member.
     status: Path | None = None
-    #: Write events as lines for people instead of JSON; what they say is not logged as well.
+    #: Write events as readable lines instead of JSON, and omit them from the log.
     readable: bool = False
-    #: Makes the configuration again, out of the file and the command line, on SIGHUP; None: it is not read again.
+    #: Rebuilds the configuration from file and command line on SIGHUP. None: no reload.
     reload: Callable[[], NodeConfig] | None = None
 
 
 async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | None = None) -> None:
-    """Be a member until SIGTERM or SIGINT; a second signal does not wait for the others.
+    """Run a member until SIGTERM or SIGINT; a second signal ends it at once.
 
-    `log`: the log's output, whose trouble and lost lines the status shows. Raises LocalError with one sentence when the member
-    cannot join or go on.
+    `log`: output whose errors and lost lines appear in the status. Raises LocalError if the member
+    cannot join or continue.
     """
     config = replace(config, name=config.name or f"{socket.gethostname()}-{os.getpid()}")
     token = required_token(config)
@@ -96,7 +96,7 @@ async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | No
 
 
 class _Node:
-    """The tasks of one node, and what they share."""
+    """Tasks of one node, and their shared state."""
 
     def __init__(self, config: NodeConfig, options: NodeOptions, log: LogOutput | None = None) -> None:
         self.status_admissions, self.http_admissions = Admissions(), Admissions()
@@ -108,7 +108,7 @@ class _Node:
         self._sink = None if options.events is None else LineSink(options.events)
         self._readable = options.readable
         self._reload = options.reload
-        #: True when the configuration is to be read again as soon as this member has joined.
+        #: True if the configuration changed before this member joined.
         self._reread_later = False
         secure = not config.security.insecure
         identity = Identity(config.site, config.name, os.getpid(), version("sitestack"), secure)
@@ -117,13 +117,13 @@ class _Node:
         self._events: EventOutput | None = None
         self._store: JournalStore | None = None
         self._role: Role | None = None
-        #: The last events, for those who follow them over HTTP.
+        #: Recent events for HTTP streams.
         self.ring = None if config.http.bind is None else EventRing(config.site)
         self._slow = SlowMembers()
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
 
     def describe(self) -> dict[str, Any]:
-        """The answer of the status socket, and of HTTP."""
+        """Return the status, for the status socket and HTTP."""
         channel = self._channel
         if channel is not None and channel.role is not None:
             self._status.observe(channel.role)  # `_listen` sees a new role only with the next delivery
@@ -136,11 +136,11 @@ class _Node:
         return {**status, "keys": None if channel is None else channel.keys_json()}
 
     def channel(self) -> RelayChannel | None:
-        """The channel, while messages can be published."""
+        """Return the channel while messages can be published."""
         return self._channel if self._status.state == "member" else None
 
     async def switch_site(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Take another site offline, or online again, as its operator orders. Raises LocalError."""
+        """Switch another site offline or online by an operator's order. Raises LocalError."""
         site, offline, channel = order.get("site"), order.get("offline"), self.channel()
         if not isinstance(site, str) or not isinstance(offline, bool):
             raise LocalError("this is no order.")
@@ -149,11 +149,11 @@ class _Node:
         return {"done": await channel.switch_site(site, offline=offline), "of": self._config.site}
 
     def peer_sites(self) -> tuple[str, ...]:
-        """The sites that this node is to be linked to while it relays."""
+        """Return the sites that this node links to while it relays."""
         return self._config.peer_sites()
 
     def count_sent(self, count: int) -> None:
-        """Messages to all sites were published over HTTP."""
+        """Count messages to all sites that were published over HTTP."""
         self._status.sent(count)
 
     def _statistics(self) -> NodeStatistics:
@@ -187,9 +187,9 @@ class _Node:
         self._log.info("left")
 
     async def obey(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
-        """Leave at the first signal, however long that takes; end at once at the second, or while still joining.
+        """Leave at the first signal; end at once at the second, or while still joining.
 
-        SIGHUP has keys, certificates and the configuration read again.
+        SIGHUP rereads keys, certificates and configuration.
         """
         async for number in signals:
             if number == signal.SIGHUP:
@@ -209,7 +209,10 @@ class _Node:
             self._channel.reread_keys()
 
     def _reread_configuration(self) -> None:
-        """Take what may change; of the rest a sentence each. A file that is wrong changes nothing."""
+        """Apply the changes that may take effect, and log the others.
+
+        An invalid file changes nothing.
+        """
         channel = self._channel
         if self._reload is None:
             return
@@ -226,7 +229,7 @@ class _Node:
         for sentence in found.refused:
             self._log.warning(sentence)
         if found.changed:
-            # Only what is taken, so that what is refused is said again the next time.
+            # Rejected changes stay different, so that the next reload reports them again.
             self._config = applied(self._config, found.changed)
             if self._log_output is not None:
                 set_level(self._log_output, self._config.log.level)
@@ -236,14 +239,14 @@ class _Node:
         self._log.info("configuration read again", changed=found.changed, refused=len(found.refused))
 
     async def _leave(self, channel: RelayChannel, nursery: trio.Nursery) -> None:
-        """Leave the site, then give the reader of the events a while for the last ones, but end even if nobody reads."""
+        """Leave the site, then wait `LAST_EVENTS_S` for the events to be read."""
         await channel.leave()
         await trio.sleep(LAST_EVENTS_S)
         self._log.warning("nobody took the last events")
         nursery.cancel_scope.cancel()
 
     def _journal(self, local: Local) -> Write:
-        """Open this member's journal; returns the function that writes its records."""
+        """Open this member's journal, and return the function that writes records."""
         settings = self._config.journal
         options = JournalOptions(
             Path(settings.directory),
@@ -256,11 +259,11 @@ class _Node:
         return self._store.write
 
     def _sentences(self, channel: RelayChannel | None) -> list[str]:
-        """What the status calls problems: what does not work, and what will not soon."""
+        """Return current and imminent failures, the problems of the status."""
         return [*self._problems(channel), *self._warnings(channel)]
 
     def _problems(self, channel: RelayChannel | None) -> list[str]:
-        """Sentences on what does not work at present and is tried again."""
+        """Return a sentence for each current failure."""
         journal = "" if self._store is None else self._store.error
         events = "" if self._events is None else self._events.trouble
         log = "" if self._log_output is None else self._log_output.trouble
@@ -278,11 +281,11 @@ class _Node:
 
     @staticmethod
     def _warnings(channel: RelayChannel | None) -> list[str]:
-        """Sentences on what works and will not soon."""
+        """Return a sentence for each imminent failure."""
         return [] if channel is None else _as_sentences(channel.warnings())
 
     async def _watch(self, channel: RelayChannel) -> None:
-        """Log once each new problem, and what is about to become one."""
+        """Log each new problem and warning once."""
         known: list[str] = []
         while True:
             if channel.excluded is not None:
@@ -298,7 +301,7 @@ class _Node:
             await trio.sleep(WATCH_INTERVAL_S)
 
     async def _publish(self, channel: RelayChannel, source: LineSource) -> None:
-        """Send every line as a message; `send` waits while there is no credit."""
+        """Send each line as a message. `send` waits for credit."""
         async for line in source.lines():
             try:
                 await channel.send(line)
@@ -310,7 +313,7 @@ class _Node:
                 self._status.sent(1)
 
     async def _listen(self, channel: RelayChannel) -> None:
-        """Observe all deliveries and events, and write them as lines, until this member has left."""
+        """Observe all deliveries and events and write their lines, until this member has left."""
         writer = ReadableLines(channel.site) if self._readable else JsonLines(channel.site)
         if self._sink is not None:
             self._events = EventOutput(self._sink, writer.lost)
@@ -355,7 +358,6 @@ class _Node:
 
 
 def _as_sentences(found: Mapping[str, str]) -> list[str]:
-    """A line for each place where something was found."""
     return [f"{where}: {what}." for where, what in found.items() if what]
 
 
@@ -366,7 +368,10 @@ def _refused(admissions: Admissions) -> str:
 async def _start_http(
     config: NodeConfig, bind: Physical, token: BearerToken | None, node: _Node, nursery: trio.Nursery
 ) -> None:
-    """Serve HTTP. The server is imported only when wanted: its libraries take as much memory as all the rest of a node."""
+    """Serve HTTP.
+
+    The libraries take as much memory as the rest of a node; hence the late import.
+    """
     from relay.node.http.app import Served, make_app  # noqa: PLC0415
     from relay.node.http.server import serve_http  # noqa: PLC0415
 
@@ -384,7 +389,10 @@ async def _start_http(
 
 
 def find_trim() -> Callable[[int], int] | None:
-    """Return `malloc_trim` of glibc, whose argument is the bytes to keep at the end of the heap; None with another libc."""
+    """Return glibc's `malloc_trim`, or None with another libc.
+
+    Its argument is the number of bytes to keep at the end of the heap.
+    """
     try:
         trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):
@@ -393,9 +401,9 @@ def find_trim() -> Callable[[int], int] | None:
 
 
 async def give_back_memory() -> None:
-    """Return free memory to the system now and then, until cancelled: what a burst took glibc keeps otherwise.
+    """Return free memory to the system at intervals, since glibc keeps it after a burst.
 
-    With another libc return at once.
+    Runs until cancelled, but returns at once with another libc.
     """
     trim = find_trim()
     while trim is not None:

@@ -1,4 +1,4 @@
-"""Events of a channel across sites: the types that it yields, and the log lines about the others."""
+"""Events of a channel across sites: yielded types, and log lines for the others."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from sitestack.model.gap import Gap
 from sitestack.model.message import Message
 from sitestack.model.view import View
 
-#: The types that a channel across sites yields besides those of one site.
+#: Types that a channel across sites yields beside those of one site.
 BetweenSites: TypeAlias = GlobalView | SiteSwitched | Unreachable
-#: The items of `async for event in channel`.
+#: Items of `async for event in channel`.
 Event: TypeAlias = Message | View | Gap | GlobalView | SiteSwitched | Unreachable
-#: The items of `Channel.batches`.
+#: Items of `Channel.batches`.
 BatchEvent: TypeAlias = Delivery | View | Gap | GlobalView | SiteSwitched | Unreachable
 
 log = structlog.get_logger()
 
 
 def log_switched(event: SiteSwitched) -> None:
-    """Log that the operator has taken a site offline, or online again."""
+    """Log that the operator has switched a site offline or online."""
     if event.is_offline:
         log.warning("site is offline, says the operator: nothing is held for it, and what it misses is a gap", site=event.site)
     else:
@@ -63,7 +63,7 @@ def _log_misconfigured(event: Misconfigured) -> None:
     log.error("bridge misconfigured", site=event.site, problem=event.sentence)
 
 
-#: The functions that log an event and do nothing else, by type of event.
+#: Type of an event that is only logged -> function that logs it.
 LOGGED: dict[type[StackEvent], Callable[[Any], None]] = {
     Misconfigured: _log_misconfigured,
     NarrowPath: _log_narrow,

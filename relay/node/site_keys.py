@@ -1,4 +1,4 @@
-"""The site's key ring, read again whenever its file has changed."""
+"""Key ring of the site, reread after each change of its file."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from sitestack.seal.key_ring import KeyRing
 
 
 class SiteKeys:
-    """The key ring of one site. A file that is damaged or gone changes nothing, and is a problem until it is whole again."""
+    """Key ring of one site. A damaged or missing file is a problem, and leaves the ring in use."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises ConfigurationError for a ring that cannot be used."""
+        """Read the ring. Raises ConfigurationError if it is unusable."""
         self._directory = directory
-        #: What tells the version of the file that was read last from others; None when there was none.
+        #: Version of the last read file; None without one.
         self._version = self._look_at_file()
         self.ring = read_key_ring(directory)
-        #: Why the file cannot be used now; empty while it can.
+        #: Error of the file; empty while it is usable.
         self.problem = ""
 
     def to_json(self) -> dict[str, Any]:
-        """What the status says: the ids, which tell nothing of the keys, and how long ago the file was changed (s)."""
+        """Return the key ids, which reveal nothing of the keys, and the file's age (s)."""
         changed = time.time() if self._version is None else self._version[0] / 1e9
         ids = [each.hex() for each in self.ring.keys]
         return {"in_use": self.ring.in_use.hex(), "known": ids, "age_s": round(max(0.0, time.time() - changed), 3)}
 
     def look(self) -> KeyRing | None:
-        """The ring, if its file has changed and holds another one now."""
+        """Return the ring if its file changed and has other keys."""
         version = self._look_at_file()
         if version == self._version:
             return None

@@ -1,4 +1,4 @@
-"""A member for a while: one that publishes lines and leaves (`relay pub`), one that shows what is said (`relay sub`)."""
+"""Temporary members: one publishes lines (`relay pub`), the other shows messages (`relay sub`)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ from sitestack.model.gap import Gap
 
 @dataclass(slots=True)
 class Published:
-    """What became of the lines."""
+    """Result of publishing."""
 
     sent: int = 0
-    #: Why lines were refused, a sentence each.
+    #: One sentence for each rejected line.
     refused: list[str] = field(default_factory=list)
-    #: Messages that this member has not seen delivered when it left: they may be lost.
+    #: Messages that this member did not see delivered before it left. They may be lost.
     uncertain: int = 0
 
 
 async def publish(config: NodeConfig, lines: AsyncIterator[bytes]) -> Published:
-    """Join, multicast every line, wait until all are delivered in this site, and leave. Raises as `open_channel`."""
+    """Join, send every line, wait until the site has delivered them, and leave.
+
+    Raises as `open_channel`.
+    """
     published = Published()
     async with open_channel(config) as channel, trio.open_nursery() as nursery:
         nursery.start_soon(_take_all, channel)
@@ -49,14 +52,14 @@ async def publish(config: NodeConfig, lines: AsyncIterator[bytes]) -> Published:
 
 
 async def subscribe(config: NodeConfig, sink: LineSink, readable: bool) -> None:
-    """Join, and write a line for every message until cancelled. Returns when nobody reads any more.
+    """Join, and write a line for every message until cancelled or no reader remains.
 
     Raises as `open_channel`.
     """
     async with open_channel(config) as channel:
         writer = ReadableLines(channel.site) if readable else JsonLines(channel.site)
         async for item in channel.batches():
-            # Programs get messages and gaps alone.
+            # JSON output has only messages and gaps.
             lines = writer.lines(item) if readable or isinstance(item, Delivery | Gap) else []
             if lines:
                 try:
@@ -66,6 +69,6 @@ async def subscribe(config: NodeConfig, sink: LineSink, readable: bool) -> None:
 
 
 async def _take_all(channel: RelayChannel) -> None:
-    """Take what is delivered: a member that takes nothing stops its site."""
+    """Read all deliveries, since a member that reads none blocks its site."""
     async for _ in channel.batches():
         pass

@@ -1,9 +1,10 @@
-"""The bridge: the TCP connections to the relays of other sites, as the gateway orders them.
+"""The bridge:
 
-All decisions are made in the gateway, a pure part of the stack. This file dials, accepts, reads and writes, and reports what
-happened (`listener.py` listens). A reader never stops reading: the window of the link, not TCP, bounds what may arrive.
+TCP connections to relays of other sites. The gateway, which is pure, decides. A reader never stops
+reading: the window of the link bounds received data, not TCP.
 
-Bytes leave within the turn that wrote them, as far as the kernel takes them; a task writes the rest when it can.
+Bytes leave within the turn that writes them, as far as the kernel accepts them. A task writes the
+rest.
 """
 
 from __future__ import annotations
@@ -42,46 +43,48 @@ from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from sitestack.model.level import Level
 
-#: Function that hands an event to the stack.
+#: Function that submits an event to the stack.
 Handle = Callable[[Event], None]
 
-#: Largest `unanswered_timeout_s`: the system takes its milliseconds as a C int.
+#: Largest `unanswered_timeout_s`: the system stores its milliseconds in a C int.
 UNANSWERED_S_MAX = (2**31 - 1) // 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class BridgeConfig:
-    """Addresses of this site's relay and of the other sites' relays, and the TCP connections between them."""
+    """Addresses of this site's relay and of other relays, and the TCP connections between them."""
 
-    #: Where this member listens while it relays; the host 0.0.0.0 means every interface. Without it this
-    #: member only dials.
+    #: Address to listen at while this member relays; 0.0.0.0 is every interface. Unset: the member
+    #: only connects.
     bind: Physical | None = None
-    #: For each other site the places where its relay may be, any of its members. The place of a router (`routers`) stands for
-    #: whichever relay of the site can be called there.
+    #: Addresses of each other site's relay: any of its members, or a router (`routers`) at which the
+    #: relay can be called.
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
-    #: Gossip routers (`relay router`), by way of which relays meet that can only call: this member waits there to be called
-    #: while it relays, and calls those peers there that name them. Each must serve both sites.
+    #: Gossip routers (`relay router`) for relays that cannot accept connections. This member waits
+    #: there while it relays, and calls the peers whose address is a router. Each router must serve both
+    #: sites.
     routers: tuple[Physical, ...] = ()
-    #: For each site without a connection to this one, the peer by way of which it is reached. Both ends need such an entry.
+    #: For each site without a direct connection, the peer on the route to it. Both ends need such an
+    #: entry.
     via: dict[str, str] = field(default_factory=dict)
-    #: Sites between which this one hands on what they send each other by `via`.
+    #: Sites between which this one forwards traffic that they route by `via`.
     forward: tuple[str, ...] = ()
-    #: Time after which an attempt to connect is given up.
+    #: Time limit for an attempt to connect.
     dial_timeout_s: float = 3.0
-    #: Time for which sent bytes may stay unacknowledged by the other machine before the kernel gives the connection up.
+    #: Time that sent bytes may stay unacknowledged before the kernel drops the connection.
     unanswered_timeout_s: float = 10.0
-    #: Time for which a closed connection may go on sending its last bytes, the farewell.
+    #: Time that a closed connection may take to send its last bytes.
     linger_s: float = 1.0
-    #: Pause between attempts to listen while the port is still taken, by an earlier relay for instance.
+    #: Pause between attempts to listen while the port is in use, for instance by an earlier relay.
     listen_interval_s: float = 0.5
-    #: Connections from other relays at one time; further ones are closed at once. With certificates no site has more than half
-    #: of them.
+    #: Maximum connections from other relays; more are closed at once. With certificates, one site
+    #: may have half of them.
     connections_max: int = GatewayConfig().connections_max
-    #: Time within which the other end of a new connection must have proved its site by its certificate or, without
-    #: certificates, whoever calls must have said HELLO.
+    #: Time for the other end of a new connection to prove its site. Without certificates: time for
+    #: a caller to send HELLO.
     handshake_s: float = 5.0
-    #: Connections from whoever has not proved a site yet, or without certificates has not said HELLO. A quarter of them may be
-    #: from one host; beyond, the oldest gives way.
+    #: Maximum connections without a proved site, or without HELLO if there are no certificates. One
+    #: host may have a quarter of them. The oldest excess connection closes.
     pending_max: int = 256
 
 
@@ -90,24 +93,23 @@ class BridgeStatistics:
     """Counters of the bridge's connections."""
 
     listening: bool = False
-    #: Gossip routers at which this relay can be called.
+    #: Gossip routers at which this relay waits.
     routers_waiting: int = 0
-    #: Why this member cannot listen; empty while it can, or need not.
+    #: Error of listening; empty without one.
     listen_error: str = ""
-    #: Connections that are closed and still send their farewell.
+    #: Closed connections that still send their farewell.
     lingering: int = 0
     accepted: int = 0
-    #: Connections closed at once because there were `connections_max` already, or half as many of the same site.
+    #: Connections rejected above `connections_max`, or above half of it for one site.
     refused: int = 0
-    #: Connections whose other end has not proved its site yet (without certificates: not said HELLO), and how many of them gave
-    #: way to newer ones.
+    #: Connections without proof (or HELLO, without certificates), and those replaced by newer ones.
     pending: int = 0
     pushed_out: int = 0
-    #: Connections whose other end has not proved its site, or not said HELLO, in time or at all; calls included.
+    #: Connections in either direction whose other end failed to prove its site or send HELLO.
     unproven: int = 0
-    #: Connections ended because the authority of the other site's certificate is trusted no more.
+    #: Connections closed because the other site's authority is no longer trusted.
     distrusted: int = 0
-    #: Seconds until the certificate of this site ends; None without one.
+    #: Seconds until this site's certificate ends; None without one.
     certificate_expires_s: float | None = None
     dialed: int = 0
     dials_failed: int = 0
@@ -116,18 +118,19 @@ class BridgeStatistics:
 
 
 class _Connection:
-    """One connection, with the data to send and how far it is with closing."""
+    """One connection, with its unsent data and closing state."""
 
     def __init__(self, number: int, stream: Stream, dialed: tuple[str, Physical] | None, site: str | None) -> None:
         self.number = number
         self.stream = stream
-        #: The site and address that were called; None for a caller.
+        #: Site and address of an outgoing connection; None for an incoming one.
         self.dialed = dialed
-        #: The site that the other end has proved; None without certificates.
+        #: Site that the other end has proved; None without certificates.
         self.site = site
-        #: Data to send: at most one chunk and a farewell, since the gateway waits for `BridgeWritten`.
+        #: Unsent data: at most one chunk and a farewell, since the gateway waits for
+        #: `BridgeWritten`.
         self.queue: deque[bytes] = deque()
-        #: Whether the task writes at present.
+        #: Whether the task is writing.
         self.writing = False
         self.closing = False
         self.changed = trio.Event()
@@ -135,7 +138,7 @@ class _Connection:
 
 
 class Bridge:
-    """Carries out the gateway's effects and reports what happens. All its tasks run in the given nursery."""
+    """Performs the gateway's effects and reports events. All tasks run in the given nursery."""
 
     def __init__(
         self,
@@ -146,10 +149,10 @@ class Bridge:
         credentials: Credentials | None = None,
         routers: RouterCalls | None = None,
     ) -> None:
-        """`handle` hands in an event, and has a turn follow; `note` hands it in within a turn, which it is no reason for.
+        """`handle` submits an event and requests a turn.
 
-        `credentials`: without them anybody may connect, and says what site it likes. `routers`: those by way of which relays
-        meet; None: there are none.
+        `note` submits it during a turn. Without `credentials`, callers need no proof of the site
+        they name. `routers`: None for none.
         """
         self._config = config
         self._handle = handle
@@ -157,7 +160,7 @@ class Bridge:
         self._nursery = nursery
         self._proving = Proving(credentials, config.pending_max, config.handshake_s)
         self._numbers = itertools.count(1)
-        #: All connections. Accepted ones are bounded here, dialed ones by the gateway, which dials each address once at a time.
+        #: All connections. The bridge bounds incoming ones; the gateway opens one for each address.
         self._connections: dict[int, _Connection] = {}
         self._lingered = trio.Event()
         bound = config.connections_max + 2 * config.pending_max
@@ -167,7 +170,7 @@ class Bridge:
         self._seen = BridgeStatistics()
 
     def carry_out(self, effect: BridgeEffect) -> None:
-        """Carry out an effect of the gateway, without waiting."""
+        """Perform an effect of the gateway without waiting."""
         match effect:
             case Listen():
                 self._listener.start_listening(self._accept, self._nursery)
@@ -195,20 +198,20 @@ class Bridge:
 
     @property
     def listen_error(self) -> str:
-        """Why this member cannot listen; empty while it can, or need not."""
+        """Error of listening; empty without one."""
         return self._listener.error
 
     def problems(self) -> dict[str, str]:
-        """By configuration key, a sentence on what does not work at present and is tried again."""
+        """Return a sentence for each current failure, by configuration key."""
         found = {"relay.bridge.bind": self._listener.error, "relay.bridge.routers": self._routers.problem()}
         return {**self._proving.problems(), **{key: sentence for key, sentence in found.items() if sentence}}
 
     def warnings(self) -> dict[str, str]:
-        """By file, a sentence on what works and will not soon."""
+        """Return a sentence for each imminent failure, by file."""
         return self._proving.warnings()
 
     def statistics(self) -> BridgeStatistics:
-        """A copy of the counters."""
+        """Return a copy of the counters."""
         return replace(
             self._seen,
             listening=self._listener.listening,
@@ -221,16 +224,19 @@ class Bridge:
         )
 
     def levels(self) -> dict[str, Level]:
-        """How full the tables of connections are. Only accepted ones are bounded; a relay dials few."""
+        """Return the levels of the connection tables.
+
+        Outgoing connections are few and unbounded.
+        """
         return {
             "connections": Level.of(len(self._connections), self._config.connections_max, "a relay has one for each link"),
             "pending": self._proving.places.level(),
         }
 
     def reread_certificates(self) -> bool:
-        """Use the files of the certificates as they are now; returns whether they have changed.
+        """Reread the certificate files, and return whether they have changed.
 
-        Links go on, but for those to sites whose authority is trusted no more.
+        Links continue, except to sites whose authority is no longer trusted.
         """
         if not self._proving.reread():
             return False
@@ -241,10 +247,11 @@ class Bridge:
         return True
 
     def forget_troubles(self) -> None:
-        """Other addresses are called from now on: forget what was wrong with those that were called."""
+        """Forget the failures of calls, since the addresses have changed."""
         self._proving.forget_troubles()
 
-    # -- making connections ----------------------------------------------------------------------------------------
+    # -- making connections
+    # ----------------------------------------------------------------------------------------
 
     async def _accept(self, stream: trio.SocketStream) -> None:
         try:
@@ -262,13 +269,16 @@ class Bridge:
             await trio.aclose_forcefully(stream)
 
     def _has_too_many(self, site: str | None) -> bool:
-        """Whether there are as many accepted connections as may be, of all sites or of this one."""
+        """Return whether incoming connections have reached the bound, in total or of this site."""
         accepted = [connection.site for connection in self._connections.values() if connection.dialed is None]
         connections_max = self._config.connections_max
         return len(accepted) >= connections_max or (site is not None and accepted.count(site) >= (connections_max + 1) // 2)
 
     async def _dial(self, site: str, address: Physical) -> None:
-        """Connect to a peer. A host name is looked up at every call, since a relay that has moved keeps its name."""
+        """Connect to a peer.
+
+        Look up a host name each time, since a relay that moves keeps its name.
+        """
         stream: trio.SocketStream | None = None
         with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError, ValueError):
             if address in self._routers:
@@ -295,12 +305,13 @@ class Bridge:
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    # -- one connection --------------------------------------------------------------------------------------------
+    # -- one connection
+    # --------------------------------------------------------------------------------------------
 
     async def _run(self, connection: _Connection, said: bytes = b"") -> None:
-        """Serve a connection to its end, which the gateway is told of unless it has closed the connection itself.
+        """Serve a connection to its end, and notify the gateway unless it closed the connection.
 
-        `said`: what the other end has said already.
+        `said`: bytes already received.
         """
         self._connections[connection.number] = connection
         try:
@@ -326,7 +337,10 @@ class Bridge:
             self._handle(BridgeClosed(connection.number))
 
     async def _read(self, connection: _Connection) -> None:
-        """Read until the peer has closed. Data after our own close is read and dropped: unread, it would reset our farewell."""
+        """Read until the peer closes.
+
+        Discard data after our own close, or it would reset our farewell.
+        """
         dialed, stream, heard = connection.dialed, connection.stream, False
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while data := await stream.receive_some(READ_BYTES):
@@ -340,7 +354,7 @@ class Bridge:
             self._proving.refused(*dialed, stream.failure)
 
     async def _write(self, connection: _Connection) -> None:
-        """Write until all data is sent and the connection is to be closed, then send the end of file."""
+        """Write all data until the connection is closing, then send the end of file."""
         try:
             while connection.queue or not connection.closing:
                 if not connection.queue:

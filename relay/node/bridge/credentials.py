@@ -1,7 +1,7 @@
-"""Credentials: the certificate of this site and the authorities that it trusts, read again whenever their files change.
+"""Certificate of this site and its trusted authorities, reread when the files change.
 
-Connections are made with what was read last; those that exist go on. Files that are damaged change nothing, because they may be
-half written; files that are gone withdraw what was read.
+A change affects new connections. Damaged files change nothing, since they may be half written.
+Missing files withdraw the credentials.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from relay.keys.files import read_public, read_secret
 from relay.node.bridge.tls import make_context
 from sitestack.model.errors import ConfigurationError
 
-#: Seconds between two looks at the files.
+#: Seconds between two checks of the files.
 LOOK_INTERVAL_S = 2.0
-#: Days before the end of a certificate from which on it is warned of.
+#: Days before the end of a certificate at which the warning begins.
 WARNING_DAYS = 30
 DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read from the files at one time."""
+    """Credentials from one read of the files."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
@@ -42,31 +42,34 @@ class _Read:
 
 
 class Credentials:
-    """The credentials of one site. Reading them takes milliseconds, and looking whether they have changed microseconds."""
+    """Credentials of one site. A reread takes milliseconds, a check for changes microseconds."""
 
     def __init__(self, directory: Path, site: str, clock: Callable[[], float] = time.time) -> None:
-        """Raises ConfigurationError for files that cannot be used at all; a certificate that has ended is only a problem."""
+        """Read the files.
+
+        Raises ConfigurationError if they are unusable; an ended certificate is a problem.
+        """
         self._directory = directory
         self._site = site
         self._clock = clock
-        #: The versions of the files that were read; empty when that has failed, so that the next look reads again.
+        #: Versions of the read files. Empty after a failure, so that the next check reads again.
         self._state = self._look_at_files()
         self._error = ""
         self._read: _Read | None = self._load()
 
     @property
     def server(self) -> ssl.SSLContext | None:
-        """The context for accepted connections; None when there must be none now (`refusal` says why)."""
+        """Context for incoming connections; None if links are impossible (`refusal`)."""
         return None if self._read is None or self.refusal else self._read.server
 
     @property
     def client(self) -> ssl.SSLContext | None:
-        """The context for calls, as `server`."""
+        """Context for outgoing connections, as `server`."""
         return None if self._read is None or self.refusal else self._read.client
 
     @property
     def refusal(self) -> str:
-        """Why no link can be made now; empty when links can be made."""
+        """Reason why links are impossible now, or empty."""
         if self._read is None:
             return self._error
         facts, now = self._read.facts, self._clock()
@@ -78,12 +81,12 @@ class Credentials:
 
     @property
     def problem(self) -> str:
-        """What is wrong with the files; empty when nothing is."""
+        """Error of the files or certificate, or empty."""
         return self._error or self.refusal
 
     @property
     def warning(self) -> str:
-        """That the certificate ends soon; empty while it does not, and once it has ended."""
+        """Notice that the certificate ends soon, or empty."""
         left = self.expires_s
         if self._read is None or left is None or not 0 < left < WARNING_DAYS * DAY_S:
             return ""
@@ -95,11 +98,11 @@ class Credentials:
         return None if self._read is None else self._read.facts.ends - self._clock()
 
     def trusts(self, certificate: bytes) -> bool:
-        """Whether an authority that is trusted now has signed a peer's certificate (DER)."""
+        """Return whether a trusted authority has signed a peer's certificate (DER)."""
         return self._read is not None and is_issued_by(certificate, self._read.authorities)
 
     def look(self) -> bool:
-        """Read the files again if they have changed; returns whether other credentials are in force now."""
+        """Reread changed files, and return whether the credentials have changed."""
         state = self._look_at_files()
         if state == self._state:
             return False
@@ -113,12 +116,12 @@ class Credentials:
         return self._read is not before
 
     def _look_at_files(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """What tells one version of the files from another; None for a file that is not there."""
+        """Return a version for each file; None for a missing one."""
         return tuple([_version(self._directory / name) for name in (BRIDGE_KEY, BRIDGE_CERTIFICATE, AUTHORITY_CERTIFICATE)])
 
     def _load(self) -> _Read:
         certificate, key = self._directory / BRIDGE_CERTIFICATE, self._directory / BRIDGE_KEY
-        read_secret(key)  # refuses what others can read
+        read_secret(key)  # rejects a key that others can read
         own, authorities = read_public(certificate), read_public(self._directory / AUTHORITY_CERTIFICATE)
         try:
             facts = read_facts(own)
@@ -128,7 +131,7 @@ class Credentials:
             named = "no site" if facts.site is None else f"site {facts.site!r}"
             raise ConfigurationError(f"{certificate}: names {named}, and this is a member of site {self._site!r}.")
         try:
-            is_issued_by(b"", authorities)  # so that they can be read later, too
+            is_issued_by(b"", authorities)  # so that later calls can parse the authorities
             trusted = authorities.decode("ascii")
             server, client = [
                 make_context(server=each, authorities=trusted, certificate=str(certificate), key=str(key))

@@ -1,4 +1,4 @@
-"""The listener for relays of other sites, open while this member relays."""
+"""Listener for relays of other sites, open while this member relays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from sitestack.transport.accepting import Admissions, Serve, accept_bounded
 
 
 class Listener:
-    """Listens at one address. `connections_max` bounds the accepted connections, and those that are not accepted yet."""
+    """Listener at one address.
+
+    `connections_max` bounds the accepted and the waiting connections.
+    """
 
     def __init__(
         self,
@@ -25,12 +28,13 @@ class Listener:
         admissions: Admissions,
         relieve: Callable[[], None],
     ) -> None:
-        """`place`: None to never listen. `interval_s`: pause (s) between attempts while the port is taken.
+        """`place`:
 
+        None disables it. `interval_s`: pause (s) between attempts while the port is in use.
         `relieve`: see `accept_bounded`.
         """
         self.listening = False
-        #: Why listening fails; empty while it works, or is not wanted.
+        #: Error of listening; empty without one.
         self.error = ""
         self._place = place
         self._connections_max = connections_max
@@ -40,13 +44,13 @@ class Listener:
         self._scope: trio.CancelScope | None = None
 
     def start_listening(self, serve: Serve, nursery: trio.Nursery) -> None:
-        """Listen, if it does not yet, and serve each connection in this nursery."""
+        """Listen unless already listening, and serve each connection in this nursery."""
         if self._place is not None and self._scope is None:
             self._scope = trio.CancelScope()
             nursery.start_soon(self._serve, self._place, self._scope, serve, nursery, name=f"bridge at {self._place}")
 
     def stop_listening(self) -> None:
-        """Stop listening; open connections go on."""
+        """Stop listening. Open connections continue."""
         if self._scope is not None:
             self._scope.cancel()
             self._scope = None
@@ -70,15 +74,15 @@ class Listener:
                 self.error = ""
 
     async def _bind(self, place: Physical) -> trio.SocketListener:
-        """Bind the port, as soon as the system allows that.
+        """Bind the port, and retry until the system allows it.
 
-        An earlier relay on this machine may still hold the port, paused or dying, so the port is shared. A connection that
-        reaches that process gets no answer, and the other side dials again.
+        An earlier relay on this machine may still hold the port, paused or dying, so the port is
+        shared. A connection to that process gets no answer, and the other site retries.
         """
         while True:
             try:
                 listener = await self._try(place)
-            except (OSError, ValueError) as error:  # a ValueError is for what cannot be the name of a host
+            except (OSError, ValueError) as error:  # a ValueError is for an invalid host name
                 self.error = f"cannot listen on {place}: {getattr(error, 'strerror', None) or error}"
                 await trio.sleep(self._interval_s)
             else:
@@ -96,10 +100,10 @@ class Listener:
 
 
 async def require_free(place: Physical | None) -> None:
-    """Raise ConfigurationError if another program holds this port, or one that may not be had.
+    """Raise ConfigurationError if the port is in use or not permitted.
 
-    Asked before the member joins: every member may become the relay, and should not learn then that it cannot be called.
-    What may pass by itself, such as an address that this machine gets later, is told and tried again when it listens.
+    A member checks this before it joins, since any member may become the relay. Other errors may be
+    temporary, such as a missing address; listening retries after them.
     """
     if place is None:
         return
@@ -108,7 +112,7 @@ async def require_free(place: Physical | None) -> None:
     except OSError as error:
         if error.errno in (errno.EADDRINUSE, errno.EACCES):
             raise ConfigurationError(f"relay.bridge.bind: cannot listen on {place}: {os.strerror(error.errno)}.") from error
-    except ValueError:  # what cannot be the name of a host; as above
+    except ValueError:  # invalid host name: listening reports it
         return
 
 

@@ -1,7 +1,7 @@
-"""Proving: what the other end of a TCP connection must show before the gateway learns of it: its site, by certificate.
+"""Admission of connections: the other end proves its site before the gateway sees it.
 
-Without credentials every caller is admitted that sends HELLO, and the gateway believes the site that it names. Callers that
-have shown nothing are bounded apart from the links, in number, time, and number from one host.
+Without credentials, a caller must send HELLO, and the gateway trusts its site name. Unproved
+callers have separate bounds: number, time, and number for each host.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PushedOut(Unproven):
 
 
 class Caller(NamedTuple):
-    """An admitted caller: its stream, its site if that is proved, and the bytes that it has sent already."""
+    """Admitted caller: stream, proved site if any, and bytes already received."""
 
     stream: Stream
     site: str | None
@@ -38,19 +38,20 @@ class Caller(NamedTuple):
 
 
 class Proving:
-    """Bounds for callers: `pending_max` at a time, a quarter of them from one host, each for `handshake_s`.
+    """Admission of callers:
 
-    The gateway bounds the connections that this member makes.
+    `pending_max` at a time, a quarter of them from one host. Each has `handshake_s`. The gateway
+    bounds the outgoing connections.
     """
 
     def __init__(self, credentials: Credentials | None, pending_max: int, handshake_s: float) -> None:
         self.admissions = Admissions()
-        #: Number of connections whose other end has not proved its site, or not said HELLO.
+        #: Number of connections without a proved site, or without HELLO.
         self.failed = 0
         self.places = Places[trio.CancelScope](pending_max, max(1, pending_max // 4))
         self._credentials = credentials
         self._handshake_s = handshake_s
-        #: For each site why the relay that was called last, and did answer, was no use.
+        #: Site -> failure of the last relay that answered a call.
         self._troubles: dict[str, str] = {}
 
     @property
@@ -59,7 +60,7 @@ class Proving:
         return None if self._credentials is None else self._credentials.expires_s
 
     def problems(self) -> dict[str, str]:
-        """By configuration key, a sentence on what does not work at present and is tried again."""
+        """Return a sentence for each current failure, by configuration key."""
         found = {f"relay.bridge.peers.{site}": sentence for site, sentence in self._troubles.items()}
         if self.admissions.trouble:
             found["relay.bridge.bind"] = f"the last caller was turned away: {self.admissions.trouble}"
@@ -68,7 +69,7 @@ class Proving:
         return found
 
     def warnings(self) -> dict[str, str]:
-        """By file, a sentence on what works and will not soon."""
+        """Return a sentence for each imminent failure, by file."""
         warning = "" if self._credentials is None else self._credentials.warning
         return {"bridge.pem": warning} if warning else {}
 
@@ -78,7 +79,10 @@ class Proving:
             each.cancel()
 
     async def admit_caller(self, stream: trio.SocketStream) -> Caller:
-        """Admit a caller that proves its site, or sends HELLO where nothing is to be proved. Raises Unproven."""
+        """Admit a caller that proves its site, or sends HELLO if no proof is needed.
+
+        Raises Unproven.
+        """
         try:
             if self._credentials is None:
                 return Caller(stream, None, await self._receive_hello(stream))
@@ -87,20 +91,20 @@ class Proving:
             return Caller(*await self._receive_proof(stream, self._credentials.server))
         except Unproven as error:
             self.failed += 1
-            if not isinstance(error, PushedOut):  # the reason why room was needed says more
+            if not isinstance(error, PushedOut):  # the bounds already report this
                 self.admissions.refuse(str(error))
             raise
 
     async def _receive_proof(self, stream: trio.SocketStream, context: ssl.SSLContext) -> tuple[TlsStream, str]:
-        """Return the encrypted stream of a caller and the site that it proves. Raises Unproven."""
+        """Return the encrypted stream of a caller and its proved site. Raises Unproven."""
         with hold_place(self.places, peer_host(stream)):
             return await prove(stream, context, server=True, timeout_s=self._handshake_s)
         raise PushedOut
 
     async def _receive_hello(self, stream: trio.SocketStream) -> bytes:
-        """Return all bytes that a caller has sent once its HELLO is whole. Raises Unproven.
+        """Return all bytes received once HELLO is complete.
 
-        It costs a relay no time: a relay sends HELLO as soon as it is connected.
+        Raises Unproven. A relay sends HELLO at once, so this adds no delay.
         """
         with hold_place(self.places, peer_host(stream)):
             with trio.move_on_after(self._handshake_s):
@@ -109,7 +113,7 @@ class Proving:
         raise PushedOut
 
     async def prove_called(self, stream: trio.SocketStream, site: str, address: Physical) -> tuple[Stream, str | None]:
-        """The stream to the relay of a site that was called, and the site if it is proved. Raises Unproven."""
+        """Return the stream to a called relay, and the site if it is proved. Raises Unproven."""
         if self._credentials is None:
             return stream, None
         try:
@@ -125,30 +129,33 @@ class Proving:
         return proved, site
 
     def forget_troubles(self) -> None:
-        """The addresses of other sites have changed: whoever is no use now is found again."""
+        """Forget all failures, since the addresses of other sites have changed."""
         self._troubles.clear()
 
     def heard(self, site: str) -> None:
-        """A relay of this site that was called has said something, so it takes this site for what it is."""
+        """Clear the failure of a called site: its relay sent data, so it accepts this site."""
         self._troubles.pop(site, None)
 
     def refused(self, site: str, address: Physical, why: str) -> None:
-        """A relay that was called has broken the connection off: with TLS 1.3 that is how it refuses a certificate."""
+        """Record that a called relay closed the connection, which in TLS 1.3 rejects a certificate."""
         self._troubles[site] = f"{address} does not take the certificate of this site: {why}"
 
     def reread(self) -> bool:
-        """Use the files of the certificates as they are now; returns whether they have changed."""
+        """Reread the certificate files, and return whether they have changed."""
         return self._credentials is not None and self._credentials.look()
 
     def is_distrusted(self, stream: Stream) -> bool:
-        """Whether the authority that has signed the certificate of the other end is trusted no more."""
+        """Return whether the authority of the other end's certificate is no longer trusted."""
         if self._credentials is None or not isinstance(stream, TlsStream):
             return False
         return not self._credentials.trusts(stream.certificate)
 
 
 async def _receive_first_frame(stream: trio.SocketStream) -> bytes:
-    """Return the bytes received once HELLO is whole: a HELLO, and the rest of one read. Raises Unproven for any other frame."""
+    """Return the bytes of one HELLO and of the rest of its read.
+
+    Raises Unproven for any other frame.
+    """
     parser, received = FrameParser(HELLO_BYTES_MAX), bytearray()
     try:
         while data := await stream.receive_some(HELLO_BYTES_MAX):

@@ -1,7 +1,8 @@
-"""The bridge by way of gossip routers, for relays that can only call: they wait at each to be called, and call others there.
+"""Connections through gossip routers, for relays that cannot accept connections.
 
-What comes of it is a TCP connection like any other, on which the two relays prove their sites to each other: the router passes
-on what it cannot read. A connection that waits is good for one call, so the next one is made as soon as it has been taken.
+A relay waits at each router, and calls other relays there. The result is a TCP connection on which
+both relays prove their sites. The router cannot read it. A waiting connection serves one call, so
+the relay opens the next one at once.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from sitestack.wire.routing import framed
 
 #: Seconds for connecting and for the proofs.
 GREETING_TIMEOUT_S = 2.0
-#: How often a relay that waits says that it is there, and how often in vain before it takes the router for dead.
+#: Seconds between pings of a waiting relay, and unanswered pings before the router counts as dead.
 PING_S, PINGS_MAX = 1.0, 2
-#: Pauses before the next attempt to wait at a router, give or take a half.
+#: Bounds of the pause (s) before the next attempt to wait at a router, plus or minus a half.
 PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
 _SIZE = struct.Struct("<I")
-#: What a router means by NOBODY.
+#: Reason in a `NOBODY` frame -> meaning.
 _MEANINGS = {
     routing.ABSENT: "no relay of {site} waits there",
     routing.UNSERVED: "it does not serve {site}: start it with the file of that site, too",
@@ -38,18 +39,21 @@ _MEANINGS = {
 
 
 class RouterFailed(OSError):
-    """A router is of no use now; the words say why."""
+    """The router is unusable; the argument is the reason."""
 
 
 class RouterConversation:
-    """The frames on one connection. No byte is read beyond the frame that was asked for: it may be somebody else's."""
+    """Frames on one connection.
+
+    It reads no byte beyond the frame, since that may belong to the peer.
+    """
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
         self._arrived = bytearray()
 
     async def greet(self, site: str, proofs: Proofs | None) -> None:
-        """Both prove that they have a key of the site. Raises RouterFailed."""
+        """Exchange proofs of a key of the site. Raises RouterFailed."""
         theirs, mine = routing.read_challenge(await self.frame()), secrets.token_bytes(NONCE_BYTES)
         await self.say(routing.hello(site, proofs, theirs, mine))
         try:
@@ -67,7 +71,10 @@ class RouterConversation:
             raise RouterFailed("the connection broke") from error
 
     async def frame(self, bytes_max: int = routing.GREETING_BYTES_MAX) -> bytes:
-        """The next frame. Raises RouterFailed. Cancelled, it loses nothing: the frame goes on arriving at the next call."""
+        """Return the next frame.
+
+        Raises RouterFailed. After a cancellation, the next call continues.
+        """
         await self._arrive(_SIZE.size)
         (size,) = _SIZE.unpack_from(self._arrived)
         if not 0 < size <= bytes_max:
@@ -89,9 +96,9 @@ class RouterConversation:
 
 @asynccontextmanager
 async def conversation(place: Physical, site: str, proofs: Proofs | None) -> AsyncIterator[RouterConversation]:
-    """A connection to a router, which both have proved to belong to the site; closed unless the block comes to its end.
+    """Connect to a router, and exchange proofs of a key of the site.
 
-    Raises RouterFailed.
+    Raises RouterFailed. The stream stays open if the block completes, and is closed otherwise.
     """
     stream: trio.SocketStream | None = None
     try:
@@ -113,7 +120,7 @@ async def conversation(place: Physical, site: str, proofs: Proofs | None) -> Asy
 async def _connect(place: Physical) -> trio.SocketStream:
     try:
         return await trio.open_tcp_stream(place.host, place.port)
-    except (OSError, ValueError) as error:  # a ValueError is for what cannot be the name of a host
+    except (OSError, ValueError) as error:  # a ValueError is for an invalid host name
         cause: BaseException = error.__cause__ or error
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
@@ -122,7 +129,10 @@ async def _connect(place: Physical) -> trio.SocketStream:
 
 
 async def call(place: Physical, site: str, proofs: Proofs | None, called: str) -> trio.SocketStream:
-    """A connection to a relay of the site `called`, by way of the router at this place. Raises RouterFailed."""
+    """Connect to a relay of the site `called` through the router at this place.
+
+    Raises RouterFailed.
+    """
     async with conversation(place, site, proofs) as talk:
         await talk.say(routing.CALL, called.encode())
         answer = await talk.frame()
@@ -134,49 +144,49 @@ async def call(place: Physical, site: str, proofs: Proofs | None, called: str) -
 
 
 class RouterCalls:
-    """The routers of one relay. Bound: one connection that waits at each; those that are taken are the bridge's."""
+    """Routers of one relay. Bound: one waiting connection at each. The bridge bounds the others."""
 
     def __init__(self, places: Sequence[Physical], site: str, proofs: Proofs | None) -> None:
         self._places = places
         self._site = site
         self._proofs = proofs
-        #: One for each task that waits; empty while none does.
+        #: One for each waiting task.
         self._scopes: list[trio.CancelScope] = []
-        #: The routers at which this relay can be called now.
+        #: Routers at which this relay waits.
         self._waiting: set[Physical] = set()
-        #: Why it cannot be called at a router, and why a site cannot be called there whatever its relay does.
+        #: Router -> error of waiting there; router -> error of calling a site that it does not serve.
         self._troubles: dict[Physical, str] = {}
         self._unserved: dict[Physical, str] = {}
 
     def __contains__(self, place: Physical) -> bool:
-        """Whether a router is at this place, and no relay."""
+        """Return whether a router is at this place."""
         return place in self._places
 
     @property
     def waiting(self) -> int:
-        """Number of routers at which this relay can be called."""
+        """Number of routers at which this relay waits."""
         return len(self._waiting)
 
     def problem(self) -> str:
-        """A sentence's end on the routers that are of no use now; empty when all are."""
+        """Return a sentence about the unusable routers, or an empty string."""
         found = {**self._unserved, **self._troubles}
         troubles = [f"{place} ({found[place]})" for place in self._places if place in found]
         return f"no connections by way of {', '.join(troubles)}" if troubles else ""
 
     def start_waiting(self, serve: Serve, nursery: trio.Nursery) -> None:
-        """Wait at all routers to be called, if it does not yet, and serve each connection in this nursery."""
+        """Wait at all routers unless already waiting, and serve each connection in this nursery."""
         for place in () if self._scopes else self._places:
             self._scopes.append(trio.CancelScope())
             nursery.start_soon(self._wait_at, place, self._scopes[-1], serve, nursery, name=f"called by way of {place}")
 
     def stop_waiting(self) -> None:
-        """Be called no more; connections that were taken go on."""
+        """Stop waiting at routers. Accepted connections continue."""
         for scope in self._scopes:
             scope.cancel()
         self._scopes.clear()
 
     async def call(self, place: Physical, site: str) -> trio.SocketStream:
-        """A connection to a relay of a site, by way of the router at this place. Raises RouterFailed."""
+        """Connect to a relay of a site through the router at this place. Raises RouterFailed."""
         self._unserved.pop(place, None)
         try:
             return await call(place, self._site, self._proofs, site)
@@ -202,7 +212,7 @@ class RouterCalls:
         self._troubles.pop(place, None)
 
     async def _be_called(self, place: Physical) -> trio.SocketStream:
-        """Wait at a router until a relay calls; the connection to that. Raises RouterFailed."""
+        """Wait at a router for a call, and return the connection. Raises RouterFailed."""
         async with conversation(place, self._site, self._proofs) as talk:
             await talk.say(routing.LISTEN)
             self._waiting.add(place)

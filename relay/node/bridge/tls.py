@@ -1,8 +1,8 @@
-"""TLS 1.3 over a TCP stream: both ends prove which site they belong to, by a certificate of the authority they share.
+"""TLS 1.3 over TCP: both ends prove their sites by certificates of a shared authority.
 
-The protocol engine of `ssl` is fed by hand, because the farewell of a link needs what `trio.SSLStream` has not: to end the own
-direction, and then to read and drop the peer's. All records that have arrived are decrypted at once, not one at a time, so that
-the stack takes as few turns for a rate as without TLS.
+It drives the engine of `ssl` directly. A farewell must end its own direction and then discard the
+peer's data, which `trio.SSLStream` cannot do. It decrypts all received records at once, so the
+stack needs as few turns as without TLS.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ from relay.keys.certificates import site_named
 READ_BYTES = 256 * 1024
 #: Largest plaintext of a TLS record.
 _RECORD_BYTES = 16 * 1024
-#: Seconds for which an end whose handshake has failed waits for the other one to take the alert.
+#: Seconds to wait after a failed handshake until the peer receives the alert.
 ALERT_S = 1.0
-#: How the library begins the name of an alert that the peer has sent.
+#: Prefix of the library's name of a received alert.
 _ALERT = re.compile(r"^(sslv3|tlsv1|tlsv13) alert ")
 _BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class Unproven(Exception):
-    """The other end has not proved its site; the sentence says why."""
+    """The other end has not proved its site; the argument is the reason."""
 
 
 def make_context(*, server: bool, authorities: str, certificate: str, key: str) -> ssl.SSLContext:
-    """A context for one of the two ends. `authorities` is PEM, the others are paths. Raises OSError for what does not fit."""
+    """Return a context for one end.
+
+    `authorities` is PEM, the others are paths. Raises OSError for files that do not match.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # certificates name sites
@@ -47,10 +50,13 @@ def make_context(*, server: bool, authorities: str, certificate: str, key: str) 
 
 
 class TlsStream(trio.abc.HalfCloseableStream):
-    """One task may read while another writes. Bound: what is read or written at once, and one record."""
+    """Encrypted stream.
+
+    One task may read while another writes. Bound: the data of one read or write, and one record.
+    """
 
     def __init__(self, transport: trio.SocketStream, context: ssl.SSLContext, *, server: bool) -> None:
-        #: Why the peer, or this end, has broken the connection off; empty while it works.
+        #: Reason why an end closed the connection; empty while it works.
         self.failure = ""
         self._transport = transport
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -58,7 +64,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
         self._has_ended = self._peer_has_ended = False
 
     async def prove(self) -> str:
-        """Do the handshake; returns the site that the peer's certificate names. Raises Unproven."""
+        """Perform the handshake, and return the site in the peer's certificate. Raises Unproven."""
         try:
             await self._handshake()
         except ssl.SSLError as error:
@@ -73,13 +79,14 @@ class TlsStream(trio.abc.HalfCloseableStream):
 
     @property
     def certificate(self) -> bytes:
-        """The peer's certificate (DER), once it is proved."""
+        """The peer's certificate (DER), once proved."""
         return self._tls.getpeercert(binary_form=True) or b""
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """All that has arrived; empty when the peer has ended the connection. `max_bytes` is not heeded: records are whole.
+        """Return all received data, or nothing after the peer's end.
 
-        Once this end has ended its direction, what arrives is dropped unread, until the peer ends too.
+        Ignores `max_bytes`. Once this end has closed its direction, received data is discarded
+        until the peer closes too.
         """
         while True:
             if data := self._decrypt():
@@ -95,12 +102,16 @@ class TlsStream(trio.abc.HalfCloseableStream):
                 self._incoming.write_eof()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Encrypt and write, after what `send_now` has left."""
+        """Encrypt and write, after the rest of `send_now`."""
         self._encrypt(data)
         await self._transport.send_all(self._outgoing.read())
 
     def send_now(self, data: bytes) -> bytes | None:
-        """Encrypt, and write without waiting; None when all has left, else what `send_all` is to write: all is encrypted."""
+        """Encrypt and write without waiting.
+
+        Return None, or the data to pass to `send_all`. An empty rest means that encrypted bytes are
+        waiting.
+        """
         try:
             self._encrypt(data)
         except trio.BrokenResourceError:
@@ -122,7 +133,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
     async def send_eof(self) -> None:
         """End this direction: close_notify, then the end of file."""
         with suppress(ssl.SSLError):
-            self._tls.unwrap()  # raises once close_notify is written, because that of the peer is not there yet
+            self._tls.unwrap()  # raises after writing close_notify, since the peer's has not arrived
         self._has_ended = True
         await self._transport.send_all(self._outgoing.read())
         await self._transport.send_eof()
@@ -148,7 +159,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
                 return
 
     async def _tell_why(self) -> None:
-        """Send the alert of a handshake that has failed, and read on for a moment: what is unread would reset the alert."""
+        """Send the alert of a failed handshake, then read: unread data would reset the alert."""
         with trio.move_on_after(ALERT_S), suppress(*_BROKEN):
             await self._transport.send_all(self._outgoing.read())
             await self._transport.send_eof()
@@ -156,7 +167,10 @@ class TlsStream(trio.abc.HalfCloseableStream):
                 pass
 
     def _decrypt(self) -> bytes:
-        """The plaintext of all whole records. Raises BrokenResourceError for a record that the peer has not written."""
+        """Return the plaintext of all whole records.
+
+        Raises BrokenResourceError for a forged record.
+        """
         parts: list[bytes] = []
         try:
             while not self._has_ended and not self._peer_has_ended:
@@ -165,10 +179,11 @@ class TlsStream(trio.abc.HalfCloseableStream):
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLEOFError:
-            # An end without close_notify. It deceives nobody: a link ends with BYE, and the next one begins with STATE.
+            # An end without close_notify is harmless: a link ends with BYE, and the next begins
+            # with STATE.
             self._peer_has_ended = True
         except ssl.SSLError as error:
-            if not parts:  # else at the next call, which fails again
+            if not parts:  # otherwise the next call fails again
                 self.failure = why(error)
                 raise trio.BrokenResourceError(self.failure) from error
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -179,7 +194,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
 
 
 async def prove(stream: trio.SocketStream, context: ssl.SSLContext, *, server: bool, timeout_s: float) -> tuple[TlsStream, str]:
-    """Have the other end prove its site; returns that and the stream to go on with. Raises Unproven."""
+    """Perform a handshake in time, and return the stream and the peer's site. Raises Unproven."""
     tls = TlsStream(stream, context, server=server)
     with trio.move_on_after(timeout_s):
         return tls, await tls.prove()
@@ -187,7 +202,10 @@ async def prove(stream: trio.SocketStream, context: ssl.SSLContext, *, server: b
 
 
 def write_now(stream: trio.SocketStream, data: bytes) -> bytes | None:
-    """Write without waiting; None when all has left, else the rest. An error leaves all, and `send_all` meets it again."""
+    """Write without waiting.
+
+    Return None, or the rest. After an error all data remains, and `send_all` raises the error.
+    """
     try:
         sent = os.write(stream.socket.fileno(), data)
     except OSError:
@@ -196,7 +214,7 @@ def write_now(stream: trio.SocketStream, data: bytes) -> bytes | None:
 
 
 def why(error: ssl.SSLError) -> str:
-    """What has gone wrong, in words without names from outside."""
+    """Return the error in words, without names from outside."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate: {error.verify_message}"
     return _ALERT.sub("", (error.reason or "TLS error").lower().replace("_", " "))

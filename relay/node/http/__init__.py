@@ -1,1 +1,1 @@
-"""The HTTP door of a node: health, status and metrics. Loopback unless the configuration says otherwise (C23)."""
+"""HTTP server of a node: health, status, metrics, events, messages. Loopback by default (C23)."""

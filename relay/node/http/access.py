@@ -1,4 +1,4 @@
-"""Access: who may read and publish. A node's token, and that no foreign web page speaks through somebody's browser."""
+"""Access control: the node's token, and no access for web pages of other origins."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from starlette.types import ASGIApp
 
 from relay.node.http.token import BearerToken, is_loopback
 
-#: Name, in the state of a request, of the function by which its connection keeps its place until the request is answered.
+#: Key in a request's state: function that keeps the connection's place until the answer.
 KEEP_PLACE = "keep_place"
 
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 
 
 class Access:
-    """With a token, whoever bears it. Without one, every program that reaches the port; but no page of another origin."""
+    """Access check.
+
+    With a token, requests must have it. Without one, any program that reaches the port has access,
+    but pages of other origins do not.
+    """
 
     def __init__(self, token: BearerToken | None) -> None:
         self._token = token
 
     def may_read(self, request: Request) -> bool:
-        """Whether this request may be told everything."""
+        """Return whether this request may read everything."""
         return self._token is None or self._token.is_in(request.headers.get("authorization", ""))
 
     def guarded(self, endpoint: Endpoint) -> Endpoint:
-        """The endpoint for those who may, and a refusal for the others."""
+        """Return the endpoint with an access check."""
 
         async def answer(request: Request) -> ASGIApp:
             if not self.may_read(request):
@@ -42,10 +46,10 @@ class Access:
 
 
 def why_foreign(request: Request) -> str:
-    """Why a browser must have sent this on behalf of a page of somebody else; empty for all others.
+    """Return why the request comes from a page of another origin, or an empty string.
 
-    Browsers name the page's origin in requests to other origins, and in all that change something. A page that has its own name
-    resolve to this machine (DNS rebinding) is known by that name, which no program uses for an address of loopback.
+    Browsers send the page's origin with each cross-origin request and each change. A DNS rebinding
+    page sends its own host name, which no program uses for a loopback address.
     """
     host = request.headers.get("host", "")
     origin = request.headers.get("origin", host)

@@ -1,4 +1,7 @@
-"""The HTTP paths of a node and their answers. Nothing is stored, and no answer but that to a message waits for the node."""
+"""HTTP paths of a node and their answers.
+
+They store nothing; only message posts wait for the node.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,14 @@ from relay.node.status.status import why_not_ready
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a node serves."""
+    """Functions and facts of the node for its HTTP application."""
 
     describe: Describe
-    #: The sites that the node is to be linked to while it relays.
+    #: Sites that the node links to while it relays.
     peers: Callable[[], Sequence[str]]
     ring: EventRing
     channel: FindChannel
-    #: Counts messages to all sites that were sent.
+    #: Counts sent messages to all sites.
     count_sent: Callable[[int], None]
     version: str
     #: Whether the node has keys.
@@ -40,9 +43,9 @@ class Served:
 
 
 def make_app(node: Served, token: BearerToken | None = None) -> Starlette:
-    """The application of one node.
+    """Return the application of one node.
 
-    With a token, whoever does not bear it is told whether the node is alive and ready, and nothing else.
+    With a token, requests without it receive only liveness and readiness.
     """
     access = Access(token)
     health = Health(
@@ -61,7 +64,7 @@ def make_app(node: Served, token: BearerToken | None = None) -> Starlette:
 
 
 def describe_api(version: str, *, token: bool) -> dict[str, Any]:
-    """Return the OpenAPI document of a node: `openapi.json`, in which no path wants a token unless the node has one."""
+    """Return the OpenAPI document. Without a token, no path requires one."""
     api: dict[str, Any] = json.loads((Path(__file__).parent / "openapi.json").read_text(encoding="utf-8"))
     api["info"]["version"] = version
     for operation in [] if token else [each for methods in api["paths"].values() for each in methods.values()]:
@@ -70,7 +73,7 @@ def describe_api(version: str, *, token: bool) -> dict[str, Any]:
 
 
 class _Answers:
-    """The answers to GET about the node's API and its events."""
+    """Answers to GET about the node's API and its events."""
 
     def __init__(self, node: Served, *, has_token: bool) -> None:
         self._node = node
@@ -81,7 +84,7 @@ class _Answers:
         return JSONResponse(self._api)
 
     async def events(self, request: Request) -> Response | EventStream:
-        """A stream; it begins after the event that the client names, with the oldest one, or with the next one."""
+        """Return a stream after the event that the client names, from the oldest one, or of new ones."""
         ring, query = self._node.ring, request.query_params
         messages = query.get("messages", "yes") != "no"
         asked = request.headers.get("last-event-id", "") or query.get("last_event_id", "")
@@ -100,7 +103,7 @@ class _Answers:
 
 _DIRECTORY = Path(__file__).parent / "dashboard"
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-#: Nothing from elsewhere, nothing inside the page's own text, no frame around it.
+#: No content of other origins, no inline scripts or styles, and no frames.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -115,7 +118,7 @@ _HEADERS = {
 
 
 def page_routes() -> list[Route]:
-    """A route for each file, and `/` for the page itself."""
+    """Return a route for each file, and `/` for the page."""
     files = sorted(each for each in _DIRECTORY.iterdir() if each.suffix in _TYPES)
     return [_route("/" if each.name == "index.html" else f"/dashboard/{each.name}", each) for each in files]
 

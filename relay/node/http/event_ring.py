@@ -1,7 +1,7 @@
-"""EventRing: the last events of a node, numbered, from which any number of streams read at their own pace.
+"""Numbered recent events of a node, read by any number of streams at their own pace.
 
-It is bounded in number and bytes; the oldest gives way, and nothing waits for a reader. What is no message is rare and tells
-most, so the last of those are kept apart, for streams without messages: a flood of messages does not push them out.
+Numbers and bytes are bounded. The oldest events are evicted without waiting for readers. Streams
+without messages have a separate ring, so that messages do not evict rarer events.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from sitestack.model.events import Event
 from sitestack.model.level import Level
 from sitestack.model.view import View
 
-#: Messages and other events that are held at most, and their bytes, encoded ones included.
+#: Maximum held events, and their bytes including encoded ones.
 EVENTS_MAX = 10_000
 BYTES_MAX = 8 << 20
-#: Events other than messages that are held for streams without messages.
+#: Maximum held events other than messages.
 CHANGES_MAX = 256
-#: Bytes of events that are handed to a stream at a time, at least one event.
+#: Bytes sent to a stream at a time, but at least one event.
 CHUNK_BYTES = 64 << 10
 
 
 class UnknownId(Exception):
-    """This is no id of an event."""
+    """The text is not the id of an event."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """What came out of the channel at once: a batch, or one other event."""
+    """One item of the channel: a batch, or another event."""
 
     first: int
     count: int
     item: Delivery | View | Event
-    #: When it was heard (seconds since 1970).
+    #: Time of arrival (seconds since 1970).
     time: float
     size: int
-    #: Its events, once a stream has wanted them.
+    #: Encoded events, once a stream needs them.
     encoded: list[bytes] = field(default_factory=list)
 
     @property
@@ -51,26 +51,26 @@ class _Entry:
 
 
 class EventRing:
-    """The events of one process. Their numbers begin with 1; their ids name the process too."""
+    """Events of one process. Numbers start at 1; ids also name the process."""
 
     def __init__(
         self, site: str, events_max: int = EVENTS_MAX, bytes_max: int = BYTES_MAX, changes_max: int = CHANGES_MAX
     ) -> None:
-        #: The number of the newest event.
+        #: Number of the newest event.
         self.newest = 0
-        #: Names the process: after a restart all numbers mean something else.
+        #: Name of this process: after a restart, numbers refer to other events.
         self.run = secrets.token_hex(6)
         self._site = site
         self._entries: deque[_Entry] = deque()
         self._changes: deque[_Entry] = deque(maxlen=changes_max)
-        #: The number of the last event that was no message and gave way to newer ones.
+        #: Number of the last evicted event that was no message.
         self._changes_gone = 0
         self._events = Level(events_max, "the last events, for streams that are resumed")
         self._bytes = Level(bytes_max, "the last events, for streams that are resumed")
         self._grown: trio.Event | None = None
 
     def put(self, item: Delivery | View | Event, time: float) -> None:
-        """Add what was heard at `time` (seconds since 1970)."""
+        """Add an item that arrived at `time` (seconds since 1970)."""
         if isinstance(item, Delivery):
             count, size = item.batch.count, DELIVERY_BYTES + len(item.batch.body)
         else:
@@ -90,13 +90,13 @@ class EventRing:
             self._grown = None
 
     def oldest(self, messages: bool) -> int:
-        """The number of the oldest event that is held, for streams with messages or without; when there is none, the next."""
+        """Return the number of the oldest held event, or the next number if none is held."""
         if messages:
             return self._entries[0].first if self._entries else self.newest + 1
         return self._changes_gone + 1
 
     def number_of(self, event_id: str) -> int | None:
-        """The number in an id; None for an event of another process. Raises UnknownId."""
+        """Return the number in an id, or None for another process. Raises UnknownId."""
         run, _, number = event_id.partition("-")
         if not (number.isascii() and number.isdecimal() and len(number) < 20 and run.isascii() and run.isalnum()):
             raise UnknownId
@@ -106,9 +106,9 @@ class EventRing:
         return f"{self.run}-{number}"
 
     def read(self, after: int, messages: bool) -> tuple[bytes, int]:
-        """The next events after this number, encoded, and the number after which to read on. Empty when there are none.
+        """Return the next events, encoded, and the number to continue from.
 
-        The caller has looked whether any were given up in between (`oldest`).
+        Empty at the end. The caller has checked for evicted events (`oldest`).
         """
         chunk: list[bytes] = []
         size = 0
@@ -130,11 +130,14 @@ class EventRing:
             await self._grown.wait()
 
     def levels(self) -> dict[str, Level]:
-        """What is held, against its bounds."""
+        """Return the held events and bytes, against their bounds."""
         return {"events": self._events, "events_bytes": self._bytes}
 
     def _after(self, after: int, messages: bool) -> Iterator[_Entry]:
-        """The entries with events after this number, the oldest first. Looks from the end, where most readers are."""
+        """Return the entries with later events, oldest first.
+
+        Search from the end, where most readers are.
+        """
         found: list[_Entry] = []
         for entry in reversed(self._entries if messages else self._changes):
             if entry.last <= after:

@@ -1,8 +1,8 @@
-"""EventStream: the answer to `GET /events`, server-sent events that go on until the client or the node ends.
+"""Answer to `GET /events`: server-sent events until the client or the node ends.
 
-Each stream reads the ring at its own pace: nobody waits for a slow one. One that does not take a piece in time is cut off by
-the connection, one that falls behind what the ring holds ends here; when the client comes back, a `gap` event tells it what it
-missed.
+Each stream reads the ring at its own pace. The connection closes if the client reads too slowly,
+and the stream ends if the ring evicts its next event. After a reconnect, a `gap` event names the
+missing events.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from relay.node.http.event_ring import EventRing
 from relay.node.output.event_json import to_server_sent
 
 MEDIA_TYPE = "text/event-stream; charset=utf-8"
-#: Seconds without an event of the stream after which a comment is sent, so that both ends notice when the other one is gone.
+#: Seconds without an event before a comment, which lets both ends detect a closed connection.
 KEEP_ALIVE_S = 15.0
-#: What a client that follows the standard waits (ms) before it comes back.
+#: Milliseconds that a conforming client waits before it reconnects.
 RETRY_MS = 500
-#: Streams at a time; the other connections are for probes and requests.
+#: Maximum streams. The other connections are for probes and requests.
 STREAMS_MAX = 12
 
 
 class Streams:
-    """Counts the streams of one node."""
+    """Counter of one node's streams."""
 
     def __init__(self) -> None:
         self.open = 0
@@ -34,10 +34,10 @@ class Streams:
 
 
 class EventStream:
-    """An ASGI answer: the events after a number."""
+    """ASGI answer with the events after a number."""
 
     def __init__(self, ring: EventRing, streams: Streams, after: int, *, messages: bool, foreign: str = "") -> None:
-        """`foreign`: the id that the client gave, when it is of another process, so that nobody knows what it missed."""
+        """`foreign`: id that the client sent, if it names another process."""
         self._ring = ring
         self._streams = streams
         self._after = after
@@ -45,7 +45,7 @@ class EventStream:
         self._foreign = foreign
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, until the client is gone or too slow."""
+        """Answer until the client disconnects or is too slow."""
         headers = [(b"content-type", MEDIA_TYPE.encode()), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
         self._streams.open += 1
         try:
@@ -60,7 +60,7 @@ class EventStream:
             self._streams.open -= 1
 
     def _missed(self) -> bytes:
-        """The event that says that others are missing; nothing when none are."""
+        """Return an event about missing events, or nothing."""
         oldest = self._ring.oldest(self._messages)
         first = self._ring.id_of(oldest)
         if self._foreign:
@@ -74,7 +74,10 @@ class EventStream:
         return to_server_sent(self._ring.id_of(self._after), {"event": "gap", **about})
 
     async def _follow(self, send: Send) -> None:
-        """Send what there is, and a comment when nothing was for a while; not all that the ring gets is for this stream."""
+        """Send new events, and a comment after a pause.
+
+        The ring may grow by events of other streams.
+        """
         ring = self._ring
         quiet_until = trio.current_time() + KEEP_ALIVE_S
         while ring.oldest(self._messages) <= self._after + 1:

@@ -1,7 +1,7 @@
-"""Guard: the HTTP server gets to see whole, small requests, with a body only where one is wanted, and no other protocol.
+"""Filter before the HTTP library: it passes whole, small requests, and bodies only on listed paths.
 
-The server's library speaks HTTP/2 and WebSocket too, and reads bodies of any length. Nothing here needs them. What it could
-read differently than the guard, such as a line that ends without a carriage return, is refused.
+The library also supports HTTP/2, WebSocket and long bodies, which the node does not need. The guard
+rejects text that both could parse differently, such as a line without a carriage return.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from contextlib import suppress
 
 import trio
 
-#: Request line and headers of one request at most.
+#: Maximum bytes of one request's line and headers.
 HEAD_BYTES_MAX = 8_192
-#: Bytes that a client has to take, or of a body to send, within the time that it is given.
+#: Bytes of a body or answer to be transferred within the timeout.
 PIECE_BYTES = 64 << 10
 _READ_BYTES = 16_384
 _HEAD_END = b"\r\n\r\n"
-#: In a line these end it for some readers and not for others, or make it a part of the line before.
+#: Characters that end or continue a line for some parsers only.
 _AMBIGUOUS = re.compile(rb"[\0\r\n]|^[ \t]")
 _METHODS = (b"GET", b"HEAD")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-#: Headers that announce a body, and that ask for another protocol.
+#: Headers that announce a body, and that request another protocol.
 _BODY, _OTHER_PROTOCOL = (b"content-length", b"transfer-encoding", b"expect"), (b"upgrade", b"http2-settings")
 
 
 class Refused(Exception):
-    """This request is not taken; the argument is the status code and phrase of the answer."""
+    """The request is rejected. The argument is the status code and phrase of the answer."""
 
 
 class Head:
-    """A request's line and headers, which are taken. Raises Refused."""
+    """Line and headers of an accepted request. Raises Refused."""
 
     def __init__(self, head: bytes, bodies: Mapping[bytes, int]) -> None:
-        """`head` ends with an empty line. `bodies`: the paths that bodies are posted to, with the bytes of one at most."""
+        """`head` ends with an empty line. `bodies`: path -> maximum bytes of a body."""
         self._lines = head.removesuffix(_HEAD_END).split(b"\r\n")
         if any(_AMBIGUOUS.search(line) for line in self._lines):
             raise Refused("400 Bad Request")
@@ -50,19 +50,18 @@ class Head:
             raise Refused("413 Content Too Large")
         if names.intersection(_OTHER_PROTOCOL):
             raise Refused("400 Bad Request")
-        #: Whether the client sends the body only when it is told to.
+        #: Whether the client waits for permission to send the body.
         self.waits = b"expect" in names
-        #: The length of the body.
         self.body_bytes = 0 if bytes_max is None else _length(headers, bytes_max)
 
     def encode(self) -> bytes:
-        """The head as the server is to see it: without `Expect`, which has been answered."""
+        """Return the head for the library, without `Expect`, which is already answered."""
         lines = [each for each in self._lines if each.partition(b":")[0].strip().lower() != b"expect"]
         return b"\r\n".join(lines) + _HEAD_END
 
 
 def _length(headers: list[tuple[bytes, bytes]], bytes_max: int) -> int:
-    """The length of a body. Raises Refused: one whose length is not said beforehand is not taken."""
+    """Return the length of a body. Raises Refused, also for a missing length."""
     lengths = [value for name, value in headers if name == b"content-length"]
     if any(name == b"transfer-encoding" for name, _ in headers) or not lengths:
         raise Refused("411 Length Required")
@@ -74,29 +73,29 @@ def _length(headers: list[tuple[bytes, bytes]], bytes_max: int) -> int:
 
 
 class GuardedStream:
-    """The stream of one connection as the server reads and writes it, until `refused` says why a request is not taken.
+    """Stream of one connection for the library, until `refused` names a rejection.
 
-    It never holds more than one request and one read. The server closes connections on which no request begins; what has begun
-    goes on at a least pace: each `PIECE_BYTES` of a body or of an answer within `piece_timeout_s` (seconds).
+    Bound: one request and one read. The library closes idle connections. A body or an answer must
+    transfer each `PIECE_BYTES` within `piece_timeout_s` (seconds).
     """
 
     def __init__(self, stream: trio.SocketStream, piece_timeout_s: float, bodies: Mapping[bytes, int]) -> None:
         self.socket = stream.socket
-        #: The status of the request that was refused, which is the last one; empty until then.
+        #: Status of the rejected request, which is the last one; empty without one.
         self.refused = ""
-        #: Covers the server, which has nothing more to do once a request was refused.
+        #: Covers the library, which a rejection cancels.
         self.scope = trio.CancelScope()
         self._stream = stream
         self._piece_timeout_s = piece_timeout_s
         self._bodies = bodies
         self._arrived = bytearray()
-        #: Whether a body is on its way, for which the server takes the connection to be idle.
+        #: Whether a body is arriving. The library then counts the connection as idle.
         self._in_body = False
-        #: Whether the server has ended its direction.
+        #: Whether the library has closed its direction.
         self._ended = False
 
     async def receive_some(self, _max_bytes: int | None = None) -> bytes:
-        """The next whole request; nothing after the last one."""
+        """Return the next whole request, or nothing after the last one."""
         while True:
             at = self._arrived.find(_HEAD_END)
             if (at if at >= 0 else len(self._arrived)) > HEAD_BYTES_MAX - len(_HEAD_END):
@@ -110,7 +109,7 @@ class GuardedStream:
                 return b""
 
     async def _complete(self, encoded: bytes) -> bytes:
-        """The request with this head, once its body is there."""
+        """Return the request with this head and its body."""
         try:
             head = Head(encoded, self._bodies)
         except Refused as refused:
@@ -128,7 +127,7 @@ class GuardedStream:
         return head.encode() + body
 
     async def _await_body(self, size: int) -> bool:
-        """Whether so many bytes have arrived, which they must piece by piece."""
+        """Return whether this many bytes have arrived, each piece in time."""
         self._in_body = True
         try:
             while len(self._arrived) < size:
@@ -145,13 +144,13 @@ class GuardedStream:
         return True
 
     async def _read(self) -> bool:
-        """Whether more has arrived."""
+        """Return whether more bytes have arrived."""
         chunk = await self._stream.receive_some(_READ_BYTES)
         self._arrived += chunk
         return bool(chunk)
 
     def push_out(self) -> None:
-        """Close the connection at once, whatever is being sent, as its place goes to another one."""
+        """Close the connection at once to free its place."""
         self.scope.cancel()
         self.socket.close()
 
@@ -160,9 +159,9 @@ class GuardedStream:
         self.scope.cancel()
 
     async def send_all(self, data: bytes) -> None:
-        """Send. Raises BrokenResourceError, also when the client takes a piece too slowly, or the server is ending."""
+        """Send. Raises BrokenResourceError, also for a slow client or a cancelled library."""
         for at in range(0, len(data) or 1, PIECE_BYTES):
-            if at and self.scope.cancel_called:  # the server lets nobody cancel it while it sends
+            if at and self.scope.cancel_called:  # the library shields its sends from cancellation
                 raise trio.BrokenResourceError("the server is ending")
             await self._send(data[at : at + PIECE_BYTES])
 
@@ -170,7 +169,7 @@ class GuardedStream:
         with trio.move_on_after(self._piece_timeout_s) as sending:
             try:
                 await self._stream.send_all(piece)
-            except trio.BusyResourceError as error:  # the server knows no such error
+            except trio.BusyResourceError as error:  # the library does not handle this error
                 raise trio.BrokenResourceError("the connection is being closed") from error
         if sending.cancelled_caught:
             raise trio.BrokenResourceError("the answer was not taken in time")
@@ -181,6 +180,6 @@ class GuardedStream:
             await self._stream.send_eof()
 
     async def aclose(self) -> None:
-        """Close the connection, except after a refusal: that one is still to be told. Nor is it idle while a body arrives."""
+        """Close the connection, unless a rejection must still be sent or a body is arriving."""
         if not self.refused and (self._ended or not self._in_body):
             await self._stream.aclose()

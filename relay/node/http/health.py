@@ -1,4 +1,4 @@
-"""What a process with a status answers over HTTP, be it a node or a router: alive, ready, its status, its metrics."""
+"""HTTP answers of a node or router: liveness, readiness, status and metrics."""
 
 from __future__ import annotations
 
@@ -16,40 +16,43 @@ from relay.node.http.access import Access
 from relay.node.http.metrics import CONTENT_TYPE
 from relay.node.http.token import BearerToken
 
-#: The status of a process, as `relay status` shows it.
+#: Returns the status of a process, as in `relay status`.
 Describe = Callable[[], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Where the answers come from."""
+    """Sources of the answers."""
 
     describe: Describe
-    #: Of a status and a number of members that there must be: the reasons why the process is not ready.
+    #: Returns the reasons why a process is not ready, from its status and the required members.
     why_not_ready: Callable[[dict[str, Any], int], list[str]]
-    #: Makes metrics of a status.
+    #: Renders a status as metrics.
     expose: Callable[[dict[str, Any]], bytes]
     #: Whether the process has keys.
     is_secure: bool
 
 
 def make_health_app(health: Health, token: BearerToken | None) -> Starlette:
-    """An application of nothing else.
+    """Return an application of these paths only.
 
-    With a token, whoever does not bear it is told whether the process is alive and ready, and nothing else.
+    With a token, requests without it receive only liveness and readiness.
     """
     return Starlette(routes=health_routes(health, Access(token)), exception_handlers={Exception: report})
 
 
 def health_routes(health: Health, access: Access) -> list[BaseRoute]:
-    """`/healthz`, `/readyz`, `/status` and `/metrics`."""
+    """Return the routes `/healthz`, `/readyz`, `/status` and `/metrics`."""
 
     async def healthz(_request: Request) -> Response:
-        """Answer that the process is alive, which this answer itself proves: it is made in its event loop."""
+        """Answer from the event loop, which proves that the process is alive."""
         return PlainTextResponse("alive\n" if health.is_secure else "alive, insecure\n")
 
     async def readyz(request: Request) -> Response:
-        """Ready; `?members=6` also wants that many members in the global view."""
+        """Answer whether the process is ready.
+
+        `?members=6` requires 6 members in the global view.
+        """
         wanted = request.query_params.get("members", "0")
         if not (wanted.isascii() and wanted.isdecimal() and len(wanted) < 10):
             return PlainTextResponse("members must be a whole number.\n", 400)
@@ -74,6 +77,6 @@ def health_routes(health: Health, access: Access) -> list[BaseRoute]:
 
 
 async def report(request: Request, error: Exception) -> Response:
-    """Log an error of an application, which must cost one answer and not the process."""
+    """Log an application error. It ends one answer, not the process."""
     structlog.get_logger().error("http", path=request.url.path, exc_info=error)
     return PlainTextResponse("The process could not answer; its log says why.\n", 500)

@@ -1,8 +1,8 @@
-"""`POST /messages`: a program in any language publishes a message, and may do so again until it is told that it has arrived.
+"""`POST /messages`: publish a message, which the client may repeat until it is delivered.
 
-A message has a key, the client's or one made here. It travels with the message
-(`sitestack/channel/sending/message_keys.py`), so the same message may be posted again, here or at any other member of any
-site, and everybody is shown it once.
+A key, from the client or made here, travels with the message
+(`sitestack/channel/sending/message_keys.py`). A client may repeat the message at any member of any
+site, and each member delivers it once.
 """
 
 from __future__ import annotations
@@ -27,46 +27,49 @@ from sitestack.model.envelope import KEY_BYTES_MAX
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
 
 MESSAGES = "/messages"
-#: Bytes of a body at most, which all connections together may hold in memory.
+#: Maximum bytes of a body, and of all bodies in memory.
 BODY_BYTES_MAX = 2 << 20
-#: Seconds for which a request waits for credit before it is told to come again (429).
+#: Seconds that a request waits for credit before the answer 429.
 WRITABLE_S = 0.25
-#: Seconds for which a request waits until its message is delivered here (504): longer than a failover takes.
+#: Seconds that a request waits for local delivery before 504. Longer than a failover.
 DELIVERED_S = 10.0
-#: Seconds after which a client that is turned away should come again.
+#: Seconds before a rejected client should retry.
 RETRY_AFTER_S = 1
 _KEY_HEADER = "idempotency-key"
 _FIELDS = {"text", "base64", "scope"}
 
 
 class Unfit(Exception):
-    """This request is no message; the argument says why."""
+    """The request is not a message; the argument is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """What a request asks for."""
+    """Message of a request."""
 
     payload: bytes
     scope: Literal["all", "site"]
     key: str
 
 
-#: The member, once it has joined and until it leaves; and what counts a message that was sent.
+#: Returns the channel between join and leave.
 FindChannel = Callable[[], RelayChannel | None]
 
 
 class Messages:
-    """Publishes what is posted."""
+    """Handler of posted messages."""
 
     def __init__(self, channel: FindChannel, count_sent: Callable[[int], None]) -> None:
         self._channel = channel
         self._count_sent = count_sent
-        #: The keys of messages that requests wait for; each request has one.
+        #: Keys that requests wait for, one for each.
         self._under_way: set[str] = set()
 
     async def post(self, request: Request) -> Response:
-        """Answer once the message is delivered here: 200. Whatever else it says, it may be posted again with its key."""
+        """Answer 200 once the message is delivered here.
+
+        After any other answer, the key may be reused.
+        """
         try:
             posted = read_posted(request, await request.body())
         except Unfit as error:
@@ -92,7 +95,7 @@ class Messages:
         return _answer(channel, posted, known, repeated)
 
     async def _send(self, channel: RelayChannel, posted: Posted) -> Response | None:
-        """Send, or answer why not; then nothing was sent."""
+        """Send the message, or return an error if nothing was sent."""
         with trio.move_on_after(WRITABLE_S) as waiting:
             try:
                 await channel.send(posted.payload, posted.scope, key=posted.key.encode())
@@ -108,9 +111,9 @@ class Messages:
 
 
 def read_posted(request: Request, body: bytes) -> Posted:
-    """The message in a request: its body, or what a JSON body says it is. Raises Unfit."""
+    """Return the message of a request, from a raw or a JSON body. Raises Unfit."""
     key = request.headers.get(_KEY_HEADER, "").strip()
-    if len(key) > 2 and key[0] == key[-1] == '"':  # as structured headers have it (RFC 8941)
+    if len(key) > 2 and key[0] == key[-1] == '"':  # a string in structured headers (RFC 8941)
         key = key[1:-1]
     if len(key) > KEY_BYTES_MAX or not all("!" <= each <= "~" for each in key):
         raise Unfit(f"Idempotency-Key: must have 1 to {KEY_BYTES_MAX} ASCII characters without white space.")
@@ -145,7 +148,7 @@ def _payload(about: dict[str, Any]) -> bytes:
 
 
 def _answer(channel: RelayChannel, posted: Posted, known: DeliveredKey, repeated: bool) -> Response:
-    """The message with this key is delivered here: is it this one?"""
+    """Answer for a delivered key, after comparing message and scope."""
     if known.digest != hashlib.sha256(posted.payload).digest():
         return _refuse(422, "Another message has been published with this key.")
     if known.id.scope is not SCOPES[posted.scope]:

@@ -1,6 +1,7 @@
-"""The status of a node as Prometheus metrics. The only place that knows prometheus_client.
+"""Prometheus metrics of a node.
 
-A scrape turns one status into text. Nothing is counted here, so metrics and `relay status` cannot differ.
+No other module knows prometheus_client. A scrape renders one status, so metrics and `relay status`
+agree.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 _STATES = ("joining", "member", "leaving")
 _ROLES = ("member", "coord", "relay")
 _RETRANSMITTING = ("nakack", "unicast")
-#: Counters of the bridge, with what they count.
+#: Counters of the bridge -> help text.
 _BRIDGE = {
     "received_bytes": "Bytes from other sites.",
     "sent_bytes": "Bytes to other sites.",
@@ -48,11 +49,11 @@ _process = ProcessCollector(registry=None)
 
 
 def exposition(status: Mapping[str, Any]) -> bytes:
-    """The metrics in a status, in the text format, with those of this process."""
+    """Return the metrics of a status and of this process, in the text format."""
     return generate_latest(_Families(status))
 
 
-#: Counters of a router, with what they count.
+#: Counters of a router -> help text.
 _ROUTER = {
     "registrations": "Registrations of members, repeated ones too.",
     "queries": "Queries that were answered.",
@@ -68,12 +69,12 @@ _ROUTER = {
 
 
 def router_exposition(status: Mapping[str, Any]) -> bytes:
-    """The metrics in the status of a router, in the text format, with those of this process."""
+    """Return the metrics of a router's status and of this process, in the text format."""
     return generate_latest(_RouterFamilies(status))
 
 
 class _RouterFamilies:
-    """The metrics of one router."""
+    """Metrics of one router."""
 
     def __init__(self, status: Mapping[str, Any]) -> None:
         self._status = status
@@ -95,7 +96,7 @@ class _RouterFamilies:
 
 
 class _Families:
-    """The metrics of one status, in the form that prometheus_client collects."""
+    """Metrics of one status, as prometheus_client collects them."""
 
     def __init__(self, status: Mapping[str, Any]) -> None:
         self._status = status
@@ -138,7 +139,7 @@ def _views(status: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _links(links: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
-    """How far each other site is behind. Every member knows that; only the relay has links."""
+    """Yield the lag of each other site. Every member knows it; only the relay has links."""
     sites = {link["site"]: link for link in links}
     names = {
         "link_up": ("linked", "Whether this node has the link to the site."),
@@ -169,7 +170,7 @@ def _messages(status: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _queues(queues: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
-    """The levels of all queues. A queue without a high-water mark or a bound is left out of that metric."""
+    """Yield the levels of all queues. A queue may lack a high-water mark or bound."""
     helps = {
         "now": ("queue", "What is in each queue; its name says bytes, frames or other."),
         "high": ("queue_high", "The most that was ever in it."),
@@ -180,7 +181,7 @@ def _queues(queues: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
 
 
 def _machinery(status: Mapping[str, Any]) -> Iterator[Metric]:
-    """Retransmissions, the bridge, the journal, the process."""
+    """Yield metrics of retransmissions, bridge, journal and process."""
     statistics = status["statistics"]
     stack, bridge = statistics.get("stack", {}), statistics.get("bridge", {})
     journal, node = status["journal"] or {}, status["node"] or {}

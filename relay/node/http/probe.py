@@ -1,6 +1,7 @@
-"""A health check for containers: `python -m relay.node.http.probe URL` exits with 0 when the answer is 200.
+"""Health check for containers:
 
-It runs every few seconds in every container, so it imports only sockets, which costs a tenth of the command line.
+`python -m relay.node.http.probe URL` exits with 0 after a 200. It runs every few seconds, so it
+imports only sockets, a tenth of the cost of the command line.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _ANSWER_BYTES_MAX = 1024
 
 
 def main(arguments: list[str]) -> int:
-    """Run the probe; the exit code. Errors go to standard output, where container engines look for them."""
+    """Run the probe, and return the exit code. Container engines show errors of standard output."""
     try:
         [url] = arguments
         host, port, target = parse(url)
@@ -30,7 +31,7 @@ def main(arguments: list[str]) -> int:
 
 
 def parse(url: str) -> tuple[str, int, str]:
-    """Host, port and target. Raises ValueError."""
+    """Return host, port and target. Raises ValueError."""
     scheme, _, rest = url.partition("://")
     place, slash, target = rest.partition("/")
     host, _, port = place.rpartition(":")
@@ -40,7 +41,10 @@ def parse(url: str) -> tuple[str, int, str]:
 
 
 def ask(host: str, port: int, target: str) -> tuple[int, str]:
-    """The status code and the text of the answer. Raises OSError, and ValueError when it is no HTTP."""
+    """Return the status code and body.
+
+    Raises OSError, or ValueError for an answer that is not HTTP.
+    """
     request = f"GET {target} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
     answer = b""
     with socket.create_connection((host, port), TIMEOUT_S) as connection:

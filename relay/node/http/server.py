@@ -1,4 +1,4 @@
-"""HTTP server: hypercorn's protocol inside the node's own event loop, on connections that this file accepts and bounds."""
+"""HTTP server: hypercorn in the node's event loop, on connections that this module bounds."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ from sitestack.transport.places import NoPlace, Places
 
 SSLStream: TypeAlias = "trio.SSLStream[trio.SocketStream]"
 
-#: Seconds in which a client has to take 64 KiB of an answer, or all that is left, and to send as much of a body: the longest
-#: body may take 160 s. The kernel cuts off one that takes no data at all, so that a leaving node does not wait for it.
+#: Seconds for each 64 KiB of an answer or body; the longest body may take 160 s. The kernel drops a
+#: connection without progress, so that a leaving node does not wait for it.
 PIECE_TIMEOUT_S = 5.0
-#: Seconds from the last answer, or from the beginning, in which the head of a request must arrive.
+#: Seconds for the head of a request, from the connection or the last answer.
 IDLE_TIMEOUT_S = 5.0
-#: Where bodies are posted to, and how long they may be. Each connection holds one at most.
+#: Path -> maximum bytes of a body. Each connection holds at most one.
 BODIES = {MESSAGES.encode(): BODY_BYTES_MAX}
-#: Requests on one connection at most, so that whoever was let in first does not stay for ever.
+#: Maximum requests on one connection, so that early clients do not stay forever.
 REQUESTS_MAX = 100
 BACKLOG = 64
-#: Connections at a time, of all and of one address: several times the number of programs that usually watch a node. One that
-#: waits for no answer, or for one that anybody may have, gives way to newer ones.
+#: Maximum connections, in total and of one address: several times the usual number of clients. A
+#: connection without an authorized request gives way to newer ones.
 CONNECTIONS_MAX, CONNECTIONS_EACH_MAX = 32, 16
 TOO_MANY = "503 Service Unavailable"
-#: Seconds for which a client that is turned away may take to read the answer.
+#: Seconds for a rejected client to read the answer.
 REFUSE_TIMEOUT_S = 1.0
-#: Seconds between two lines in the log about connections that ended by an error of ours or of the library.
+#: Minimum seconds between log lines about internal errors.
 FAILURE_LOG_S = 60.0
 
-#: What comes of a connection that the client, the server or the system has closed, or is closing.
+#: Errors of a closed or closing connection.
 _GONE = trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError
 
 
 async def serve_http(
     app: Starlette, bind: Physical, admissions: Admissions, task_status: trio.TaskStatus[Physical] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Serve until cancelled; started once the socket listens, with its address.
+    """Serve until cancelled; report the address once the socket listens.
 
-    Raises ConfigurationError when it cannot be had.
+    Raises ConfigurationError if it cannot listen.
     """
-    # Listening here makes a port that is in use fail now, not at the first request.
+    # Listen first, so that a port in use fails at the start.
     with listen_tcp(bind, BACKLOG, "http.bind") as sock:
         if sys.platform == "linux":  # accepted connections inherit the option
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(PIECE_TIMEOUT_S * 1000))
@@ -70,24 +70,24 @@ async def serve_http(
 
 
 class _Server:
-    """Accepts up to `CONNECTIONS_MAX` connections at a time, fewer of one address.
+    """Server with bounded connections, in total and of one address.
 
-    Beyond, the oldest one gives way that has no request of a client with access, and where there is none the new one is turned
-    away: strangers keep neither a probe nor a client out.
+    At the bound, the oldest connection without an authorized request closes, or else the new one.
+    Strangers therefore exclude neither probes nor clients.
 
-    Answers are made in the member's own event loop, so those to all connections together must take much less time than other
-    members wait for a heartbeat.
+    Answers run in the member's event loop. All connections together must take much less time than
+    the heartbeat timeout.
     """
 
     def __init__(self, app: Starlette, admissions: Admissions) -> None:
         self._admissions = admissions
         self._places = Places[GuardedStream](CONNECTIONS_MAX, CONNECTIONS_EACH_MAX)
-        #: Connections that ended by an error, and when the log may tell the next one.
+        #: Number of connections that ended by an error, and the time (s) of the next log line.
         self._failures = 0
         self._failure_log_at = -math.inf
         self._config = _Config()
         self._context = WorkerContext(None)
-        # Both follow the ASGI standard, each with types of its own.
+        # Both follow the ASGI standard, with separate types.
         self._app = cast(ASGIFramework, app)
 
     async def accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
@@ -112,7 +112,7 @@ class _Server:
             if guarded.refused:
                 await self._turn_away(stream, guarded.refused)
         finally:
-            stream.socket.close()  # hypercorn does not close it when it is cancelled
+            stream.socket.close()  # a cancelled hypercorn does not close it
             self._places.leave(guarded)
 
     def _give_place(self, guarded: GuardedStream, host: str) -> bool:
@@ -126,7 +126,7 @@ class _Server:
         return True
 
     async def _run(self, guarded: GuardedStream) -> None:
-        """Answer one connection. Whatever a client does to the library, it ends this connection and not the node."""
+        """Answer one connection. An error in the library ends this connection, not the node."""
 
         async def answer(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
             try:
@@ -136,24 +136,24 @@ class _Server:
 
         state = ConnectionState({KEEP_PLACE: partial(self._places.keep, guarded)})
         app = wrap_app(answer, self._config.wsgi_max_body_size, "asgi")
-        # TCPServer takes connections without TLS too, although its types do not say so.
+        # TCPServer accepts connections without TLS, contrary to its types.
         server = TCPServer(app, self._config, self._context, state, cast(SSLStream, guarded))
         try:
             await server.run()
         except* Exception as errors:
-            # The library, cancelled before the head of an answer, sends the end of it all the same, and raises.
+            # A cancelled library still sends the end of an unstarted answer, and raises.
             if trio.current_effective_deadline() != -math.inf:
                 self._tell(errors)
 
     def _tell(self, errors: BaseExceptionGroup) -> None:
-        """Log the first of many: whoever can cause one can cause more, and must not fill the log."""
+        """Log an error at a limited rate, since clients may cause many."""
         self._failures += 1
         if trio.current_time() >= self._failure_log_at:
             self._failure_log_at = trio.current_time() + FAILURE_LOG_S
             structlog.get_logger().error("http", failures=self._failures, exc_info=errors)
 
     async def _turn_away(self, stream: trio.SocketStream, status: str) -> None:
-        """Answer with this status, then read the request: closing with unread data would make the system discard the answer."""
+        """Answer with this status, then read: closing with unread data could discard the answer."""
         with trio.move_on_after(REFUSE_TIMEOUT_S), suppress(*_GONE):
             async with stream:
                 await stream.send_all(f"HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
@@ -163,10 +163,10 @@ class _Server:
 
 
 class _Config(Config):
-    """Makes hypercorn serve on a given socket. The caller closes the socket, since a cancelled hypercorn does not."""
+    """Configuration of hypercorn for one given socket, which the caller closes."""
 
     include_server_header = False
-    #: None, because errors of the application are in the node's own log.
+    #: None, since the node's log has the application's errors.
     errorlog = None
 
     def __init__(self) -> None:

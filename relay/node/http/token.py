@@ -1,4 +1,4 @@
-"""The bearer token of HTTP: who may read the status and the metrics of a node that serves beyond its own machine."""
+"""Bearer token of HTTP, for a node that serves beyond its own machine."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from relay.keys.files import read_secret
 from relay.node.config.settings import NodeConfig
 from sitestack.model.errors import ConfigurationError
 
-#: Characters of a token: what has fewer can be guessed, and what has more is no token.
+#: Length of a token in characters. A shorter one can be guessed.
 CHARS_MIN, CHARS_MAX = 16, 1_024
 
 
 class BearerToken:
-    """A secret that a request has to bear in its `Authorization` header. It is kept as a digest, and never shown."""
+    """Secret of the `Authorization` header, kept as a digest."""
 
     __slots__ = ("_digest",)
 
     def __init__(self, text: str) -> None:
-        """Raises ConfigurationError when this can be no token."""
+        """Check the text. Raises ConfigurationError if it cannot be a token."""
         if not CHARS_MIN <= len(text) <= CHARS_MAX or not all("!" <= each <= "~" for each in text):
             raise ConfigurationError(
                 f"a token is {CHARS_MIN} to {CHARS_MAX} ASCII characters without white space; openssl rand -hex 32 makes one."
@@ -32,7 +32,7 @@ class BearerToken:
         return "BearerToken(...)"
 
     def is_in(self, authorization: str) -> bool:
-        """Whether this is the value of an `Authorization` header with the token. Takes equally long for all wrong tokens."""
+        """Return whether an `Authorization` header has the token, in constant time."""
         scheme, _, text = authorization.partition(" ")
         return hmac.compare_digest(_digest(text.strip()), self._digest) and scheme.lower() == "bearer"
 
@@ -42,7 +42,7 @@ def _digest(text: str) -> bytes:
 
 
 def read_token(path: Path) -> BearerToken:
-    """The token in a file, which nobody else may be able to read. Raises ConfigurationError."""
+    """Return the token in a private file. Raises ConfigurationError."""
     try:
         return BearerToken(read_secret(path).decode("ascii").strip())
     except UnicodeDecodeError:
@@ -53,9 +53,9 @@ def read_token(path: Path) -> BearerToken:
 
 
 def required_token(config: NodeConfig) -> BearerToken | None:
-    """The token of this configuration; None when whoever reaches the port may read everything.
+    """Return the configured token, or None if any client may read everything.
 
-    Raises ConfigurationError when the token cannot be read, or when there must be one.
+    Raises ConfigurationError if the token is unreadable or missing.
     """
     if config.http.bind is None:
         return None
@@ -70,7 +70,7 @@ def required_token(config: NodeConfig) -> BearerToken | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine can reach a port of this host."""
+    """Return whether only programs on this machine can reach a port of this host."""
     try:
         return host == "localhost" or ipaddress.IPv4Address(host).is_loopback
     except ValueError:
