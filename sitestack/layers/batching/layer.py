@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sitestack.layers.batching.batch_streams import TARGETS_MAX, BatchStream, Manner, Targets
+from sitestack.layers.batching.config import BatchingConfig
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
 from sitestack.model.events import (
@@ -32,26 +33,6 @@ from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class BatchingConfig:
-    """The sizes of batches and windows. Larger batches and windows give throughput, smaller ones bound memory and delay."""
-
-    #: A batch closes before its body grows beyond this; a larger message is a batch of its own. The default fills a datagram of
-    #: `transport.datagram_bytes_max`, with headers and seal: what comes on top of it is the same for each batch and datagram.
-    batch_bytes_max: int = 59_000
-    #: How many messages a batch holds at most.
-    batch_count_max: int = 4096
-    #: How many bytes of own multicasts may be on their way back to this member before full batches wait too.
-    window_bytes: int = 1024 * 1024
-    #: The largest payload; a larger one is refused with MessageTooLarge.
-    message_bytes_max: int = 8 * 1024 * 1024
-    #: How many bytes may be open, on their way, or waiting for credit before senders wait.
-    send_credit_bytes: int = 4 * 1024 * 1024
-    #: How long a graceful leave waits for messages on their way; 0 leaves at once, and may lose those sent last (SEQ-16).
-    stop_timeout_s: float = 5.0
-
 
 #: Bytes that a message adds to a body besides its payload: its entry in the size table.
 SIZE_BYTES = 4

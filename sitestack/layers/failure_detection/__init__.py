@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from sitestack.layers.failure_detection.layer import FailureDetection, FailureDetectionConfig, FailureDetectionStatistics
+from sitestack.layers.failure_detection.config import FailureDetectionConfig
+from sitestack.layers.failure_detection.layer import FailureDetection, FailureDetectionStatistics
 
 __all__ = ["FailureDetection", "FailureDetectionConfig", "FailureDetectionStatistics"]

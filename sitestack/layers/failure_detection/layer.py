@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from sitestack.layers.failure_detection.config import FailureDetectionConfig
 from sitestack.layers.failure_detection.headers import HEADERS, Alive, AreYouThere, IAmAlive, NotHeard, NotHere
 from sitestack.model.address import Address
 from sitestack.model.events import (
@@ -44,32 +45,6 @@ from sitestack.model.level import Level
 from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
-
-
-@dataclass(frozen=True, slots=True)
-class FailureDetectionConfig:
-    """Times of heartbeats and checks. The defaults fit a LAN: a crash is reported after 3.5 to 4 seconds."""
-
-    #: The interval between two heartbeats.
-    heartbeat_interval_s: float = 0.5
-    #: How long a member may be silent before it is asked whether it is there.
-    timeout_s: float = 2.5
-    #: How long a member that was asked may take to answer before it is suspected.
-    verify_timeout_s: float = 1.0
-    #: How often the question is repeated within that time, the first one included.
-    verify_attempts: int = 3
-    #: A member that wakes up later than it asked for by more than this takes itself for the one that stood still, and suspects
-    #: nobody.
-    stall_s: float = 1.0
-    #: Least time between two `NotHere` to one sender about one member.
-    not_here_interval_s: float = 0.5
-    #: Least time between two reports of a differing view of one member.
-    seen_interval_s: float = 1.0
-    #: Whether TCP connections to other members are kept, so that a killed process is noticed at once.
-    watch: bool = True
-    #: How many processes the two limits above are remembered for; beyond, the oldest is forgotten.
-    limited_max: int = 1_024
-
 
 _OWN = frozenset(HEADERS.values())
 #: The share of the usual time in which a member must answer whose port refuses connections: most likely it is dead.

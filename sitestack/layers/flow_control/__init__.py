@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from sitestack.layers.flow_control.layer import FlowControl, FlowControlConfig, FlowControlStatistics
+from sitestack.layers.flow_control.config import FlowControlConfig
+from sitestack.layers.flow_control.layer import FlowControl, FlowControlStatistics
 
 __all__ = ["FlowControl", "FlowControlConfig", "FlowControlStatistics"]

@@ -23,6 +23,7 @@ from operator import attrgetter
 from typing import ClassVar
 
 from sitestack.layers.flow_control.accounts import Account, Outlet, cost
+from sitestack.layers.flow_control.config import FlowControlConfig
 from sitestack.layers.flow_control.headers import Credits, Mark
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Credit, Event, Left, Unblocked, Undeliverable, ViewInstalled, Waiting
@@ -30,22 +31,6 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
-
-
-@dataclass(frozen=True, slots=True)
-class FlowControlConfig:
-    """The window of a sender bounds what a slow receiver holds, and what all members hold for retransmission because of it."""
-
-    #: How many bytes a sender may be ahead of the slowest receiver. Members may differ.
-    window_bytes: int = 2 * 1024 * 1024
-    #: While the application leaves more bytes than this untaken, its member returns no credits, and so the senders stop.
-    backlog_bytes_max: int = 8 * 1024 * 1024
-    #: How many bytes may queue here: more than all senders' windows together, so it is never reached. More are dropped and
-    #: counted.
-    queue_bytes_max: int = 256 * 1024 * 1024
-    #: How many frames may queue here, as those without a batch count no bytes.
-    queue_frames_max: int = 200_000
-
 
 #: How many senders that are ahead of this member in views are remembered. The marks of others are returned with their next
 #: mark.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from sitestack.layers.fragment.layer import Fragment, FragmentConfig
+from sitestack.layers.fragment.config import FragmentConfig
+from sitestack.layers.fragment.layer import Fragment
 
 __all__ = ["Fragment", "FragmentConfig"]

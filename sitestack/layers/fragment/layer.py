@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from sitestack.layers.fragment.config import FragmentConfig
 from sitestack.layers.fragment.headers import PIECE_OVERHEAD_BYTES, FragmentHeader
 from sitestack.layers.fragment.partials import Partials
 from sitestack.model.address import Address
@@ -20,27 +21,6 @@ from sitestack.model.level import Level
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES, Codec
 from sitestack.wire.size import fixed_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class FragmentConfig:
-    """Sizes of frames and pieces, and the bounds of frames that are not complete yet."""
-
-    #: An encoded frame above this is cut. A datagram must have room for it, for its own overhead and for the headers of the
-    #: layers below (256 bytes are plenty for both).
-    fragment_bytes_max: int = 60_000
-    #: An encoded frame above this is refused, by its sender and by its receivers. It must have room for the largest message of
-    #: the application, here and in other sites, and for the states that a joiner is handed, above all the relay's buffer.
-    frame_bytes_max: int = 256 * 1024 * 1024
-    #: Maximum bytes of incomplete frames of processes outside the view; above it the largest is discarded, or one that waits
-    #: for long. Frames of members are bounded by flow control.
-    partial_bytes_max: int = 512 * 1024 * 1024
-    #: Maximum number of incomplete frames; above it the oldest of a process outside the view is discarded. Two a sender are
-    #: normal.
-    partials_max: int = 4_096
-    #: How long an incomplete unicast is held after its last piece. A sender that lives has given it up and reported it before
-    #: (`protocols.unicast.give_up_s`), and one that died half-way sends no more.
-    idle_s: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from sitestack.layers.nakack.layer import NakAck, NakAckConfig, NakAckStatistics
+from sitestack.layers.nakack.config import NakAckConfig
+from sitestack.layers.nakack.layer import NakAck, NakAckStatistics
 
 __all__ = ["NakAck", "NakAckConfig", "NakAckStatistics"]

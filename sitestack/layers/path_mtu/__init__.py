@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from sitestack.layers.path_mtu.layer import PathMtu, PathMtuConfig
+from sitestack.layers.path_mtu.config import PathMtuConfig
+from sitestack.layers.path_mtu.layer import PathMtu
 
 __all__ = ["PathMtu", "PathMtuConfig"]

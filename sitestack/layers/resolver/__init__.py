@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from sitestack.layers.resolver.layer import Resolver, ResolverConfig
+from sitestack.layers.resolver.config import ResolverConfig
+from sitestack.layers.resolver.layer import Resolver
 
 __all__ = ["Resolver", "ResolverConfig"]

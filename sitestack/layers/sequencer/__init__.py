@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from sitestack.layers.sequencer.config import SequencerConfig
 from sitestack.layers.sequencer.headers import Forward, Sequenced, SequencerState
-from sitestack.layers.sequencer.layer import Sequencer, SequencerConfig
+from sitestack.layers.sequencer.layer import Sequencer
 
 __all__ = ["Forward", "Sequenced", "Sequencer", "SequencerConfig", "SequencerState"]

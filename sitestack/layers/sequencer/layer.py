@@ -10,9 +10,9 @@ after every view change, before anything new. With `order: fifo` each origin mul
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
+from sitestack.layers.sequencer.config import SequencerConfig
 from sitestack.layers.sequencer.forward_table import UNSTABLE_MAX, ForwardTable
 from sitestack.layers.sequencer.headers import Forward, ForwardAgain, Sequenced, SequencerState
 from sitestack.layers.sequencer.received_table import Missed, Receipt, ReceivedTable
@@ -24,21 +24,6 @@ from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS, Batch
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
-
-
-@dataclass(frozen=True, slots=True)
-class SequencerConfig:
-    """How multicasts are ordered. All members of a site must have the same order."""
-
-    #: `total`: one order for all, made by the coordinator. `fifo`: the order of each origin, with one hop less.
-    order: Literal["total", "fifo"] = "total"
-    #: How long a forwarded batch may not come back before it is forwarded again; a new view forwards it at once (S11).
-    resend_interval_s: float = 2.0
-    #: How many members that left are remembered, so that their late batches are not taken for new ones (S7).
-    tombstones_max: int = 1024
-    #: Bytes of own batches that are not delivered here: more than any window above lets through, which the layer asserts (S18).
-    undelivered_bytes_max: int = 64 * 1024 * 1024
-
 
 #: The interval between two attempts to forward again grows up to this many times the configured one, while nothing comes back.
 RESEND_BACKOFF_MAX = 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from sitestack.layers.state_transfer.layer import StateTransfer, StateTransferConfig, StateTransferStatistics
+from sitestack.layers.state_transfer.config import StateTransferConfig
+from sitestack.layers.state_transfer.layer import StateTransfer, StateTransferStatistics
 
 __all__ = ["StateTransfer", "StateTransferConfig", "StateTransferStatistics"]

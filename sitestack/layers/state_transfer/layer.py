@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from sitestack.layers.state_transfer.config import StateTransferConfig
 from sitestack.layers.state_transfer.headers import (
     Standing,
     Standings,
@@ -38,19 +39,6 @@ from sitestack.model.level import Level
 from sitestack.model.state_events import GiveState, StateArrived, StateAwaited, StateGiven, StateNotGiven, StateRefused
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
-
-
-@dataclass(frozen=True, slots=True)
-class StateTransferConfig:
-    """The bounds of the application's state on its way to a joiner; the same at all members."""
-
-    #: The largest state; a larger one is not given, and the joiner is told. The provider and each joiner hold that much in a
-    #: transfer.
-    state_bytes_max: int = 64 * 1024 * 1024
-    #: How many bytes travel at a time; the joiner asks for the next piece when it has one.
-    chunk_bytes_max: int = 256 * 1024
-    #: How long a joiner waits for a piece before it asks again. The provider's application may take longer than that.
-    ask_interval_s: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
