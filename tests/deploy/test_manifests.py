@@ -246,7 +246,7 @@ def test_members_have_the_keys_of_their_site_by_a_secret_that_their_group_can_re
     assert volume["secret"]["defaultMode"] == 0o440
     assert pod(manifests)["securityContext"]["fsGroup"] == 10001
     command = f"create secret generic {volume['secret']['secretName']} --from-file keys/{config.site} --from-file keys/token"
-    assert command in (K8S / "README.md").read_text(encoding="utf-8")
+    assert command in (K8S.parent / "docs" / "how-to" / "kubernetes.md").read_text(encoding="utf-8")
 
 
 def test_leaving_fits_into_the_time_that_there_is(manifests: Manifests, tmp_path: Path) -> None:
