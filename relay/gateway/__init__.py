@@ -1,1 +1,1 @@
-"""What the coordinator does towards other sites: links, what is sent and received over them, what is acknowledged."""
+"""The coordinator's part towards other sites: links, traffic on them, acknowledgements."""

@@ -1,7 +1,7 @@
 """Carrier: the TCP connections and routes of a gateway. `Peering` cannot tell the two kinds apart.
 
-The carrier turns effects on TCP connections into effects for the shell, and carries out effects on routes itself. It reports
-what happens to both kinds to `Peering`.
+The carrier turns effects on TCP connections into effects for the shell, and carries out effects on
+routes itself. It reports events of both kinds to `Peering`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ class Carrier:
     # -- TCP connections: events of the shell --------------------------------------------------------------------------
 
     def connected(self, event: BridgeConnected, now: float) -> list[Effect]:
-        """Begin a session on a TCP connection that is ready."""
+        """Begin a session on a TCP connection."""
         return self.carry_out(self._peering.connected(event.connection, event.dialed, event.certified, now), now)
 
     def closed(self, event: BridgeClosed, now: float) -> list[Effect]:
-        """End the session of a TCP connection that has ended."""
+        """End the session of a closed TCP connection."""
         return self.carry_out(self._peering.closed(event.connection, now), now)
 
     def dial_failed(self, event: DialFailed, now: float) -> list[Effect]:
-        """Note that a call was not answered."""
+        """Note an unanswered call."""
         self._peering.call_failed(event.site, event.address, now)
         return []
 
     def received(self, event: BridgeReceived, now: float) -> list[Effect | Arrived]:
-        """Process bytes. Return unicasts and answers among them in their order, for the layer."""
+        """Process bytes. Return the unicasts and answers among them in order, for the layer."""
         arrived: deque[Arrived | Piece] = deque()
         effects: list[Effect | Arrived] = [*self._receive(event.connection, event.data, arrived, now)]
         while arrived:
@@ -71,7 +71,7 @@ class Carrier:
         return rest
 
     def fill(self, effects: list[LinkEffect], now: float) -> list[Effect]:
-        """Carry out these effects and fill the links, until no route puts a piece on a link that was filled before."""
+        """Carry out these effects and fill the links until no route queues another piece."""
         effects = [*effects, *self._peering.table.fill(now)]
         carried: list[Effect] = []
         while effects:
@@ -82,7 +82,7 @@ class Carrier:
     # -- routes --------------------------------------------------------------------------------------------------------
 
     def follow_routes(self, now: float) -> list[Effect]:
-        """End routes whose link has ended, call sites whose neighbour is linked again, send pieces that waited for room."""
+        """End routes of closed links, call sites whose neighbour is linked again, send waiting pieces."""
         effects: list[Effect] = []
         for orphan in self.routes.orphans():
             effects += self._on_route(orphan, now)
@@ -107,7 +107,8 @@ class Carrier:
         """React to an event of a route as to the shell's event of a TCP connection."""
         match event:
             case Opened(route, site):
-                # `Routes` accepts a route only over the link towards its source, so it may speak for this site alone.
+                # `Routes` accepts a route only over the link to its source, so it may speak for
+                # this site alone.
                 return self.carry_out(self._peering.connected(route, None, site, now), now)
             case Written(route):
                 self._peering.table.written(route)
@@ -121,7 +122,7 @@ class Carrier:
                 return [event]
 
     def _accept_piece(self, piece: Piece, arrived: deque[Arrived | Piece], now: float) -> list[Effect]:
-        """Accept a piece of a route: it may open or end a route at this relay, and carry bytes of its far end."""
+        """Accept a piece of a route: it may open or end a route here, and carry bytes."""
         effects: list[Effect] = []
         for event in self.routes.arrived(*piece):
             if isinstance(event, Came):

@@ -1,4 +1,4 @@
-"""How a gateway, its links and its routes are configured."""
+"""Configuration of a gateway, its links and its routes."""
 
 from __future__ import annotations
 
@@ -10,58 +10,66 @@ from sitestack.model.address import Physical
 
 @dataclass(frozen=True, slots=True)
 class LinkConfig:
-    """One link. The two ends may differ: each says in HELLO what it takes, and the smaller window and frame count for both.
+    """One link. The ends may differ: HELLO announces limits, and the smaller window and frame
+    apply.
 
     Only `heartbeat_s` must be much shorter than the other end's `timeout_s`.
     """
 
-    #: Seconds after the connection was made within which the peer must say HELLO (C17), and STATE `timeout_s` later. The end
-    #: that has called hears HELLO a round trip after connecting, so no link comes up over a longer round trip than this.
+    #: Seconds from connecting to the peer's HELLO, at most (C17); its STATE must follow within
+    #: `timeout_s`. HELLO takes a round trip, so no link comes up over a longer round trip than
+    #: this.
     hello_s: float = 3.0
-    #: Seconds after which a heartbeat is sent when nothing else was.
+    #: Seconds without traffic after which a heartbeat is sent.
     heartbeat_s: float = 1.0
     #: Seconds of silence after which the link is closed (F24).
     timeout_s: float = 3.0
-    #: Seconds for which the kernel may leave a chunk before the link is closed.
+    #: Seconds for which the kernel may leave a chunk unsent before the link is closed.
     write_s: float = 10.0
-    #: Seconds within which a frame that has begun must have come, and as many again for each `chunk_bytes` of it: the pace that
-    #: `write_s` asks of the sending end.
+    #: Seconds within which a frame must arrive once begun, plus as many for each `chunk_bytes` of
+    #: it. This is the pace that `write_s` requires of the sender.
     frame_s: float = 10.0
     #: Least seconds between two STATEs that ask for a replay after a hole.
     resync_s: float = 0.2
-    #: Bytes that may be sent without being stable at the peer; should exceed the rate times the round trip.
+    #: Bytes sent and not yet stable at the peer, at most; should exceed the rate times the round
+    #: trip.
     window_bytes: int = 8 * 1024 * 1024
-    #: Bytes handed to the socket at once; a heartbeat may have to wait for as many. Each takes a turn, so it should be some
-    #: full batches; and less than the slowest link carries within `write_s`.
+    #: Bytes written to the socket at once; a heartbeat may wait for one chunk. A chunk costs a
+    #: turn, so it should hold several full batches, but less than the slowest link carries within
+    #: `write_s`.
     chunk_bytes: int = 256 * 1024
-    #: Bytes of the largest frame that is taken or sent. A larger batch becomes a gap, a larger unicast fails at its sender.
+    #: Bytes of the largest frame sent or accepted. A larger batch becomes a gap; a larger unicast
+    #: fails.
     frame_bytes_max: int = 16 * 1024 * 1024
-    #: Bytes of unicasts that wait for the link. Below it the link takes one more of any size that fits into a frame; above it
-    #: unicasts are refused, and their origins try again.
+    #: Bytes of unicasts queued for the link. Below it the link accepts one more of any size that
+    #: fits into a frame; above it unicasts are refused, and their origins retry.
     unicast_bytes_max: int = 4 * 1024 * 1024
-    #: Bytes of pieces of routes that wait for the link; beyond, a route is ended and opened again. Must exceed the window of a
-    #: route plus a frame.
+    #: Bytes of pieces of routes queued for the link; beyond, a route is ended and opened again.
+    #: Must exceed the window of a route plus a frame.
     routed_bytes_max: int = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class LinkPolicy:
-    """How this site treats the other sites. All members of a site must have the same values."""
+    """Policy towards the other sites. All members of a site must have the same values."""
 
-    #: Seconds for which a site without a link stays in the global view; should be longer than a failover takes (G6).
+    #: Seconds for which a site without a link stays in the global view; should exceed a failover
+    #: (G6).
     grace_s: float = 10.0
-    #: Least pace of a site, bytes a second. Relayed multicasts wait for a site that lags by the whole budget, no longer than
-    #: `grace_s` for one that acknowledges less than this.
+    #: Least pace of a site, bytes a second. Relayed multicasts wait for a site that lags by the
+    #: whole budget; for a slower site they wait no longer than `grace_s`.
     pace_min_bytes_s: int = 64 * 1024
-    #: For each other site, what happens when it is down, or below the least pace, and the budget is used up. gap (the default):
-    #: the oldest messages become a gap there. wait: relayed multicasts wait for the site without limit.
+    #: For each other site, the policy when it is down, or below the least pace, and the budget is
+    #: used up. gap (the default): the oldest messages become a gap there. wait: relayed multicasts
+    #: wait without limit.
     when_down: dict[str, Literal["gap", "wait"]] = field(default_factory=dict)
     #: First pause between two calls of an address; it doubles up to `dial_s_max`, with jitter.
     dial_s: float = 0.2
     #: Longest pause between two calls of an address.
     dial_s_max: float = 5.0
-    #: Each link to the relay of another site. The two ends may differ: each says in HELLO what it takes, and the smaller window
-    #: and frame count for both. Only `heartbeat_s` must be much shorter than the other end's `timeout_s`.
+    #: Each link to the relay of another site. The ends may differ: HELLO announces limits, and the
+    #: smaller window and frame apply. Only `heartbeat_s` must be much shorter than the other end's
+    #: `timeout_s`.
     link: LinkConfig = field(default_factory=LinkConfig)
 
 
@@ -69,20 +77,26 @@ class LinkPolicy:
 class GatewayConfig(LinkPolicy):
     """Links to the other sites. All members of a site must have the same values."""
 
-    #: Addresses at which the relay of each neighbour may be: those of all its members, or of a service in front of them.
+    #: Addresses of the possible relays of each neighbour: all its members, or a service before
+    #: them.
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
-    #: Simultaneous connections that others made to this relay, also without a HELLO yet. This relay's own calls (one per
-    #: address) and routes (`ROUTES_PER_SITE_MAX`) do not count, so that a flood of connections from outside blocks neither.
+    #: Connections accepted by this relay at once, also before HELLO. Its own calls (one per
+    #: address) and routes (`ROUTES_PER_SITE_MAX`) do not count, so a flood of connections blocks
+    #: neither.
     connections_max: int = 64
-    #: Bytes from other sites that wait to be sequenced; a link that brings more is closed and replays later.
+    #: Bytes from other sites queued for sequencing; a link that exceeds it is closed and replays
+    #: later.
     waiting_bytes_max: int = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class RoutesConfig:
-    """Sites that cannot connect directly. Every site of a route needs it: the ends in `via`, those in between in `forward`."""
+    """Sites without a direct connection.
+
+    Both ends of a route set `via`, sites between set `forward`.
+    """
 
     #: For each site without a connection to this one, the peer that is next on the way to it.
     via: dict[str, str] = field(default_factory=dict)
-    #: The sites between which this one hands on pieces of routes.
+    #: The sites between which this one forwards pieces of routes.
     forward: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""Connections between relays: their ids, the places they lead to, and the effects with which a gateway uses them.
+"""Connections between relays: ids, places, and the effects with which a gateway uses them.
 
-There are two kinds. TCP connections are made and numbered by the shell. A route (`routes.py`) replaces one between two sites
-that cannot have it: its bytes go in pieces over the links to other sites. A link session cannot tell the two kinds apart.
+The shell makes and numbers TCP connections. A route (`routes.py`) replaces one between sites that
+cannot connect: its bytes travel in pieces over links of other sites. A session treats both alike.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from sitestack.stack.layer import Effect
 
 
 class RouteId(NamedTuple):
-    """Id of a route, the same at both of its ends: the relay that opened it, and a number that this relay counts up."""
+    """Id of a route, the same at both ends: the relay that opened it, and its counter."""
 
     opener: Address
     number: int
 
 
-#: Id of a connection: the number that the shell gave a TCP connection (`relay/events.py`), or that of a route.
+#: Id of a connection: the shell's number of a TCP connection (`relay/events.py`), or a route's id.
 ConnectionId = int | RouteId
 
 
 class Via(NamedTuple):
-    """The place of a site that this one has no TCP connection with: by way of a neighbour."""
+    """The place of a site that is reached through a neighbour."""
 
     neighbour: str
 
@@ -34,20 +34,20 @@ class Via(NamedTuple):
         return f"the end of the route by way of {self.neighbour}"
 
 
-#: Where the relay of a site may be found.
+#: A possible place of a site's relay.
 Place = Physical | Via
 
 
 class Ending(StrEnum):
-    """Why this end closes a connection whose peer has made no error; BYE tells the peer."""
+    """Reason why this end closes a connection without an error of the peer; BYE carries it."""
 
-    #: This member does not relay, or not any more, or has too many connections.
+    #: This member does not relay, or has too many connections.
     NOT_RELAY = "not_relay"
     #: This member leaves its site.
     LEAVING = "leaving"
     #: This member has left its site.
     LEFT = "left"
-    #: This site goes on in another lineage.
+    #: This site continues in another lineage.
     LINEAGE = "lineage"
     #: The parts of this site have merged.
     MERGED = "merged"
@@ -55,11 +55,11 @@ class Ending(StrEnum):
     SUPERSEDED = "superseded"
     #: A merge of the peer's site has ended the peer's lineage.
     ENDED = "ended"
-    #: The peer's site is not in this member's configuration any more.
+    #: The peer's site is no longer in this member's configuration.
     REMOVED = "removed"
     #: An operator of this site has taken the peer's site offline.
     OFFLINE = "offline"
-    #: More bytes wait to be sequenced in this site than `waiting_bytes_max`.
+    #: More bytes than `waiting_bytes_max` wait to be sequenced in this site.
     OVERRUN = "overrun"
 
 
@@ -73,7 +73,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Write these bytes; at most one write of a connection is under way (a farewell excepted)."""
+    """Write these bytes. A connection has one write under way at most, except for a BYE."""
 
     connection: ConnectionId
     data: bytes
@@ -81,11 +81,12 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close a connection as soon as what was sent has left, at the latest after a short while."""
+    """Close a connection once all its bytes are sent, or after a short while."""
 
     connection: ConnectionId
     reason: str
 
 
-#: Effects of a gateway. `Call`, `Send` and `Close` of TCP connections go to the shell (`BridgeEffect`), of routes to `Routes`.
+#: Effects of a gateway. `Call`, `Send` and `Close` go to the shell (`BridgeEffect`) for TCP
+#: connections, to `Routes` for routes.
 LinkEffect = Call | Send | Close | Effect

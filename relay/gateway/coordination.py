@@ -1,8 +1,8 @@
-"""Coordination: what the coordinator says in the stream about relaying, beside what its own links bring.
+"""Coordination: entries about relaying that the coordinator casts apart from its links' traffic.
 
 Retention        for which sites the stream is held
-LeastPace        which of these sites are too slow to be waited for
-Trim             what the budget takes
+LeastPace        which of these sites are too slow for senders to wait
+Trim             entries dropped for the budget
 SiteSwitch       which site is offline
 """
 
@@ -22,7 +22,7 @@ from sitestack.model.address import Address
 
 
 class Coordination:
-    """Every member has one; only that of the coordinator casts entries. Bounds: those of its parts."""
+    """Present at every member; only the coordinator's casts entries. Bounds: those of its parts."""
 
     def __init__(
         self,
@@ -41,33 +41,33 @@ class Coordination:
         self._injector = injector
         #: The buffer position up to which a Trim was cast in this view; -1 for none.
         self._trimming = -1
-        #: The switches that were cast and have not come back through the stream. Bound: one for each site.
+        #: Cast switches that have not come back through the stream. Bound: one for each site.
         self._switching: dict[str, SiteSwitch] = {}
 
     def begin_view(self) -> None:
-        """Note that nothing was cast in the view in force, which this member coordinates."""
+        """Note that nothing was cast in the installed view, which this member coordinates."""
         self._trimming = -1
 
     def start_over(self) -> None:
-        """Forget what was cast and measured: this member begins to coordinate, or its site has merged."""
+        """Forget casts and measurements: this member begins to coordinate, or its site has merged."""
         self.retention.start_over()
         self._least_pace.start()
         self._switching.clear()
 
     def switch(self, site: str, is_offline: bool) -> None:
-        """Cast that a site is offline, or online again, unless it is so already, or will be."""
+        """Cast that a site is offline or online, unless it is so already, or is about to be."""
         before = self._switching.get(site)
         if (site in self._state.switches.offline if before is None else before.is_offline) is not is_offline:
             entry = self._switching[site] = SiteSwitch(site, is_offline)
             self._injector.cast(entry)
 
     def switched(self, entry: SiteSwitch) -> None:
-        """A switch has come back through the stream."""
+        """Note a switch that has come back through the stream."""
         if self._switching.get(entry.site) == entry:
             del self._switching[entry.site]
 
     def due(self, now: float) -> None:
-        """Cast what is due now."""
+        """Cast the entries due now."""
         held_for = self.retention.due(now)
         if held_for is not None:
             self._injector.cast(held_for)
@@ -76,7 +76,7 @@ class Coordination:
         self._cast_trim(now)
 
     def _cast_trim(self, now: float) -> None:
-        """Cast a Trim when the budget is exceeded, but never of what a waited-for site lacks: its senders wait instead."""
+        """Cast a Trim above the budget, but never past an entry that a waited-for site lacks."""
         buffer = self._state.buffer
         if not buffer.is_in_excess(now) or (floor := self._floor()) <= buffer.first:
             return
@@ -86,22 +86,23 @@ class Coordination:
             self._injector.cast(Trim(self._trimming))
 
     def _floor(self) -> int:
-        """The position from which the budget takes nothing: the first one that a waited-for site lacks.
+        """Return the first position that the budget must keep: the first that a waited-for site
+        lacks.
 
-        An overfull buffer is trimmed all the same, because a joiner is handed all of it.
+        An overfull buffer is trimmed regardless, because a joiner receives all of it.
         """
         buffer = self._state.buffer
         return buffer.end if buffer.is_overfull else self._pace.floor()
 
     def deadline(self, before: float | None) -> float | None:
-        """Time (s) at which `due` must be called, if that is before the given time, which is returned otherwise."""
+        """Return the time (s) of the next call of `due`, or `before` if that is earlier."""
         dues = [before, self._least_pace.deadline(), self.retention.deadline()]
         return self._age_due(min([due for due in dues if due is not None], default=None))
 
     def _age_due(self, before: float | None) -> float | None:
-        """Time (s) at which the oldest entry that may be trimmed is too old, if that is `before`, which is returned otherwise.
+        """Return when (s) the oldest entry that may be trimmed is too old, or `before` if earlier.
 
-        A Trim on its way has dealt with the entries up to it.
+        A Trim on its way covers the entries up to its position.
         """
         buffer, after = self._state.buffer, self._trimming
         due = buffer.age_due(after)

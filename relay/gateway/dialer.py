@@ -1,7 +1,7 @@
-"""Dialer: which places to call, and when. Any configured place of a site may be that of its relay, so all are called.
+"""Dialer: which places to call, and when. Any place of a site may be its relay, so all are called.
 
-Each place has its own back-off with jitter; while a site is linked none of its places is called (F23). When a link ends, the
-next relay of its site is expected within moments and perhaps only this side can call, so the first pauses are shorter.
+Each place has its own back-off with jitter; no place of a linked site is called (F23). After a link
+ends, pauses begin shorter: the next relay of the site is due, and perhaps only this side can call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Target:
 
 
 class Dialer:
-    """Bound: one attempt at a time per configured place."""
+    """Calls places. Bound: one attempt at a time per configured place."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Dialer:
         rng: random.Random,
         offline: Container[str] = (),
     ) -> None:
-        """`peers` may change (`change`). `offline`: the sites that are not to be called at present."""
+        """`peers` may change (`change`). `offline`: sites not to call at present."""
         self.attempts = 0
         self._offline = offline
         self._peers = peers
@@ -55,16 +55,16 @@ class Dialer:
         }
 
     def change(self, now: float) -> None:
-        """The places have changed: call new ones at once, and those that are gone no more."""
+        """Adopt changed places: call new ones at once, and stop calling removed ones."""
         places = [(site, place) for site in sorted(self._peers) for place in self._peers[site]]
         self._targets = {each: self._targets.get(each) or _Target(*each, now) for each in places}
 
     def stop(self) -> None:
-        """Make no more calls."""
+        """Stop calling."""
         self._targets.clear()
 
     def due(self, now: float) -> list[tuple[str, Place]]:
-        """The sites and places to call now; each call then ends with `failed`, also after a connection was made."""
+        """Return the sites and places to call now; each call ends with `failed`, even if it connected."""
         calls: list[tuple[str, Place]] = []
         for target in self._targets.values():
             if target.due <= now and self._waits(target):
@@ -74,7 +74,7 @@ class Dialer:
         return calls
 
     def failed(self, site: str, place: Place, now: float) -> None:
-        """A call was not answered, or its connection has ended."""
+        """Note that a call was not answered, or that its connection has ended."""
         target = self._targets.get((site, place))
         if target is not None:
             wait = min(self._retry_s * 2**target.failures, self._retry_s_max)
@@ -83,14 +83,15 @@ class Dialer:
             target.due = now + wait * self._rng.uniform(0.5, 1.5)
 
     def linked(self, site: str) -> None:
-        """A link to the site is up: call none of its places."""
+        """Stop calling places of a site whose link is up."""
         self._linked[site] = None
 
     def lost(self, site: str, now: float, hasty: bool = True) -> None:
-        """The last link to the site is gone: its next relay may be at any of its places.
+        """Resume calling a site whose last link has ended: its next relay may be at any of its
+        places.
 
-        `hasty`: begin with short pauses. Otherwise the pauses keep growing, because the link never worked: the other side did
-        not take the connection for a link.
+        `hasty`: begin with short pauses. Otherwise the pauses keep growing: the peer never accepted
+        the link.
         """
         self._linked.pop(site, None)
         for target in self._targets.values():
@@ -102,17 +103,19 @@ class Dialer:
         return min([each.due for each in self._targets.values() if self._waits(each)], default=None)
 
     def _waits(self, target: _Target) -> bool:
-        """Whether a place is to be called when it is due."""
         return not target.underway and target.site not in self._linked and target.site not in self._offline
 
 
 class Places:
-    """Where the relay of each other site may be, which may change while members run. Bound: the places configured."""
+    """The places of each other site's relay, changeable at run time.
+
+    Bound: the configured places.
+    """
 
     def __init__(self, peers: Mapping[str, tuple[Physical, ...]], via: Mapping[str, str]) -> None:
-        """`peers`: the addresses of neighbours; `via`: sites that are reached by way of one of these."""
+        """`peers`: the addresses of neighbours; `via`: sites reached through one of these."""
         self._routed = {site: (Via(hop),) for site, hop in via.items()}
-        #: Always this object, so that others may hold it.
+        #: Always this object, so that other parts may keep a reference.
         self.of: dict[str, tuple[Place, ...]] = {**peers, **self._routed}
 
     @property
@@ -121,7 +124,7 @@ class Places:
         return tuple(sorted(self.of))
 
     def change(self, peers: Mapping[str, tuple[Physical, ...]]) -> list[str]:
-        """These are the neighbours from now on; returns those that were and are not any more."""
+        """Adopt these neighbours; return the removed ones."""
         gone = [site for site in self.of if site not in peers and site not in self._routed]
         self.of.clear()
         self.of.update({**peers, **self._routed})

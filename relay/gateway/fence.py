@@ -1,7 +1,7 @@
-"""Fence: whether a HELLO is believed. Refused are misconfigured peers, outdated relays, and one of two twin links.
+"""Fence: whether to accept a HELLO. It refuses misconfigured peers, outdated relays and twin links.
 
-A HELLO below the highest epoch known of its lineage is refused. One with a higher epoch, or the preferred one of two with the
-same epoch, is believed and replaces the older link of its lineage (R6, R9, R25).
+It refuses a HELLO below the highest known epoch of its lineage. A HELLO with a higher epoch, or the
+preferred one of two with equal epochs, replaces the older link of its lineage (R6, R9, R25).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later
 from sitestack.model.view import ViewId
 
-#: Different sentences that the operator hears at most.
+#: Maximum number of different problems reported to the operator.
 _SENTENCES_MAX = 64
 
 
 class HelloRefusal(StrEnum):
-    """Why a HELLO is not believed."""
+    """Why a HELLO is refused."""
 
-    # The first five cannot be mended by trying again, so the operator hears of them.
-    #: The peer speaks another version of the bridge's protocol.
+    # Retrying cannot repair the first five, so they are reported to the operator.
+    #: The peer uses another version of the bridge protocol.
     VERSION = "version"
     #: The peer's site has the same name as this one.
     OWN_SITE = "own_site"
     #: The peer's site is not configured here.
     UNKNOWN_SITE = "unknown_site"
-    #: The peer's certificate or route belongs to another site than the one its HELLO names.
+    #: The peer's certificate or route belongs to another site than its HELLO names.
     CERTIFICATE = "certificate"
     #: The address that was called is configured for another site.
     WRONG_SITE = "wrong_site"
@@ -39,19 +39,22 @@ class HelloRefusal(StrEnum):
     OFFLINE = "offline"
     #: A later relay of the peer's lineage is known.
     STALE_EPOCH = "stale_epoch"
-    #: The peer's lineage has a link already, which is preferred.
+    #: The peer's lineage already has a preferred link.
     TWIN = "twin"
 
 
 class Refusal(NamedTuple):
-    """Why a HELLO is not believed, and what the operator is told, unless this was said before."""
+    """Why a HELLO is refused, and the problem for the operator if not reported before."""
 
     reason: HelloRefusal
     problem: Misconfigured | None = None
 
 
 class Fence:
-    """Judges HELLOs. Bound: `_SENTENCES_MAX` different sentences for the operator; further ones are left out."""
+    """Judges HELLOs.
+
+    Bound: `_SENTENCES_MAX` different problems reported; further ones are dropped.
+    """
 
     def __init__(self, peers: Mapping[str, object], state: ReplicatedState, links: LinkTable) -> None:
         self._peers = peers
@@ -60,7 +63,7 @@ class Fence:
         self._said: dict[str, None] = {}
 
     def refusal(self, link: Connection, hello: Hello) -> Refusal | None:
-        """Why this HELLO is not believed; None when it is, also in place of an older link to its lineage."""
+        """Return why to refuse this HELLO, or None to accept it, also in place of an older link."""
         found = objection(link, hello, self._peers)
         if found is not None:
             reason, sentence = found
@@ -77,7 +80,7 @@ class Fence:
         return None
 
     def is_news(self, hello: Hello) -> bool:
-        """True when the HELLO's epoch is above all that are known of its lineage."""
+        """Return whether the HELLO's epoch exceeds all known epochs of its lineage."""
         epoch = self._known_epoch((hello.site, hello.lineage))
         return epoch is None or epoch < hello.epoch
 
@@ -94,7 +97,7 @@ class Fence:
 
 
 def objection(link: Connection, hello: Hello, peers: Mapping[str, object]) -> tuple[HelloRefusal, str] | None:
-    """The configuration error that a HELLO shows: a reason for the peer and a sentence for the operator; None without one."""
+    """Return the configuration error that a HELLO shows: reason and sentence for the operator, or None."""
     site, mine = hello.site, link.session.local.site
     if hello.version != VERSION:
         sentence = f"The relay of site {site!r} speaks bridge version {hello.version}, this one {VERSION}."
@@ -114,10 +117,10 @@ def objection(link: Connection, hello: Hello, peers: Mapping[str, object]) -> tu
 
 
 def is_preferred(new: Connection, old: Connection) -> bool:
-    """True when the newer of two links to one lineage is kept (R6, R25). Both ends decide alike, since both know both HELLOs.
+    """Return whether to keep the newer of two links to one lineage (R6, R25).
 
-    Kept is the link with the higher epoch of the peer, then the higher epoch of this side, then the one that the site with the
-    lower name dialed, then the one dialed later.
+    Both ends know both HELLOs, so both decide alike. The order: higher epoch of the peer, higher
+    epoch of this side, dialed by the site with the lower name, dialed later.
     """
     return _rank(new) > _rank(old)
 

@@ -1,13 +1,14 @@
-"""Gateway: what the relay of a site does towards other sites. Every member has one; that of the coordinator relays.
+"""Gateway: the relay of a site towards other sites. Every member has one; the coordinator's relays.
 
-The layer reports what happens: views, entries of the stream, how far the stream is held and stable, and the shell's events on
-its TCP connections. The gateway returns effects for the shell and for the layers below, most of them once a turn. It only reads
-the replicated state; to change it, the gateway puts an entry into the stream, so that all members apply the same change.
+The layer reports views, entries of the stream, how far the stream is held and stable, and events of
+TCP connections. The gateway returns effects for the shell and the layers below, mostly once a turn.
+It only reads the replicated state. It changes that state through entries in the stream, so that all
+members apply the same change.
 
-    Peering          connections, from HELLO to BYE: which to make, which to believe, what becomes of a frame
-    Carrier          TCP connections, and routes over the links of other sites; `Peering` cannot tell them apart
-    Watermarks       what may be sent, and what may be acknowledged
-    Coordination     what only the coordinator says in the stream: for whom it is held, who is slow, what is trimmed
+    Peering          connections, from HELLO to BYE: which to make, which to accept, frame handling
+    Carrier          TCP connections and routes; `Peering` cannot tell them apart
+    Watermarks       how far to send and to acknowledge
+    Coordination     entries of the coordinator alone: sites held for, slow sites, trims
     Injector         queue of entries on their way into the stream
 """
 
@@ -46,12 +47,15 @@ class _Phase(Enum):
     STANDBY = auto()
     #: This member coordinates the view, and relays.
     RELAYING = auto()
-    #: This member leaves its site: it never relays again.
+    #: This member leaves its site and never relays again.
     LEFT = auto()
 
 
 class Gateway:
-    """Bounds: those of its parts. Collected acknowledgements are cast, and so empty again, at the end of each turn."""
+    """A member's relay.
+
+    Bounds: those of its parts. Acknowledgements are cast at the end of each turn.
+    """
 
     def __init__(self, local: Local, config: GatewayConfig, routes: RoutesConfig, state: ReplicatedState, pace: Pace) -> None:
         self.places = Places(config.peers, routes.via)
@@ -65,7 +69,8 @@ class Gateway:
         self.carrier = Carrier(local, routes, config.link, self._peering)
         self._coordination = Coordination(local.address, config, self.places.of, state, pace, self.table, self._injector)
         self._phase = _Phase.STANDBY
-        #: Time (s) at which `turn` has work; None when it has none before `Peering` or `Coordination` has.
+        #: Time (s) at which `turn` has work; None when only `Peering` or `Coordination` may have
+        #: some.
         self._turn_due: float | None = None
 
     # -- observation ---------------------------------------------------------------------------------------------------
@@ -77,28 +82,29 @@ class Gateway:
 
     @property
     def waiting(self) -> int:
-        """Number of entries that wait to be cast, or were cast and have not come back through the stream."""
+        """Number of entries to cast, plus those cast that have not come back through the stream."""
         return len(self._injector)
 
     def levels(self) -> dict[str, Level]:
         """How full each bounded queue and table is."""
         config, routes, injector = self._config, self.carrier.routes, self._injector
         return {
-            # Bytes of batches of other sites that wait for their place in this site's stream.
+            # Bytes of other sites' batches that wait to be sequenced here.
             "waiting_bytes": Level.of(injector.waiting_bytes, config.waiting_bytes_max, high=injector.waiting_bytes_high),
-            # Bytes of routes' pieces, on the link where most of them wait.
+            # Bytes of routes' pieces on the fullest link.
             "routed_bytes": Level.of(routes.queued_bytes, config.link.routed_bytes_max, high=routes.queued_bytes_high),
             "routes": Level.of(len(routes), routes.routes_max, "each is a link"),
-            # Connections that other relays have made to this one.
+            # Connections accepted from other relays.
             "connections": Level.of(self._peering.accepted, config.connections_max, "a relay has one for each link"),
         }
 
     # -- views of this site --------------------------------------------------------------------------------------------
 
     def installed(self, view: View, quarantined: bool, blocked: bool, now: float) -> list[Effect]:
-        """RELAY's "Becoming coordinator" and "Ceasing to be coordinator": a view is installed, and this member relays or not.
+        """RELAY's "Becoming coordinator" and "Ceasing to be coordinator": a view is installed.
 
-        `quarantined`: another part speaks for the site. `blocked`: the flush of the next view has begun already.
+        `quarantined`: another part speaks for the site. `blocked`: the next view's flush has begun
+        already.
         """
         if view.coordinator == self._me and not quarantined and self._phase is not _Phase.LEFT:
             effects = self._start_relaying(view, blocked, now)
@@ -108,7 +114,7 @@ class Gateway:
         return [*effects, *self._coordination.retention.installed(view)]
 
     def _start_relaying(self, view: View, blocked: bool, now: float) -> list[Effect]:
-        """Relay in this view; this member may have relayed in the one before."""
+        """Relay in this view; this member may have relayed in the last one."""
         self.table.acknowledge(self._watermarks.installed(alone=len(view.members) == 1))
         self._injector.reopen(blocked)
         if not self.active:
@@ -118,7 +124,7 @@ class Gateway:
         return self.carrier.carry_out(self._peering.begin(view, now), now)
 
     def _stop_relaying(self, reason: Ending, now: float) -> list[Effect]:
-        """Close all connections, should this member relay."""
+        """Close all connections if this member relays."""
         self._turn_due = None
         view = self._peering.view
         if self._phase is _Phase.RELAYING:
@@ -132,7 +138,10 @@ class Gateway:
         return effects
 
     def merged(self, now: float) -> list[Effect]:
-        """The parts of this site have merged; the merge view follows. Entries cast in a part are lost with its last view."""
+        """Start over after a merge of this site's parts.
+
+        Entries cast in a part are lost with its last view.
+        """
         self._injector.close()
         if not self.active:
             return []
@@ -140,11 +149,11 @@ class Gateway:
         return self.carrier.carry_out(self._peering.start_over(now), now)
 
     def blocked(self) -> None:
-        """Put nothing into the stream until the next view, or `unblocked`: a flush has begun."""
+        """Stop casting until the next view or `unblocked`: a flush has begun."""
         self._injector.block()
 
     def unblocked(self, event: Unblocked, now: float) -> list[Effect]:
-        """Continue to relay, or begin to, if this member coordinates: its quarantine has ended without a merge."""
+        """Relay if this member coordinates: its quarantine has ended without a merge."""
         view = self._state.view
         if view is None or view.coordinator != self._me or self._phase is _Phase.LEFT:
             return []
@@ -156,7 +165,7 @@ class Gateway:
     # -- the stream ----------------------------------------------------------------------------------------------------
 
     def applied(self, frame: Frame, entry: Header, outcome: Outcome, now: float) -> list[Effect]:
-        """Follow up an entry of this site's stream that the replica has applied, with this outcome."""
+        """Follow up an entry of this site's stream after the replica has applied it."""
         mine = frame.source == self._me
         if mine:
             self._injector.delivered()
@@ -168,7 +177,7 @@ class Gateway:
         return [*effects, *self._follow_up(frame, entry, outcome, mine, now)] if self.active else effects
 
     def _follow_up(self, frame: Frame, entry: Header, outcome: Outcome, mine: bool, now: float) -> list[Effect]:
-        """Do what a relay does about an entry; `mine`: this member has cast it."""
+        """Do a relay's part for an entry; `mine`: this member has cast it."""
         for admitted in admitted_by(frame, entry, outcome):
             self.table.acknowledge(self._watermarks.admitted(admitted))
         self._turn_due = now
@@ -188,27 +197,27 @@ class Gateway:
         return []
 
     def appended(self, frame: Frame, position: int, now: float) -> None:
-        """A batch of this site was appended to the buffer at this position."""
+        """Note a batch of this site appended to the buffer at this position."""
         if self.active:
             self._watermarks.appended(frame.stream, frame.seqno, position)
             self._turn_due = now
 
     def held(self, event: Held, now: float) -> list[Effect]:
-        """At least one other member holds the streams of this view up to these numbers, per stream."""
+        """Note how far at least one other member holds each stream of this view."""
         if self.active and self._watermarks.held(event.vector):
             self._turn_due = now
         return []
 
     def stable(self, vector: dict[Address, int], now: float) -> None:
-        """Every member has the streams of this view up to these numbers, per stream."""
+        """Note how far every member has each stream of this view."""
         if self.active and (settled := self._watermarks.stable(vector.get(self._me, 0))):
             self.table.acknowledge(settled)
             self._turn_due = now
 
-    # -- orders, and what other members ask for ------------------------------------------------------------------------
+    # -- orders, and requests of other members -------------------------------------------------------------------------
 
     def configured(self, frame: Frame, now: float) -> list[Effect]:
-        """Another member's configuration names other sites than those that the stream is held for."""
+        """Note another member's configuration, which differs from the list of sites held for."""
         entry = frame.headers[-1]
         assert isinstance(entry, Configured)
         self._coordination.retention.heard(frame.source, entry)
@@ -216,13 +225,13 @@ class Gateway:
         return []
 
     def change_peers(self, event: Peers, now: float) -> list[Effect]:
-        """Use these neighbours from now on: call new ones, and end links to those that are no longer configured."""
+        """Adopt these neighbours: call new ones, and end links to removed ones."""
         self._turn_due = now
         effects = self.carrier.carry_out(self._peering.change_places(self.places.change(event.places), now), now)
         return [*effects, *self._coordination.retention.change(self.places.sites)]
 
     def switch(self, order: SwitchSite | SwitchRequest, now: float) -> list[Effect]:
-        """Take another site offline, or online again, as an operator wants: cast an entry, or ask the coordinator to."""
+        """Take another site offline or online for an operator: cast an entry, or ask the coordinator."""
         self._turn_due = now
         view = self._state.view
         if view is None or order.site not in self._state.sites:
@@ -236,17 +245,20 @@ class Gateway:
     # -- turns and time ------------------------------------------------------------------------------------------------
 
     def received(self, event: BridgeReceived, now: float) -> list[Effect | Arrived]:
-        """Process bytes of a TCP connection. Return unicasts and answers among them in their order, for the layer."""
+        """Process bytes of a TCP connection.
+
+        Return its unicasts and answers in order, for the layer.
+        """
         return [*self.carrier.received(event, now), *self._injector.release()]
 
     def written(self, event: BridgeWritten, now: float) -> list[Effect]:
-        """The kernel has accepted the last chunk: the next one may be sent, and is at once if there is one."""
+        """Note that the kernel has accepted the last chunk; the next one may follow."""
         if self.table.written(event.connection):
             self._turn_due = now
         return []
 
     def turn(self, now: float) -> list[Effect]:
-        """End a turn, or act at a deadline: do what is due, fill the links, and cast what belongs into the stream."""
+        """End a turn, or act at a deadline: do due work, fill the links, and cast entries."""
         self._turn_due = None
         if not self.active:
             return []

@@ -1,7 +1,8 @@
-"""Grace: how long a site without a link stays in the global view (G6, R18), and how long entries are held for a lost part.
+"""Grace: how long a site without a link stays in the global view (G6, R18), and how long entries
+are held for a lost part.
 
-RELAY's "Bridge view changed" for a remote coordinator that crashed: its site is not taken out of the global view at once,
-because the next relay of that site is expected.
+RELAY's "Bridge view changed" for a crashed remote coordinator: its site stays in the global view
+for a while, because the next relay of that site is expected.
 """
 
 from __future__ import annotations
@@ -14,50 +15,57 @@ from relay.replica.state import ReplicatedState
 
 
 class Grace:
-    """Since when (s) each lineage has had no link, as this relay knows it. Bound: the replicated state's lineages, plus one."""
+    """When (s) each lineage lost its link, as this relay knows.
+
+    Bound: the replicated lineages, plus one.
+    """
 
     def __init__(self, state: ReplicatedState, grace_s: float, forget_s: float) -> None:
         self._state = state
         self._grace_s = grace_s
-        #: At least the grace time: forgetting takes a lineage out of the global view too, and one forgotten early would return.
+        #: At least the grace time: forgetting a lineage also hides it, and one forgotten early
+        #: would return.
         self._forget_s = max(forget_s, grace_s)
         self._started = 0.0
         self._since: dict[Key, float] = {}
-        #: Entries that were cast and have not come back through the stream, unless their lineage has linked since.
+        #: Cast entries that have not come back through the stream, unless their lineage has linked
+        #: since.
         self._cast: dict[SiteDown, None] = {}
-        #: The lineages of all that have not come back: they will leave the global view, linked or not.
+        #: The lineages of all entries that have not come back: they will leave the global view.
         self.going_down: dict[Key, None] = {}
 
     def start(self, now: float) -> None:
-        """This member begins to relay: every lineage has the whole grace time from now on."""
+        """Begin to relay: every lineage has the whole grace time from now."""
         self._started = now
         self._since.clear()
         self._cast.clear()
         self.going_down.clear()
 
     def linked(self, key: Key) -> None:
-        """A link to this lineage is up: its grace time ends, and entries cast about its absence are void."""
+        """End a lineage's grace time: its link is up, and entries cast about its absence are void."""
         self._since.pop(key, None)
         for entry in [each for each in self._cast if (each.site, each.lineage) == key]:
             del self._cast[entry]
 
     def lost(self, key: Key, now: float) -> None:
-        """The link to this lineage is down: its grace time begins."""
+        """Begin a lineage's grace time: its link is down."""
         self._away(key, now)
 
     def shown(self, key: Key, now: float) -> None:
-        """A view of this lineage was admitted over another part's link: the lineage may have none, so its grace time begins."""
+        """Begin a grace time for a lineage whose view came over another part's link; it may have no
+        link.
+        """
         self._away(key, now)
 
     def settled(self, entry: SiteDown) -> None:
-        """An entry of `due` has come back through the stream: every member applies it."""
+        """Note an entry of `due` that has come back through the stream."""
         self._cast.pop(entry, None)
         self.going_down.pop((entry.site, entry.lineage), None)
         if entry.forget:
             self._since.pop((entry.site, entry.lineage), None)
 
     def due(self, links: Collection[Key], now: float) -> list[SiteDown]:
-        """The entries to cast now."""
+        """Return the entries to cast now."""
         entries = [entry for entry, due in self._waiting(links) if due <= now]
         for entry in entries:
             self._cast[entry] = None
@@ -68,17 +76,18 @@ class Grace:
         return min([due for _, due in self._waiting(links)], default=None)
 
     def _away(self, key: Key, now: float) -> None:
-        """Begin a grace time, and drop those of lineages that are not in the replicated state any more."""
+        """Begin a grace time, and drop those of lineages no longer in the replicated state."""
         for site, lineage in list(self._since):
             if site not in self._state.remotes or lineage not in self._state.remotes[site].lineages:
                 del self._since[site, lineage]
         self._since[key] = now
 
     def _waiting(self, links: Collection[Key]) -> list[tuple[SiteDown, float]]:
-        """The entries that are to come, with the time (s) of each.
+        """Return the pending entries, each with its time (s).
 
-        A lineage in the global view without a link is taken out after the grace time. A lineage whose site is linked in another
-        one is forgotten after the age limit of the budget, as is what was held for it.
+        A lineage in the global view without a link is hidden after the grace time. If its site is
+        linked in another lineage, it is forgotten after the age limit of the budget, with the
+        entries held for it.
         """
         waiting: list[tuple[SiteDown, float]] = []
         for site, remote in self._state.remotes.items():

@@ -1,7 +1,8 @@
 """Injector: queue of the entries that this relay puts into its site's stream.
 
-The flush of a view change discards entries that no member delivered. So the injector keeps each entry until it comes back up,
-and casts the rest again in order in the next view, if this member still coordinates.
+The flush of a view change discards undelivered entries. So the injector keeps each entry until it
+is delivered here. In the next view it casts the rest again in order, if this member still
+coordinates.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ELEMENT_BYTES = 32
 
 
 def entry_bytes(header: Header, batch: Batch | None) -> int:
-    """Return about how many bytes of memory an entry takes; a baseline or a vector may name thousands of origins."""
+    """Return an estimate of an entry's bytes of memory; a vector may name thousands of origins."""
     return ENTRY_BYTES + (len(batch.body) if batch is not None else ELEMENT_BYTES * _elements(header))
 
 
@@ -37,17 +38,16 @@ def _elements(value: object) -> int:
 
 
 class Injector:
-    """Queue of stream entries. Bound: `Peering` closes a link that brings `waiting_bytes` above `waiting_bytes_max`."""
+    """Queue of stream entries. Bound: `Peering` closes links above `waiting_bytes_max`."""
 
     def __init__(self, address: Address) -> None:
         self.waiting_bytes = self.waiting_bytes_high = 0
         self._address = address
         self._open = False
-        #: Entries that were cast and have not come back through the stream.
+        #: Cast entries that have not come back through the stream.
         self._cast: deque[Frame] = deque()
-        #: Entries to cast.
         self._queued: deque[Frame] = deque()
-        #: The size of each entry that waits, in order: those cast, then those to cast.
+        #: The size of each waiting entry: those in `_cast`, then those in `_queued`.
         self._sizes: deque[int] = deque()
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Injector:
         return [Down(frame) for frame in frames]
 
     def delivered(self) -> None:
-        """Drop the oldest cast entry, which has come back up."""
+        """Drop the oldest cast entry, which was delivered here."""
         if self._cast:
             self._cast.popleft()
             self.waiting_bytes -= self._sizes.popleft()
@@ -81,11 +81,12 @@ class Injector:
         self._open = False
 
     def unblock(self) -> None:
-        """Continue to cast after a block without a flush. What was cast before is still on its way."""
+        """Resume casting after a block without a flush. Earlier casts are still on their way."""
         self._open = True
 
     def reopen(self, blocked: bool) -> None:
-        """Begin a view that this member coordinates: cast first the entries that the old view did not deliver.
+        """Begin a view that this member coordinates: cast again the entries undelivered in the old
+        view.
 
         `blocked`: the flush of the next view has begun already, so only queue.
         """
@@ -94,7 +95,10 @@ class Injector:
         self._cast.clear()
 
     def close(self) -> None:
-        """Drop all entries: this member does not relay. Other sites replay them to the next relay over its links."""
+        """Drop all entries: this member does not relay.
+
+        Other sites replay them to the next relay.
+        """
         self._open = False
         self._cast.clear()
         self._queued.clear()

@@ -1,6 +1,8 @@
-"""LeastPace: which lineages are too slow for senders to wait for. The coordinator measures, and says it in the stream.
+"""LeastPace: which lineages are too slow for senders to wait for. The coordinator measures and
+casts.
 
-A lineage whose link is cut has pace 0. So senders wait for none longer than the grace time, which a failover may take.
+A lineage whose link is cut has pace 0. So senders wait for it no longer than the grace time of a
+failover.
 """
 
 from __future__ import annotations
@@ -15,16 +17,20 @@ from relay.replica.state import ReplicatedState
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """How far a lineage was when its measurement began: a time (s), and bytes acknowledged on its link."""
+    """State at the start of a measurement: a time (s), and bytes acknowledged on the link."""
 
     since: float
     acked_bytes: int
-    #: The end of the buffer at that time: a lineage that has all before it keeps up, however few bytes that is.
+    #: The end of the buffer then: a lineage that has all entries before it keeps up, however few
+    #: bytes.
     end: int
 
 
 class LeastPace:
-    """Measures lineages that make senders wait, and slow ones. Bound: a mark per lineage of the replicated state."""
+    """Measures slow lineages and those that senders wait for.
+
+    Bound: a mark per replicated lineage.
+    """
 
     def __init__(self, state: ReplicatedState, pace: Pace, table: LinkTable, least_bytes_s: int, grace_s: float) -> None:
         self._state = state
@@ -35,11 +41,11 @@ class LeastPace:
         self._marks: dict[Key, _Mark] = {}
 
     def start(self) -> None:
-        """This member begins to relay, or its site has merged: measure every lineage anew."""
+        """Measure every lineage anew: this member begins to relay, or its site has merged."""
         self._marks.clear()
 
     def due(self, now: float) -> list[LinkPace]:
-        """The entries to cast now: lineages that became too slow, or keep up again."""
+        """Return the entries to cast now: lineages that became too slow, or keep up again."""
         waiting = self._pace.waits_for()
         if not waiting and not self._marks and not self._are_slow():
             return []
@@ -56,7 +62,7 @@ class LeastPace:
                 mark = marks.get(key, _Mark(now, acked, end))
                 if acked < mark.acked_bytes:
                     mark = replace(mark, acked_bytes=0)  # the count begins at 0 on a new connection
-                # A slow lineage must reach twice the least pace, so that it does not change to and fro.
+                # A slow lineage must reach twice the least pace, so that its state does not flap.
                 least_bytes = self._least_bytes_s * self._grace_s
                 least, last = (2 * least_bytes, end) if lineage.is_slow else (least_bytes, mark.end)
                 keeps_up = acked - mark.acked_bytes >= least or lineage.lacks_from(self._state.buffer) >= last

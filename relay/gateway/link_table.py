@@ -1,7 +1,8 @@
-"""LinkTable: the connections of this site's relay, and which of them is the link to each lineage of another site.
+"""LinkTable: the connections of this site's relay, and the link to each lineage of another site.
 
-Links are keyed by (site, lineage), since two parts of a split site may relay at the same time, each legitimately (R10).
-`Peering` decides which connections are accepted and when they end; a `LinkSession` speaks the protocol on each connection.
+Links are keyed by (site, lineage), since two parts of a split site may both relay legitimately
+(R10). `Peering` decides which connections to accept and when to end them; `LinkSession` runs the
+protocol.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Local
 
-#: Window of a link over a route (`relay/gateway/routes.py`): bytes that may wait at the sites in between.
+#: Window (bytes) of a link over a route (`relay/gateway/routes.py`); they may queue at sites
+#: between.
 ROUTE_WINDOW_BYTES = 1024 * 1024
 
 Key = tuple[str, ViewId]
@@ -31,25 +33,29 @@ class Connection:
     """One connection, and how it was made."""
 
     session: LinkSession
-    #: The site and place that this side called; None when it accepted.
+    #: The site and place that this side called; None if this side accepted.
     dialed: tuple[str, Place] | None
-    #: The site proven by the peer's TLS certificate, or for a route the site at its far end; None without a proof.
+    #: The site proven by the peer's TLS certificate, or the far end of a route; None without a
+    #: proof.
     certified: str | None
 
     def key(self) -> Key | None:
-        """The (site, lineage) that this connection is the link to; None before it is accepted."""
+        """Return the (site, lineage) that this connection links; None before it is accepted."""
         peer = self.session.peer
         return (peer.site, peer.lineage) if peer is not None and self.session.accepted else None
 
     @property
     def site(self) -> str:
-        """The site of which the other end is a relay, or should be; empty while nobody knows."""
+        """The site at the other end, or the called one before HELLO; empty while unknown."""
         peer = self.session.peer
         return peer.site if peer is not None else self.dialed[0] if self.dialed is not None else ""
 
 
 class LinkTable:
-    """Table of the connections. Bounds: `Peering` limits their number, `LinkConfig` what each of them holds."""
+    """Table of the connections.
+
+    Bounds: `Peering` limits their number, `LinkConfig` the size of each.
+    """
 
     def __init__(
         self,
@@ -59,10 +65,9 @@ class LinkTable:
         watermarks: Watermarks,
         going_down: Container[Key],
     ) -> None:
-        """`going_down`: lineages that an entry on its way takes out of the global view (`Grace`)."""
-        #: All connections, including those that are not a link yet.
+        """`going_down`: lineages about to be hidden by an entry on its way (`Grace`)."""
+        #: All connections, including those not yet accepted as links.
         self.connections: dict[ConnectionId, Connection] = {}
-        #: The connection that is the link to each lineage.
         self.links: dict[Key, ConnectionId] = {}
         self._local = local
         self._config = config
@@ -70,7 +75,7 @@ class LinkTable:
         self._watermarks = watermarks
         self._going_down = going_down
         self._made = 0
-        #: The connections that may have something to send: `fill` looks at no others.
+        #: The connections that may have data to send: `fill` skips all others.
         self._touched: dict[ConnectionId, None] = {}
 
     # -- from HELLO to BYE ---------------------------------------------------------------------------------------------
@@ -78,7 +83,7 @@ class LinkTable:
     def greet(
         self, connection: ConnectionId, dialed: tuple[str, Place] | None, certified: str | None, view: View, now: float
     ) -> None:
-        """A connection is ready: begin a session, which says HELLO at once."""
+        """Begin a session on a ready connection; it sends HELLO at once."""
         self._made += 1
         local, config = self._local, self._config
         window = min(config.window_bytes, ROUTE_WINDOW_BYTES if isinstance(connection, RouteId) else 1 << 62)
@@ -89,23 +94,29 @@ class LinkTable:
         self.touch(connection)
 
     def accept(self, connection: ConnectionId, key: Key) -> None:
-        """This connection is the link to a lineage from now on."""
+        """Make this connection the link to a lineage."""
         self.links[key] = connection
         self.touch(connection)
         self.connections[connection].session.accept(self._admitted(key), self._watermarks.stable_vector(*key))
 
     def _admitted(self, key: Key) -> SiteVector | None:
-        """What STATE says. A view that is about to be hidden is asked for again, to come before what follows it (G5)."""
+        """Return the vector for STATE.
+
+        It asks again for a view about to be hidden, so that it precedes later messages (G5).
+        """
         vector = self._state.admitted_vector(*key)
         return vector if vector is None or key not in self._going_down else SiteVector(vector.origins)
 
     def farewell(self, connection: ConnectionId, reason: str) -> list[LinkEffect]:
-        """Say BYE, unless the connection ends inside a frame, and close the connection."""
+        """Send BYE, unless the connection ends inside a frame, and close the connection."""
         farewell = self.connections[connection].session.farewell(reason)
         return [*([Send(connection, farewell)] if farewell else []), Close(connection, reason)]
 
     def forget(self, connection: ConnectionId) -> tuple[Connection, Key | None]:
-        """A connection has ended. Returns it, and the (site, lineage) that thereby has no link any more, or None."""
+        """Remove a closed connection.
+
+        Return it, and the (site, lineage) that now has no link, or None.
+        """
         gone = self.connections.pop(connection)
         self._touched.pop(connection, None)
         key = gone.key()
@@ -114,33 +125,34 @@ class LinkTable:
         del self.links[key]
         return gone, key
 
-    # -- what a connection is told ------------------------------------------------------------------------------------
+    # -- notices to a connection --------------------------------------------------------------------------------------
 
     def touch(self, connection: ConnectionId) -> None:
-        """Something about this connection has changed: have `fill` look at it."""
+        """Have `fill` visit this connection."""
         self._touched[connection] = None
 
     def touch_all(self) -> None:
-        """More of the stream may be sent, on any connection: have `fill` look at all."""
+        """Have `fill` visit all connections: more of the stream may be sent."""
         self._touched = dict.fromkeys(self.connections)
 
     def written(self, connection: ConnectionId) -> bool:
-        """The last chunk of this connection is written: the next one may follow. Returns whether there may be one."""
+        """Note that a connection's last chunk is written. Return whether another may follow."""
         if connection not in self.connections:
             return False
         self.touch(connection)
         return self.connections[connection].session.written()
 
     def resync(self, site: str) -> None:
-        """Something that a site has sent is missing here: say STATE on each link to it, so that it replays from there."""
+        """Send STATE on each link to a site after a hole, so that it replays from there."""
         for connection in self._linked(site):
             self.connections[connection].session.report_hole()
             self.touch(connection)
 
     def send_unicast(self, site: str, member: Address, frame: ForOne) -> UnicastRefusal | None:
-        """Queue a unicast, or an answer, on the link to the part of `site` with this `member`, else on any to the site.
+        """Queue a unicast or an answer on the link to the member's part of `site`, else on any link
+        to it.
 
-        Return why that is not possible, or None.
+        Return the reason for a refusal, or None.
         """
         remote = self._state.remotes.get(site)
         parts = [] if remote is None else remote.lineages_of(member)
@@ -152,33 +164,33 @@ class LinkTable:
         return self.connections[connection].session.send_unicast(frame)
 
     def send_routed(self, connection: ConnectionId, piece: Routed) -> bool:
-        """Queue a piece of a route; False when there is no room for it."""
+        """Queue a piece of a route; return False without room."""
         self.touch(connection)
         return self.connections[connection].session.send_routed(piece)
 
-    # -- who is linked -------------------------------------------------------------------------------------------------
+    # -- linked sites --------------------------------------------------------------------------------------------------
 
     def sites(self) -> tuple[str, ...]:
         """The linked sites, in order of their names."""
         return tuple(sorted({site: None for site, _ in self.links}))
 
     def at(self, key: Key) -> Connection | None:
-        """The link to a lineage, or None."""
+        """Return the link to a lineage, or None."""
         connection = self.links.get(key)
         return None if connection is None else self.connections[connection]
 
     def epoch(self, key: Key) -> ViewId | None:
-        """The epoch in which the relay of a lineage has linked; None when it has no link."""
+        """Return the epoch in which the relay of a lineage has linked; None without a link."""
         link = self.at(key)
         return None if link is None or link.session.peer is None else link.session.peer.epoch
 
     def acked_bytes(self, key: Key) -> int:
-        """Bytes that a lineage has acknowledged on its present link; 0 without a link."""
+        """Return the bytes that a lineage has acknowledged on its present link; 0 without a link."""
         link = self.at(key)
         return 0 if link is None else link.session.acked_bytes
 
     def linked(self, site: str) -> bool:
-        """True when the relay of some lineage of the site is linked."""
+        """Return whether the relay of any lineage of the site is linked."""
         return bool(self._linked(site))
 
     def _linked(self, site: str) -> list[ConnectionId]:
@@ -187,7 +199,7 @@ class LinkTable:
     # -- turns and time ------------------------------------------------------------------------------------------------
 
     def acknowledge(self, settled: Sequence[Admitted]) -> None:
-        """Have the ACKs to each site tell what of it has become stable here; a view is acknowledged to its own lineage only."""
+        """Queue newly stable numbers for the ACKs to each site; a view goes to its own lineage only."""
         for (site, lineage), connection in self.links.items() if settled else ():
             origins = {each.origin: each.n for each in settled if each.site == site and each.origin is not None}
             views = [each.view for each in settled if each.site == site and each.lineage == lineage]
@@ -196,12 +208,12 @@ class LinkTable:
                 self.touch(connection)
 
     def overdue(self, now: float) -> list[tuple[ConnectionId, Overdue]]:
-        """The connections to close now, and why."""
+        """Return the connections to close now, with reasons."""
         reasons = [(connection, link.session.overdue(now)) for connection, link in self.connections.items()]
         return [(connection, reason) for connection, reason in reasons if reason is not None]
 
     def fill(self, now: float) -> list[Send]:
-        """What may be sent now on the connections touched since the last call, at most a chunk on each."""
+        """Return the data to send on connections touched since the last call, at most a chunk each."""
         touched, self._touched = self._touched, {}
         effects: list[Send] = []
         for connection, link in self.connections.items():

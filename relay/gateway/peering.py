@@ -1,8 +1,9 @@
-"""Peering: the connections between this site's relay and those of other sites, from HELLO to BYE.
+"""Peering: connections between this site's relay and those of other sites, from HELLO to BYE.
 
-Peering decides which places to call (`dialer.py`), which HELLOs to believe (`fence.py`), what becomes of a frame, and when a
-connection ends; `link_table.py` holds the connections. An older link is closed before a newer HELLO of its lineage is answered
-(R6, R9). TCP connections and routes are treated alike.
+Peering decides which places to call (`dialer.py`), which HELLOs to accept (`fence.py`), how to
+handle a frame, and when a connection ends; `link_table.py` holds the connections. It closes an
+older link before it answers a newer HELLO of the same lineage (R6, R9). TCP connections and routes
+are alike.
 """
 
 from __future__ import annotations
@@ -32,20 +33,23 @@ from sitestack.stack.layer import Dropped, Local, Up
 
 
 class Arrived(NamedTuple):
-    """A unicast, the answer to one, or a frame about a state has come over a link."""
+    """A unicast, an answer to one, or a frame about a state, received over a link."""
 
     frame: ForOne
 
 
 class Piece(NamedTuple):
-    """A piece of a route has come over the link to a site."""
+    """A piece of a route, received over the link to a site."""
 
     site: str
     piece: Routed
 
 
 class Peering:
-    """Bounds: `connections_max` sessions, plus one per call and per route; each session by `LinkConfig`."""
+    """The relay's connections.
+
+    Bounds: `connections_max` sessions, one per call and per route; `LinkConfig`.
+    """
 
     def __init__(
         self,
@@ -56,8 +60,8 @@ class Peering:
         watermarks: Watermarks,
         injector: Injector,
     ) -> None:
-        """`places`: for each other site, those at which its relay may be."""
-        #: The view in which this member relays; None while it does not.
+        """`places`: for each other site, the possible places of its relay."""
+        #: The view in which this member relays, or None.
         self.view: View | None = None
         self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
         self.table = LinkTable(local, config.link, state, watermarks, self._grace.going_down)
@@ -73,13 +77,13 @@ class Peering:
 
     @property
     def accepted(self) -> int:
-        """Number of connections that others have made to this relay, which `connections_max` limits."""
+        """Number of connections accepted from other relays, limited by `connections_max`."""
         return sum(_is_accepted(connection, each.dialed) for connection, each in self.table.connections.items())
 
     # -- role ----------------------------------------------------------------------------------------------------------
 
     def begin(self, view: View, now: float) -> list[LinkEffect]:
-        """This member relays in this view, and perhaps has relayed in the one before."""
+        """Relay in this view; this member may have relayed in the last one."""
         old, self.view = self.view, view
         effects: list[LinkEffect] = []
         if old is None:
@@ -87,12 +91,13 @@ class Peering:
             self._grace.start(now)
             effects.append(Up(Listen()))
         elif old.lineage != view.lineage:
-            # HELLO named the old lineage on these links, and another part of this split site may continue that lineage.
+            # HELLO named the old lineage on these links, and another part of this site may continue
+            # it.
             effects += self._close_all(Ending.LINEAGE, now)
         return [*effects, *self._announce_role()]
 
     def start_over(self, now: float) -> list[LinkEffect]:
-        """The parts of this site have merged: close all links, so that new ones say STATE for the merged site."""
+        """Close all links after a merge of this site's parts; new links send STATE for the merged site."""
         effects = self._close_all(Ending.MERGED, now)
         self._receiver.clear()
         self._acks.clear()
@@ -100,9 +105,9 @@ class Peering:
         return effects
 
     def resign(self, view: View, reason: Ending, now: float) -> list[LinkEffect]:
-        """This member, which relayed in `view`, stops relaying: say BYE on every connection and close it.
+        """Stop relaying: send BYE on every connection and close it. `view`: the one relayed in.
 
-        BYE only shortens detection: the next relay asks what is missing all the same (R8).
+        BYE only shortens detection: the next relay asks for missing entries regardless (R8).
         """
         effects = self._close_all(reason, now)
         self._dialer.stop()
@@ -125,7 +130,10 @@ class Peering:
     def connected(
         self, connection: ConnectionId, dialed: tuple[str, Place] | None, certified: str | None, now: float
     ) -> list[LinkEffect]:
-        """A connection is ready, called or accepted: say HELLO at once. `certified`: the site proven at its other end."""
+        """Send HELLO on a ready connection, called or accepted.
+
+        `certified`: the site proven at its other end.
+        """
         too_many = _is_accepted(connection, dialed) and self.accepted >= self._connections_max
         if self.view is None or too_many:
             if dialed is not None:
@@ -135,23 +143,23 @@ class Peering:
         return []
 
     def closed(self, connection: ConnectionId, now: float) -> list[LinkEffect]:
-        """The connection has ended."""
+        """Remove a closed connection."""
         return self._forget(connection, now) if connection in self.table.connections else []
 
     def change_places(self, gone: Sequence[str], now: float) -> list[LinkEffect]:
-        """The places of other sites have changed, and these sites have none any more."""
+        """Adopt changed places of other sites; the sites in `gone` have none any more."""
         if self.view is None:
             return []
         self._dialer.change(now)
         return self._close_those_to(gone, Ending.REMOVED, now)
 
     def expect(self, site: str, now: float) -> None:
-        """The neighbour on the way to a site is linked again: call that site soon."""
+        """Call a site soon: the neighbour on the way to it is linked again."""
         if not self.table.linked(site):
             self._dialer.lost(site, now)
 
     def call_failed(self, site: str, place: Place, now: float) -> None:
-        """A call was not answered."""
+        """Note an unanswered call."""
         self._dialer.failed(site, place, now)
 
     def _close(self, connection: ConnectionId, reason: str, now: float) -> list[LinkEffect]:
@@ -171,12 +179,13 @@ class Peering:
             self._dialer.failed(*gone.dialed, now)
         return self._announce_role()
 
-    # -- what arrives --------------------------------------------------------------------------------------------------
+    # -- arriving frames -----------------------------------------------------------------------------------------------
 
     def received(self, connection: ConnectionId, data: bytes, now: float) -> tuple[list[LinkEffect], list[Arrived | Piece]]:
-        """RELAY's "Receive message M from TCP channel". Bytes of a connection that was closed here are dropped (R6).
+        """RELAY's "Receive message M from TCP channel". Bytes of a connection closed here are
+        dropped (R6).
 
-        Returns effects, and in order of arrival the unicasts and pieces of routes, which are not for `Peering`.
+        Return effects, and in order of arrival the unicasts and pieces of routes for the layer.
         """
         found = self.table.connections.get(connection)
         if found is None:
@@ -235,14 +244,17 @@ class Peering:
     # -- entries of the stream, once applied ---------------------------------------------------------------------------
 
     def refused(self, site: str) -> None:
-        """A cast batch of this site was not admitted: the numbers here ran ahead of the stream, so begin from what was."""
+        """Restart from the replicated state: a cast batch was not admitted, so the numbers here
+        were ahead.
+        """
         self._receiver.reset(site)
         self.table.resync(site)
 
     def went_down(self, entry: SiteDown) -> None:
-        """A lineage was taken out of the global view. If its link has come up meanwhile, ask for its view to show it again.
+        """Follow up a hidden lineage. If its link has come up meanwhile, ask for its view to show
+        it again.
 
-        A lineage that was forgotten also needs its epoch again, or nothing would be held for it.
+        A forgotten lineage also needs its epoch again, or no entries would be held for it.
         """
         self._grace.settled(entry)
         self.table.resync(entry.site)
@@ -251,21 +263,22 @@ class Peering:
             self._injector.cast(LinkUp(entry.site, entry.lineage, epoch))
 
     def shown(self, key: Key, now: float) -> None:
-        """A view of this lineage was admitted."""
+        """Note an admitted view of this lineage."""
         if key not in self.table.links:
             self._grace.shown(key, now)
 
     def ended(self, site: str, lineages: Sequence[ViewId], now: float) -> list[LinkEffect]:
-        """A merge view has ended these lineages: close their links.
+        """Close the links of lineages ended by a merge view.
 
-        A relay that still speaks for one has not installed the merge view. It links anew, and entries are held for it again.
+        A relay that still speaks for one has not installed the merge view. It reconnects, and
+        entries are held for it again.
         """
         keys = [(site, name) for name in lineages]
         links = [self.table.links[key] for key in keys if key in self.table.links]
         return [effect for connection in links for effect in self._close(connection, Ending.ENDED, now)]
 
     def switched(self, entry: SiteSwitch, now: float) -> list[LinkEffect]:
-        """A site was taken offline: close its connections, and drop what came over them; or online: call it at once."""
+        """Close the connections of a site taken offline and drop its entries; call one taken online."""
         if not entry.is_offline:
             self.expect(entry.site, now)
             return []
@@ -273,14 +286,16 @@ class Peering:
         return self._close_those_to([entry.site], Ending.OFFLINE, now)
 
     def _close_those_to(self, sites: Sequence[str], reason: Ending, now: float) -> list[LinkEffect]:
-        """Close all connections to these sites, links or not yet."""
+        """Close all connections to these sites, accepted as links or not."""
         found = [connection for connection, each in self.table.connections.items() if each.site in sites]
         return [effect for connection in found for effect in self._close(connection, reason, now)]
 
     # -- turns and time ------------------------------------------------------------------------------------------------
 
     def due(self, now: float) -> list[LinkEffect]:
-        """Close connections and make calls that are due now; cast the entries of grace times and acknowledgements."""
+        """Close overdue connections, make due calls, and cast entries of grace times and
+        acknowledgements.
+        """
         effects: list[LinkEffect] = []
         for connection, reason in self.table.overdue(now):
             effects += [Dropped(f"link_{reason}"), *self._close(connection, reason, now)]
@@ -292,7 +307,9 @@ class Peering:
         return effects
 
     def deadline(self) -> float | None:
-        """Time (s) at which `due` must be called or the table be filled; None when nothing is to come."""
+        """Return the time (s) at which `due` must be called or the table be filled; None when
+        nothing is due.
+        """
         dues = [self._dialer.deadline(), self._grace.deadline(self.table.links), self.table.deadline()]
         return min([due for due in dues if due is not None], default=None)
 
@@ -304,30 +321,37 @@ def _peer(link: Connection) -> Hello:
 
 
 def _is_accepted(connection: ConnectionId, dialed: tuple[str, Place] | None) -> bool:
-    """True for a TCP connection that another relay has made; routes are bounded by `ROUTES_PER_SITE_MAX` instead."""
+    """Return whether another relay made this TCP connection; `ROUTES_PER_SITE_MAX` bounds routes
+    instead.
+    """
     return dialed is None and isinstance(connection, int)
 
 
 class _Acknowledgements:
-    """ACKs of other sites of this turn, of which each link puts one entry into the stream. Bound: a vector per link."""
+    """This turn's ACKs of other sites; each link casts one entry. Bound: a vector per link."""
 
     def __init__(self, state: ReplicatedState) -> None:
         self._state = state
         self._collected: dict[Key, SiteVector] = {}
 
     def collect(self, key: Key, vector: SiteVector | None) -> None:
-        """Raise the collected vector to that of an ACK for this site; None when the ACK has none."""
+        """Raise the collected vector by an ACK for this site; None when the ACK has none."""
         if vector is not None:
             known = self._collected.get(key, SiteVector())
             raise_to(known.origins, vector.origins)
             self._collected[key] = SiteVector(known.origins, later(known.view, vector.view))
 
     def clear(self) -> None:
-        """Forget what was not cast. Nothing is lost: the first ACK of each new link says again all that is stable there."""
+        """Forget vectors not yet cast.
+
+        The first ACK of each new link repeats all stable numbers.
+        """
         self._collected.clear()
 
     def drain(self) -> list[Acked]:
-        """Return the entries to cast now: at most one per link, and only with what the replicated state does not have yet."""
+        """Return the entries to cast now: at most one per link, only with numbers new to the
+        replicated state.
+        """
         entries: list[Acked] = []
         for (site, name), vector in self._collected.items():
             remote = self._state.remotes.get(site)

@@ -1,7 +1,7 @@
-"""LinkReceiver: takes the frames that arrive on the links into this site's stream.
+"""LinkReceiver: casts frames received over the links into this site's stream.
 
-The replicated state knows what has been admitted. The receiver also knows what the coordinator has cast and not yet seen
-delivered, so that a replay on a second link is recognised at once (R6).
+The replicated state knows the admitted numbers. The receiver also knows the coordinator's
+undelivered casts, so it recognises a replay on a second link at once (R6).
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from sitestack.model.view import ViewId
 
 
 class LinkReceiver:
-    """The numbers reached by what was cast, per site and origin. Bounds: `ORIGINS_MAX` per site; a view for each link; the
-    injector's bytes.
+    """The cast numbers per site and origin.
+
+    Bounds: `ORIGINS_MAX` per site; a view for each link; the injector's bytes.
     """
 
     def __init__(self, site: str, state: ReplicatedState, injector: Injector, going_down: Container[Key]) -> None:
@@ -31,26 +32,28 @@ class LinkReceiver:
         self._injector = injector
         self._going_down = going_down
         self._reached: dict[str, dict[Address, int]] = {}
-        #: Per link, the last view of history that was held back: it goes before the first message that is lacked here.
+        #: Per link, the last view of history held back; it goes before the first message lacked
+        #: here.
         self._history: dict[Key, RemoteView] = {}
 
     def forget(self, link: Key) -> None:
-        """This link begins, or has ended."""
+        """Drop the held view of a link that begins or has ended."""
         self._history.pop(link, None)
 
     def reset(self, site: str) -> None:
-        """A cast batch of this site was not admitted: begin again from the replicated state."""
+        """Begin again from the replicated state: a cast batch of this site was not admitted."""
         self._reached.pop(site, None)
 
     def clear(self) -> None:
-        """Forget all that was cast: this member stops relaying, or the parts of its site have merged."""
+        """Forget all casts: this member stops relaying, or the parts of its site have merged."""
         self._reached.clear()
         self._history.clear()
 
     def admit(self, peer: str, frame: Header, lineage: ViewId) -> Admission:
-        """RELAY's FORWARD and VIEW: cast a frame of the peer's site, if it is the next one of its origin.
+        """RELAY's FORWARD and VIEW: cast a frame of the peer's site if it is the next of its
+        origin.
 
-        `lineage`: of the relay that speaks.
+        `lineage`: that of the sending relay.
         """
         if isinstance(frame, Data):
             return self._data(peer, frame, lineage)
@@ -62,10 +65,9 @@ class LinkReceiver:
         return self._baseline(peer, frame)
 
     def _data(self, peer: str, frame: Data, lineage: ViewId) -> Admission:
-        """Cast a batch if it is the next one."""
         batch = frame.batch
         if self._site in frame.visited:
-            return Admission.DUPLICATE  # the batch has been to this site already, whatever its numbers say (X6)
+            return Admission.DUPLICATE  # the batch has visited this site, regardless of its numbers (X6)
         answer = admission(self._number(peer, batch.origin), batch.first, batch.last)
         if answer is Admission.NEXT:
             self._raise(peer, batch.origin, batch.last)
@@ -77,7 +79,7 @@ class LinkReceiver:
     def _gap(self, peer: str, frame: RemoteGap) -> Admission:
         """Cast a gap if it begins at or below the next number."""
         number = self._number(peer, frame.origin)
-        # A gap may overlap what has been admitted: only the numbers above that count.
+        # A gap may overlap admitted numbers: only those above count.
         answer = admission(number, max(frame.first, number + 1), frame.last)
         if answer is Admission.NEXT:
             self._raise(peer, frame.origin, frame.last)
@@ -85,7 +87,7 @@ class LinkReceiver:
         return answer
 
     def _baseline(self, peer: str, frame: RemoteBaseline) -> Admission:
-        """Cast a baseline; it takes effect only for origins that are not known here yet."""
+        """Cast a baseline; it takes effect only for unknown origins."""
         for origin, n in frame.origins.items():
             if n > 0 and not self._number(peer, origin):
                 self._raise(peer, origin, n)
@@ -93,10 +95,11 @@ class LinkReceiver:
         return Admission.NEXT
 
     def _view(self, peer: str, frame: RemoteView, lineage: ViewId) -> Admission:
-        """Cast a view of the peer's site if it is the newest of its lineage, or the site is about to leave the global view.
+        """Cast a view that is the newest of its lineage, or whose lineage is about to be hidden.
 
-        Of another lineage than the one that speaks it is news only if it was never shown here (G3). What was is history, told
-        because a third site lacks it, and cast only if this one lacks a message that comes after it (G5).
+        A view of another lineage than the sender's is news only if it was never shown here (G3).
+        Otherwise it is history for a third site. It is cast only before a message that this site
+        lacks (G5).
         """
         remote, view = self._state.remotes.get(peer), frame.view
         stays = (peer, view.lineage) not in self._going_down
@@ -110,7 +113,10 @@ class LinkReceiver:
         return Admission.NEXT
 
     def _number(self, site: str, origin: Address) -> int:
-        """The last number of an origin that was cast or admitted. `bound` forgets numbers here only after their admission."""
+        """Return an origin's last number cast or admitted.
+
+        `bound` forgets only admitted numbers here.
+        """
         remote = self._state.remotes.get(site)
         admitted = 0 if remote is None else remote.admitted.get(origin, 0)
         return max(self._reached.get(site, {}).get(origin, 0), admitted)

@@ -1,15 +1,14 @@
-"""Retention: for which other sites this site's stream is held, although members may be configured differently.
+"""Retention: for which sites the stream is held, even if members are configured differently.
 
-The buffer is the same at every member, so this list of sites is replicated as well (`ReplicatedState.sites`). A founder begins
-with its own peers, a joiner with the list in the state that it is handed, and only `HeldFor`, an entry of the stream, changes
-the list. So a member that was started without one of the peers holds what the others hold, relays what it can, and drops
-nothing that the site it does not know still lacks.
+The buffer is the same at every member, so this list is replicated (`ReplicatedState.sites`). A
+founder begins with its own peers, a joiner with the list in the replicated state. Only the entry
+`HeldFor` changes the list. So a member configured without a peer still holds that peer's entries.
 
-The list is the union of the living members' configurations. A member whose configuration differs from the list tells the
-coordinator (`Configured`); a member that says nothing agrees with the list. The coordinator adds a missing site at once. It
-takes out a site that for `budget_age_s` no member of its view has had: a single member with a wrong configuration cannot be
-told from the first one with a new configuration, and entries are dropped by age meanwhile. So after a site was removed from the
-configuration, entries stay for it, within the budget, until `budget_age_s` after the last member was restarted.
+The list is the union of the living members' configurations. A member that differs from the list
+notifies the coordinator (`Configured`). The coordinator adds a missing site at once. It removes a
+site that no member of its view has had for `budget_age_s`: a wrong configuration looks like the
+first new one, and entries are dropped by age meanwhile. So entries for a removed site stay, within
+the budget, until `budget_age_s` after the last member's restart.
 """
 
 from __future__ import annotations
@@ -27,31 +26,34 @@ from sitestack.wire.schema import ADDRESSES_MAX
 
 
 class Retention:
-    """A member's part in keeping the list. Bound: a configuration per member that differs, at most `ADDRESSES_MAX`."""
+    """A member's part in the list.
+
+    Bound: one differing configuration per member, at most `ADDRESSES_MAX`.
+    """
 
     def __init__(self, me: Address, peers: Iterable[str], state: ReplicatedState) -> None:
         self._me = me
         self._forget_s = state.buffer.config.budget_age_s
         self._peers = tuple(sorted(peers))
         self._state = state
-        #: The configurations of other members that differed from the list when they said so.
+        #: The configurations of other members that differed from the list when reported.
         self._others: dict[Address, tuple[str, ...]] = {}
-        #: The list with which this member's configuration was compared last: the operator hears of a difference once per list.
+        #: The list at the last comparison: the operator is notified of a difference once per list.
         self._compared = self._peers
-        #: Sites on the list that no member of the view has in its configuration, and since when (s).
+        #: Sites on the list that no member of the view has configured, and since when (s).
         self._unwanted: dict[str, float] = {}
-        #: The entry that was cast and has not come back through the stream.
+        #: The cast entry that has not come back through the stream.
         self._cast: HeldFor | None = None
 
     # -- every member --------------------------------------------------------------------------------------------------
 
     def installed(self, view: View) -> list[Effect]:
-        """A view of this site is installed: tell its coordinator, should this member's configuration differ from the list."""
+        """Follow an installed view: report this member's configuration to its coordinator if it differs."""
         self._others = {member: sites for member, sites in self._others.items() if member in view.members}
         return self.compare()
 
     def compare(self) -> list[Effect]:
-        """Should this member's configuration differ from the list, tell the coordinator; and once per list the operator."""
+        """Report a differing configuration to the coordinator, and once per list to the operator."""
         sites, view = self._state.sites, self._state.view
         if sites == self._peers or view is None:
             self._compared = sites
@@ -65,7 +67,7 @@ class Retention:
         return effects
 
     def change(self, peers: Iterable[str]) -> list[Effect]:
-        """This member's configuration names these sites from now on: tell the coordinator, whatever it was told before."""
+        """Adopt these configured sites and report them to the coordinator."""
         self._peers = tuple(sorted(peers))
         view = self._state.view
         if view is None or view.coordinator == self._me:
@@ -73,19 +75,19 @@ class Retention:
         return [Down(Frame(self._me, view.coordinator, (Configured(self._peers),)))]
 
     def heard(self, member: Address, entry: Configured) -> None:
-        """Another member has told this coordinator its configuration."""
+        """Note the configuration of another member."""
         if member in self._others or len(self._others) < ADDRESSES_MAX:
             self._others[member] = entry.sites
 
     # -- the coordinator -----------------------------------------------------------------------------------------------
 
     def start_over(self) -> None:
-        """This member begins to relay, or its site has merged: an entry that was cast may be lost with the old view."""
+        """Begin to relay, or restart after a merge: a cast entry may be lost with the old view."""
         self._cast = None
         self._unwanted.clear()
 
     def due(self, now: float) -> HeldFor | None:
-        """The entry to cast now; None when the list is right, or the entry that corrects it was cast."""
+        """Return the entry to cast now; None when the list is right, or its correction was cast."""
         sites = self._state.sites
         if self._peers == sites and not (self._others or self._unwanted or self._cast):
             return None
@@ -102,7 +104,7 @@ class Retention:
         return entry
 
     def _wanted(self) -> dict[str, None]:
-        """The sites that at least one member of the view has in its configuration."""
+        """Return the sites that at least one member of the view has configured."""
         assert self._state.view is not None
         wanted = dict.fromkeys(self._peers)
         for member in self._state.view.members:

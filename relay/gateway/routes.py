@@ -1,16 +1,17 @@
-"""Routes: links between two sites without a TCP connection, by way of sites that have one (REL-33, R12, F35).
+"""Routes: links between sites without a TCP connection, over links of other sites (REL-33, R12,
+F35).
 
     C ------------ B ------------ A        at C: via A: B        at A: via C: B        at B: forward A, C
-      Routed(A<-C, number, bytes) -> handed on, unread -> the relay of A
+      Routed(A<-C, number, bytes) -> forwarded, unread -> the relay of A
 
-To `Peering` a route is a connection like any other: HELLO, STATE, replay, entries and acknowledgements go over it from end to
-end. `Routes` does for routes what the shell does for TCP connections, and reports the same events (`RouteEvent`).
+`Peering` treats a route like any connection: HELLO, STATE, replay, entries and acknowledgements go
+end to end. `Routes` does the shell's part for routes and reports the same events (`RouteEvent`).
 
-A site in between only hands on pieces of the route, from link to link, and keeps nothing. So the death of a relay there costs a
-new route and nothing else: what was on its way is replayed by its own site, as after any broken connection. The pieces are
-numbered, so the far end notices a lost one and ends the route.
+A site between the ends forwards pieces from link to link and keeps none. So a relay's death there
+costs only a new route, and the ends replay as after any broken connection. The pieces are numbered,
+so the far end detects a loss and ends the route.
 
-Loops: a piece names the sites that have handed it on; no site does so twice, and there are at most `HOPS_MAX` of them.
+Loops: a piece names the sites that have forwarded it, at most `HOPS_MAX`. None forwards it twice.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from relay.gateway.link_table import LinkTable
 from relay.gateway.wire import HOPS_MAX, ROUTED_OVERHEAD_BYTES, Routed
 from sitestack.stack.layer import Dropped, Effect, Local
 
-#: Bytes of pieces on a link from which the routes that begin here wait for room; less when the link's own bound is lower.
+#: Bytes of pieces on a link above which routes that begin here wait; less with a lower link bound.
 ROOM_BYTES = 256 * 1024
-#: Maximum number of ends of routes to one site at this relay. One is normal, two while one route replaces another, and more
-#: while the site is split. Each site has its own bound, so that no site takes the routes of another one.
+#: Maximum number of route ends to one site at this relay. One is normal, two during a replacement,
+#: more while the site is split. The bound is per site, so no site uses up another one's routes.
 ROUTES_PER_SITE_MAX = 8
 
 
@@ -40,7 +41,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """Bytes have come over a route."""
+    """Received bytes of a route."""
 
     route: RouteId
     data: bytes
@@ -48,21 +49,21 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The last chunk of a route was queued on its link: the next one may come."""
+    """The last chunk of a route is queued on its link: the next one may follow."""
 
     route: RouteId
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The far end has ended a route, or the link that it went over has ended."""
+    """The far end or the link below has ended a route."""
 
     route: RouteId
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A route has lost a piece, so what follows is useless: this end must end the route."""
+    """A route has lost a piece, so this end must end it."""
 
     route: RouteId
     reason: str
@@ -76,12 +77,12 @@ class _Route:
     """One end of a route."""
 
     site: str
-    #: The TCP connection that the route goes over. When that connection ends, so does the route.
+    #: The TCP connection below the route, which ends with it.
     hop: int
     #: Number of pieces sent and received.
     sent: int = 0
     received: int = 0
-    #: Bytes that wait for room on that connection: at most a chunk, since the gateway sends the next only after it, and a BYE.
+    #: Bytes that wait for room on that connection: at most a chunk, and a BYE.
     waiting: bytes = b""
 
 
@@ -92,9 +93,9 @@ class Routes:
     """
 
     def __init__(self, local: Local, config: RoutesConfig, link: LinkConfig, table: LinkTable) -> None:
-        #: Number of pieces handed on for other sites.
+        #: Number of pieces forwarded for other sites.
         self.handed_on = 0
-        #: The most bytes of pieces that ever waited on one link.
+        #: Highest number of bytes of pieces queued on one link.
         self.queued_bytes_high = 0
         self._site = local.site
         self._me = local.address
@@ -102,9 +103,11 @@ class Routes:
         self._table = table
         self._routes: dict[RouteId, _Route] = {}
         self._opened = 0
-        #: The neighbours on a way to other sites that were linked at the last call of `reachable_again`.
+        #: The neighbours towards other sites that were linked at the last call of
+        #: `reachable_again`.
         self._hops: list[str] = []
-        #: Bytes on a link from which routes wait, so low that the routes of this relay alone never overfill a link's queue.
+        #: Bytes on a link above which routes wait: low enough that this relay's routes never fill
+        #: its queue.
         self._room = max(1, min(ROOM_BYTES, link.routed_bytes_max - link.chunk_bytes - ROUTED_OVERHEAD_BYTES))
 
     def __len__(self) -> int:
@@ -117,13 +120,13 @@ class Routes:
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of pieces that wait, on the link where most of them do."""
+        """Bytes of pieces queued on the fullest link."""
         return max([each.session.routed_bytes for each in self._table.connections.values()], default=0)
 
-    # -- what the shell does for TCP connections -----------------------------------------------------------------------
+    # -- the shell's part for TCP connections --------------------------------------------------------------------------
 
     def open(self, site: str, via: Via) -> RouteId | None:
-        """Open a route to a site; None when the neighbour on the way has no link, or at the bound."""
+        """Open a route to a site; return None without a link to the neighbour, or at the bound."""
         hop = self._link(via.neighbour)
         if hop is None or self._is_full(site):
             return None
@@ -133,9 +136,10 @@ class Routes:
         return route
 
     def write(self, route: RouteId, data: bytes) -> Written | Broken | None:
-        """Send a chunk. None while it waits for room: then no other chunk may come, only a BYE, which is queued behind it.
+        """Send a chunk. Return None while it waits for room; then only a BYE may follow, queued
+        behind it.
 
-        A chunk that the link does not take although there is room breaks the route: without it the rest is useless.
+        A chunk that the link refuses despite room breaks the route: the rest is useless without it.
         """
         found = self._routes.get(route)
         if found is None or found.hop not in self._table.connections:
@@ -146,24 +150,30 @@ class Routes:
         return Written(route) if self._send(route, found, data, ended=False) else Broken(route, "route_full")
 
     def end(self, route: RouteId) -> list[Effect]:
-        """End a route at this end: tell the far end, with the bytes that still wait for room."""
+        """End a route at this end: notify the far end, with any bytes that wait for room."""
         found = self._routes.pop(route, None)
         if found is None or found.hop not in self._table.connections:
             return []
         return [] if self._send(route, found, found.waiting, ended=True) else [Dropped("route_full")]
 
     def forget(self, route: RouteId) -> bool:
-        """Forget a route that has ended; False when it was forgotten before."""
+        """Forget an ended route; return False if it is unknown."""
         return self._routes.pop(route, None) is not None
 
     def _send(self, route: RouteId, found: _Route, data: bytes, ended: bool) -> bool:
-        """Queue the next piece; False when it is lost. A lost piece uses up its number, so that the far end sees the hole."""
+        """Queue the next piece; return False if it is lost.
+
+        Its number is used up, so the far end sees a hole.
+        """
         piece = Routed(self._site, found.site, route.opener, route.number, found.sent, (), ended, data)
         found.sent += 1
         return self._queue(found.hop, piece)
 
     def _queue(self, hop: int, piece: Routed) -> bool:
-        """Queue a piece on a link; False when its data is lost. Of a route's last piece, at least the end is queued then."""
+        """Queue a piece on a link; return False if its data is lost.
+
+        A route's end is queued even then.
+        """
         whole = self._table.send_routed(hop, piece)
         if not whole and piece.ended and piece.data:
             self._table.send_routed(hop, replace(piece, data=b""))
@@ -173,17 +183,17 @@ class Routes:
     # -- turns ---------------------------------------------------------------------------------------------------------
 
     def orphans(self) -> list[Ended]:
-        """The routes whose connection has ended."""
+        """Return the routes whose connection has ended."""
         return [Ended(route) for route, each in self._routes.items() if each.hop not in self._table.connections]
 
     def reachable_again(self) -> list[str]:
-        """The sites whose neighbour on the way is linked, and was not at the last call."""
+        """Return the sites whose neighbour is linked, and was not at the last call."""
         before, hops = self._hops, dict.fromkeys(self._config.via.values())
         self._hops = [hop for hop in hops if self._link(hop) is not None]
         return [site for site, hop in self._config.via.items() if hop in self._hops and hop not in before]
 
     def retry(self) -> list[RouteEvent]:
-        """Send what has waited for room, as far as there is room now."""
+        """Send waiting bytes for which there is room now."""
         events: list[RouteEvent] = []
         for route, each in self._routes.items():
             if each.waiting:
@@ -192,10 +202,10 @@ class Routes:
                 events += [] if event is None else [event]
         return events
 
-    # -- what arrives --------------------------------------------------------------------------------------------------
+    # -- arriving pieces -----------------------------------------------------------------------------------------------
 
     def arrived(self, site: str, piece: Routed) -> list[RouteEvent | Came]:
-        """Take a piece from the link to a neighbour: for a route that ends here, or to be handed on."""
+        """Accept or forward a piece from the link to a neighbour."""
         if self._next(piece.source) != site or (piece.source == self._site):
             return [Dropped("route_foreign")]
         if piece.target != self._site:
@@ -210,7 +220,7 @@ class Routes:
             self._routes[route] = _Route(piece.source, hop)
             events.append(Opened(route, piece.source))
         found = self._routes[route]
-        if found.site != piece.source:  # only the site at the far end may send on a route
+        if found.site != piece.source:  # only the far end's site may send on a route
             return [Dropped("route_foreign")]
         if piece.at == found.received:
             found.received += 1
@@ -233,7 +243,10 @@ class Routes:
         return []
 
     def _refuse(self, site: str, piece: Routed, reason: str) -> list[Dropped]:
-        """Refuse a piece: tell the end that sent it that the route has ended. An end is never refused, so this cannot loop."""
+        """Refuse a piece: report the route's end to its sender.
+
+        Ends are never refused, so this cannot loop.
+        """
         hop = self._link(site)
         handed_on_by = () if piece.target == self._site else (self._site,)
         answer = Routed(piece.target, piece.source, piece.opener, piece.number, 0, handed_on_by, True, b"")
@@ -243,14 +256,14 @@ class Routes:
     def _is_full(self, site: str) -> bool:
         return sum(each.site == site for each in self._routes.values()) >= ROUTES_PER_SITE_MAX
 
-    # -- ways ----------------------------------------------------------------------------------------------------------
+    # -- neighbours ----------------------------------------------------------------------------------------------------
 
     def _next(self, site: str) -> str:
-        """The neighbour on the way to a site, which is the site itself when it is a neighbour."""
+        """Return the neighbour on the way to a site, or the site itself if it is a neighbour."""
         return self._config.via.get(site, site)
 
     def _link(self, neighbour: str) -> int | None:
-        """The TCP connection to a neighbour; to the part with the newest lineage when several parts of it are linked."""
+        """Return the TCP connection to a neighbour; of several linked parts, that of the newest lineage."""
         links = self._table.links.items()
         found = [(key[1], each) for key, each in links if key[0] == neighbour and isinstance(each, int)]
         return max(found)[1] if found else None

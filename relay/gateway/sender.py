@@ -1,7 +1,9 @@
-"""LinkSender: sends this site's stream to the relay of another site; the opposite direction is `receiver.py`.
+"""LinkSender: sends this site's stream to another site's relay; `receiver.py` is the opposite
+direction.
 
-Replay and live traffic are one: a cursor walks the replicated buffer, and a vector per origin says what the peer has (R2). The
-peer gets gaps and entries above its STATE in stream order, then new entries as they come (R1, R7).
+Replay and live traffic are one: a cursor walks the replicated buffer, and a vector per origin holds
+the peer's numbers (R2). The peer receives gaps and entries above its STATE in stream order, then
+new entries (R1, R7).
 """
 
 from __future__ import annotations
@@ -24,27 +26,27 @@ from sitestack.model.view import View, ViewId
 
 
 class _Replay:
-    """Reads spilled entries back for one link, a record at a time. Bound: one record, of `RECORD_BYTES` or one body."""
+    """Reader of spilled entries for one link. Bound: one record, of `RECORD_BYTES` or one body."""
 
     def __init__(self, buffer: Buffer, spill: Spill) -> None:
         self._buffer = buffer
         self._spill = spill
-        #: The record that was read last: the position of its first entry, and its entries.
+        #: The last record read: the position of its first entry, and its entries.
         self._first = 0
         self._entries: list[HeldEntry] = []
-        #: The segment that it is from, and where the next record begins there.
+        #: The segment of that record, and the offset of the next record there.
         self._segment = 0
         self._offset = 0
 
     def start(self, vector: SiteVector) -> int:
-        """The position from which on to look for what a peer with this vector lacks."""
+        """Return the position at which to start reading for a peer with this vector."""
         segment = self._spill.lacking(vector.origins, vector.view)
         return self._buffer.first if segment is None else segment.first
 
     def entry_from(self, position: int) -> tuple[int, HeldEntry | None]:
-        """The first entry at or after a position, which memory has no more, with its position.
+        """Return the first entry at or after a position that memory has dropped, with its position.
 
-        None, with the position at which memory begins, when the disk has no such entry.
+        Without such an entry on the disk, return the position at which memory begins, and None.
         """
         while not self._first <= position < self._first + len(self._entries):
             segment = self._spill.segment_from(position)
@@ -54,58 +56,59 @@ class _Replay:
                 self._segment, self._offset = segment.number, 0
             found = self._spill.read(segment, self._offset)
             if found is None:
-                continue  # the segment is gone
+                continue  # the segment was removed
             self._first, self._entries, self._offset = found
             position = max(position, self._first)
         return position, self._entries[position - self._first]
 
 
 class LinkSender:
-    """What one connection has sent of the stream, and what is next. Bound: the batches in flight, by the window given.
+    """The stream as sent on one connection. Bound: the batches in flight, by the given window.
 
-    Views are small and do not count in the window: a view that the peer already has from another part of this site is never
-    acknowledged on this connection, and would take up window for ever.
+    Views are small and do not count in the window: a view that the peer has from another part of
+    this site is never acknowledged on this connection, and would occupy the window for ever.
     """
 
     def __init__(self, site: str, state: ReplicatedState, watermarks: Watermarks) -> None:
-        #: Bytes of batches sent, and not known to be stable at the peer.
+        #: Bytes of batches sent and not known to be stable at the peer.
         self.in_flight_bytes = 0
         #: Bytes of batches acknowledged since this connection was made.
         self.acked_bytes = 0
-        #: The site at the other end; empty before its HELLO.
         self.peer = ""
         self._site = site
         self._state = state
         self._watermarks = watermarks
-        #: Position in the buffer of the next entry to look at; None before the peer's STATE.
+        #: Position in the buffer of the next entry to examine; None before the peer's STATE.
         self._cursor: int | None = None
         self._replay = None if state.buffer.spill is None else _Replay(state.buffer, state.buffer.spill)
-        #: Per origin the lowest number on the disk that was passed over for lower ones in memory, which come behind the disk.
+        #: Per origin, the lowest number skipped on the disk because memory has lower ones, which
+        #: come later.
         self._passed_over: dict[Address, int] = {}
-        #: What the peer has once all that was sent here arrives: the last number per origin, and the last view.
+        #: The peer's numbers and last view once all frames sent here arrive.
         self._sent: dict[Address, int] = {}
         self._sent_view: ViewId | None = None
-        #: Encoded frames to send before the entry at the cursor: the last entry, and what accounts for holes beside it.
+        #: Encoded frames to send before the entry at the cursor: the last entry, and gaps around
+        #: it.
         self._ahead: deque[bytes] = deque()
-        #: Per origin a hole at the end of what is held: the last number held, and the last number of the hole.
+        #: Per origin with a hole at its end: the last number held, and the last number of the hole.
         self._tails: dict[Address, tuple[int, int]] = {}
         self._acked: dict[Address, int] = {}
         self._in_flight: deque[tuple[Batch, int]] = deque()
 
     @property
     def begun(self) -> bool:
-        """True once the peer's STATE has come: before, nothing of the stream is sent."""
+        """True once the peer's STATE has arrived; before, no part of the stream is sent."""
         return self._cursor is not None
 
     # -- STATE and ACK of the peer -------------------------------------------------------------------------------------
 
     def rewind(self, vector: SiteVector | None) -> None:
-        """RELAY's replay: go on from the oldest entry with everything above the peer's STATE; None: the peer knows nothing."""
+        """RELAY's replay: resend from the oldest entry all above the peer's STATE; None: an empty peer."""
         fresh = vector is None
         if vector is None:
             vector = SiteVector()
         self._sent, self._sent_view = dict(vector.origins), vector.view
-        # Batches acknowledged behind one that is not leave here: no further ACK names them, and they would stay in the window.
+        # Drop batches acknowledged behind an unacknowledged one: no further ACK names them.
         unsettled = [each for each in self._in_flight if not _reaches(self._acked, each[0])]
         kept = [each for each in unsettled if _reaches(self._sent, each[0])]
         self._in_flight = deque(kept)
@@ -118,19 +121,21 @@ class LinkSender:
         self._bridge_holes(fresh)
 
     def acknowledged(self, vector: SiteVector) -> None:
-        """The peer's ACK: batches that are stable there leave the window."""
+        """Remove batches that are stable at the peer from the window."""
         raise_to(self._acked, vector.origins)
         while self._in_flight and _reaches(self._acked, self._in_flight[0][0]):
             size = self._in_flight.popleft()[1]
             self.in_flight_bytes -= size
             self.acked_bytes += size
 
-    # -- what the peer lacks -------------------------------------------------------------------------------------------
+    # -- entries that the peer lacks -----------------------------------------------------------------------------------
 
     def next_frame(self, window_bytes: int, frame_bytes_max: int) -> bytes | None:
-        """RELAY's forward(buf): the next frame of the stream that the peer lacks; None without one, or with a full window.
+        """RELAY's forward(buf): return the next frame that the peer lacks; None without one or with
+        a full window.
 
-        Only entries that another member of this site holds are sent. A batch that does not fit into a frame becomes a gap.
+        Only entries that another member of this site holds are sent. A batch too large for a frame
+        becomes a gap.
         """
         if self._cursor is None:
             return None
@@ -161,14 +166,15 @@ class LinkSender:
         return self._ahead.popleft()
 
     def _has_lower(self, batch: Batch) -> bool:
-        """Whether memory has what the peer lacks before a batch on the disk, as a merge may have it: then that goes first."""
+        """Return whether memory has lower numbers that the peer lacks, as after a merge: they go first."""
         before = self._sent.get(batch.origin, 0)
         return before + 1 < batch.first and self._state.buffer.numbers.has_between(batch.origin, before, batch.first)
 
     def _turn_back(self) -> bool:
-        """At the end: whether the cursor is on the disk again, for what was passed over there and is next now.
+        """Return at the end whether the cursor is back on the disk, for skipped batches that are
+        now next.
 
-        The next number of the origin would show the hole, but none may ever come.
+        The origin's next number would show the hole, but it may never come.
         """
         state, sent = self._state, self._sent
         waiting = [
@@ -201,7 +207,7 @@ class LinkSender:
         self._skip_tail(batch.origin)
 
     def _bridge_holes(self, fresh: bool) -> None:
-        """Account for what is no longer held: by gaps, and by a baseline for a `fresh` peer, which knows nothing (R21, R29)."""
+        """Account for dropped entries: by gaps, and by a baseline for a `fresh` peer (R21, R29)."""
         state = self._state
         runs = state.buffer.all_runs()
         if fresh:
@@ -223,9 +229,9 @@ class LinkSender:
             self._send_view(base)
 
     def _skip_tail(self, origin: Address) -> None:
-        """Tell an origin's hole at the end once the peer has its last held number.
+        """Report an origin's hole at the end once the peer has its last held number.
 
-        The gap cannot wait for the origin's next batch, since none may ever come (X5).
+        The gap cannot wait for the origin's next batch, which may never come (X5).
         """
         if origin in self._tails:
             last_held, produced = self._tails[origin]
@@ -243,10 +249,10 @@ class LinkSender:
 
 
 def _newest(runs: list[Run] | None, produced: int) -> int:
-    """The first number held after the last hole; the next number to come when the end itself is a hole."""
+    """Return the first number held after the last hole, or the next to come if the end is a hole."""
     return runs[-1].first if runs and runs[-1].last == produced else produced + 1
 
 
 def _reaches(origins: dict[Address, int], batch: Batch) -> bool:
-    """True when this vector covers the batch."""
+    """Return whether this vector covers the batch."""
     return origins.get(batch.origin, 0) >= batch.last

@@ -1,11 +1,11 @@
 """LinkSession: one connection to the relay of another site, from HELLO to BYE.
 
-Sending is pulled: `next_chunk` returns a bounded number of bytes, so that a heartbeat waits for one chunk at most.
-HELLO, STATE and ACK go first, then some unicasts and pieces of routes, then what the peer lacks of this site's stream
-(`sender.py`).
+Sending is pulled: `next_chunk` returns a bounded number of bytes, so a heartbeat waits for one
+chunk at most. HELLO, STATE and ACK go first, then some unicasts and pieces of routes, then entries
+of this site's stream that the peer lacks (`sender.py`).
 
-The life of a session: HELLO both ways -> `accept`, when the fence believes the peer -> STATE at once, whatever the peer does
-(R27) -> entries, as soon as the peer's STATE has come. A later STATE of the peer means that it has found a hole, and rewinds.
+HELLO goes both ways. `accept` follows once the fence believes the peer, and sends STATE at once
+(R27). Entries follow the peer's STATE. A later STATE of the peer reports a hole, and rewinds.
 """
 
 from __future__ import annotations
@@ -38,39 +38,39 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 
-#: Bytes above `routed_bytes_max` reserved for pieces that only end a route: room for hundreds, then they are dropped too.
+#: Bytes above `routed_bytes_max` for pieces that only end a route: hundreds, then they are dropped.
 ROUTE_ENDS_BYTES = 64 * 1024
-#: Seconds for which an ACK waits for more to say. Each one becomes an entry of the peer's stream, which all its members apply.
+#: Seconds for which an ACK collects numbers. Each ACK becomes an entry that all the peer's members
+#: apply.
 ACK_DELAY_S = 0.02
 
 
 class Overdue(StrEnum):
-    """Why a link is closed: what has not happened in time."""
+    """Why a link is closed: the event that is overdue."""
 
-    #: HELLO has not come, or STATE after it.
+    #: No HELLO, or no STATE after it.
     HELLO_TIMEOUT = "hello_timeout"
-    #: Nothing at all has come for `timeout_s`.
+    #: No bytes for `timeout_s`.
     SILENT = "silent"
-    #: The kernel has not taken a chunk for `write_s`.
+    #: The kernel has not accepted a chunk for `write_s`.
     STUCK = "stuck"
-    #: A frame that has begun comes in too slowly (`frame_s`).
+    #: A frame arrives too slowly (`frame_s`).
     SLOW_FRAME = "slow_frame"
 
 
 class _FrameQueue:
-    """Encoded frames that wait for the link. Bound: whoever appends looks at `bytes` first."""
+    """Encoded frames that wait for the link. Bound: the appending code checks `bytes` first."""
 
     def __init__(self) -> None:
         self.bytes = 0
         self._frames: deque[bytes] = deque()
 
     def append(self, frame: bytes) -> None:
-        """Queue a frame."""
         self._frames.append(frame)
         self.bytes += len(frame)
 
     def drain(self, limit: int) -> list[bytes]:
-        """Remove frames from the front until `limit` bytes are reached, and return them."""
+        """Remove and return frames from the front until `limit` bytes are reached."""
         frames: list[bytes] = []
         size = 0
         while self._frames and size < limit:
@@ -81,7 +81,10 @@ class _FrameQueue:
 
 
 class LinkSession:
-    """One connection. Bounds: those of `LinkConfig`, and one frame being parsed; one unicast may exceed `unicast_bytes_max`."""
+    """One connection.
+
+    Bounds: `LinkConfig`, one frame being parsed, one unicast above `unicast_bytes_max`.
+    """
 
     def __init__(self, hello: Hello, state: ReplicatedState, watermarks: Watermarks, config: LinkConfig, now: float) -> None:
         self.local = hello
@@ -90,35 +93,35 @@ class LinkSession:
         self._config = config
         self._sender = LinkSender(hello.site, state, watermarks)
         self._parser = FrameParser(HELLO_BYTES_MAX)
-        #: Encoded bytes, at most about a chunk and one frame, of which `_at` were taken.
+        #: Encoded bytes, at most about a chunk and one frame; those before `_at` are sent.
         self._out = b""
         self._at = 0
-        #: Whether the last chunk was a full one, so that there may be more.
+        #: Whether the last chunk was full, so that more bytes may wait.
         self._took_full = False
         self._answers: deque[bytes] = deque([encode(hello)])
         self._unicasts = _FrameQueue()
         self._routed = _FrameQueue()
-        #: The smaller limits of the two ends: bytes of the largest frame to send, and bytes that may be under way.
+        #: The smaller limits of both ends: bytes of the largest frame, and bytes in flight.
         self._frame_bytes_max = config.frame_bytes_max
         self._window_bytes = config.window_bytes
-        #: What became stable since the last ACK, for the next one.
+        #: Numbers that became stable since the last ACK.
         self._stable: dict[Address, int] = {}
         self._stable_view: ViewId | None = None
-        #: When that is told at the latest; None while there is nothing to tell.
+        #: Time (s) by which to send them; None without any.
         self._ack_due: float | None = None
-        #: Bytes that came since the last ACK.
+        #: Bytes received since the last ACK.
         self._unacked_bytes = 0
         self._hello_due = now + config.hello_s
         self._heard = self._spoke = now
         self._writing_since: float | None = None
-        #: Since when a frame that is not complete has been coming in; None when none is.
+        #: Since when (s) an incomplete frame has been arriving; None without one.
         self._frame_began: float | None = None
         self._resynced = now - config.resync_s
         self._hole = False
 
     @property
     def answered(self) -> bool:
-        """True once the peer has said STATE, which means that it has accepted this connection as a link."""
+        """True once the peer has sent STATE: it has accepted this connection as a link."""
         return self._sender.begun
 
     @property
@@ -128,18 +131,21 @@ class LinkSession:
 
     @property
     def in_flight_bytes(self) -> int:
-        """Bytes of this site's stream that were sent and are not known to be stable at the peer."""
+        """Bytes of this site's stream sent and not known to be stable at the peer."""
         return self._sender.in_flight_bytes
 
     @property
     def acked_bytes(self) -> int:
-        """Bytes of this site's stream that have become stable at the peer since this connection was made."""
+        """Bytes of this site's stream that became stable at the peer on this connection."""
         return self._sender.acked_bytes
 
-    # -- what comes in -------------------------------------------------------------------------------------------------
+    # -- receiving -----------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: float) -> list[Header]:
-        """Take bytes from the peer; returns the frames that the gateway must handle. Raises ProtocolError: close the link."""
+        """Parse bytes of the peer; return the gateway's frames.
+
+        Raises ProtocolError: close the link.
+        """
         self._heard = now
         self._unacked_bytes += len(data)
         self._parser.feed(data)
@@ -164,14 +170,14 @@ class LinkSession:
         return frames
 
     def _time_frame(self, began_anew: bool, now: float) -> None:
-        """Note since when a frame has been coming in that is not complete."""
+        """Note since when an incomplete frame has been arriving."""
         if not self._parser.unfinished_bytes:
             self._frame_began = None
         elif began_anew or self._frame_began is None:
             self._frame_began = now
 
     def _frame_due(self) -> float:
-        """When the frame that is coming in must be complete, or have come further."""
+        """Return when (s) the arriving frame must be complete, or have progressed."""
         if self._frame_began is None:
             return math.inf
         return self._frame_began + self._config.frame_s * (1 + self._parser.unfinished_bytes // self._config.chunk_bytes)
@@ -181,7 +187,7 @@ class LinkSession:
             self.peer = frame
             self._frame_bytes_max = min(self._frame_bytes_max, frame.frame_bytes_max)
             self._window_bytes = min(self._window_bytes, frame.window_bytes)
-            # Now, since STATE may have come in one piece with HELLO, and begins to send.
+            # Set it now: STATE may follow in the same bytes as HELLO, and starts sending.
             self._sender.peer = frame.site
             self._hello_due = self._heard + self._config.timeout_s  # the peer's STATE may take another round trip
             self._parser.bytes_max = self._config.frame_bytes_max
@@ -191,9 +197,10 @@ class LinkSession:
     # -- orders of the gateway -----------------------------------------------------------------------------------------
 
     def accept(self, admitted: SiteVector | None, stable: SiteVector) -> None:
-        """RELAY's "highest message relayed": the fence believes the peer, so STATE says what was `admitted` of its site.
+        """RELAY's "highest message relayed": the fence believes the peer; send the `admitted`
+        numbers as STATE.
 
-        The first ACK says all that is `stable` here, since ACKs of earlier links may have been lost.
+        The first ACK carries all `stable` numbers, since ACKs of earlier links may have been lost.
         """
         assert self.peer is not None
         self.accepted = True
@@ -205,22 +212,27 @@ class LinkSession:
         return encode(State({} if admitted is None else {self.peer.site: admitted}))
 
     def acknowledge(self, vector: SiteVector) -> None:
-        """More of the peer's messages are stable here, which the next ACK says: soon, or with a view or much data at once."""
+        """Queue stable numbers for the next ACK: after a short delay, or at once for a view or much
+        data.
+        """
         raise_to(self._stable, vector.origins)
         self._stable_view = later(self._stable_view, vector.view)
 
     def report_hole(self) -> None:
-        """A message of the peer's site is missing: have `resync` ask for a replay."""
+        """Note a missing message of the peer's site: `resync` asks for a replay."""
         self._hole = True
 
     def resync(self, admitted: SiteVector | None, now: float) -> None:
-        """Say STATE again, which makes the peer replay, if a hole was reported and `resync_s` have passed."""
+        """Send STATE again for a replay, if a hole was reported and `resync_s` have passed."""
         if self._hole and now >= self._resynced + self._config.resync_s:
             self._hole, self._resynced = False, now
             self._answers.append(self._state_frame(admitted))
 
     def send_unicast(self, frame: ForOne) -> UnicastRefusal | None:
-        """Queue a frame for one member; returns why not, or None. TOO_LARGE is final for as long as this link lives."""
+        """Queue a frame for one member; return the refusal or None.
+
+        TOO_LARGE is final for this link.
+        """
         data = encode(frame)
         if len(data) > self._frame_bytes_max:
             return UnicastRefusal.TOO_LARGE
@@ -230,9 +242,9 @@ class LinkSession:
         return None
 
     def send_routed(self, piece: Routed) -> bool:
-        """Queue a piece of a route; False when the queue is full, or the piece too large for a frame.
+        """Queue a piece of a route; return False for a full queue or a piece too large for a frame.
 
-        A piece that only ends a route may use a small reserve, so that the far end hears of it although the queue is full.
+        A piece that only ends a route may use a small reserve, so that it reaches the far end.
         """
         data = encode(piece)
         if len(data) > self._frame_bytes_max:
@@ -244,13 +256,13 @@ class LinkSession:
         return True
 
     def farewell(self, reason: str) -> bytes:
-        """Return BYE as the last bytes; empty when `next_chunk` has stopped inside a frame, which BYE would corrupt."""
+        """Return BYE as the last bytes; empty inside an unfinished frame, which BYE would corrupt."""
         return b"" if self._at < len(self._out) else encode(Bye(reason))
 
-    # -- what goes out -------------------------------------------------------------------------------------------------
+    # -- sending -------------------------------------------------------------------------------------------------------
 
     def next_chunk(self, now: float) -> bytes:
-        """The next chunk to write; empty when there is nothing to say, or the last chunk is still being written."""
+        """Return the next chunk to write; empty without data, or while the last chunk is being written."""
         if self._writing_since is not None:
             return b""
         limit = self._config.chunk_bytes
@@ -276,7 +288,7 @@ class LinkSession:
         self._out, self._at = b"".join(parts), 0
 
     def written(self) -> bool:
-        """The kernel has taken the last chunk. Returns whether there may be another one: it was full, or something waits."""
+        """Note that the kernel has accepted the last chunk. Return whether another may follow."""
         self._writing_since = None
         return self._took_full or bool(self._answers or self._unicasts.bytes or self._routed.bytes)
 
@@ -293,7 +305,7 @@ class LinkSession:
         return parts
 
     def _must_acknowledge(self, now: float) -> bool:
-        """Whether the ACK waits no longer; if it does, from now on."""
+        """Return whether to send the ACK now; otherwise start its delay."""
         if not self._stable and self._stable_view is None:
             return False
         if self._stable_view is not None or self._unacked_bytes >= self._window_bytes // 4:
@@ -303,7 +315,7 @@ class LinkSession:
         return now >= self._ack_due
 
     def _next_entry(self) -> bytes | None:
-        """The next frame of this site's stream; None when the smaller window of the two ends is full, or there is none."""
+        """Return the next frame of this site's stream; None with a full window or without entries."""
         if not self.accepted or self.peer is None:
             return None
         return self._sender.next_frame(self._window_bytes, self._frame_bytes_max)
@@ -311,7 +323,7 @@ class LinkSession:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def overdue(self, now: float) -> Overdue | None:
-        """Why the link must be closed now, or None."""
+        """Return why the link must be closed now, or None."""
         config = self._config
         if not self.answered and now >= self._hello_due:
             return Overdue.HELLO_TIMEOUT
@@ -322,7 +334,7 @@ class LinkSession:
         return Overdue.SLOW_FRAME if now >= self._frame_due() else None
 
     def deadline(self) -> float:
-        """Time (s) at which `overdue`, `next_chunk` or `resync` must be called."""
+        """Return the time (s) at which `overdue`, `next_chunk` or `resync` must be called."""
         config = self._config
         dues = [self._heard + config.timeout_s, self._frame_due()]
         if not self.answered:

@@ -1,9 +1,9 @@
-"""Watermarks: up to where a relay may send to other sites, and acknowledge what they sent.
+"""Watermarks: how far a relay may send to other sites, and acknowledge their messages.
 
-Sending: an entry is sent once one more member of this site holds it (X4, R11), so that no other site knows what this site can
-still forget; what another member has multicast, that one holds. Acknowledging: what another site sent is acknowledged once it
-is stable here (R5), so that the other site trims nothing that this site can still forget. `gseq` is a number in the
-coordinator's own stream; a view change settles all before.
+An entry is sent once another member of this site holds it (X4, R11); a multicast of another member
+is held by that member. So no other site knows an entry that this site can still lose. An entry of
+another site is acknowledged once stable here (R5), so that site trims none that this one can lose.
+`gseq` is a number in the coordinator's own stream; a view change settles all earlier ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sitestack.model.view import ViewId
 
 
 class Admitted(NamedTuple):
-    """What this site has admitted of another one by an entry: from above `before` up to `n` of an origin, or a view."""
+    """A range of another site's numbers that an entry admitted, above `before` to `n`, or a view."""
 
     gseq: int
     site: str
@@ -34,24 +34,24 @@ class Admitted(NamedTuple):
 
 
 class Watermarks:
-    """The positions and numbers of the installed view that are not held by another member, or not stable, yet.
+    """Numbers of the installed view that no other member holds, or that are not stable.
 
-    Bound: flow control, which limits how much may be sequenced and not yet stable.
+    Bound: flow control, which limits messages sequenced and not yet stable.
     """
 
     def __init__(self, state: ReplicatedState) -> None:
-        #: The buffer position up to which entries may be sent to other sites; -1 for none.
+        #: The last buffer position that may be sent to other sites; -1 for none.
         self.sendable = -1
         self._state = state
-        #: True when this member is the only one of its view.
         self._alone = False
-        #: Entries that no other member holds yet: their stream (each member's own in `order: fifo`), number in it, position.
+        #: Entries that no other member holds: stream (each member's own in `order: fifo`), number,
+        #: position.
         self._unheld: deque[tuple[Address | None, int, int]] = deque()
         self._held: dict[Address, int] = {}
         self._unstable: deque[Admitted] = deque()
 
     def installed(self, alone: bool) -> list[Admitted]:
-        """A view begins: all that was delivered before is held and stable. Returns what thereby became stable.
+        """Begin a view: all earlier deliveries are held and stable. Return the newly stable ones.
 
         `alone`: this member is the only one of the view.
         """
@@ -64,7 +64,7 @@ class Watermarks:
         return settled
 
     def appended(self, stream: Address | None, seqno: int, position: int) -> None:
-        """An entry of this site was delivered and buffered; `stream` and `seqno` are those of its frame."""
+        """Note a delivered and buffered entry of this site; `stream` and `seqno` are those of its frame."""
         if self._alone:
             self.sendable = position
         else:
@@ -72,7 +72,7 @@ class Watermarks:
             self.held(self._held)
 
     def held(self, vector: dict[Address, int]) -> bool:
-        """At least one other member holds each stream up to these numbers; True when more may be sent now."""
+        """Note how far another member holds each stream; return whether more may be sent now."""
         self._held = vector
         before = self.sendable
         while self._unheld:
@@ -84,24 +84,24 @@ class Watermarks:
         return self.sendable > before
 
     def admitted(self, entry: Admitted) -> list[Admitted]:
-        """Something of another site was admitted; returns what thereby became stable: this itself when the member is alone."""
+        """Note an admitted entry of another site; return it if stable at once (a member alone)."""
         if self._alone:
             return [entry]
         self._unstable.append(entry)
         return []
 
     def stable(self, gseq: int) -> list[Admitted]:
-        """Every member has the coordinator's stream up to this number; returns what thereby became stable."""
+        """Note how far every member has the coordinator's stream; return the newly stable entries."""
         settled: list[Admitted] = []
         while self._unstable and self._unstable[0].gseq <= gseq:
             settled.append(self._unstable.popleft())
         return settled
 
     def stable_vector(self, site: str, lineage: ViewId) -> SiteVector:
-        """All of a site that is stable here, for the first ACK of a link: what was admitted, less what is not stable yet."""
+        """Return a site's stable numbers for a link's first ACK: the admitted ones less unstable ones."""
         admitted = self._state.admitted_vector(site, lineage) or SiteVector()
         origins, view = dict(admitted.origins), admitted.view
-        for entry in reversed(self._unstable):  # so that the earliest one of each origin counts
+        for entry in reversed(self._unstable):  # the earliest one of each origin counts
             if entry.site == site and entry.origin is not None:
                 origins[entry.origin] = entry.before
             elif entry.site == site and entry.lineage == lineage:
@@ -110,7 +110,7 @@ class Watermarks:
 
 
 def admitted_by(frame: Frame, entry: Header, outcome: Outcome) -> Iterator[Admitted]:
-    """The numbers and views of another site that this entry has admitted to this one."""
+    """Yield another site's numbers and views that this entry has admitted."""
     match entry:
         case Relayed() if outcome.admission in (Admission.NEXT, Admission.DELIVERED) and frame.batch is not None:
             batch = frame.batch

@@ -1,8 +1,8 @@
 """Wire format of the bridge: a u32 length, then one frame as `[id, field, ...]`.
 
-The length is checked before anything is allocated for it (C11), and the limit is small until the peer has said HELLO. The
-parser accepts a stream cut at any byte. There is no checksum: TCP (TLS) guards the bytes. The epoch of a connection is the one
-in its HELLO.
+The length is checked before allocation (C11), with a small limit before the peer's HELLO. The
+parser accepts a stream cut at any byte. There is no checksum: TCP (TLS) guards the bytes. The epoch
+of a connection is that of its HELLO.
 """
 
 from __future__ import annotations
@@ -19,22 +19,26 @@ from sitestack.model.message import Batch, Scope
 from sitestack.model.view import ViewId
 from sitestack.wire.codec import Codec
 
-#: Version of the protocol; both ends of a link must speak the same one.
+#: Version of the protocol; both ends of a link must use the same one.
 VERSION = 1
-#: Largest first frame, so that a stranger cannot make a relay buffer more: a HELLO has a name and a few addresses.
+#: Bytes of the largest first frame: a HELLO has a name and a few addresses. Limits what a stranger
+#: can make a relay buffer.
 HELLO_BYTES_MAX = 4_096
-#: Number of sites that one batch, or a piece of a route, may have been to (R12).
+#: Maximum number of sites that a batch or a piece of a route may visit (R12).
 HOPS_MAX = 16
-#: Bytes that a DATA or UNICAST frame adds to the body of its batch, at most; a generous estimate.
+#: Bytes that a DATA or UNICAST frame adds to its batch's body, at most; a generous estimate.
 DATA_OVERHEAD_BYTES = 4_096
-#: Bytes that a ROUTED frame adds to the chunk in it, at most: mainly the names of the sites that it has been to.
+#: Bytes that a ROUTED frame adds to its chunk, at most: mainly names of visited sites.
 ROUTED_OVERHEAD_BYTES = 4_096
 _LENGTH_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Hello(Header):
-    """HELLO: the first frame in both directions. `link`: number of this connection at the sending relay, counted from 1."""
+    """HELLO: the first frame in both directions.
+
+    `link`: the sender's count of connections, from 1.
+    """
 
     version: int
     site: str
@@ -43,29 +47,29 @@ class Hello(Header):
     relay: Address
     name: str
     link: int
-    #: Bytes of batches that may be sent to this relay without being acknowledged.
+    #: Unacknowledged bytes of batches that may be sent to this relay.
     window_bytes: int
-    #: Bytes of the largest frame that this relay takes.
+    #: Bytes of the largest frame that this relay accepts.
     frame_bytes_max: int
 
 
 @dataclass(frozen=True, slots=True)
 class State(Header):
-    """STATE: what the whole site of the sender has admitted, per other site. An absent site is unknown to it."""
+    """STATE: numbers that the sender's whole site has admitted, per other site; absent: unknown site."""
 
     vectors: dict[str, SiteVector]
 
 
 @dataclass(frozen=True, slots=True)
 class Ack(Header):
-    """ACK: what has become stable in the sender's site since its last ACK on this connection, per other site."""
+    """ACK: numbers that became stable in the sender's site since its last ACK here, per other site."""
 
     vectors: dict[str, SiteVector]
 
 
 @dataclass(frozen=True, slots=True)
 class Data(Header):
-    """DATA: a batch of scope ALL; `visited` names the sites that it has been to."""
+    """DATA: a batch of scope ALL; `visited` names the sites that it has visited."""
 
     visited: tuple[str, ...]
     batch: Batch
@@ -73,7 +77,9 @@ class Data(Header):
 
 @dataclass(frozen=True, slots=True)
 class RemoteUnicast(Header):
-    """UNICAST: a batch for one member of the receiver's site; `after` and `attempt` as in `ForwardUnicast`."""
+    """UNICAST: a batch for one member of the receiver's site; `after` and `attempt` as in
+    `ForwardUnicast`.
+    """
 
     after: int
     attempt: int
@@ -82,31 +88,30 @@ class RemoteUnicast(Header):
 
 @dataclass(frozen=True, slots=True)
 class Routed(Header):
-    """ROUTED: a piece of a route, which connects two sites over the links of others (`routes.py`)."""
+    """ROUTED: a piece of a route, which connects two sites over links of others (`routes.py`)."""
 
     #: The site that sends this piece, and the site at the other end of the route.
     source: str
     target: str
-    #: Id of the route: the relay that opened it, and a number that this relay counts up.
+    #: Id of the route: the relay that opened it, and its counter.
     opener: Address
     number: int
-    #: Number of pieces sent before this one, in this direction.
+    #: Number of earlier pieces in this direction.
     at: int
-    #: The sites that have handed this piece on (R12).
+    #: The sites that have forwarded this piece (R12).
     visited: tuple[str, ...]
-    #: True for the last piece of the route.
     ended: bool
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat(Header):
-    """HEARTBEAT: sent when there is nothing else to say, so that the peer knows that this end lives."""
+    """HEARTBEAT: sent without other traffic, so that the peer knows that this end lives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bye(Header):
-    """BYE: this end closes the connection, and why. It only shortens detection: the next link begins with STATE (R8)."""
+    """BYE: this end closes the connection, with a reason. It only shortens detection (R8)."""
 
     reason: str
 
@@ -127,20 +132,23 @@ FRAMES: dict[int, type[Header]] = {
     **STATE_FRAMES,
 }
 
-#: The frames that are for one member of the receiver's site.
+#: Frames for one member of the receiver's site.
 ForOne: TypeAlias = RemoteUnicast | UnicastReply | StateFrame
 
 _CODEC = Codec("", FRAMES)
 
 
 def encode(frame: Header) -> bytes:
-    """The bytes of a frame, its length included."""
+    """Return the bytes of a frame with its length."""
     packed = _CODEC.pack(frame)
     return len(packed).to_bytes(_LENGTH_BYTES, "big") + packed
 
 
 class FrameParser:
-    """Cuts a stream of bytes into frames. Holds at most one unfinished frame of `bytes_max` and what was fed last."""
+    """Cuts a stream of bytes into frames.
+
+    Holds one unfinished frame of `bytes_max`, plus the last bytes fed.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         #: Bytes of the largest frame accepted; may be raised between two frames, as after HELLO.
@@ -149,14 +157,17 @@ class FrameParser:
         self._start = 0
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes of the stream."""
+        """Append the next bytes of the stream."""
         if self._start:
             del self._bytes[: self._start]
             self._start = 0
         self._bytes += data
 
     def next_frame(self) -> Header | None:
-        """The next whole frame; None when it is not complete. Raises ProtocolError, after which the stream is unusable."""
+        """Return the next whole frame, or None.
+
+        Raises ProtocolError; then the stream is unusable.
+        """
         start = self._start + _LENGTH_BYTES
         if len(self._bytes) < start:
             return None
@@ -171,16 +182,16 @@ class FrameParser:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes that have come of a frame that is not complete, once `next_frame` has returned None."""
+        """Bytes of an incomplete frame, once `next_frame` has returned None."""
         return len(self._bytes) - self._start
 
 
 def require_standing(peer: str, site: str, frame: Header) -> None:
     """Raise ProtocolError for a frame that a relay of site `peer` must not send to one of `site`.
 
-    A relay speaks for its own site alone. What its site wants to say to a third one goes over a route, whose pieces are not
-    read here. What comes over a route is said by the site at its far end, and judged as such. So a site can forge what its own
-    members say, and nothing else (C9).
+    A relay speaks for its own site alone. Frames for a third site travel over a route, whose pieces
+    are not parsed here; those received over a route are judged by the site at its far end. So a
+    site can forge only its own members' messages (C9).
     """
     if not _has_standing(peer, site, frame):
         raise ProtocolError("foreign_site")
@@ -204,7 +215,7 @@ def _has_standing(peer: str, site: str, frame: Header) -> bool:
         case State(vectors) | Ack(vectors):
             return set(vectors) <= {site}
         case Routed():
-            # A site that hands a piece on says so, as the last one.
+            # A site that forwards a piece appends its name.
             return frame.visited[-1:] == (() if frame.source == peer else (peer,))
         case _:
             return True
