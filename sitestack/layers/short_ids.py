@@ -1,12 +1,15 @@
-"""Short ids: the coordinator gives the members numbers of two bytes, which stand for uuids on the wire (LA-21 to LA-23).
+"""Short ids: the coordinator assigns the members numbers of two bytes, which replace uuids on the
+wire (LA-21 to LA-23).
 
-After "IDs instead of UUIDs" of JGroups' design on logical addresses. In each view the coordinator multicasts one table of all
-members. Everybody learns it, also who writes no ids; it is written by from when the table is stable, since then every member of
-the view reads it. Until then, to processes that are no members, and where the coordinator gives none, uuids travel.
+After "IDs instead of UUIDs" of JGroups' design on logical addresses. In each view the coordinator
+multicasts one table of all members. Every member learns it, even without writing ids. Members write
+ids once the table is stable, because every member of the view can read it then. Until then, to
+non-members, and where the coordinator assigns none, uuids travel.
 
-Ids grow: a successor goes on above the highest that any member has been given, which all know, as the table is an entry of the
-coordinator's stream, and joiners are told. In a merge all members get new ids, above those of all parts. Beyond 65,535 a new
-epoch begins, and with it ids from 1; an id means nothing without its epoch.
+Ids grow: a successor continues above the highest assigned one. All members know it, because the
+table is an entry of the coordinator's stream and part of a joiner's state. In a merge all members
+get new ids, above those of all parts. Beyond 65,535 a new epoch begins, with ids from 1; an id
+means nothing without its epoch.
 """
 
 from __future__ import annotations
@@ -22,20 +25,22 @@ from sitestack.model.short_ids import ID_MAX, ShortIds
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, LearnIds, Local, Up, WriteIds
 
-#: The highest epoch that travels. At one epoch a day that takes longer than there are days.
+#: The highest epoch that travels; one epoch a day never reaches it.
 EPOCH_MAX = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class IdTable(Header):
-    """Coordinator to everybody, once in each view: the short ids of its members, and the highest that was given so far."""
+    """Coordinator to all members, once in each view: their short ids, and the highest one assigned
+    so far.
+    """
 
     epoch: int
     highest: int
     ids: dict[Address, int]
 
     def is_sound(self) -> bool:
-        """Whether each id is in range, and given once."""
+        """Whether each id is in range, and assigned once."""
         given = self.ids.values()
         fits = 0 <= self.epoch <= EPOCH_MAX and 0 <= self.highest <= ID_MAX
         return fits and len(set(given)) == len(given) and all(0 < number <= self.highest for number in given)
@@ -43,13 +48,13 @@ class IdTable(Header):
 
 @dataclass(frozen=True, slots=True)
 class IdsGiven(Header):
-    """For a joiner or another part: the highest short id that was given out, and its epoch."""
+    """For a joiner or another part: the highest short id assigned, and its epoch."""
 
     epoch: int
     highest: int
 
     def is_sound(self) -> bool:
-        """Whether these are numbers that can have been given."""
+        """Whether these numbers are in range."""
         return 0 <= self.epoch <= EPOCH_MAX and 0 <= self.highest <= ID_MAX
 
 
@@ -57,15 +62,19 @@ class IdsGiven(Header):
 class ShortIdsConfig:
     """Short ids on the wire in place of uuids."""
 
-    #: Whether this member writes short ids, and gives them out while it coordinates. Whoever does not reads them all the same,
-    #: so members may differ; but all must run a version that has them, since an older one gets past no table. They save about
-    #: 58 bytes a datagram and cost time: that pays where single small messages cross a line that is paid by the byte, and gains
-    #: nothing where batches fill.
+    #: Whether this member writes short ids, and assigns them while it coordinates. Other members
+    #: read them all the same, so members may differ. But all must run a version that has them,
+    #: because an older one fails at the table. They save about 58 bytes a datagram and cost time.
+    #: That pays for single small messages on a line priced by the byte, and gains nothing where
+    #: batches fill.
     enabled: bool = False
 
 
 class ShortIdsLayer(Layer):
-    """ID of JGroups' design (LA-21 to LA-23). It sees its own table only; what is written for an address is the codec's job."""
+    """ID of JGroups' design (LA-21 to LA-23).
+
+    It sees its own table only; the codec writes the ids.
+    """
 
     name = "short_ids"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0xD0: IdTable, 0xD1: IdsGiven}
@@ -76,9 +85,9 @@ class ShortIdsLayer(Layer):
         self._me = local.address
         self._config = config
         self._view: View | None = None
-        #: The last epoch and the highest id in it that were given out, as far as this member knows.
+        #: The last epoch, and the highest id assigned in it, as far as this member knows.
         self._given = (0, 0)
-        #: The ids of the last table, of which the members that stay keep theirs.
+        #: The ids of the last table; members that stay keep theirs.
         self._ids: dict[Address, int] = {}
         #: The table of the view in force, and its number in the coordinator's stream.
         self._table: tuple[ShortIds, int] | None = None
@@ -87,7 +96,7 @@ class ShortIdsLayer(Layer):
     # -- the layer's contract --------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Take the table of the view; write by it once it is stable; begin without ids in each view."""
+        """Learn the table of the view; write ids once it is stable; begin without ids in each view."""
         if isinstance(event, Frame):
             table = event.top(IdTable)
             return [Up(event)] if table is None else self._take(table, event)
@@ -100,7 +109,7 @@ class ShortIdsLayer(Layer):
         return [Up(event)]
 
     def give_state(self) -> Header | None:
-        """What a joiner must know, as it may coordinate the next view."""
+        """Return the assigned ids for a joiner, which may coordinate the next view."""
         return IdsGiven(*self._given) if self._given != (0, 0) else None
 
     def take_state(self, state: Header) -> None:
@@ -108,7 +117,7 @@ class ShortIdsLayer(Layer):
         self._given = (state.epoch, state.highest)
 
     def merge_state(self, state: Header) -> None:
-        """Give out none of the other part's ids; `_install` numbers all members anew."""
+        """Reserve the other part's ids; `_install` numbers all members again."""
         assert isinstance(state, IdsGiven)
         self._given = max(self._given, (state.epoch, state.highest))
 
@@ -126,14 +135,16 @@ class ShortIdsLayer(Layer):
         return effects if event.blocked else [*effects, *self._give()]
 
     def _give(self) -> list[Effect]:
-        """Give every member of the view an id, if this is its coordinator and has not done so."""
+        """Assign every member of the view an id, if this is its coordinator and has not done so."""
         view = self._view
         if not self._config.enabled or view is None or view.coordinator != self._me or self._table is not None:
             return []
         return [Down(Frame(self._me, None, (self._number(view.members),)))]
 
     def _number(self, members: tuple[Address, ...]) -> IdTable:
-        """Who has an id keeps it; everybody else gets the next. When there are not enough left all get new ones."""
+        """Keep known ids and assign the next ones to other members; without enough left, number all
+        again.
+        """
         epoch, highest = self._given
         ids = {member: self._ids[member] for member in members if member in self._ids}
         new = [member for member in members if member not in ids]

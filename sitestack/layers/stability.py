@@ -1,13 +1,16 @@
-"""STABLE: finds out which frames every member has delivered, so that they can be forgotten, and which one more member holds.
+"""STABLE: finds frames that every member has delivered and may be forgotten, and frames that one
+more member holds.
 
-Members report to the coordinator how far they have delivered each stream that is not stable; the coordinator publishes the
-minimum. Both ways are unreliable: a lost report is followed by another, and a member that missed the minimum keeps reporting
-and is told again. When everything is stable there is no traffic at all (B5). An unreliable frame cannot be fragmented, so with
-many senders both go in several frames; each of them is of use without the others.
+Members report to the coordinator how far they have delivered each unstable stream; the coordinator
+publishes the minimum. Both directions are unreliable: another report follows a lost one, and a
+member without the minimum keeps reporting until it receives it. When everything is stable there is
+no traffic at all (B5). An unreliable frame cannot be fragmented. So with many senders reports and
+vectors take several frames, each useful without the others.
 
-Where somebody waits for it there is no interval. For a site that is relayed the second in line reports once a turn, so the
-coordinator knows within a round trip which messages would survive its own death (safe relay, X4). With uniform agreement every
-delivery waits for the minimum, so everybody reports once a turn, and the coordinator publishes what has advanced at once.
+Where members wait for it there is no interval. In a relayed site the second in line reports once a
+turn. So the coordinator knows within a round trip which messages would survive its death (safe
+relay, X4). With uniform agreement every delivery waits for the minimum. So all members report once
+a turn, and the coordinator publishes each advance at once.
 """
 
 from __future__ import annotations
@@ -24,28 +27,30 @@ from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
-#: Streams in one frame at most: they take up to 500 bytes, which fit into the smallest datagrams.
+#: Maximum streams in one frame: they take up to 500 bytes, which fit into the smallest datagrams.
 STREAMS_MAX = 16
 
-#: Who reports at the end of every turn in which it delivered something, and not only after the interval.
+#: The members that report at the end of every turn with a delivery, and not only after the
+#: interval.
 Prompt = Literal["nobody", "second in line", "everybody"]
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class StabilityReport(Header):
-    """Member to coordinator: how far I have delivered the streams that are not stable."""
+    """Member to coordinator: how far I have delivered the unstable streams."""
 
     view: ViewId
     digest: dict[Address, int]
-    #: Sum of the newest stable vector that the member knows; vectors only grow, so the sum tells which one that is.
+    #: Sum of the newest stable vector that the member knows; vectors only grow, so the sum
+    #: identifies it.
     known: int
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class StableVector(Header):
-    """Coordinator to everybody: every member has delivered each of these streams up to here."""
+    """Coordinator to all members: every member has delivered each of these streams up to here."""
 
     view: ViewId
     vector: dict[Address, int]
@@ -53,22 +58,22 @@ class StableVector(Header):
 
 @dataclass(frozen=True, slots=True)
 class StabilityConfig:
-    """The pace of reports: the sooner frames are forgotten, the more is said about it."""
+    """The pace of reports: forgetting frames sooner takes more reports."""
 
-    #: A member reports after it has delivered this many bytes. Keep it well below the flow control window, so that frames are
-    #: forgotten about as fast as senders send them.
+    #: A member reports after it has delivered this many bytes. Keep it well below the flow control
+    #: window, so that frames are forgotten about as fast as senders send them.
     report_bytes: int = 512 * 1024
     #: The interval between two reports of a member while something is not stable.
     report_interval_s: float = 0.25
     #: Least time between two vectors that the coordinator publishes.
     vector_interval_s: float = 0.02
-    #: In a site that is relayed the second in line reports at the end of every turn in which it delivered something (safe
+    #: In a relayed site the second in line reports at the end of every turn with a delivery (safe
     #: relay).
     eager: bool = True
 
 
 class Stability(Layer):
-    """STABLE of JGroups (X4, B1, B5, F1). It sees multicasts on their way up, after fragments were put together."""
+    """STABLE of JGroups (X4, B1, B5, F1). It sees multicasts on their way up, after reassembly."""
 
     name = "stability"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x60: StabilityReport, 0x61: StableVector}
@@ -83,7 +88,10 @@ class Stability(Layer):
         self._restart()
 
     def _restart(self) -> None:
-        """Begin a view, in which nothing is delivered yet. The old view ended with a flush, so all have all of it."""
+        """Begin a view without deliveries.
+
+        The old view ended with a flush, so all members have all of it.
+        """
         self._digest: dict[Address, int] = {}
         self._stable: dict[Address, int] = {}
         self._held: dict[Address, int] = {}
@@ -93,17 +101,19 @@ class Stability(Layer):
         #: Whether something was delivered or reported since the last `flush`.
         self._moved = False
         self._report_due: float | None = None
-        #: When the minimum is to be computed again, but not before `_vector_earliest`; at the coordinator only.
+        #: When to compute the minimum again, but not before `_vector_earliest`; at the coordinator
+        #: only.
         self._vector_due: float | None = None
         self._vector_earliest = float("-inf")
-        #: The sum of the vector before the newest one, and when the newest may be taken for lost by who does not know it.
+        #: The sum of the vector before the newest, and when a member without the newest has lost
+        #: it.
         self._sum_before = 0
         self._arrived_at = float("inf")
 
     # -- the layer's contract --------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Count deliveries; take reports and vectors; start again with each view."""
+        """Count deliveries; handle reports and vectors; restart with each view."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if type(header) is StabilityReport:
@@ -131,7 +141,7 @@ class Stability(Layer):
         return self._report(now) if second or self._prompt == "everybody" else []
 
     def expire(self, now: float) -> list[Effect]:
-        """Report while something is not stable; publish the vector if that was put off."""
+        """Report while something is not stable; publish a postponed vector."""
         effects: list[Effect] = []
         if self._report_due is not None and self._report_due <= now:
             effects += self._report(now)
@@ -144,7 +154,9 @@ class Stability(Layer):
         return self._vector_due if self._report_due is None else self._report_due
 
     def levels(self) -> dict[str, Level]:
-        """Frames delivered here and not known to be stable, of all streams together, which flow control bounds."""
+        """Frames delivered here and not known to be stable, of all streams together, which flow
+        control bounds.
+        """
         unstable = sum(self._digest.values()) - sum(self._stable.values())
         return {"unstable_count": Level.of(unstable, None, high=max(self._unstable_high, unstable))}
 
@@ -165,7 +177,9 @@ class Stability(Layer):
         return [Up(frame)]
 
     def _report(self, now: float) -> list[Effect]:
-        """Report the streams that are not stable, if any; the coordinator knows that all others are complete here."""
+        """Report the unstable streams, if any; the coordinator knows that all others are complete
+        here.
+        """
         assert self._view is not None
         stable = self._stable
         unstable = {owner: seqno for owner, seqno in self._digest.items() if seqno > stable.get(owner, 0)}
@@ -180,7 +194,9 @@ class Stability(Layer):
         return [Down(Frame(self._me, self._view.coordinator, (header,), unreliable=True)) for header in headers]
 
     def _next_report(self, now: float) -> float:
-        """The time of the next report, with jitter, so that members do not all report at the same instant."""
+        """Return the time of the next report, with jitter, so that members report at different
+        instants.
+        """
         return now + self._config.report_interval_s * (0.75 + 0.5 * self._rng.random())
 
     def _handle_vector(self, header: StableVector, source: Address) -> list[Effect]:
@@ -192,7 +208,7 @@ class Stability(Layer):
         return self._advance({owner: seqno for owner, seqno in header.vector.items() if owner in self._digest})
 
     def _advance(self, vector: dict[Address, int]) -> list[Effect]:
-        """Tell the layers below and above, once, that more is stable."""
+        """Notify the layers below and above, once, that more is stable."""
         advanced = {owner: seqno for owner, seqno in vector.items() if seqno > self._stable.get(owner, 0)}
         if not advanced:
             return []
@@ -223,7 +239,7 @@ class Stability(Layer):
         return effects
 
     def _has_missed(self, known: int, now: float) -> bool:
-        """Whether a member has missed a vector. The newest one may wait in its socket, behind what was sent before."""
+        """Whether a member has missed a vector. The newest one may still wait in its socket."""
         return known < self._sum_before or (now >= self._arrived_at and known < sum(self._stable.values()))
 
     def _coordinate(self, view: View, now: float) -> list[Effect]:
@@ -236,7 +252,7 @@ class Stability(Layer):
         return []
 
     def _publish(self, now: float) -> list[Effect]:
-        """Compute the minimum over all members, and tell everybody if it advanced."""
+        """Compute the minimum over all members, and publish it if it advanced."""
         assert self._view is not None
         self._vector_due = None
         others = [self._reports.get(member, {}) for member in self._view.members if member != self._me]
@@ -263,6 +279,6 @@ class Stability(Layer):
 
 
 def _in_parts(numbers: dict[Address, int]) -> list[dict[Address, int]]:
-    """The numbers in parts that fit into a frame each, in the same order."""
+    """Return the numbers in parts that fit into a frame each, in the same order."""
     items = list(numbers.items())
     return [dict(items[at : at + STREAMS_MAX]) for at in range(0, len(items), STREAMS_MAX)]

@@ -1,8 +1,10 @@
-"""Uniform agreement: no multicast is handed to the application before every member of the view has it.
+"""Uniform agreement: no multicast is delivered to the application before every member of the view
+has it.
 
-Without this layer a member that crashes may have delivered a message that no other member has. With it (`agreement: uniform`,
-L11) every message that any member delivers is delivered by all survivors: a multicast waits until it is stable, or until the
-flush that ends its view has brought everybody to the cut. The price is the time that stability takes. Unicasts do not wait.
+Without this layer a crashed member may have delivered a message that no other member has. With it
+(`agreement: uniform`, L11) all survivors deliver every message that any member delivers. A
+multicast waits until it is stable, or until the flush that ends its view has brought all members to
+the cut. The price is the time that stability takes. Unicasts do not wait.
 """
 
 from __future__ import annotations
@@ -19,22 +21,26 @@ from sitestack.stack.layer import Effect, Layer, Local, Up
 
 @dataclass(frozen=True, slots=True)
 class UniformConfig:
-    """No settings: only frames that are not stable wait, and flow control bounds those."""
+    """No settings: only unstable frames wait, and flow control bounds those."""
 
 
 class Uniform(Layer):
-    """Safe delivery, as Totem calls it (SEQ-24, L11). It is above everything that the members decide together."""
+    """Safe delivery, as Totem calls it (SEQ-24, L11).
+
+    It is above all layers on which the members agree.
+    """
 
     name = "uniform"
 
     def __init__(self, local: Local, config: UniformConfig) -> None:
         self._stable: dict[Address, int] = {}
-        #: Frames and events in order of arrival. An event of the stream waits only for multicasts before it.
+        #: Frames and events in order of arrival. An event of the stream waits only for multicasts
+        #: before it.
         self._waiting: deque[Event | Frame] = deque()
         self._level = Level(None)
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Hold back multicasts that are not stable, and everything of the stream behind them."""
+        """Hold back unstable multicasts, and everything of the stream behind them."""
         if isinstance(event, Frame):
             if event.stream is None:
                 return [Up(event)]

@@ -1,6 +1,6 @@
-"""Messages that are not sent yet: one stream for each scope of multicasts, and one for each target of unicasts.
+"""Unsent messages: one stream for each scope of multicasts, and one for each target of unicasts.
 
-A stream gives its messages their numbers. A helper of batching, not a layer.
+A stream numbers its messages. A helper of batching, not a layer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import LocalError
 from sitestack.model.message import UNICASTS, Scope
 
-#: Targets at most: each has a counter that is never given up, since its numbers must not be used twice.
+#: Maximum targets: each has a permanent counter, because its numbers must not be reused.
 TARGETS_MAX = 100_000
 
 
@@ -19,18 +19,19 @@ class Manner(IntFlag):
     """How messages are sent. A batch holds messages of one manner only."""
 
     PLAIN = 0
-    #: Not handed to the sender's own application (`loopback=False`).
+    #: Not delivered to the sender's own application (`loopback=False`).
     SILENT = 1
-    #: In envelopes.
     ENVELOPED = 2
-    #: In envelopes, from channel to channel: no application is shown it.
+    #: In envelopes, between channels: not delivered to an application.
     INTERNAL = 6
-    #: In envelopes, and with keys: each is a batch of its own, to be shown or not.
+    #: In envelopes, and with keys: each is a separate batch, delivered or dropped by its key.
     KEYED = 10
 
 
 class BatchStream:
-    """The messages of one scope and target: full batches that wait to be sent, and the one that is filling."""
+    """The messages of one scope and target: full batches that wait to be sent, and the one that is
+    filling.
+    """
 
     __slots__ = ("body_bytes", "full", "manner", "next_back", "next_number", "payloads", "scope", "target")
 
@@ -38,7 +39,8 @@ class BatchStream:
         self.scope = scope
         self.target = target
         self.next_number = 1
-        #: The number that is delivered back here next (multicasts only); sent messages from here on are on their way.
+        #: The number that is delivered back here next (multicasts only); sent messages from here on
+        #: are under way.
         self.next_back = 1
         self.full: list[tuple[list[bytes], Manner]] = []
         self.payloads: list[bytes] = []
@@ -48,7 +50,6 @@ class BatchStream:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to send."""
         return not (self.payloads or self.full)
 
     def cut(self) -> None:
@@ -59,7 +60,7 @@ class BatchStream:
             self.body_bytes = 0
 
     def pop_payloads(self) -> tuple[list[bytes], Manner]:
-        """The messages of the next batch, and how they are sent."""
+        """Return the messages of the next batch, and how they are sent."""
         if self.full:
             return self.full.pop(0)
         payloads, self.payloads, self.body_bytes = self.payloads, [], 0
@@ -67,7 +68,7 @@ class BatchStream:
 
 
 class Targets:
-    """The streams of all targets that were ever sent to, and separately the few that have something to send."""
+    """The streams of all targets ever used, and separately the few with unsent messages."""
 
     def __init__(self, site: str) -> None:
         self._site = site
@@ -79,9 +80,10 @@ class Targets:
         return sum(map(len, self._lines.values()))
 
     def open(self, target: Address, scope: Scope) -> BatchStream:
-        """The stream of a target, which is about to get a message.
+        """Return the stream of a target, which is about to get a message.
 
-        Raises LocalError after TARGETS_MAX targets, or when a message out of band is not for a member of this site.
+        Raise LocalError after TARGETS_MAX targets, or for an out-of-band message to a non-member of
+        this site.
         """
         lines = self._lines[scope]
         line = lines.get(target)
@@ -98,11 +100,13 @@ class Targets:
         return line
 
     def has_open(self) -> bool:
-        """Whether any stream has something to send."""
         return any(self._open.values())
 
     def pop_streams(self, scope: Scope) -> list[BatchStream]:
-        """The streams that have something to send, the longest waiting first. The caller has to send all of it now."""
+        """Return the streams with unsent messages, the longest waiting first.
+
+        The caller has to send all of it now.
+        """
         opened = self._open[scope]
         if not opened:
             return []

@@ -7,18 +7,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BatchingConfig:
-    """The sizes of batches and windows. Larger batches and windows give throughput, smaller ones bound memory and delay."""
+    """The sizes of batches and windows.
 
-    #: A batch closes before its body grows beyond this; a larger message is a batch of its own. The default fills a datagram of
-    #: `transport.datagram_bytes_max`, with headers and seal: what comes on top of it is the same for each batch and datagram.
+    Larger ones give throughput, smaller ones bound memory and delay.
+    """
+
+    #: A batch closes before its body grows beyond this; a larger message is a separate batch. The
+    #: default fills a datagram of `transport.datagram_bytes_max`, with headers and seal, whose
+    #: overhead is fixed for each batch and datagram.
     batch_bytes_max: int = 59_000
-    #: How many messages a batch holds at most.
+    #: Maximum number of messages in a batch.
     batch_count_max: int = 4096
-    #: How many bytes of own multicasts may be on their way back to this member before full batches wait too.
+    #: How many bytes of own multicasts may be on their way back to this member before full batches
+    #: wait too.
     window_bytes: int = 1024 * 1024
     #: The largest payload; a larger one is refused with MessageTooLarge.
     message_bytes_max: int = 8 * 1024 * 1024
-    #: How many bytes may be open, on their way, or waiting for credit before senders wait.
+    #: How many bytes may be open, under way, or waiting for credit before senders wait.
     send_credit_bytes: int = 4 * 1024 * 1024
-    #: How long a graceful leave waits for messages on their way; 0 leaves at once, and may lose those sent last (SEQ-16).
+    #: How long a graceful leave waits for messages under way; 0 leaves at once, and may lose those
+    #: sent last (SEQ-16).
     stop_timeout_s: float = 5.0

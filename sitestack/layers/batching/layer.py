@@ -1,8 +1,10 @@
-"""Batching: cuts the application's messages into batches, numbers them, and keeps the sender within its credit.
+"""Batching: cuts the application's messages into batches, numbers them, and keeps the sender within
+its credit.
 
-A message costs one `append`; everything else happens once per batch. Batches close when the shell ends a turn (`flush`), never
-by a timer. A scope with no batch on its way sends at once what it has, so an idle sender gets low latency; while one is on its
-way the open batch keeps filling, so a busy sender gets full batches (self-clocking).
+A message costs one `append`; everything else happens once per batch. Batches close when the shell
+ends a turn (`flush`), never by a timer. A scope without a batch under way sends its messages at
+once, so an idle sender gets low latency. While a batch is under way the open one keeps filling, so
+a busy sender gets full batches (self-clocking).
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 #: Bytes that a message adds to a body besides its payload: its entry in the size table.
 SIZE_BYTES = 4
-#: How many unicasts that overtake this member's first view wait for it, and how many bytes. Flow control lets less through.
+#: Maximum number and bytes of unicasts held because they overtake this member's first view. Flow
+#: control allows less.
 EARLY_MAX = 65_536
 EARLY_BYTES_MAX = 64 * 1024 * 1024
 
@@ -47,14 +50,14 @@ def _held_bytes(frame: Frame) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BatchingStatistics:
-    """Batches and messages sent since the start."""
-
     batches: int
     messages: int
 
 
 class Batching(Layer):
-    """The topmost layer (JGroups: the bundler, and the message batches of 4.x; SEQ-2, SEQ-16, SEQ-22, S18)."""
+    """The topmost layer (JGroups: the bundler, and the message batches of 4.x; SEQ-2, SEQ-16,
+    SEQ-22, S18).
+    """
 
     name = "batching"
     FRAMES_DOWN = "none"
@@ -71,14 +74,16 @@ class Batching(Layer):
         self._multicasts = (BatchStream(Scope.ALL), BatchStream(Scope.SITE))
         self._targets = Targets(local.site)
         self._to = self._targets.open
-        #: Scope and first number of the own multicasts on their way that were sent with `loopback=False`.
+        #: Scope and first number of the own multicasts under way that were sent with
+        #: `loopback=False`.
         self._silent: set[tuple[Scope, int]] = set()
-        #: The next three together are bounded by `send_credit_bytes`, and one message for each sender that waits.
+        #: The next three together are bounded by `send_credit_bytes`, plus one message for each
+        #: waiting sender.
         self._open_bytes = 0
         self._outstanding_bytes = 0
         self._waiting_bytes = 0
         self._joined = False
-        #: Unicasts of members that have installed this member's first view earlier than itself.
+        #: Unicasts of members that have installed this member's first view before it.
         self._early = FairHold(EARLY_MAX, EARLY_BYTES_MAX, _held_bytes)
         self._flowing = False
         self._refusing = False
@@ -91,11 +96,11 @@ class Batching(Layer):
     # -- called by the shell directly, once a message ---------------------------------------------------------------
 
     def append(self, payload: bytes, scope: Scope, target: Address | None = None, manner: Manner = Manner.PLAIN) -> bool:
-        """Put a message at the end of the open batch; returns whether the sender may go on at once.
+        """Append a message to the open batch; return whether the sender may continue at once.
 
-        Of a SILENT multicast the shell hands nothing to this member's own application (see `is_silent`). Raises
-        MessageTooLarge, ChannelClosed, and LocalError after TARGETS_MAX targets, or when a message out of band is not for one
-        member of this site; then nothing was sent.
+        A SILENT multicast is not delivered to this member's own application (see `is_silent`).
+        Raise MessageTooLarge, ChannelClosed, and LocalError after TARGETS_MAX targets or for an
+        out-of-band message to a non-member. After an error nothing was sent.
         """
         assert (target is None) == (scope not in UNICASTS), "a unicast has a target, a multicast has none"
         if self._refusing:
@@ -115,9 +120,10 @@ class Batching(Layer):
         return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._send_credit_bytes
 
     def extend(self, payloads: list[bytes], scope: Scope, target: Address | None = None, manner: Manner = Manner.PLAIN) -> bool:
-        """Put messages at the end of the open batch, each as by `append`: together, when one batch can hold them all.
+        """Append messages to the open batch, all together if one batch can hold them, else one by
+        one.
 
-        Raises as `append` does, and then none of them was sent.
+        Raise as `append` does, before any message is sent.
         """
         self.require_size(max(map(len, payloads), default=0))
         size = sum(map(len, payloads)) + SIZE_BYTES * len(payloads)
@@ -144,14 +150,16 @@ class Batching(Layer):
 
     @property
     def writable(self) -> bool:
-        """Whether a sender may go on.
+        """Whether a sender may continue.
 
         Bytes that wait for credit below may count twice, which only stops senders a little earlier.
         """
         return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._send_credit_bytes
 
     def is_silent(self, batch: Batch) -> bool:
-        """Whether this delivery is an own multicast sent with `loopback=False`; to be asked once a delivery."""
+        """Whether this delivery is an own multicast sent with `loopback=False`; call it once a
+        delivery.
+        """
         if not self._silent or batch.origin != self._me or batch.site != self._site:
             return False
         if (batch.scope, batch.first) not in self._silent:
@@ -162,7 +170,7 @@ class Batching(Layer):
     # -- the layer ---------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Hold back a graceful leave until the messages sent have been delivered (SEQ-16)."""
+        """Hold back a graceful leave until the sent messages have been delivered (SEQ-16)."""
         if not isinstance(event, Disconnect):
             return [Down(event)]
         if self._refusing:
@@ -205,17 +213,18 @@ class Batching(Layer):
         return [Dropped("before_first_view", dropped)] if dropped else []
 
     def flush(self, now: float) -> list[Effect]:
-        """Close the batches that may be closed, and leave if it is time."""
         if self._open_bytes > self._open_bytes_high:
             self._open_bytes_high = self._open_bytes
         return [*self._close_batches(), *self._maybe_leave(now)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Close batches that became closable after the turn's flush, and leave if it is time."""
+        """Close batches that became closable after the turn's flush, and leave when due."""
         return self.flush(now)
 
     def deadline(self) -> float | None:
-        """At once when an own batch came back within the flush that sent it, and more can be closed; else the time to leave."""
+        """At once when a batch can be closed or a leave is complete; else the time limit of a
+        leave.
+        """
         if self._flowing and (self._targets.has_open() or any(map(self._may_close, self._multicasts))):
             return 0.0
         return 0.0 if self._leave_at is not None and self._is_drained() else self._leave_at
@@ -224,7 +233,10 @@ class Batching(Layer):
         return BatchingStatistics(self._batches, self._messages)
 
     def levels(self) -> dict[str, Level]:
-        """Bytes are of bodies. Open batches change with every message, so their level is made here and not counted along."""
+        """Bytes are of bodies.
+
+        Open batches change with every message, so their level is computed on request.
+        """
         held = self._open_bytes + self._outstanding_bytes + self._waiting_bytes
         why = "members that were sent to, each with a counter that is never used twice"
         return {
@@ -242,7 +254,9 @@ class Batching(Layer):
     # -- closing -----------------------------------------------------------------------------------------------------
 
     def _close_batches(self) -> list[Effect]:
-        """Close the batches that may be closed: none before the first view (SEQ-22), and none during a block."""
+        """Close the batches that may be closed: none before the first view (SEQ-22), and none
+        during a block.
+        """
         if not self._open_bytes or not self._flowing:
             return []
         effects = self._close_unicasts(Scope.OOB)
@@ -258,7 +272,9 @@ class Batching(Layer):
         return effects
 
     def _closable(self) -> Iterator[BatchStream]:
-        """The closable batches of both scopes in turn, so that a busy scope does not starve the other."""
+        """Yield the closable batches of both scopes in turn, so that a busy scope does not starve
+        the other.
+        """
         more = True
         while more:
             more = False
@@ -268,7 +284,9 @@ class Batching(Layer):
                     yield opened
 
     def _may_close(self, opened: BatchStream) -> bool:
-        """Whether a batch of this scope may be sent: any when none is on its way, else only a full one within the window."""
+        """Whether a batch of this scope may be sent: with none under way any, else a full one
+        within the window.
+        """
         if opened.is_empty:
             return False
         if opened.next_back == opened.next_number:
@@ -298,10 +316,10 @@ class Batching(Layer):
     # -- leaving -----------------------------------------------------------------------------------------------------
 
     def _maybe_leave(self, now: float) -> list[Effect]:
-        """Pass `Disconnect` on when no own message is on its way, or when that takes too long.
+        """Pass `Disconnect` down when no own message is under way, or at the time limit.
 
-        This happens only at the end of a turn: leaving may begin a flush of the view, and other multicasts may still be in the
-        walk.
+        This happens only at the end of a turn: leaving may begin a flush of the view while other
+        multicasts are still passing through the layers.
         """
         if self._leave_at is None or (now < self._leave_at and not self._is_drained()):
             return []
@@ -310,7 +328,9 @@ class Batching(Layer):
         return [*[Dropped(reason, count) for reason, count in rest.items() if count], Down(Disconnect())]
 
     def _count_outstanding(self) -> int:
-        """How many multicast messages are sent and not delivered here; after leaving nobody here can tell (SEQ-16)."""
+        """Return the number of multicast messages sent and not delivered here; their fate is
+        unknown after leaving (SEQ-16).
+        """
         return sum(opened.next_number - opened.next_back for opened in self._multicasts)
 
     def _left_behind(self) -> list[LeftBehind]:
@@ -321,7 +341,7 @@ class Batching(Layer):
         return not (self._open_bytes or self._outstanding_bytes or self._waiting_bytes)
 
     def _discard_open(self) -> int:
-        """Discard the messages that are in no batch yet, as none may follow `Disconnect`; returns how many they were."""
+        """Discard unbatched messages, because none may follow `Disconnect`; return their number."""
         unsent = 0
         for opened in (*self._multicasts, *[each for scope in UNICASTS for each in self._targets.pop_streams(scope)]):
             while not opened.is_empty:

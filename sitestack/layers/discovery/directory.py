@@ -1,4 +1,7 @@
-"""The contacts that a member knows, the authority it grants others over them, and what it tells. A helper of discovery."""
+"""The contacts that a member knows, and its rules for accepting and answering.
+
+A helper of discovery.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,19 @@ from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect
 
-#: How many members, in order of rank, answer for the whole view; the rest speak for themselves. One would do, but it may be the
-#: one that has just died.
+#: How many members, in order of rank, answer for the whole view; the rest answer only for
+#: themselves. With one, its recent death could leave the question unanswered.
 TELLERS = 3
-#: Contacts in one datagram at most: with names of usual length it stays below the size of an Ethernet frame.
+#: Maximum contacts in one datagram: with names of usual length it stays below an Ethernet frame.
 CONTACTS_PER_FRAME = 12
 
 
 class Directory:
     """Contacts with the rules of authority (A2).
 
-    The owner of a contact may state anything newer about itself; each of its statements is newer than all before, so that it
-    wins over whatever is remembered, a tombstone included. The coordinator of the view may correct contacts. Third parties may
-    only add contacts that are unknown.
+    The owner of a contact may state anything newer about itself. Each of its statements is newer
+    than all before, so it replaces any remembered one, including a tombstone. The coordinator of
+    the view may correct contacts. Third parties may only add unknown contacts.
     """
 
     def __init__(self, address: Address, name: str, contacts: AddressCache, answered: RateLimit) -> None:
@@ -38,16 +41,16 @@ class Directory:
         self.view: View | None = None
 
     def me(self) -> Contact:
-        """This member's own contact, with a version above all before."""
+        """Return this member's own contact, with a version above all before."""
         self.version += 1
         return Contact(self.address, self.name, self.physical, self.version)
 
     def standing(self) -> tuple[Address | None, ViewId | None]:
-        """The coordinator and the id of the view; None and None before the first view (A13)."""
+        """Return the coordinator and the id of the view; None and None before the first view (A13)."""
         return (None, None) if self.view is None else (self.view.coordinator, self.view.id)
 
     def learn(self, contact: Contact, source: Address, now: float) -> list[Effect]:
-        """Take in a contact that `source` gives, if it has the authority."""
+        """Accept a contact from `source`, if `source` has the authority."""
         member = contact.address
         known = self.contacts.get(member)
         if member == self.address or (known is not None and contact.version <= known.version):
@@ -65,9 +68,10 @@ class Directory:
         return [Down(SetPhysical(member, contact.physical, contact.version))]
 
     def may_invalidate(self, member: Address, source: Address) -> bool:
-        """Whether `source` may remove a contact: a leaver its own, the coordinator that of a member outside the view.
+        """Whether `source` may remove a contact: its own, or, as coordinator, that of a member
+        outside the view.
 
-        A member inside the view has come back, so the coordinator's word is late (A2).
+        A member inside the view has come back, so the coordinator's statement is late (A2).
         """
         if source == member:
             return member != self.address
@@ -75,12 +79,14 @@ class Directory:
         return view is not None and source == view.coordinator and member not in view.members
 
     def fellows(self) -> list[Contact]:
-        """The contacts of the other members of the view, in order of rank."""
+        """Return the contacts of the other members of the view, in order of rank."""
         members = () if self.view is None else self.view.members
         return [contact for member in members if (contact := self.contacts.get(member)) is not None]
 
     def others(self, asker: Address) -> tuple[Contact, ...]:
-        """The contacts that go into an answer: the coordinator, then strangers, as they are harder to find, then the view."""
+        """Return the contacts for an answer: the coordinator, then strangers, which are harder to
+        find, then the view.
+        """
         view = self.view
         if view is not None and view.rank(self.address) >= TELLERS:
             return ()
@@ -91,7 +97,8 @@ class Directory:
         return tuple(chosen[:CONTACTS_PER_FRAME])
 
     def tells_of(self, member: Address) -> bool:
-        """Whether this member answers for `member`: only the first ones answer for the view, any for a stranger.
+        """Whether this member answers for `member`: only the first ones answer for the view, any
+        for a stranger.
 
         Otherwise a hundred members would answer one question.
         """
@@ -99,10 +106,12 @@ class Directory:
         return view is None or view.rank(member) < 0 or view.rank(self.address) < TELLERS
 
     def may_answer(self, asker: Address, member: Address, now: float) -> bool:
-        """Whether a question may be answered: the asker is known, and was not answered too recently (C15)."""
+        """Whether to answer a question: the asker is known, and was not answered too recently
+        (C15).
+        """
         return asker in self.contacts and self.answered.allow((asker, member), now)
 
 
 def is_own_word(contact: Contact, source: Address) -> bool:
-    """Whether the contact is of `source` itself, so that it can be answered there."""
+    """Whether the contact describes `source` itself, so that an answer can be sent there."""
     return contact.address == source and is_reachable(contact)

@@ -14,19 +14,25 @@ from sitestack.stack.layer import Down, Effect
 
 @dataclass(frozen=True, slots=True)
 class WhoIsThere(Header):
-    """Discovery request. It tells as much of the asker as an answer would of the answerer, so that both sides learn."""
+    """Discovery request.
+
+    It describes the asker as an answer describes the answerer, so that both sides learn.
+    """
 
     contact: Contact
     #: The coordinator and the id of the asker's view; None before its first view.
     coordinator: Address | None
     view: ViewId | None
-    #: The parameters that all members of a site must share, as text. A process with others is not found.
+    #: The parameters that all members of a site must share, as text. A process with others is not
+    #: found.
     parameters: str
 
 
 @dataclass(frozen=True, slots=True)
 class IAmHere(Header):
-    """Discovery answer. `others` are contacts known to the answerer: two initial hosts let a joiner find the rest (LA-28)."""
+    """Discovery answer with contacts known to the answerer: two initial hosts let a joiner find the
+    rest (LA-28).
+    """
 
     contact: Contact
     coordinator: Address | None
@@ -37,7 +43,9 @@ class IAmHere(Header):
 
 @dataclass(frozen=True, slots=True)
 class WhoHas(Header):
-    """Who knows where `member` is? The asker gives its own contact, as the member may have forgotten it too."""
+    """Question for the contact of `member`, with the asker's contact, as the member may have
+    forgotten it too.
+    """
 
     member: Address
     asker: Contact
@@ -45,14 +53,12 @@ class WhoHas(Header):
 
 @dataclass(frozen=True, slots=True)
 class IHave(Header):
-    """The contacts of these members."""
-
     contacts: tuple[Contact, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Invalidate(Header):
-    """Forget the contacts of this member up to this version."""
+    """Request to forget the contacts of this member up to this version."""
 
     member: Address
     version: int
@@ -66,5 +72,7 @@ class KnownContacts(Header):
 
 
 def say(me: Address, header: Header, dests: Iterable[Destination]) -> list[Effect]:
-    """Frames with this header to each destination. All are unreliable: the receivers share no view with the sender."""
+    """Return unreliable frames with this header to each destination, which may share no view with
+    the sender.
+    """
     return [Down(Frame(me, dest, (header,), unreliable=True)) for dest in dests]

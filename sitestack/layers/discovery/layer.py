@@ -1,15 +1,16 @@
 """Discovery: which members there are, which one coordinates, and where each can be reached.
 
-Members are asked by multicast (PING), at configured initial hosts (TCPPING), where gossip routers say that some are (TCPGOSSIP)
-or by all of that. Contacts that are learnt are handed to the address cache of the resolver below, by events only. Without
-multicast a request "to all" is a fan-out to every known member, and each answer makes more of them known.
+It asks for members by multicast (PING), at configured initial hosts (TCPPING), at addresses
+registered with gossip routers (TCPGOSSIP), or by all of these. It sends learnt contacts to the
+address cache of the resolver below, by events only. Without multicast a request "to all" is a
+fan-out to every known member, and each answer makes more of them known.
 
 A is alone, B starts:
 
     B -> all    WhoIsThere(B at b:1)                 A caches B
     A -> B      IAmHere(A at a:1, coordinator A)     B caches A; `Found` a moment later
 
-How one member is looked for, and how everybody is told that one has left, is in `lookup.py`.
+`lookup.py` finds a single member, and announces departures to all members.
 """
 
 from __future__ import annotations
@@ -54,15 +55,18 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 #: How many initial hosts are asked; of a name with more addresses than this the first ones are.
 INITIAL_HOSTS_MAX = 256
-#: Least time in seconds between two reports of one process with other parameters, and how many such processes are told apart.
+#: Least time in seconds between two reports of one process with other parameters, and the maximum
+#: number of such processes remembered.
 COMPLAINT_INTERVAL_S = 60.0
 COMPLAINTS_MAX = 64
-#: Who says what a gossip router tells of others: nobody with any authority over them.
+#: The source of contacts from gossip routers: it has no authority over any member.
 HEARSAY = Address(bytes(UUID_BYTES))
 
 
 class Discovery(Layer):
-    """PING, TCPPING and the ARP-like part of Discovery in JGroups (LA-9 to LA-13, LA-28; traps A1, A2, A4, A13)."""
+    """PING, TCPPING and the ARP-like part of Discovery in JGroups (LA-9 to LA-13, LA-28; traps A1,
+    A2, A4, A13).
+    """
 
     name = "discovery"
     HEADERS: ClassVar[dict[int, type[Header]]] = {
@@ -76,7 +80,7 @@ class Discovery(Layer):
     FRAMES_DOWN = "none"
 
     def __init__(self, local: Local, config: DiscoveryConfig, parameters: str = "") -> None:
-        """`parameters`: what all members of a site must share. A process with others is neither joined nor merged with."""
+        """With different `parameters`, a process is neither joined nor merged with."""
         self.local = local
         self.config = config
         self._parameters = parameters
@@ -87,7 +91,7 @@ class Discovery(Layer):
         self._lookup = Lookup(self._directory, config.request_interval_s, config.stranger_s)
         self._search: Search | None = None
         self._initial_hosts = config.initial_hosts
-        #: Where those are that have registered at a gossip router.
+        #: Addresses of the processes registered at a gossip router.
         self._registered: tuple[Physical, ...] = ()
         self._watched: tuple[tuple[Address, Physical], ...] = ()
         self._handlers: dict[type[Header], Callable[[Any, Address, float], list[Effect]]] = {
@@ -101,7 +105,9 @@ class Discovery(Layer):
     # -- from above ------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Start and search when told to; take new initial hosts, who is registered, and the members to watch."""
+        """Start, search, and update the initial hosts, the registered processes and the watched
+        members.
+        """
         if isinstance(event, Connect):
             return [*self._lookup.connect(event.physical, now), Down(event)]
         if isinstance(event, FindMembers):
@@ -120,13 +126,17 @@ class Discovery(Layer):
         return [Down(event)]
 
     def _set_initial_hosts(self, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
-        """Ask new initial hosts at once: a member that started alone, before its names resolved, meets the others this way."""
+        """Ask new initial hosts at once: a member that started before its names resolved finds the
+        others this way.
+        """
         known, self._initial_hosts = (*self._initial_hosts, *self._directory.physical), initial_hosts
         new = [each for each in initial_hosts if each not in known]
         return say(self.local.address, self._request(), new) if new and self._directory.physical else []
 
     def _set_registered(self, contacts: tuple[Contact, ...], now: float) -> list[Effect]:
-        """Learn who is registered, as a third party's word, and ask those that are new: one of them may have started alone."""
+        """Learn registered contacts as from a third party, and ask new ones: one of them may have
+        started alone.
+        """
         effects: list[Effect] = []
         for contact in contacts:
             effects += self._directory.learn(contact, HEARSAY, now)
@@ -136,7 +146,7 @@ class Discovery(Layer):
         return effects + (say(self.local.address, self._request(), new) if self._directory.physical else [])
 
     def _hosts(self) -> tuple[Physical, ...]:
-        """Where to ask for members directly."""
+        """Return the addresses to ask for members directly."""
         return tuple(dict.fromkeys((*self._initial_hosts, *self._registered)))
 
     def _ask(self, search: Search, now: float) -> list[Effect]:
@@ -149,7 +159,9 @@ class Discovery(Layer):
     # -- time ------------------------------------------------------------------------------------------------------
 
     def deadline(self) -> float | None:
-        """When to ask again, end the search, announce this member's new address again, or forget strangers."""
+        """When to ask again, end the search, announce this member's new address again, or forget
+        strangers.
+        """
         due = self._lookup.deadline()
         return due if due is None or self._search is None else min(due, self._search.deadline())
 
@@ -167,7 +179,7 @@ class Discovery(Layer):
     # -- from below ------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Take discovery's own frames, the resolver's questions, and views."""
+        """Handle discovery's own frames, the resolver's questions, and views."""
         if isinstance(event, Frame):
             headers = event.headers
             self._contacts.hear(event.source, now)
@@ -195,9 +207,10 @@ class Discovery(Layer):
         return effects + say(self.local.address, answer, (source,))
 
     def _meet(self, header: WhoIsThere | IAmHere, source: Address, now: float) -> list[Effect]:
-        """Take in what a process says of itself.
+        """Learn a process's contact from its own statement.
 
-        A running search counts an answer, and also the request of another process that starts at the same time.
+        A running search counts an answer, and also the request of another process that starts at
+        the same time.
         """
         effects = self._directory.learn(header.contact, source, now)
         contact = replace(header.contact, name=printable(header.contact.name))
@@ -208,9 +221,11 @@ class Discovery(Layer):
         return effects
 
     def _refuse(self, header: WhoIsThere | IAmHere, name: str, now: float) -> list[Effect]:
-        """Report a process with other parameters: one that orders or agrees in another way would lose messages, here and there.
+        """Report a process with other parameters: one that orders or agrees differently would lose
+        messages.
 
-        A member reports it to the operator. A joiner waits whether its search finds a site with its own parameters.
+        A member reports it to the operator. A joiner waits for a site with its own parameters until
+        its search ends.
         """
         member = header.contact.address
         other = OtherParameters(member, name, printable(header.parameters))
@@ -229,7 +244,8 @@ class Discovery(Layer):
         for contact in header.others:
             learnt = self._directory.learn(contact, source, now)
             effects += learnt
-            # Members that only the initial hosts know have not heard the request, so they are asked directly.
+            # Members that only the initial hosts know have not received the request, so they are
+            # asked directly.
             if learnt and contact.address in self._contacts and self._search is not None and self._hosts():
                 effects += say(self.local.address, self._request(), (contact.address,))
         return effects
@@ -241,24 +257,25 @@ class Discovery(Layer):
             self._search.forget(header.member)
         return effects
 
-    # -- what a joiner and people are told ---------------------------------------------------------------------------
+    # -- state and names ----------------------------------------------------------------------------------------------
 
     def give_state(self) -> KnownContacts:
-        """The contacts of all members of the view, this one included: a joiner has to reach them all at once."""
+        """Return the contacts of all members of the view, which a joiner has to reach at once."""
         return KnownContacts((self._directory.me(), *self._directory.fellows()))
 
     def take_state(self, state: Header) -> None:
-        """The contacts of the members that a joiner has to reach."""
+        """Adopt the contacts of the members that a joiner has to reach."""
         if isinstance(state, KnownContacts):
             self._lookup.merge_contacts(state.contacts)
 
     def name_of(self, member: Address) -> str:
-        """The logical name of a member, for display; its short hex form when it is not known."""
+        """Return the logical name of a member, for display; its short hex form when it is not
+        known.
+        """
         known = self._contacts.get(member)
         return repr(member) if known is None else known.name
 
     def levels(self) -> dict[str, Level]:
-        """Contacts, and what the rate limits remember."""
         answered, complaints = self._directory.answered, self._complaints
         return {
             "contacts": Level.of(len(self._contacts), self.config.contacts_max, "addresses of members that were found"),

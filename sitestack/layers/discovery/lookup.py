@@ -1,12 +1,13 @@
-"""Where a member can be reached: WHO-HAS, I-HAVE and INVALIDATE. The ARP-like helper of discovery, not a layer.
+"""Where a member can be reached: WHO-HAS, I-HAVE and INVALIDATE. The ARP-like helper of discovery.
 
-C has a frame for B and does not know where B is; later B leaves:
+C has a frame for B without B's address; later B leaves:
 
-    C -> all    WhoHas(B, asked by C)                everybody caches C
-    B -> C      IHave(B at b:1)                      C sends what has waited
-    B -> all    Invalidate(B)                        everybody forgets B, and remembers that it has forgotten
+    C -> all    WhoHas(B, asked by C)                all members cache C
+    B -> C      IHave(B at b:1)                      C sends the queued frames
+    B -> all    Invalidate(B)                        all members forget B and keep a tombstone
 
-The same headers are sent unasked: by a member that has moved, and by the coordinator at a view, of those that joined and left.
+The same headers are sent unasked: by a member that has moved, and by the coordinator when a view
+admits or removes members.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from sitestack.model.events import RemovePhysical, SetPhysical
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect
 
-#: How often a change of this member's own address is announced, since nobody acknowledges it.
+#: How often a change of this member's own address is announced, because announcements are
+#: unacknowledged.
 ANNOUNCEMENTS = 3
 
 
 class Lookup:
-    """Asks, answers and announces where members are; forgets those that have left or are silent strangers."""
+    """Asks, answers and announces where members are; forgets departed members and silent strangers."""
 
     def __init__(self, directory: Directory, announce_interval_s: float, stranger_s: float) -> None:
         self._directory = directory
@@ -39,7 +41,7 @@ class Lookup:
     # -- myself ----------------------------------------------------------------------------------------------------
 
     def connect(self, physical: tuple[Physical, ...], now: float) -> list[Effect]:
-        """This member can be reached at these addresses now. If it has moved, it announces that."""
+        """Set the addresses of this member, and announce them if it has moved."""
         directory = self._directory
         if directory.physical and directory.physical != physical:
             self._announcements, self._announce_at = ANNOUNCEMENTS, now
@@ -49,7 +51,7 @@ class Lookup:
         return [Down(SetPhysical(me.address, me.physical, me.version))]
 
     def leave(self) -> list[Effect]:
-        """Tell everybody to forget this member, and forget its own addresses."""
+        """Ask all members to forget this one, and forget its own addresses."""
         me, directory = self._directory.address, self._directory
         effects = say(me, Invalidate(me, directory.me().version), (None,)) if directory.physical else []
         directory.physical, directory.view, self._sweep_at = (), None, None
@@ -84,7 +86,7 @@ class Lookup:
     # -- one member that is looked for -----------------------------------------------------------------------------
 
     def find(self, member: Address, again: bool, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
-        """There is a frame for this member: tell where it is, or ask everybody; `again`: it does not seem to be there."""
+        """Answer the resolver's question, or ask all members; `again` asks despite a known address."""
         known = self._contacts.get(member)
         if known is not None and not again:
             return [Down(SetPhysical(member, known.physical, known.version))]
@@ -95,7 +97,7 @@ class Lookup:
         return say(directory.address, WhoHas(member, directory.me()), dests)
 
     def handle_who_has(self, header: WhoHas, source: Address, now: float) -> list[Effect]:
-        """Answer for this member itself, or for a known one if this member has to speak for it."""
+        """Answer for this member itself, or for a known one if this member answers for it."""
         member, directory = header.member, self._directory
         if not is_own_word(header.asker, source):
             return [Dropped("bad_contact")]
@@ -108,19 +110,19 @@ class Lookup:
         return effects + say(directory.address, IHave((directory.me() if known is None else known,)), (source,))
 
     def handle_i_have(self, header: IHave, source: Address, now: float) -> list[Effect]:
-        """Take in the contacts that `source` has the authority to give."""
+        """Accept the contacts that `source` has the authority to send."""
         if len(header.contacts) > CONTACTS_PER_FRAME:
             return [Dropped("too_many_contacts")]
         return [effect for contact in header.contacts for effect in self._directory.learn(contact, source, now)]
 
     def handle_invalidate(self, header: Invalidate, source: Address, now: float) -> list[Effect]:
-        """Forget a member, if `source` has the authority to say so."""
+        """Forget a member, if `source` has the authority to remove it."""
         member = header.member
         if not self._directory.may_invalidate(member, source):
             return [Dropped("no_authority")]
         known = self._contacts.get(member)
-        # An older version counts only from the coordinator, which may not know the latest: if the member lives, its next
-        # contact is newer.
+        # An older version counts only from the coordinator, which may not know the latest. If the
+        # member lives, its next contact is newer.
         if source == member and known is not None and known.version > header.version:
             return [Dropped("late_invalidate")]
         return self._forget(member, now, header.version)
@@ -128,11 +130,11 @@ class Lookup:
     # -- the members of a view -------------------------------------------------------------------------------------
 
     def merge_contacts(self, contacts: tuple[Contact, ...]) -> None:
-        """Keep the contacts that a joiner is handed until its view, which follows at once."""
+        """Keep a joiner's contacts until its view, which follows at once."""
         self._given = contacts
 
     def install(self, view: View, previous: View | None, now: float) -> list[Effect]:
-        """Learn the members that joined and forget those that left; the coordinator tells everybody of both."""
+        """Learn joined members and forget departed ones; the coordinator announces both."""
         directory, contacts = self._directory, self._contacts
         directory.view = view
         contacts.pin(view.members, now)
@@ -153,7 +155,9 @@ class Lookup:
         return effects
 
     def _introduce(self, members: list[Address]) -> list[Effect]:
-        """Tell everybody the contacts of these members: without multicast, a joiner is reached only by members that know it."""
+        """Announce the contacts of these members: without multicast, only members that know a
+        joiner reach it.
+        """
         me, directory = self._directory.address, self._directory
         contacts = [directory.me() if each == me else self._contacts.get(each) for each in members]
         known = [contact for contact in contacts if contact is not None]

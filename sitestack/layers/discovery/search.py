@@ -1,7 +1,4 @@
-"""One search for members: how long it lasts, and the processes that have answered so far.
-
-A helper of discovery, not a layer.
-"""
+"""One search for members: its duration, and the processes that have answered so far."""
 
 from __future__ import annotations
 
@@ -12,7 +9,9 @@ from sitestack.model.view import ViewId
 
 
 class Search:
-    """Ends at `until`, or soon after a coordinator has answered for itself, which gives others a moment to answer too."""
+    """Ends at `until`, or soon after a coordinator has answered, which gives others a moment to
+    answer too.
+    """
 
     def __init__(self, now: float, join_wait_s: float, settle_s: float, peers_max: int) -> None:
         self.until = now + join_wait_s
@@ -26,7 +25,10 @@ class Search:
         return min(self.until, self.ask_at)
 
     def heard(self, contact: Contact, coordinator: Address | None, view: ViewId | None, now: float) -> bool:
-        """Note what a process says of itself; the newest version counts. False when there is no room for one more process."""
+        """Note the statement of a process; the newest version counts.
+
+        Return False without room for one more.
+        """
         known = self._peers.get(contact.address)
         if known is None and len(self._peers) >= self.peers_max:
             return False
@@ -38,7 +40,7 @@ class Search:
         return True
 
     def refuse(self, other: OtherParameters) -> None:
-        """Note that there is a site already whose parameters differ from this process's."""
+        """Note a site whose parameters differ from this process's."""
         self._refused = other
 
     def forget(self, member: Address) -> None:
@@ -46,12 +48,14 @@ class Search:
         self._peers.pop(member, None)
 
     def outcome(self) -> Found | OtherParameters:
-        """The processes that answered; or, when only a site with other parameters was found, the refusal."""
+        """Return the processes that answered; or the refusal if only a site with other parameters
+        was found.
+        """
         peers = self.peers()
         if self._refused is not None and all(peer.coordinator is None for peer in peers):
             return self._refused
         return Found(peers)
 
     def peers(self) -> tuple[Peer, ...]:
-        """All processes that answered, in order of address."""
+        """Return all processes that answered, in order of address."""
         return tuple([self._peers[member][1] for member in sorted(self._peers)])

@@ -7,24 +7,28 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FailureDetectionConfig:
-    """Times of heartbeats and checks. The defaults fit a LAN: a crash is reported after 3.5 to 4 seconds."""
+    """Times of heartbeats and checks.
+
+    The defaults fit a LAN: a crash is reported after 3.5 to 4 seconds.
+    """
 
     #: The interval between two heartbeats.
     heartbeat_interval_s: float = 0.5
-    #: How long a member may be silent before it is asked whether it is there.
+    #: How long a member may be silent before it is asked.
     timeout_s: float = 2.5
     #: How long a member that was asked may take to answer before it is suspected.
     verify_timeout_s: float = 1.0
     #: How often the question is repeated within that time, the first one included.
     verify_attempts: int = 3
-    #: A member that wakes up later than it asked for by more than this takes itself for the one that stood still, and suspects
-    #: nobody.
+    #: A member that wakes up later than scheduled by more than this regards itself as the paused
+    #: one, and suspects no member.
     stall_s: float = 1.0
     #: Least time between two `NotHere` to one sender about one member.
     not_here_interval_s: float = 0.5
     #: Least time between two reports of a differing view of one member.
     seen_interval_s: float = 1.0
-    #: Whether TCP connections to other members are kept, so that a killed process is noticed at once.
+    #: Whether TCP connections to other members are kept, so that a killed process is noticed at
+    #: once.
     watch: bool = True
     #: How many processes the two limits above are remembered for; beyond, the oldest is forgotten.
     limited_max: int = 1_024

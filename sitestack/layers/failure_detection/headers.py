@@ -1,4 +1,7 @@
-"""The headers of failure detection. All are unreliable: a lost one is repeated or did not matter."""
+"""The headers of failure detection.
+
+All are unreliable: a lost one is repeated or did not matter.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ class Alive(Header):
 
 @dataclass(frozen=True, slots=True)
 class AreYouThere(Header):
-    """Question to a silent member. From the second attempt on both sides use another address of each other, if there is one."""
+    """Question to a silent member.
+
+    From the second attempt on both sides use another address of each other, if known.
+    """
 
     attempt: int
 
@@ -37,7 +43,9 @@ class NotHere(Header):
 
 @dataclass(frozen=True, slots=True)
 class NotHeard(Header):
-    """Member to the coordinator, with each heartbeat: I suspect you because I hear nothing of you, in case you hear me."""
+    """Member to the coordinator, with each heartbeat: I suspect you, because I receive nothing from
+    you.
+    """
 
 
 HEADERS: dict[int, type[Header]] = {0x20: Alive, 0x21: AreYouThere, 0x22: IAmAlive, 0x23: NotHere, 0x24: NotHeard}

@@ -1,21 +1,23 @@
-"""Failure detection: heartbeats to all, and a question to a member that falls silent before it is reported.
+"""Failure detection: heartbeats to all, and a question to a silent member before it is reported.
 
     every 0.5 s   A -> all   Alive(view)
     B silent 2.5 s           A -> B   AreYouThere(1), (2), (3), each by the next of B's addresses
-    heard of B               nothing was wrong
-    still silent             up: Suspect(B); and Unsuspect(B) should it be heard after all
+    frame from B             B is alive
+    still silent             up: Suspect(B); later Unsuspect(B) if a frame arrives after all
 
-Besides, each member has a TCP connection to the coordinator, to the second in line, and to the next member in the ring. When a
-process is killed its kernel closes these within milliseconds; the shell makes sure and reports `Gone`. Where the port cannot be
-reached there are no such connections, and silence decides (FD_SOCK in JGroups).
+Besides, each member has a TCP connection to the coordinator, to the second in line, and to the next
+member in the ring. When a process is killed its kernel closes these within milliseconds; the shell
+verifies this and reports `Gone`. Without a reachable port there are no such connections, and
+silence decides (FD_SOCK in JGroups).
 
-Any frame is a sign of life. But a coordinator must also be heard, or nobody can follow it. A coordinator notices that a member
-does not hear it by a second question of that member, or by `NotHeard`, and asks back; from then on only an answer shows that
-both hear each other. It does not leave the verdict to the other member: messages that are not heard are not acknowledged, and
-everybody waits for that.
+Any frame is a sign of life. But the members must also receive the coordinator's frames to follow
+it. A coordinator notices a deaf member by its second question, or by `NotHeard`, and asks back.
+From then on only an answer shows that both directions work. The coordinator decides this itself,
+because a deaf member acknowledges nothing and blocks all others.
 
-Members are told apart by UUID, never by address, so a restarted process does not keep its
-predecessor alive: frames for the predecessor are answered with `NotHere`, which proves its death (A3).
+Members are identified by UUID, never by address, so a restarted process does not keep its
+predecessor alive: frames for the predecessor are answered with `NotHere`, which proves its death
+(A3).
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 _OWN = frozenset(HEADERS.values())
-#: The share of the usual time in which a member must answer whose port refuses connections: most likely it is dead.
+#: The share of the usual time in which a member must answer whose port refuses connections: most
+#: likely it is dead.
 REFUSED_SHARE = 0.1
 
 
@@ -65,7 +68,6 @@ class FailureDetectionStatistics:
 class _Check:
     attempt: int
     due: float
-    #: Seconds between two questions.
     interval_s: float
 
 
@@ -80,26 +82,29 @@ class FailureDetection(Layer):
         self.local = local
         self.config = config
         self._view: View | None = None
-        #: When each other member of the view was heard last. This and the next four hold members of the view only, which bounds
-        #: them.
+        #: The time of the last frame from each other member of the view. This and the next four
+        #: hold members of the view only, which bounds them.
         self._heard: dict[Address, float] = {}
         self._checks: dict[Address, _Check] = {}
         self._suspected: dict[Address, None] = {}
-        #: Suspected members that are certainly dead: frames that still arrive from them were sent before.
+        #: Suspected members that are certainly dead: frames that still arrive from them were sent
+        #: before.
         self._gone: dict[Address, None] = {}
-        #: Members being checked or suspected because they do not hear this one. They are heard, so only an answer clears them.
+        #: Members checked or suspected because they do not receive this one's frames. Theirs
+        #: arrive, so only an answer clears them.
         self._deaf: dict[Address, None] = {}
         self._heartbeat_at = 0.0
-        #: The earliest time at which some member can have been silent for too long, so that a frame need not move any deadline.
+        #: The earliest time at which some member can have been silent for too long, so that frames
+        #: move no deadline.
         self._scan_at = 0.0
         self._not_here = RateLimit(config.not_here_interval_s, config.limited_max)
         self._seen = RateLimit(config.seen_interval_s, config.limited_max)
         self._suspicions = self._stalls = 0
 
-    # -- what is heard ---------------------------------------------------------------------------------------------
+    # -- received frames ----------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Take every frame of a member as a sign of life; handle own headers, views and misdirected frames."""
+        """Record a sign of life with every frame; handle own headers, views and misdirected frames."""
         if isinstance(event, Frame):
             source, headers = event.source, event.headers
             effects: list[Effect] = []
@@ -140,7 +145,8 @@ class FailureDetection(Layer):
             answer = self._send_header(source, IAmAlive())
             if header.attempt == 1:
                 return [answer]
-            # A member that asks twice may not get frames at the address that this one uses, or may not hear it at all.
+            # A member that asks twice may not receive frames at the address that this one uses, or
+            # none of them.
             coordinates = self._view is not None and self._view.coordinator == self.local.address
             deaf = self._check_deaf(source, now) if coordinates and source in self._heard else []
             return [Down(TryNextPhysical(source)), answer, *deaf]
@@ -150,7 +156,7 @@ class FailureDetection(Layer):
             return self._suspect([header.wanted])
         if isinstance(header, NotHeard):
             return self._check_deaf(source, now)
-        return []  # IAmAlive: its arrival is all that matters
+        return []  # IAmAlive: only its arrival matters
 
     def _check_deaf(self, member: Address, now: float) -> list[Effect]:
         if member not in self._heard:
@@ -172,10 +178,10 @@ class FailureDetection(Layer):
     def _send_header(self, dest: Destination, header: Header) -> Down:
         return Down(Frame(self.local.address, dest, (header,), unreliable=True))
 
-    # -- what is not heard -----------------------------------------------------------------------------------------
+    # -- silence ------------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Check a member that another one has reported; suspect a member that is gone without a check."""
+        """Check a member that another one has reported; suspect a dead one without a check."""
         if isinstance(event, Gone):
             if event.member not in self._heard:
                 return [Dropped("not_monitored")]
@@ -213,20 +219,20 @@ class FailureDetection(Layer):
             effects.append(self._send_header(None, Alive(self._view.id)))
             if self._view.coordinator in self._suspected:
                 effects.append(self._send_header(self._view.coordinator, NotHeard()))
-            effects += self._watch(self._view)  # repeated, as an address may become known, or change
+            effects += self._watch(self._view)  # repeated, because an address may become known or change
         if now >= self._scan_at:
             effects += self._scan(now)
         return effects + self._continue_checks(now)
 
     def _forgive(self, now: float) -> None:
-        """This process stood still (F18), or is cut off: count nothing that it did not hear meanwhile against the others."""
+        """Forgive the silence of all members, because this process was paused (F18) or is cut off."""
         self._heard = dict.fromkeys(self._heard, now)
         for check in self._checks.values():
             check.attempt, check.due = 0, now
         self._scan_at = now + self.config.timeout_s
 
     def _scan(self, now: float) -> list[Effect]:
-        """Begin to check members that were silent for too long; schedule the next scan for when another one can be."""
+        """Begin to check members that were silent for too long; schedule the next scan."""
         timeout_s = self.config.timeout_s
         effects: list[Effect] = []
         oldest = now
@@ -241,7 +247,7 @@ class FailureDetection(Layer):
         return effects
 
     def _begin_check(self, member: Address, now: float, share: float = 1.0) -> list[Effect]:
-        """Ask whether it is there; it may take this share of the configured time to answer."""
+        """Ask a member, which may take this share of the configured time to answer."""
         interval_s = share * self.config.verify_timeout_s / self.config.verify_attempts
         self._checks[member] = _Check(1, now + interval_s, interval_s)
         return [self._send_header(member, AreYouThere(1))]
@@ -263,7 +269,7 @@ class FailureDetection(Layer):
         return effects + self._suspect(dead)
 
     def _suspect(self, members: list[Address]) -> list[Effect]:
-        """Report members as suspected, and once more those that a new view has kept although they were suspected."""
+        """Report members as suspected, including suspected ones that a new view has kept."""
         news = [member for member in members if member not in self._suspected or member in self._checks]
         for member in news:
             self._checks.pop(member, None)
@@ -276,8 +282,8 @@ class FailureDetection(Layer):
     def _install(self, view: View, now: float) -> list[Effect]:
         """Watch the members of this view, and no others.
 
-        A suspicion was about the old view, so a suspected member is checked anew. The layers above go on suspecting it until
-        the check ends, and hear `Unsuspect` when it answers.
+        A suspicion belongs to the old view, so a suspected member is checked anew. The layers above
+        keep suspecting it until the check ends, and receive `Unsuspect` when it answers.
         """
         others = [member for member in view.members if member != self.local.address]
         self._view = view
@@ -295,7 +301,8 @@ class FailureDetection(Layer):
     def _watch(self, view: View) -> list[Effect]:
         """Keep connections to the coordinator, the second in line, and the next member in the ring.
 
-        Every member watches the first two: if both die, the third takes over at once. The ring covers the other members.
+        Every member watches the first two: if both die, the third becomes coordinator at once. The
+        ring covers the other members.
         """
         rank = view.rank(self.local.address)
         if not self.config.watch or rank < 0:

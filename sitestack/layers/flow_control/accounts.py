@@ -1,4 +1,6 @@
-"""The accounts of flow control: bytes sent and acknowledged, consumed and returned. All are totals since the view began."""
+"""The accounts of flow control, in bytes: sent, acknowledged, consumed and returned since the view
+began.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +12,22 @@ from sitestack.model.view import ViewId
 
 #: Bytes that a batch costs besides its body, so that many small ones are not free.
 FRAME_BYTES = 128
-#: The largest distance between two marks, in bytes: if credit came in larger lumps, a part of a large window would stay unused.
+#: Maximum bytes between two marks: with credit in larger lumps, a part of a large window would stay
+#: unused.
 MARK_BYTES_MAX = 256 * 1024
 
 
 def cost(frame: Frame) -> int:
-    """Bytes that a frame counts; without a batch it is free."""
+    """Return the bytes that a frame counts; without a batch it is free."""
     return 0 if frame.batch is None else FRAME_BYTES + len(frame.batch.body)
 
 
 class Outlet:
-    """The frames to one receiver or to all: they pass while less than a window is unacknowledged, and queue in order beyond.
+    """The frames to one receiver or to all: they pass while less than a window is unacknowledged,
+    or queue in order.
 
-    Marks are at most a quarter of the window apart. So when all marks are acknowledged there is credit, and a sender without
-    credit has a mark under way, whatever the windows of the others are.
-
+    Marks are at most a quarter of the window apart. So when all marks are acknowledged there is
+    credit. A sender without credit has a mark under way, whatever the other windows are.
     Out-of-band frames wait for credit too, in front of the others.
     """
 
@@ -41,7 +44,10 @@ class Outlet:
         self.start_view()
 
     def start_view(self) -> None:
-        """Begin all totals at zero. Queued frames go on waiting; they are counted when they are sent."""
+        """Begin all totals at zero.
+
+        Queued frames keep waiting, and are counted when they are sent.
+        """
         self.sent = 0
         #: The last total that was put on a frame, as a mark.
         self.marked = 0
@@ -54,15 +60,18 @@ class Outlet:
 
     @property
     def awaited(self) -> int:
-        """Bytes that are marked and not acknowledged. At rest there are none, unless credit was lost."""
+        """Bytes that are marked and not acknowledged.
+
+        At rest there are none, unless credit was lost.
+        """
         return max(0, self.marked - self.acknowledged)
 
     def has_credit(self, frame: Frame) -> bool:
-        """Whether this frame may go. A frame may always go when nothing is on its way, however large it is."""
+        """Whether this frame may pass. With nothing under way, a frame of any size may."""
         return frame.batch is None or self.sent - self.acknowledged < self._window_bytes
 
     def charge(self, frame: Frame, view: ViewId) -> Frame:
-        """Count a frame as sent; returns the frame to send, with a mark if it is time for one."""
+        """Count a frame as sent; return the frame to send, with a mark if one is due."""
         self.sent += cost(frame)
         if self.sent - self.marked < self._mark_bytes:
             return frame
@@ -70,15 +79,17 @@ class Outlet:
         return frame.push(Mark(view, self.sent))
 
     def acknowledge(self, total_bytes: int) -> None:
-        """Take a returned total. It never falls, and never exceeds what was sent, so no peer can open the window wider."""
+        """Apply a returned total.
+
+        It never falls or exceeds the sent bytes, so no peer can widen the window.
+        """
         self.acknowledged = max(self.acknowledged, min(total_bytes, self.sent))
 
     def settle(self) -> None:
-        """Count everything sent as acknowledged: nothing is on its way any more."""
+        """Count all sent bytes as acknowledged, because nothing is under way any more."""
         self.acknowledged = self.marked = self.sent
 
     def put(self, frame: Frame) -> None:
-        """Queue a frame."""
         if frame.is_out_of_band:
             self.queue.insert(self.urgent, frame)
             self.urgent += 1
@@ -87,14 +98,13 @@ class Outlet:
         self.queued_bytes += cost(frame)
 
     def pop_frame(self) -> Frame:
-        """Remove the first frame of the queue."""
         frame = self.queue.popleft()
         self.urgent -= self.urgent > 0
         self.queued_bytes -= cost(frame)
         return frame
 
     def clear(self) -> list[Frame]:
-        """Empty the queue; returns its frames."""
+        """Empty the queue and return its frames."""
         frames = list(self.queue)
         self.queue.clear()
         self.queued_bytes = self.urgent = 0
@@ -117,8 +127,8 @@ class Account:
 
     def _start_totals(self) -> None:
         self.cast_acknowledged = 0
-        #: For multicasts and for unicasts: the last mark of the member that was reached here, and the last that was returned to
-        #: it.
+        #: For multicasts and for unicasts: the last mark of the member reached here, and the last
+        #: returned to it.
         self.cast_consumed = 0
         self.cast_returned = 0
         self.unicast_consumed = 0

@@ -12,10 +12,10 @@ from sitestack.model.view import ViewId
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Mark(Header):
-    """On a frame: tell me when you have consumed this.
+    """On a frame: notify me when you have consumed this.
 
-    `total_bytes` is what the sender has sent since `view` was installed, this frame included: in multicasts when the frame is a
-    multicast, otherwise in unicasts to its receiver.
+    `total_bytes` counts the bytes sent since `view` was installed, this frame included. A multicast
+    counts multicasts; a unicast counts the unicasts to its receiver.
     """
 
     view: ViewId
@@ -25,7 +25,9 @@ class Mark(Header):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Credits(Header):
-    """Receiver to sender: the last marks of yours that I have reached in `view`, on multicasts and on unicasts to me."""
+    """Receiver to sender: the last marks of yours that I have reached in `view`, on multicasts and
+    on unicasts to me.
+    """
 
     view: ViewId
     multicast_bytes: int

@@ -1,19 +1,22 @@
 """FlowControl: a sender is never more than a window ahead of the slowest receiver.
 
-A sender counts the bytes that it sends, to all together and to each member, and now and then puts its total on a frame: a
-`Mark`. A receiver that has come to a mark returns it (`Credits`). Being totals, they need no care when one is late, lost or
-repeated; and since the sender decides what is returned, no receiver needs to know its window. A sender that is a whole window
-ahead of a receiver queues, in order. One frame always passes when nothing is on its way, however large it is. Frames without a
-batch cost nothing, but keep their place in the queue. Frames that the layers below make never pass through here.
+A sender counts the bytes that it sends, to all together and to each member. It regularly puts its
+total on a frame: a `Mark`. A receiver that has reached a mark returns it (`Credits`). Because they
+are totals, late, lost or repeated ones do no harm. The sender decides which totals are returned, so
+a receiver need not know its window. A sender that is a whole window ahead of a receiver queues, in
+order. With nothing under way one frame always passes, however large it is. Frames without a batch
+cost nothing, but keep their place in the queue. Frames of the layers below never pass through here.
 
-Accounts belong to the members of a view, and both sides begin them at zero in every view: a total means something only together
-with the view that it names. So no credit is lost for good, whatever splits and merges. While both sides stay in the view, its
-frames arrive, or UNICAST gives them up, after which nothing is on its way any more. As soon as one side has another view, the
-account is void, with the multicasts and forwards on their way. Other unicasts still arrive, uncounted: at most a window of
-them. A unicast that overtakes its view is counted when the view comes.
+Accounts belong to the members of a view, and both sides begin them at zero in every view: a total
+counts only with the view that it names. So splits and merges lose no credit permanently. While both
+sides stay in the view, its frames arrive, or UNICAST reports them and nothing is under way any
+more. When one side enters another view, the account is void, with its multicasts and forwards.
+Other unicasts still arrive, uncounted: at most a window of them. A unicast that overtakes its view
+is counted when the view comes.
 
-Frames to a process that is no member are not counted, and do not wait here: the two have no view in common, and so no account.
-Frames that such a process does not take in time are refused or given up by UNICAST, and reported.
+Frames to a non-member are not counted, and do not wait here: the two share no view, and so no
+account. If such a process does not receive its frames in time, UNICAST refuses or abandons them,
+and reports them.
 """
 
 from __future__ import annotations
@@ -32,14 +35,14 @@ from sitestack.model.level import Level
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
-#: How many senders that are ahead of this member in views are remembered. The marks of others are returned with their next
-#: mark.
+#: Maximum number of remembered senders that are ahead of this member in views. The others' marks
+#: are returned with their next mark.
 EARLY_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class FlowControlStatistics:
-    """Counters since the start: `waits` counts frames that had to queue."""
+    """Counters since the start: `waits` counts queued frames."""
 
     waits: int
 
@@ -58,17 +61,19 @@ class FlowControl(Layer):
         self._blocked = True
         #: Multicasts; acknowledged is the total that the slowest member has consumed.
         self._casts = Outlet(self._window)
-        #: Accounts of the members; while blocked also of other processes that frames wait for, as they may be in the next view.
+        #: Accounts of the members; while blocked also of other destinations, which may be in the
+        #: next view.
         self._accounts: dict[Address, Account] = {}
-        #: The last mark on a unicast of each sender in a later view. That is the next view here, as a view waits for all its
-        #: members.
+        #: The last mark on a unicast of each sender in a later view. That is the next view here,
+        #: because a view waits for all its members.
         self._early: dict[Address, Mark] = {}
         #: Senders that have marks to be returned, in order.
         self._due: dict[Address, None] = {}
         self._backlog_bytes = Level(config.backlog_bytes_max, "the shell tells in steps of an eighth of the bound")
         self._queued_bytes = Level(config.queue_bytes_max)
         self._queued_frames = Level(config.queue_frames_max)
-        #: Queued bytes of this member's own batches; `Waiting` says so when it changed during a turn.
+        #: Queued bytes of this member's own batches; `Waiting` reports a change at the end of the
+        #: turn.
         self._waiting_bytes = 0
         self._told_bytes = 0
         self._ahead_high = 0
@@ -77,7 +82,7 @@ class FlowControl(Layer):
     # -- sending -----------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Let a frame pass, or keep it until there is credit."""
+        """Pass a frame, or queue it until there is credit."""
         if isinstance(event, Credit):
             self._backlog_bytes.add(event.backlog_bytes - self._backlog_bytes.now)
             return []
@@ -95,14 +100,17 @@ class FlowControl(Layer):
         account = self._accounts.get(dest)
         if account is None:
             if not self._blocked:
-                return [Down(frame)]  # to a process that is no member, and returns no credits
+                return [Down(frame)]  # to a non-member, which returns no credits
             account = self._accounts[dest] = Account(self._window)
         if frame.headers and frame.headers[-1].OVERTAKES and not self._blocked:
             return [Down(frame)]
         return self._send_or_queue(frame, account.unicasts)
 
     def _send_or_queue(self, frame: Frame, outlet: Outlet) -> list[Effect]:
-        """Send a frame, or queue it. During a block it is queued: no layer below keeps multicasts out of a flush."""
+        """Send a frame, or queue it.
+
+        A block queues it: no layer below keeps multicasts out of a flush.
+        """
         behind = outlet.urgent if frame.is_out_of_band else len(outlet.queue)
         if behind or self._blocked or not outlet.has_credit(frame):
             return self._enqueue(frame, outlet)
@@ -145,7 +153,7 @@ class FlowControl(Layer):
     # -- receiving ---------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Note marks that were reached, and take returned credits."""
+        """Note reached marks, and apply returned credits."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if isinstance(header, Mark):
@@ -167,9 +175,9 @@ class FlowControl(Layer):
         return [Up(event)]
 
     def _consume(self, sender: Address, mark: Mark, *, is_cast: bool) -> None:
-        """Note that everything sent before this mark is here.
+        """Note that all frames sent before this mark are here.
 
-        When the mark is on an out-of-band frame, earlier frames may still be in UNICAST's window.
+        With a mark on an out-of-band frame, earlier frames may still be in UNICAST's window.
         """
         view = self._view
         if view is None or mark.view > view.id:
@@ -178,7 +186,7 @@ class FlowControl(Layer):
             return
         account = self._accounts.get(sender)
         if account is None or mark.view != view.id:
-            return  # a mark of another view than the present one: the account is void
+            return  # a mark of another view: the account is void
         if is_cast:
             account.cast_consumed = max(account.cast_consumed, mark.total_bytes)
         else:
@@ -186,7 +194,9 @@ class FlowControl(Layer):
         self._due[sender] = None
 
     def flush(self, now: float) -> list[Effect]:
-        """Return credits, at most one frame a sender, and tell the layers above how many own bytes wait."""
+        """Return credits, at most one frame a sender; report the waiting own bytes to the layers
+        above.
+        """
         effects: list[Effect] = []
         taking = not self._backlog_bytes.is_over
         if self._due and taking and not self._blocked and self._view is not None:
@@ -199,7 +209,8 @@ class FlowControl(Layer):
     def _return_credits(self, view: View) -> list[Effect]:
         """Return marks.
 
-        A FORWARD counts as consumed when it is multicast, so a long queue of multicasts holds back unicast credits.
+        A FORWARD counts as consumed when it is multicast, so a long queue of multicasts holds back
+        unicast credits.
         """
         choked = self._casts.queued_bytes > self._window
         effects: list[Effect] = []
@@ -229,9 +240,11 @@ class FlowControl(Layer):
         return [*self._release(account.unicasts), *self._release(casts)]
 
     def _give_up(self, event: Undeliverable) -> list[Effect]:
-        """UNICAST has given up a process: nothing is on its way to it any more.
+        """Settle the account of a process that UNICAST reports undeliverable: nothing is under way
+        to it.
 
-        Credits for the marks of that process may be lost with it, so all its marks are returned once more.
+        Credits for the marks of that process may be lost as well, so all its marks are returned
+        once more.
         """
         told = Up(replace(event, frames=tuple([_without_mark(frame) for frame in event.frames])))
         account = self._accounts.get(event.dest)
@@ -244,7 +257,9 @@ class FlowControl(Layer):
         return [told, *self._release(account.unicasts)]
 
     def _report_queued(self) -> list[Effect]:
-        """Report the unicasts that still wait for credit: this member has left, and will not send them."""
+        """Report the unicasts that still wait for credit, because this member has left and will not
+        send them.
+        """
         queues = [(member, self._forget(account.unicasts)) for member, account in self._accounts.items()]
         return [Up(Undeliverable(member, tuple(frames))) for member, frames in queues if frames]
 
@@ -253,7 +268,8 @@ class FlowControl(Layer):
     def _handle_view(self, event: ViewInstalled) -> list[Effect]:
         """Begin all totals at zero.
 
-        Queued multicasts are dropped, as their origins send them again; queued unicasts go on waiting.
+        Queued multicasts are dropped, because their origins send them again; queued unicasts keep
+        waiting.
         """
         self._view = event.view
         self._blocked = event.blocked
@@ -262,7 +278,7 @@ class FlowControl(Layer):
         self._casts = Outlet(self._window)
         old = self._accounts
         self._accounts = {each: old.pop(each) if each in old else Account(self._window) for each in event.view.members}
-        for account in old.values():  # to processes that are no members: their frames are UNICAST's business
+        for account in old.values():  # non-members: UNICAST handles their frames
             effects += [Down(frame) for frame in self._forget(account.unicasts)]
         self._due = {}
         for account in self._accounts.values():
@@ -281,7 +297,9 @@ class FlowControl(Layer):
         return frames
 
     def waited_for(self) -> dict[Address, int]:
-        """The members that frames wait for, and the bytes that each has consumed: for multicasts those furthest behind."""
+        """Return the members that frames wait for, with the bytes each consumed; for multicasts the
+        slowest ones.
+        """
         if self._blocked:
             return {}
         found = {each: account.unicasts.acknowledged for each, account in self._accounts.items() if account.unicasts.queue}
@@ -294,15 +312,14 @@ class FlowControl(Layer):
         return FlowControlStatistics(self._waits)
 
     def levels(self) -> dict[str, Level]:
-        """`ahead_bytes`: how far this member's multicasts are ahead of the slowest receiver.
-
-        At most a window, and one frame.
+        """`ahead_bytes`: this member's lead over the slowest receiver; at most a window and one
+        frame.
         """
         awaited = self._casts.awaited + sum([account.unicasts.awaited for account in self._accounts.values()])
         why = "credit comes back for marks, not for every frame"
         return {
             "ahead_bytes": Level.of(self._casts.ahead, None, why, self._ahead_high),
-            # Bytes that were marked and whose marks have not been returned, over all accounts.
+            # Marked bytes whose marks have not been returned, over all accounts.
             "awaited_bytes": Level.of(awaited, None),
             "queued_bytes": self._queued_bytes,
             "queued_frames": self._queued_frames,
@@ -311,5 +328,5 @@ class FlowControl(Layer):
 
 
 def _without_mark(frame: Frame) -> Frame:
-    """The frame without this layer's header, as it came from above."""
+    """Return the frame without this layer's header, as it came from above."""
     return frame if frame.top(Mark) is None else frame.pop()

@@ -20,7 +20,8 @@ class FragmentHeader(Header):
     index: int
     count: int
     data: bytes
-    #: Not on the wire: the whole frame, on the last piece of a unicast, so that an undeliverable frame can be reported.
+    #: Not on the wire: the whole frame, on the last piece of a unicast, so that an undeliverable
+    #: frame can be reported.
     whole: Frame | None = field(init=False, default=None, compare=False, repr=False)
 
     @property

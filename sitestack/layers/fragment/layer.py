@@ -1,8 +1,9 @@
 """FRAG: frames that do not fit into a datagram travel in pieces.
 
-A large frame of the layers above (headers, of whatever size, and batch) is encoded once, cut, and put together by the receiver.
-The layers below deliver the pieces of one sender reliably and in order, so putting them together is appending. A sender has at
-most two frames under way: one in its multicast stream and one in its unicasts.
+A large frame of the layers above (headers and batch) is encoded once, cut, and reassembled by the
+receiver. The layers below deliver the pieces of one sender reliably and in order, so reassembly is
+appending. A sender has at most two frames under way: one in its multicast stream and one in its
+unicasts.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ from sitestack.wire.size import fixed_bytes
 
 @dataclass(frozen=True, slots=True)
 class FragmentStatistics:
-    """Counters since the start."""
-
     frames_cut: int
 
 
@@ -48,7 +47,7 @@ class Fragment(Layer):
         assert self._piece_bytes > 0, "a piece must have room for something"
         self._partials = Partials(config.partials_max, config.partial_bytes_max, config.frame_bytes_max, config.idle_s)
         self._next_id = 1
-        #: Bytes that a header of this kind takes on the wire at most; None when that depends on its contents.
+        #: Maximum bytes of a header of this kind on the wire; None if its contents decide.
         self._header_bytes: dict[type[Header], int | None] = {}
         self._frames_cut = 0
 
@@ -57,20 +56,19 @@ class Fragment(Layer):
         self._codec = codec
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Cut a frame that is too large."""
         if not isinstance(event, Frame) or self._certainly_fits(event) or event.dest == self._me:
             return [Down(event)]
         data = self._bound_codec().encode_frame(event)
         if len(data) <= self._config.fragment_bytes_max:
             return [Down(event)]
         if event.unreliable or len(data) > self._config.frame_bytes_max:
-            # No layer makes such a frame: unreliable frames are small (`stability`), and the configuration keeps all others
-            # below the maximum.
+            # No layer makes such a frame: unreliable frames are small (`stability`), and the
+            # configuration keeps all others below the maximum.
             return [Dropped("too_large"), *_report(event)]
         return self._cut(event, data)
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Collect pieces; hand up the frame when its last piece is here."""
+        """Collect pieces; deliver the frame with its last piece."""
         if isinstance(event, Frame):
             header = event.top(FragmentHeader)
             return [Up(event)] if header is None else self._append(event, header, now)
@@ -82,7 +80,7 @@ class Fragment(Layer):
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Discard incomplete unicasts whose senders died, or gave them up, half-way."""
+        """Discard incomplete unicasts whose senders died or abandoned them."""
         dropped = self._partials.expire(now)
         return [Dropped("fragment", dropped)] if dropped else []
 
@@ -94,7 +92,9 @@ class Fragment(Layer):
         return FragmentStatistics(self._frames_cut)
 
     def levels(self) -> dict[str, Level]:
-        """Incomplete frames, and the bytes of their pieces: of processes outside the view, and of members."""
+        """Incomplete frames, and the bytes of their pieces: of processes outside the view, and of
+        members.
+        """
         partials = self._partials
         return {
             "partials": Level.of(len(partials), self._config.partials_max),
@@ -105,7 +105,7 @@ class Fragment(Layer):
     # -- cutting ---------------------------------------------------------------------------------------------------
 
     def _certainly_fits(self, frame: Frame) -> bool:
-        """Whether the frame fits, as far as can be told without encoding its batch; False means that only encoding can tell."""
+        """Whether the frame certainly fits; False means that only encoding its batch can decide."""
         size = FRAME_OVERHEAD_BYTES
         batch = frame.batch
         if batch is not None:
@@ -114,7 +114,9 @@ class Fragment(Layer):
         return size <= limit and size + self._headers_bytes(frame) <= limit
 
     def _headers_bytes(self, frame: Frame) -> int:
-        """Bytes that the headers take at most; they are encoded only if one of them has no largest size."""
+        """Return the maximum bytes of the headers; encode them only if one of them has no largest
+        size.
+        """
         total = 0
         for header in frame.headers:
             kind = type(header)
@@ -148,7 +150,7 @@ class Fragment(Layer):
         return effects if pieces is None else [*effects, self._reassemble(frame, pieces)]
 
     def _reassemble(self, frame: Frame, pieces: list[bytes]) -> Effect:
-        """The whole frame, with the source and the place in the stream of its last piece."""
+        """Return the whole frame, with the source and the stream place of its last piece."""
         try:
             whole = self._bound_codec().decode_frame(b"".join(pieces), frame.source, frame.dest)
         except ProtocolError:
@@ -166,9 +168,9 @@ def _report(frame: Frame) -> list[Effect]:
 
 
 def _originals(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """The frames that these pieces belong to.
+    """Return the frames that these pieces belong to.
 
-    If any piece of a frame was not acknowledged, its last piece was not either, and the last piece knows the frame.
+    If any piece of a frame is unacknowledged, so is its last piece, which holds the frame.
     """
     originals: list[Frame] = []
     for frame in frames:

@@ -1,7 +1,7 @@
 """Incomplete frames: the receiving side of fragmentation. A helper of it, not a layer.
 
-The pieces of one stream of one sender arrive reliably and in order, so each stream has at most one incomplete frame, and
-putting it together is appending.
+The pieces of one stream of one sender arrive reliably and in order. So each stream has at most one
+incomplete frame, and reassembly is appending.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ class _Partial:
         self.size = 0
 
 
-#: Seconds without a piece after which an incomplete frame is discarded first, as one that a dead sender has left behind.
+#: Seconds without a piece after which an incomplete frame is discarded first: its sender is
+#: probably dead.
 STALE_S = 5.0
 
 
 class Partials:
     """Incomplete frames in the order of their last pieces.
 
-    The layers below have acknowledged these pieces, so a discarded frame is lost. Frames of members of the view are therefore
-    never discarded for want of room: each has at most two, and flow control bounds their bytes. The bounds hold for other
-    processes: the frame that waits longest is discarded, if it waits for long; otherwise the largest, so that the flood of one
-    sender discards nothing of others.
+    The layers below have acknowledged these pieces, so a discarded frame is lost. Frames of members
+    are therefore never discarded to make room: each has at most two, and flow control bounds their
+    bytes. The bounds hold for other processes. The frame that waits longest is discarded if it is
+    stale; otherwise the largest, so that a flooding sender discards no frames of others.
     """
 
     def __init__(self, partials_max: int, bytes_max: int, frame_bytes_max: int, idle_s: float) -> None:
-        """Bounds: the number of frames, the bytes of all and of each, and the seconds a unicast waits for its next piece."""
+        """Set the bounds: number of frames, bytes of all and of each, and seconds before the next
+        piece of a unicast.
+        """
         self._partials_max = partials_max
         self._frame_bytes_max = frame_bytes_max
         self._idle_s = idle_s
@@ -55,7 +58,10 @@ class Partials:
         return len(self._partials)
 
     def append(self, key: Key, header: FragmentHeader, now: float) -> tuple[list[bytes] | None, int]:
-        """Add a piece. Returns all pieces of the frame if this is its last (or None), and how many pieces were given up."""
+        """Add a piece.
+
+        Return all pieces of a complete frame (or None), and the number of discarded pieces.
+        """
         partial = self._partials.pop(key, None)
         dropped = 0
         if header.index == 0:
@@ -80,7 +86,7 @@ class Partials:
         return header.count < 2 or not header.data or partial.size + len(header.data) > self._frame_bytes_max
 
     def _keep_bounds(self, now: float) -> int:
-        """Discard frames until the rest is within the bounds. Returns how many pieces they had."""
+        """Discard frames until the rest is within the bounds; return the number of their pieces."""
         dropped = 0
         while (self.bytes.is_over or len(self._partials) > self._partials_max) and (
             outside := [key for key in self._partials if key[0] not in self._members]
@@ -98,12 +104,14 @@ class Partials:
         return self._forget(key, self._partials.pop(key))
 
     def _forget(self, key: Key, partial: _Partial) -> int:
-        """Account for a frame that is no longer held; returns how many pieces it had."""
+        """Subtract a frame from the levels; return the number of its pieces."""
         self._level(key).now -= partial.size
         return len(partial.pieces)
 
     def install_view(self, members: frozenset[Address]) -> None:
-        """Discard incomplete multicasts, as all multicast streams begin anew with a view, and protect these members' frames."""
+        """Discard incomplete multicasts, because all multicast streams restart with a view; protect
+        these members' frames.
+        """
         for key in [key for key in self._partials if key[1]]:
             self._discard(key)
         self._members = members
@@ -112,7 +120,9 @@ class Partials:
             self._level(key).add(partial.size)
 
     def expire(self, now: float) -> int:
-        """Discard the unicasts whose last piece came too long ago; returns how many pieces they had."""
+        """Discard the unicasts whose last piece came too long ago; return the number of their
+        pieces.
+        """
         dropped = 0
         for key, partial in list(self._partials.items()):
             if now < partial.heard_at + self._idle_s:

@@ -1,20 +1,25 @@
-"""Path MTU discovery: finds out how large a datagram may be to reach a member, and has larger ones cut for it.
+"""Path MTU discovery: finds the largest datagram that reaches a member, and has larger ones cut for
+it.
 
-    NAKACK, UNICAST      what was sent to B again and again does not arrive     down: PathDoubt(B)
+    NAKACK, UNICAST      retransmissions to B do not arrive                        down: PathDoubt(B)
     me -> B              Probe(1,200), Probe(1,400), Probe(8,900), Probe(60,000)   each alone in a datagram of that size
     B -> me              ProbeAnswer(1,200), ProbeAnswer(1,400)
     me                   datagrams to B, and multicasts, are cut into slices of 1,400 bytes from now on
 
-A network that swallows large datagrams (a tunnel, a firewall that drops IP fragments, a switch without jumbo frames) lets
-heartbeats, questions and answers pass, so nobody is suspected; the first large datagram would be sent again for ever, and all
-would wait for the member that lacks it. Slices are put together below all layers, so that frames which are numbered already
-get through as well (`sitestack/wire/slices.py`).
+Some networks drop large datagrams: a tunnel, a firewall that drops IP fragments, a switch without
+jumbo frames. They pass heartbeats, questions and answers, so no member is suspected. The first
+large datagram would be retransmitted for ever, and all members would wait for the one that lacks
+it. Slices are reassembled below all layers, so that already numbered frames pass as well
+(`sitestack/wire/slices.py`).
 
-Where not even the smallest probe is answered the member may have another address by now, and discovery asks for it.
+If not even the smallest probe is answered, the member may have another address by now, and
+discovery asks for it.
 
-Nothing is probed while everything arrives. A limit is looked at again from time to time, and goes when the full size passes.
+Nothing is probed while everything arrives. A limit is checked again periodically, and removed when
+the full size passes.
 
-Source: RFC 8899, Datagram Packetization Layer Path MTU Discovery; its base size of 1,200 bytes; faults F26, S8.
+Source: RFC 8899, Datagram Packetization Layer Path MTU Discovery; its base size of 1,200 bytes;
+faults F26, S8.
 """
 
 from __future__ import annotations
@@ -52,13 +57,14 @@ class ProbeAnswer(Header):
 HEADERS: dict[int, type[Header]] = {0xB0: Probe, 0xB1: ProbeAnswer}
 
 
-#: Datagram sizes that networks are built for, below the configured one: jumbo frames, Ethernet less a tunnel, the least of all.
+#: Datagram sizes that networks are built for, below the configured one: jumbo frames, Ethernet less
+#: a tunnel, the least of all.
 SIZES = (8_900, 1_400, 1_200)
 
 
 @dataclass(slots=True)
 class _Search:
-    """A search that is under way, or was: `due` is None once it is over."""
+    """A present or past search: `due` is None once it has ended."""
 
     number: int
     begun: float
@@ -81,7 +87,7 @@ class PathMtu(Layer):
     FRAMES_DOWN = "none"
 
     def __init__(self, local: Local, config: PathMtuConfig, datagram_bytes_max: int, overhead_bytes: int = 0) -> None:
-        """`datagram_bytes_max` is what the stack sends at most, and what is taken to pass until there is a doubt.
+        """`datagram_bytes_max` is the stack's maximum, assumed to pass until there is a doubt.
 
         On the network each datagram is larger by `overhead_bytes`.
         """
@@ -91,9 +97,9 @@ class PathMtu(Layer):
         self._sizes = (datagram_bytes_max, *[size for size in smaller if size < datagram_bytes_max])
         self._codec: Codec | None = None
         self._view: View | None = None
-        #: In the order of beginning; the last search of each process.
+        #: The last search of each process, in the order of beginning.
         self._searches: dict[Address, _Search] = {}
-        #: Processes that get no datagram above so many bytes, and when that is looked at again.
+        #: Process -> (the largest datagram that reaches it, when to check again).
         self._limits: dict[Address, tuple[int, float]] = {}
         self._begun = 0
 
@@ -110,7 +116,7 @@ class PathMtu(Layer):
         return self._doubt(event.member, now) if event.answers or event.member in self._members() else []
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Answer probes, take answers, follow the view: what is multicast must pass to all its members."""
+        """Answer probes, handle answers, follow the view: multicasts must pass to all its members."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if isinstance(header, Probe):
@@ -126,7 +132,7 @@ class PathMtu(Layer):
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Probe again, end a search, and look again at limits found a while ago."""
+        """Probe again, end a search, and check old limits again."""
         effects: list[Effect] = []
         for member, search in list(self._searches.items()):
             if search.due is not None and now >= search.due:
@@ -168,14 +174,18 @@ class PathMtu(Layer):
         return self._probe(member, search, now)
 
     def _probe(self, member: Address, search: _Search, now: float) -> list[Effect]:
-        """Send the sizes that were not answered, the smallest first: where the largest fills a queue they have passed."""
+        """Send the unanswered sizes, the smallest first: if the largest fills a queue, they have
+        passed.
+        """
         search.due = now + self._config.attempt_interval_s * 2**search.attempts
         search.attempts += 1
         sizes = [size for size in reversed(self._sizes) if size not in search.answered]
         return [Down(SendAlone(self._padded(member, search.number, size))) for size in sizes]
 
     def _padded(self, member: Address, number: int, size: int) -> Frame:
-        """A probe whose datagram has exactly `size` bytes, as long as that leaves more than 255 bytes of padding."""
+        """Return a probe whose datagram has exactly `size` bytes, if that leaves more than 255
+        bytes of padding.
+        """
         assert self._codec is not None, "bind() was not called"
         codec, guess = self._codec, size - size // 4
         datagram = codec.encode_datagram(self._me, member, [codec.encode_frame(self._frame(member, number, size, guess))])
@@ -194,9 +204,9 @@ class PathMtu(Layer):
     def _conclude(self, member: Address, search: _Search, now: float) -> list[Effect]:
         """End a search: the largest size that was answered passes.
 
-        No answer at all says nothing about sizes. The way may be dead, and the member be reached at another address: failure
-        detection does not notice that where multicasts come by several networks. Or it has moved, and was not heard when it
-        said so (A16).
+        No answer at all shows nothing about sizes. The path may be dead while another address
+        works, which failure detection misses where multicasts come by several networks. Or the
+        member has moved, and its announcement was lost (A16).
         """
         search.due = None
         if not search.answered:
@@ -216,7 +226,7 @@ class PathMtu(Layer):
         return effects
 
     def _look_again(self, member: Address, now: float) -> list[Effect]:
-        """Search anew for a member; a process that is no member any more, and silent, is forgotten after a while instead."""
+        """Search again for a member; forget a silent non-member instead."""
         size, _ = self._limits[member]
         last = self._searches.get(member)
         if member not in self._members() and last is not None and not last.answered:

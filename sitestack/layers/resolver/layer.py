@@ -1,7 +1,8 @@
 """The resolver: from UUIDs to physical addresses, the last step before the wire.
 
-It holds the transport's address cache, makes a multicast out of unicasts where the network has none, and keeps frames for a
-member whose address is unknown until discovery has found it. It learns addresses only from SET_ and REMOVE_PHYSICAL_ADDRESS.
+It holds the transport's address cache, and fans out a multicast as unicasts where the network has
+none. It queues frames for a member with an unknown address until discovery has found it. It learns
+addresses only from SET_ and REMOVE_PHYSICAL_ADDRESS.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 @dataclass(slots=True)
 class _Waiting:
-    """A member that is asked for. Without frames it is asked for because a fan-out must reach the whole view."""
+    """A member that is asked for.
+
+    Without frames it is asked for because a fan-out must reach the whole view.
+    """
 
     #: When the oldest of the frames was queued.
     since: float
@@ -40,9 +44,11 @@ class _Waiting:
 
 
 class Resolver(Layer):
-    """The address cache of TP in JGroups (LA-5, LA-6, LA-9, LA-10, LA-19; traps A1, A2, A5, A9). The lowest layer.
+    """The address cache of TP in JGroups (LA-5, LA-6, LA-9, LA-10, LA-19; traps A1, A2, A5, A9).
+    The lowest layer.
 
-    Frames that waited keep their order among themselves; their order among all frames is restored above (A5).
+    Queued frames keep their order among themselves; the layers above restore the order of all
+    frames (A5).
     """
 
     name = "resolver"
@@ -56,8 +62,8 @@ class Resolver(Layer):
         self._failures: dict[Address, int] = {}
         #: The address picked for each known member, so that sending costs one look-up.
         self._picked: dict[Address, Physical] = {}
-        #: The destinations of a multicast without network multicast: for all known processes, and for members only. None: not
-        #: computed.
+        #: The destinations of a multicast without network multicast: all known processes, and
+        #: members only. None: not computed.
         self._everybody: tuple[Physical, ...] | None = ()
         self._fellows: tuple[Physical, ...] | None = ()
         #: Members that are asked for, in order of `asked_at`: the first is due first.
@@ -109,7 +115,10 @@ class Resolver(Layer):
         return self._release(member)
 
     def _pick(self, contact: Contact) -> None:
-        """Pick an address for a contact that is new or has moved. It looks at no other contact, as strangers may be many."""
+        """Pick an address for a new or moved contact.
+
+        It examines no other contact, because strangers may be many.
+        """
         if self._contacts.evicted is not None:
             self._picked.pop(self._contacts.evicted, None)
         if contact.address != self.local.address:
@@ -117,9 +126,11 @@ class Resolver(Layer):
         self._everybody = self._fellows = None
 
     def _fan_out(self, frame: Frame) -> tuple[Physical, ...]:
-        """The destinations of a multicast. Streams go to members only, unreliable frames to all known processes.
+        """Return the destinations of a multicast: members for streams, all known processes for
+        unreliable frames.
 
-        Any process may announce itself, and even another one: it is sent discovery and heartbeats, but no message.
+        Any process may announce itself, and even another one: it is sent discovery and heartbeats,
+        but no message.
         """
         if frame.unreliable or not self._members:
             if self._everybody is None:
@@ -130,14 +141,16 @@ class Resolver(Layer):
         return self._fellows
 
     def _places(self, members: Iterable[Address]) -> tuple[Physical, ...]:
-        """The distinct addresses of these members, without this member's own: each gets one copy of a multicast (LA-19)."""
+        """Return the distinct addresses of these members without the own ones: each gets one copy
+        of a multicast (LA-19).
+        """
         mine = self._contacts.get(self.local.address)
         own = () if mine is None else mine.physical
         places = [self._picked[each] for each in members if each in self._picked]
         return tuple(dict.fromkeys([each for each in places if each not in own]))
 
     def _release(self, member: Address) -> list[Effect]:
-        """Send the frames that waited for this member, in order, as it is found."""
+        """Send the frames queued for this member, in order."""
         waiting = self._waiting.pop(member, None)
         if waiting is None:
             return []
@@ -145,7 +158,7 @@ class Resolver(Layer):
         return [Transmit(self._picked[member], frame) for frame in waiting.frames]
 
     def _refresh(self) -> None:
-        """Pick an address for every contact anew."""
+        """Pick an address for every contact again."""
         failures, me = self._failures, self.local.address
         self._picked = {
             # The best address; after each failure the next one (LA-6).
@@ -193,7 +206,10 @@ class Resolver(Layer):
         return [Dropped("unresolved", frames)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Ask again for members that frames wait for, or give up. A missing member of the view is asked for all the time."""
+        """Ask again for members that frames wait for, or drop the frames.
+
+        Missing members of the view are asked for forever.
+        """
         effects: list[Effect] = []
         for member, waiting in list(self._waiting.items()):
             if now < waiting.asked_at + self.config.ask_interval_s:
@@ -243,7 +259,9 @@ class Resolver(Layer):
         return effects
 
     def levels(self) -> dict[str, Level]:
-        """The cache, and the frames that wait for it; `queued_frames` is of the member with most of them."""
+        """The cache, and the frames that wait for it; `queued_frames` is the level of the member
+        with most.
+        """
         config, frames = self.config, max([len(each.frames) for each in self._waiting.values()], default=0)
         return {
             "contacts": Level.of(len(self._contacts), config.contacts_max, "addresses of the members of the site"),

@@ -16,16 +16,23 @@ class Forward(Header):
 
 @dataclass(frozen=True, slots=True)
 class Sequenced(Header):
-    """An entry of the ordered stream (the DATA header of JGroups' SEQUENCER). The batch names the original sender."""
+    """An entry of the ordered stream (the DATA header of JGroups' SEQUENCER).
+
+    The batch names the original sender.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardAgain(Header):
-    """Coordinator to member: what you forwarded while I stood still is dropped, and I go on in the same view (S22)."""
+    """Coordinator to member: I dropped your forwards while blocked, and continue in the same view
+    (S22).
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class SequencerState(Header):
-    """For a joiner: the next number of every origin, in scope ALL and in scope SITE, as of the cut (S9)."""
+    """For a joiner: the next number of every origin, in scope ALL and in scope SITE, as of the cut
+    (S9).
+    """
 
     numbers: dict[Address, Numbers]

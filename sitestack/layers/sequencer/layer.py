@@ -1,11 +1,12 @@
 """Sequencer: one order for all multicasts, made by the coordinator (JGroups' design SEQUENCER).
 
     member        Forward(batch) ------unicast-----> coordinator
-    coordinator   Sequenced(batch) ---multicast----> everybody, in the order of its NAKACK stream
+    coordinator   Sequenced(batch) ---multicast----> all members, in the order of its NAKACK stream
 
-A batch keeps its origin and its numbers all the way, so it may be forwarded any number of times: receivers admit each number
-once and in order. Each member keeps the batches that it sent in a forward-table until they are safe, and forwards them again
-after every view change, before anything new. With `order: fifo` each origin multicasts its own batches; the rest is the same.
+A batch keeps its origin and its numbers all the way, so it may be forwarded any number of times:
+receivers admit each number once and in order. Each member keeps its own batches in a forward-table
+until they are safe. After every view change it forwards them again, before anything new. With
+`order: fifo` each origin multicasts its own batches; the rest is the same.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from sitestack.model.message import UNICASTS, Batch
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
-#: The interval between two attempts to forward again grows up to this many times the configured one, while nothing comes back.
+#: While nothing comes back, the interval between two forwards grows up to this multiple of the
+#: configured one.
 RESEND_BACKOFF_MAX = 16
 
 
@@ -34,7 +36,10 @@ _SEQUENCED: tuple[Header, ...] = (Sequenced(),)
 
 
 class Sequencer(Layer):
-    """SEQUENCER of JGroups (SEQ-1 to SEQ-23, traps S1 to S18). It needs NAKACK and UNICAST below, and a flush at every view."""
+    """SEQUENCER of JGroups (SEQ-1 to SEQ-23, traps S1 to S18).
+
+    It needs NAKACK and UNICAST below, and a flush at every view.
+    """
 
     name = "sequencer"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x90: Forward, 0x91: Sequenced, 0x92: SequencerState, 0x93: ForwardAgain}
@@ -48,14 +53,16 @@ class Sequencer(Layer):
         self._total = config.order == "total"
         self._table = ForwardTable(config.undelivered_bytes_max)
         self._received = ReceivedTable(config.tombstones_max)
-        #: What other parts of the site have delivered and this member has not; told right after the merge view.
+        #: Messages that other parts of the site delivered without this member; reported right after
+        #: the merge view.
         self._missed: list[Missed] = []
         self._view: View | None = None
         self._members: frozenset[Address] = frozenset()
         self._blocked = True
-        #: Members whose batches this coordinator has dropped as it stood still, without a view since.
+        #: Members whose batches this coordinator has dropped while blocked, without a view since.
         self._dropped: dict[Address, None] = {}
-        #: Whether own batches wait for credit below: they are late, not lost, so nothing is forwarded again meanwhile.
+        #: Whether own batches wait for credit below: they are late, not lost, so nothing is
+        #: forwarded again meanwhile.
         self._stalled = False
         self._progress_at = 0.0
         self._backoff = 1
@@ -63,7 +70,7 @@ class Sequencer(Layer):
     # -- from above --------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Take multicasts; unicasts and unreliable frames pass (SEQ-1)."""
+        """Sequence multicasts; unicasts and unreliable frames pass (SEQ-1)."""
         if not isinstance(event, Frame) or event.dest is not None or event.unreliable:
             return [Down(event)]
         batch = event.batch
@@ -86,7 +93,7 @@ class Sequencer(Layer):
         return [Down(frame.push(_SEQUENCED[0]))]
 
     def _forward(self) -> list[Effect]:
-        """Forward what waits in the table, in order, unless blocked.
+        """Forward the waiting batches of the table in order, unless blocked.
 
         The coordinator multicasts its own batches this way, too (S4).
         """
@@ -105,7 +112,9 @@ class Sequencer(Layer):
     # -- from below --------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Unwrap the entries of the stream; at the coordinator, multicast the batches that members forward."""
+        """Unwrap the entries of the stream; at the coordinator, multicast the batches that members
+        forward.
+        """
         if isinstance(event, Frame):
             kind = type(event.headers[-1]) if event.headers else None
             if kind is Sequenced:
@@ -132,7 +141,10 @@ class Sequencer(Layer):
         return [Up(event)]
 
     def _handle_forward(self, frame: Frame) -> list[Effect]:
-        """Multicast a forwarded batch, even if it was before (SEQ-6, SEQ-18). A dropped one is still in its sender's table."""
+        """Multicast a forwarded batch, even repeatedly (SEQ-6, SEQ-18).
+
+        The sender's table still holds a dropped one.
+        """
         batch = frame.batch
         if frame.dest is None or batch is None or len(frame.headers) != 1 or batch.scope in UNICASTS:
             return [Dropped("bad_forward")]
@@ -148,7 +160,10 @@ class Sequencer(Layer):
         return [self._cast(batch)]
 
     def _ask_again(self) -> list[Effect]:
-        """Ask for what was dropped meanwhile. After a flush nobody is asked, as a view has all members forward again."""
+        """Ask for the batches dropped meanwhile.
+
+        A flush needs no request, because its view makes all members forward again.
+        """
         dropped, self._dropped = self._dropped, {}
         return [Down(Frame(self._me, member, (ForwardAgain(),))) for member in dropped]
 
@@ -178,14 +193,15 @@ class Sequencer(Layer):
         if batch.origin == self._me and self._table.delivered(batch, frame.seqno):
             self._progress_at = now
             self._backoff = 1
-        # The original sender is put on a copy: the frame that NAKACK keeps for retransmission must not change (SEQ-8, S15).
+        # The original sender is put on a copy: the frame that NAKACK keeps for retransmission must
+        # not change (SEQ-8, S15).
         return [Up(Frame(batch.origin, None, (), batch, False, frame.seqno, frame.stream))]
 
     def _is_coordinator(self, member: Address) -> bool:
         return self._view is not None and self._view.coordinator == member
 
     def _handle_view(self, event: ViewInstalled, now: float) -> list[Effect]:
-        """After a flush, forward what it did not deliver before anything new (SEQ-12, SEQ-13, S2)."""
+        """Begin a view, and forward undelivered batches before anything new (SEQ-12, SEQ-13, S2)."""
         view = self._view = event.view
         self._members = frozenset(view.members)
         self._dropped.clear()
@@ -203,7 +219,9 @@ class Sequencer(Layer):
     # -- time --------------------------------------------------------------------------------------------------------
 
     def expire(self, now: float) -> list[Effect]:
-        """Forward all undelivered batches again, in order, as none came back for long (S11); receivers drop duplicates."""
+        """Forward all undelivered batches again, in order, after a long wait (S11); receivers drop
+        duplicates.
+        """
         due = self.deadline()
         if due is None or now < due:
             return []
@@ -220,7 +238,7 @@ class Sequencer(Layer):
     # -- state -------------------------------------------------------------------------------------------------------
 
     def give_state(self) -> SequencerState:
-        """The received-table as of this point of the stream."""
+        """Return the received-table at this point of the stream."""
         return SequencerState(self._received.snapshot())
 
     def take_state(self, state: Header) -> None:
@@ -229,7 +247,9 @@ class Sequencer(Layer):
         self._received.restore(state.numbers)
 
     def merge_state(self, state: Header) -> None:
-        """Merge the received-table of another part of a split site into this one; the merge view follows."""
+        """Merge the received-table of another part of a split site into this one; the merge view
+        follows.
+        """
         assert isinstance(state, SequencerState)
         self._missed += self._received.merge(state.numbers, self._members)
 

@@ -1,6 +1,8 @@
-"""The received-table: the next number of each origin and scope ("Variables" in JGroups' SEQUENCER; S1, S7, S9).
+"""The received-table: the next number of each origin and scope ("Variables" in JGroups' SEQUENCER;
+S1, S7, S9).
 
-Every member admits the same entries of the stream, because all see the same stream and start from the same table.
+Every member admits the same entries of the stream, because all see the same stream and start from
+the same table.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from sitestack.model.message import Batch, Scope
 
 #: The next numbers of one origin, in scope ALL and in scope SITE.
 Numbers = tuple[int, int]
-#: Numbers of an origin that another part of a split site has delivered: the scope, the first and the last.
+#: Numbers of an origin that another part of a split site has delivered: origin, scope, first and
+#: last.
 Missed = tuple[Address, Scope, int, int]
 _FRESH: Numbers = (1, 1)
 _SCOPES = (Scope.ALL, Scope.SITE)
@@ -25,22 +28,23 @@ class Receipt(Enum):
     ADMITTED = "admitted"
     #: Delivered before, and forwarded again: expected after every failover (SEQ-9, SEQ-18).
     DUPLICATE = "duplicate"
-    #: Earlier batches were lost on their way to the coordinator. The origin forwards all of them again; to deliver this one now
-    #: would break FIFO.
+    #: Earlier batches were lost on their way to the coordinator. The origin forwards all of them
+    #: again; delivering this one now would break FIFO.
     HOLE = "order_hole"
     #: Partly delivered before: the origin has cut its messages into other batches the second time.
     RECUT = "recut_batch"
 
 
 class ReceivedTable:
-    """The next numbers of the members, and of those that left last, as many as the bound allows."""
+    """The next numbers of the members, and of a bounded number of those that left last."""
 
     def __init__(self, tombstones_max: int) -> None:
         self._tombstones_max = tombstones_max
-        #: One entry for each member, so that a merge can tell what it has missed of one that had sent nothing.
+        #: One entry for each member, so that a merge detects missed messages of a member that had
+        #: sent nothing.
         self._members: dict[Address, Numbers] = {}
-        #: Members that left, in that order. A falsely suspected one that comes back continues its numbers (S7; SEQ-15 gives
-        #: way).
+        #: Members that left, in that order. A falsely suspected one that comes back continues its
+        #: numbers (S7; overrides SEQ-15).
         self._left: dict[Address, Numbers] = {}
 
     def admit(self, batch: Batch) -> Receipt:
@@ -56,27 +60,36 @@ class ReceivedTable:
         return Receipt.HOLE if batch.first > expected else Receipt.RECUT
 
     def retain(self, members: Collection[Address]) -> None:
-        """Install a view: members that left become tombstones, those that came back are revived, the oldest tombstones go."""
+        """Install a view: departed members become tombstones, returning ones are revived, the
+        oldest tombstones are dropped.
+        """
         known = self.snapshot()
         self._members = {member: known.pop(member, _FRESH) for member in members}
         excess = max(0, len(known) - self._tombstones_max)
         self._left = dict(list(known.items())[excess:])
 
     def snapshot(self) -> dict[Address, Numbers]:
-        """The whole table, for a joiner (S9). Its order is the same everywhere, so all members forget the same tombstones."""
+        """Return the whole table, for a joiner (S9).
+
+        Its order is the same everywhere, so all members forget the same tombstones.
+        """
         return {**self._left, **dict(sorted(self._members.items()))}
 
     def restore(self, snapshot: dict[Address, Numbers]) -> None:
-        """Begin with another member's table; the view that follows tells which of its members have left."""
+        """Begin with another member's table; the following view shows which of its members have
+        left.
+        """
         self._members = dict(snapshot)
         self._left = {}
 
     def merge(self, snapshot: dict[Address, Numbers], members: Collection[Address]) -> list[Missed]:
-        """Merge the table of another part of a split site; `members` are those of this part. Returns what this part missed.
+        """Merge the table of another part of a split site; return the messages that this part
+        missed.
 
-        What a member has sent and not seen delivered, and will send again, its own part knows best. For all other origins the
-        higher number counts, so that nothing that either part has delivered is delivered again. Of an origin that was in no
-        view of this part nothing is missed: what it sent before the merge is history here, as for a joiner.
+        `members` are those of this part. For their undelivered messages, which they will send
+        again, this part's table counts. For all other origins the higher number counts, so that
+        nothing that either part has delivered is delivered again. An origin that was in no view of
+        this part is not missed: its earlier messages are history here, as for a joiner.
         """
         missed: list[Missed] = []
         for origin, theirs in snapshot.items():
@@ -92,5 +105,5 @@ class ReceivedTable:
 
     @property
     def tombstones(self) -> int:
-        """How many members that left are remembered."""
+        """The number of departed members remembered."""
         return len(self._left)

@@ -12,16 +12,19 @@ from sitestack.model.view import ViewId
 
 
 class Standing(IntEnum):
-    """What a member has to do with the state. A member whose standing is unknown is served as if it waited."""
+    """A member's part in state transfer.
 
-    #: The application neither takes nor gives state.
+    A member whose standing is unknown is served as if it waited.
+    """
+
+    #: The application neither receives nor provides state.
     ABSTAINS = 0
-    #: The application wants the state and has not got it.
+    #: The application wants the state and lacks it.
     WAITS = 1
-    #: The application has the state and can give it.
+    #: The application has the state and can provide it.
     HOLDS = 2
-    #: The application continues with the state it had, since no member had the state, or has taken that of such a member. It
-    #: gives its state only where no member HOLDS.
+    #: The application kept its state because no member had the true one, or received the state of
+    #: such a member. It provides its state only where no member HOLDS.
     INHERITED = 3
 
 
@@ -34,8 +37,6 @@ class StateReport(Header):
 
 @dataclass(frozen=True, slots=True)
 class StateStanding(Header):
-    """An entry of the stream: the standing of a member."""
-
     member: Address
     standing: Standing
 
@@ -61,7 +62,7 @@ class StateRequest(Header):
 class StateChunk(Header):
     """Provider to joiner: a part of the state before view `point`.
 
-    Without data, of a state that is not empty: it is too large.
+    No data for a non-empty state means that it is too large.
     """
 
     OVERTAKES: ClassVar[bool] = True
@@ -80,7 +81,7 @@ class StateChunk(Header):
 
 @dataclass(frozen=True, slots=True)
 class StateRefusal(Header):
-    """Provider to joiner: the application failed to give its state before view `point`."""
+    """Provider to joiner: the application failed to provide its state before view `point`."""
 
     OVERTAKES: ClassVar[bool] = True
 

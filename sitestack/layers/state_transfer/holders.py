@@ -1,4 +1,5 @@
-"""The standings of the members: who has the application's state, who waits for it, and who gives it. A helper, not a layer.
+"""The standings of the members: holders of the application's state, members waiting for it, and its
+provider.
 
 They change by the stream alone, so at every view all members agree on one provider.
 """
@@ -8,18 +9,22 @@ from __future__ import annotations
 from sitestack.layers.state_transfer.headers import Standing
 from sitestack.model.address import Address
 
-#: Standings of members that can give a state.
+#: Standings of members that can provide a state.
 HAVE_STATE = frozenset({Standing.HOLDS, Standing.INHERITED})
 
 
 class StateHolders:
-    """The standings of the members of the view. A member whose standing is unknown is served as if it waited."""
+    """The standings of the members of the view.
+
+    A member whose standing is unknown is served as if it waited.
+    """
 
     def __init__(self) -> None:
         #: Bounded by the members of the view.
         self._standings: dict[Address, Standing] = {}
         self._members: tuple[Address, ...] = ()
-        #: In a view without a provider: the members that have not yet reported their standing in it.
+        #: In a view without a provider: the members that have not yet reported their standing in
+        #: it.
         self._unsaid: set[Address] = set()
         self.provider: Address | None = None
 
@@ -29,9 +34,10 @@ class StateHolders:
     def enter(self, members: tuple[Address, ...]) -> None:
         """Begin a view with these members, in order of rank.
 
-        Its provider is the first that has the state, or else the first that inherited one. When there is none and a member
-        waits, the view is undecided: a member may have taken the state in the view before, and its word was lost. So all
-        members say their standing, and only then the first that waits inherits (`note`).
+        Its provider is the first that has the state, or else the first that inherited one. Without
+        either, a view with a waiting member is undecided: a report of a received state may have
+        been lost in the last view. So all members report their standing, and only then the first
+        waiting one inherits (`note`).
         """
         self._members = members
         self._standings = {each: self._standings[each] for each in members if each in self._standings}
@@ -40,14 +46,17 @@ class StateHolders:
 
     @property
     def undecided(self) -> bool:
-        """True while the members of a view without a provider say who has the state."""
+        """True while the members of a view without a provider report their standing."""
         return bool(self._unsaid)
 
     def _first(self, standing: Standing) -> Address | None:
         return next((each for each in self._members if self._standings.get(each) is standing), None)
 
     def note(self, member: Address, standing: Standing) -> bool:
-        """Note a standing from the stream, which may decide the view. False when the member is a stranger."""
+        """Note a standing from the stream, which may decide the view.
+
+        Return False for a stranger.
+        """
         if member not in self._members:
             return False
         self._standings[member] = standing
@@ -62,20 +71,19 @@ class StateHolders:
         return True
 
     def get(self, member: Address) -> Standing | None:
-        """The standing of a member; None when it is unknown."""
         return self._standings.get(member)
 
     def waiting(self) -> list[Address]:
-        """The members that have no state, or whose standing is unknown."""
+        """Return the members that have no state, or whose standing is unknown."""
         return [each for each in self._members if self._standings.get(each) in (None, Standing.WAITS)]
 
     @property
     def count(self) -> int:
-        """Number of members that can give a state."""
+        """The number of members that can provide a state."""
         return sum(each in HAVE_STATE for each in self._standings.values())
 
     def snapshot(self) -> dict[Address, Standing]:
-        """For a joiner: the standings at this point of the stream."""
+        """Return the standings at this point of the stream, for a joiner."""
         return dict(self._standings)
 
     def restore(self, standings: dict[Address, Standing]) -> None:

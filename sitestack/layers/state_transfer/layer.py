@@ -1,19 +1,23 @@
-"""State transfer: the application of a joiner starts with the state of the others, as it is right before a view.
+"""State transfer: a joiner's application starts with the state of the others, as it is right before
+a view.
 
     provider      GiveState -------- shell: when its application comes to the view ------> StateGiven
     joiner        StateRequest(from here on) ---unicast---> provider
     provider      StateChunk(some bytes)     ---unicast---> joiner          ... until it has all: StateArrived
 
-Each member's standing (has the state, or waits for it) is written into the stream, so at every view all members agree on one
-provider (`holders.py`): the first in rank whose application has the state. A transfer belongs to one view. When the view
-changes before it is done (the provider may have died), it starts again at the new view, with that view's provider. So there is
-at most one snapshot, and never a point between two views, which with `order: fifo` would not be the same for everybody.
+The stream carries each member's standing (has the state, or waits for it), so at every view all
+members agree on one provider (`holders.py`): the first in rank whose application has the state. A
+transfer belongs to one view. If the view changes first (the provider may have died), it restarts at
+the new view with that view's provider. So there is at most one snapshot, and never a point between
+two views, which with `order: fifo` would differ between members.
 
-An application that fails to give its state is asked again at the next view; the joiners are told at once (StateRefusal).
+An application that fails to provide its state is asked again at the next view; the joiners are
+notified at once (StateRefusal).
 
-When no member is known to have the state, each reports its standing in the stream. If none has it, the first one that waits
-inherits: it continues with the state it had, and the others take that. A member that inherited gives its state only where no
-member has the true one, as after a merge with a part that has it.
+When no member is known to have the state, each reports its standing in the stream. If none has it,
+the first waiting member inherits: it continues with its present state, which the others receive. A
+member that inherited provides its state only where no member has the true one, as after a merge
+with a part that has it.
 """
 
 from __future__ import annotations
@@ -51,7 +55,10 @@ class StateTransferStatistics:
 
 
 class StateTransfer(Layer):
-    """STATE_TRANSFER of JGroups, inside one site. It does nothing for an application without state callbacks."""
+    """STATE_TRANSFER of JGroups, inside one site.
+
+    It does nothing for an application without state callbacks.
+    """
 
     name: ClassVar[str] = "state_transfer"
     HEADERS: ClassVar[dict[int, type[Header]]] = {
@@ -66,25 +73,26 @@ class StateTransfer(Layer):
     FRAMES_DOWN = "none"
 
     def __init__(self, local: Local, config: StateTransferConfig, *, takes_part: bool = False) -> None:
-        """`takes_part`: the application gives its state to others and takes theirs."""
+        """With `takes_part`, the application provides its state to others and receives theirs."""
         self._me = local.address
         self._config = config
         self._takes_part = takes_part
         #: Whether this member's application has the state, or will have it at the end of its inbox.
         self._complete = False
-        #: The standing that this member says once it is complete: INHERITED after a view in which others had the state.
+        #: The standing that this member reports once it is complete: INHERITED after a view in
+        #: which others had the state.
         self._standing = Standing.HOLDS
         self._holders = StateHolders()
         self._view: View | None = None
         #: Whether transfers have not begun in this view, because it was installed blocked.
         self._put_off = False
-        #: At the provider: the state before this view, and the offset from which each joiner wants it that asked before it was
-        #: there.
+        #: At the provider: the state before this view, and the offsets of joiners that asked before
+        #: it was available.
         self._snapshot: bytes | None = None
         self._note = b""
         self._failed = False
         self._asked: dict[Address, int] = {}
-        #: At a joiner: the pieces that have arrived, bounded by `state_bytes_max`, and when to ask again.
+        #: At a joiner: the pieces received, bounded by `state_bytes_max`, and when to ask again.
         self._pieces: list[bytes] = []
         self._arrived_bytes = 0
         self._ask_at: float | None = None
@@ -93,11 +101,11 @@ class StateTransfer(Layer):
     # -- the contract ------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Take the application's state from the shell."""
+        """Handle the application's state from the shell."""
         return self._given(event) if isinstance(event, StateGiven) else [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Take the frames of a transfer, and the entries of the stream about it."""
+        """Handle the frames of a transfer, and its entries of the stream."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             match header:
@@ -125,7 +133,7 @@ class StateTransfer(Layer):
         return self._ask_at
 
     def give_state(self) -> Header | None:
-        """The standings of the members, as of this point of the stream; None while none is known."""
+        """Return the members' standings at this point of the stream; None while none is known."""
         return Standings(self._holders.snapshot()) if self._holders else None
 
     def take_state(self, state: Header) -> None:
@@ -134,14 +142,19 @@ class StateTransfer(Layer):
         self._holders.restore(state.members)
 
     def merge_state(self, state: Header) -> None:
-        """Add the standings of another part of a split site. Uniting the states of the parts is up to the application."""
+        """Add the standings of another part of a split site.
+
+        The application merges the states of the parts.
+        """
         assert isinstance(state, Standings)
         self._holders.merge(state.members)
 
-    # -- who has it --------------------------------------------------------------------------------------------------
+    # -- standings ----------------------------------------------------------------------------------------------------
 
     def _installed(self, event: ViewInstalled, now: float) -> list[Effect]:
-        """Begin the transfers anew; in a view that stays blocked, not before `Unblocked`: usually the next view comes."""
+        """Restart the transfers; in a blocked view not before `Unblocked`, because usually the next
+        view comes.
+        """
         view = self._view = event.view
         self._restarts += self._arrived_bytes > 0
         self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
@@ -154,7 +167,10 @@ class StateTransfer(Layer):
         return effects if event.blocked else [*effects, *self._begin(now)]
 
     def _begin(self, now: float) -> list[Effect]:
-        """Give or ask for a state. Nothing has been delivered in the view yet, so the state is that before it."""
+        """Provide or request a state.
+
+        Nothing has been delivered in the view yet, so the state is that before it.
+        """
         assert self._view is not None
         self._put_off = False
         effects = self._say_standing()
@@ -165,7 +181,9 @@ class StateTransfer(Layer):
         return effects
 
     def _may_give(self) -> bool:
-        """True for the provider, and for each member with a state while the view is undecided: any may become the provider."""
+        """Whether this member may be the provider, including each holder while the view is
+        undecided.
+        """
         return self._holders.provider == self._me or (self._holders.undecided and self._complete)
 
     def _await(self) -> list[Effect]:
@@ -173,7 +191,7 @@ class StateTransfer(Layer):
         return [] if provider is None else [Up(StateAwaited(provider))]
 
     def _inherit(self, point: ViewId) -> list[Effect]:
-        """Go on with the state that this application has, when no other member has one to ask for."""
+        """Continue with this application's state, when no other member has one to ask for."""
         holders = self._holders
         if not self._takes_part or self._complete or holders.undecided or holders.provider not in (None, self._me):
             return []
@@ -181,9 +199,10 @@ class StateTransfer(Layer):
         return [Up(StateArrived(point, None))]
 
     def _say_standing(self) -> list[Effect]:
-        """Have the coordinator write this member's standing into the stream, if it has changed.
+        """Let the coordinator write this member's changed standing into the stream.
 
-        When the message is lost the provider keeps a needless snapshot until the next view, where it is sent again.
+        If the message is lost, the provider keeps a needless snapshot until the next view, where it
+        is sent again.
         """
         assert self._view is not None
         if self._takes_part:
@@ -199,7 +218,10 @@ class StateTransfer(Layer):
         return [Down(Frame(self._me, self._view.coordinator, (StateReport(mine),)))]
 
     def _report(self, member: Address, standing: Standing) -> list[Effect]:
-        """Write a standing into the stream. At a member that does not coordinate, or in a block, the sequencer drops it."""
+        """Write a standing into the stream.
+
+        The sequencer drops it at a non-coordinator, or in a block.
+        """
         return [Down(Frame(self._me, None, (StateStanding(member, standing),)))]
 
     def _entry(self, entry: StateStanding, now: float) -> list[Effect]:
@@ -213,7 +235,7 @@ class StateTransfer(Layer):
         return [*effects, *(self._say_standing() if first and not self._takes_part else [])]
 
     def _decided(self, now: float) -> list[Effect]:
-        """The stream has said who gives the state in this view: ask that member, or give it."""
+        """Ask the provider that the stream has decided on, or provide the state."""
         assert self._view is not None
         if self._complete or not self._takes_part:
             return []
@@ -225,7 +247,7 @@ class StateTransfer(Layer):
     # -- the provider ------------------------------------------------------------------------------------------------
 
     def _given(self, state: StateGiven) -> list[Effect]:
-        """Take the application's state before this view, and answer the joiners that asked before it was there."""
+        """Keep the application's state before this view, and answer the joiners that already asked."""
         if self._view is None or state.point != self._view.id or not self._may_give():
             return [Dropped("state_of_an_old_view")]
         if not self._holders.waiting():  # every joiner has the state, or takes no part
@@ -267,7 +289,10 @@ class StateTransfer(Layer):
         return [Down(Frame(self._me, self._holders.provider, (StateRequest(self._view.id, self._arrived_bytes),)))]
 
     def _chunk(self, source: Address, chunk: StateChunk, now: float) -> list[Effect]:
-        """Take the next piece and ask for the one after it. A piece that was asked for twice may come twice."""
+        """Append the next piece and ask for the one after it.
+
+        A piece requested twice may come twice.
+        """
         view = self._view
         if view is None or self._complete or source != self._holders.provider or chunk.point != view.id:
             return [Dropped("state_chunk_astray")]
@@ -291,7 +316,7 @@ class StateTransfer(Layer):
         return [Up(StateArrived(view.id, state, chunk.note)), *self._say_standing()]
 
     def _refusal(self, source: Address, refusal: StateRefusal) -> list[Effect]:
-        """Tell the application that no state comes in this view, so that it does not wait in vain."""
+        """Notify the application that no state comes in this view."""
         view = self._view
         if view is None or self._complete or source != self._holders.provider or refusal.point != view.id:
             return [Dropped("state_chunk_astray")]
@@ -302,7 +327,7 @@ class StateTransfer(Layer):
         return StateTransferStatistics(self._holders.count, self._taken_states, self._restarts)
 
     def levels(self) -> dict[str, Level]:
-        """Joiners that wait, which are members of the view; the snapshot for them; and what has arrived of a state."""
+        """The waiting joiners, the snapshot for them, and the received bytes of a state."""
         bound, snapshot = self._config.state_bytes_max, self._snapshot
         return {
             "waiting": Level.of(len(self._holders.waiting()) if self._holders else 0, None),

@@ -125,7 +125,7 @@ class Sender:
         self.window_bytes = 0
         return [Down(self._number(frame, frame_bytes(frame))) for frame in map(without_header, carried)]
 
-    # -- what the peer says ----------------------------------------------------------------------------------------
+    # -- answers of the peer ---------------------------------------------------------------------------------------
 
     def handle_ack(self, header: UnicastAck, now: float) -> list[Effect]:
         """Forget acknowledged frames, send queued ones, and retransmit those that the peer misses."""
