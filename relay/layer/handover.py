@@ -1,14 +1,15 @@
-"""Handing the buffer to a joiner, or to another part of the site, while all go on: no site stands still for that.
+"""Transfer of the buffer to a joiner, or to another part of the site, without blocking the site.
 
-    joiner                 HeldRequest(0, what it has)   ---->  coordinator     after its offer (`Offered`)
+    joiner                 HeldRequest(0, its runs)      ---->  coordinator     after its offer (`Offered`)
     coordinator            HeldChunk(token, position)    ---->  joiner
-    joiner                 HeldRequest(token, position)  ---->  coordinator     ... until hardly anything is left: `Fetched`
+    joiner                 HeldRequest(token, position)  ---->  coordinator     ... until little is left: `Fetched`
 
-What has arrived is named by origin and number, so the joiner goes on with another coordinator where the last one died. It is in
-no view yet and holds nothing for anybody; its first view comes with the state, in which only the bodies that it has are left
-out (`replica/known.py`).
+Batches are named by origin and number, so after a coordinator's death the joiner resumes with the
+next. It is in no view yet. Its first view brings the state, without the bodies that it has
+(`replica/known.py`).
 
-A token is good for one chunk, and comes with the chunk before: who asks in another's name gets nothing, and has nothing sent.
+A token is good for one chunk and comes with the previous chunk. So a forged request gets no reply,
+and none is sent to its victim.
 """
 
 from __future__ import annotations
@@ -31,17 +32,18 @@ from sitestack.model.state_events import Fetched, Fetching, Offered
 from sitestack.stack.layer import Down, Dropped, Effect, Local
 from sitestack.wire.schema import ITEMS_MAX
 
-#: Bytes of entries in one chunk, which has one entry at least.
+#: Bytes of entries in a chunk, which has at least one entry.
 CHUNK_BYTES = 64 * 1024
-#: Joiners that are handed something at a time; beyond, the one that asked longest ago begins anew.
+#: Maximum number of joiners served at a time; beyond, the one that asked longest ago restarts.
 JOINERS_MAX = 1_024
-#: Seconds for which a member keeps what it has fetched after the last chunk, or after it has said so, should no merge come. A
-#: joiner keeps it until its first view, since whoever lets it in has been told.
+#: Seconds for which a member keeps fetched batches after the last chunk or report, without a merge.
+#: A joiner keeps them until its first view, since they were reported to the coordinator that admits
+#: it.
 KEPT_S = 60.0
-#: Seconds after which a member fetches no more from a coordinator that has not answered at all. There may be a hole between the
-#: two, which is no reason not to merge; what the member lacks it is handed then.
+#: Seconds after which a member stops fetching from a silent coordinator. A hole between the two
+#: does not prevent a merge; missing entries then come with it.
 OPENING_S = 3.0
-#: Tokens are below this.
+#: Exclusive upper bound of tokens.
 TOKENS = 1 << 62
 
 
@@ -51,11 +53,11 @@ class BufferSource:
     def __init__(self, buffer: Buffer, rng: random.Random) -> None:
         self._buffer = buffer
         self._rng = rng
-        #: The token that each joiner has to show next.
+        #: The token that each joiner must present next.
         self._tokens: dict[Address, int] = {}
 
     def answer(self, joiner: Address, request: HeldRequest) -> HeldChunk | None:
-        """The next chunk; None when the joiner does not show the token of the one before."""
+        """Return the next chunk; None if the joiner does not present the previous chunk's token."""
         buffer = self._buffer
         if request.token and request.token != self._tokens.get(joiner):
             return None
@@ -74,15 +76,17 @@ class BufferSource:
         return HeldChunk(token, end, HeldEntries.of([buffer.at(each) for each in range(start, end)]), self._left(end))
 
     def _first_unknown(self, known: Known) -> int:
-        """Where to begin. What is known mostly comes first; where it does not, something known is sent, or something is not.
+        """Return the position to start at, by bisection: any process may ask, and a full scan takes
+        long.
 
-        Anybody may ask, and a walk through a large buffer would take long.
+        Known entries mostly come first. Where they do not, a known one is sent or an unknown one is
+        skipped.
         """
         low, high = self._buffer.first, self._buffer.end
         while low < high:
             middle = place = (low + high) // 2
             while place >= low and (batch := self._buffer.at(place).batch) is None:
-                place -= 1  # views are few, and tell nothing
+                place -= 1  # views are few and have no numbers
             if place < low or (batch is not None and known.has(batch.origin, batch.first, batch.last)):
                 low = middle + 1
             else:
@@ -93,13 +97,13 @@ class BufferSource:
         return self._buffer.held_from(position)[1] if position < self._buffer.end else 0
 
     def level(self) -> Level:
-        """Joiners that may ask for a next chunk."""
+        """Joiners that may ask for another chunk."""
         return Level.of(len(self._tokens), JOINERS_MAX, "joiners that were handed something, most of them members now")
 
 
 @dataclass(slots=True)
 class _Fetch:
-    """What is fetched from one coordinator: the bytes there were at first and were left at last, and those fetched."""
+    """A fetch from one coordinator: bytes available at first, left at last, and fetched."""
 
     coordinator: Address
     begun: float
@@ -109,23 +113,23 @@ class _Fetch:
 
 
 class BufferFetch:
-    """The side of a joiner, or of a member before a merge: fetches, and keeps what has arrived until the next view."""
+    """The joiner's side, also before a merge: fetches batches and keeps them until the next view."""
 
     def __init__(self, bytes_max: int) -> None:
-        """With more than `bytes_max` it fetches no more; what is missing is handed over with the first view."""
+        """Stop fetching above `bytes_max`; the first view brings the rest."""
         self.bytes = Level(bytes_max)
         self._batches: dict[tuple[Address, int], Batch] = {}
         self._fetch: _Fetch | None = None
         self._kept_until = 0.0
 
     def deadline(self) -> float | None:
-        """When a coordinator has not answered, or what a member has fetched is not kept any more: the merge has not come."""
+        """Return when a silent coordinator is given up, or fetched batches expire without a merge."""
         if self._fetch is not None and self._fetch.there is None:
             return self._fetch.begun + OPENING_S
         return self._kept_until if self._batches or self._fetch is not None else None
 
     def expire(self, now: float) -> bool:
-        """Forget what was fetched long ago; True when nothing more is fetched from a coordinator that has not answered."""
+        """Drop expired batches; return True when a silent coordinator is given up."""
         due = self.deadline()
         if due is None or now < due:
             return False
@@ -136,17 +140,17 @@ class BufferFetch:
         return False
 
     def keep(self, now: float) -> None:
-        """What has arrived is needed for a while yet: somebody is told of it."""
+        """Keep the fetched batches for a while: they were reported."""
         self._kept_until = max(self._kept_until, now + KEPT_S)
 
     def start(self, coordinator: Address, known: HeldRuns, now: float) -> HeldRequest:
-        """Begin to fetch from this coordinator what is not `known`."""
+        """Begin to fetch unknown entries from this coordinator."""
         self._fetch = _Fetch(coordinator, now)
         self.keep(now)
         return HeldRequest(0, 0, known.runs)
 
     def store_chunk(self, chunk: HeldChunk, now: float) -> HeldRequest | None:
-        """Keep a chunk of the coordinator that it `fetches_from`; returns the next request, or None when nothing more is."""
+        """Store a chunk of the coordinator; return the next request, or None at the end."""
         fetch = self._fetch
         assert fetch is not None, "a chunk that nobody asked for"
         self.keep(now)
@@ -159,7 +163,7 @@ class BufferFetch:
         if fetch.there is None:
             fetch.there = chunk.left_bytes
         before, fetch.left = fetch.left, chunk.left_bytes
-        # A site that writes as fast as this member can fetch is not caught up with. The last chunks get smaller and smaller.
+        # A site may write as fast as this member fetches. Stop once chunks hardly shrink.
         hardly = fetch.left <= CHUNK_BYTES and before is not None and 2 * fetch.left > before
         if not fetch.left or hardly or fetch.fetched > 2 * fetch.there or self.bytes.is_over:
             self._fetch = None
@@ -167,11 +171,11 @@ class BufferFetch:
         return HeldRequest(chunk.token, chunk.position, ())
 
     def fetches_from(self, source: Address) -> bool:
-        """Whether something is being fetched from this coordinator."""
+        """Return whether a fetch from this coordinator is under way."""
         return self._fetch is not None and self._fetch.coordinator == source
 
     def known(self) -> HeldRuns:
-        """What has arrived."""
+        """Return the runs of fetched batches."""
         runs: dict[Address, list[Run]] = {}
         for origin, first in sorted(self._batches):
             last = self._batches[origin, first].last
@@ -183,18 +187,21 @@ class BufferFetch:
         return runs_of(runs)
 
     def find(self, origin: Address, first: int) -> Batch | None:
-        """A batch that has arrived."""
+        """Return a fetched batch, or None."""
         return self._batches.get((origin, first))
 
     def clear(self) -> None:
-        """Keep nothing more: a view is installed, and with it has come the state."""
+        """Drop all batches: a view is installed, and the state came with it."""
         self._batches.clear()
         self.bytes.now = 0
         self._fetch = None
 
 
 class Handover:
-    """A member's part in handing the buffer over, on either side. Bounds: those of its two parts."""
+    """A member's part in transfers of the buffer, on either side.
+
+    Bounds: those of its two parts.
+    """
 
     def __init__(self, local: Local, state: ReplicatedState) -> None:
         self._me = local.address
@@ -206,15 +213,15 @@ class Handover:
         self.clear = self._fetch.clear
 
     def known(self) -> HeldRuns:
-        """Return what this member holds, or has fetched, which another part of the site need not hand over."""
+        """Return the runs held or fetched here, which another part of the site may leave out."""
         return HeldRuns((*runs_of(self._state.buffer.numbers.runs()).runs, *self._fetch.known().runs)[:ITEMS_MAX])
 
     def offered(self, event: Offered, now: float) -> list[Effect]:
-        """Fetch the buffer, as far as it is not here yet, before all have to wait for it."""
+        """Fetch missing entries of the buffer before the whole site has to wait for them."""
         return [self._send(event.coordinator, self._fetch.start(event.coordinator, self.known(), now))]
 
     def step(self, frame: Frame, now: float) -> list[Effect]:
-        """Answer a request of a joiner, or store a chunk from the coordinator and ask for the next one."""
+        """Answer a joiner's request, or store the coordinator's chunk and ask for the next one."""
         header = frame.headers[-1]
         if isinstance(header, HeldRequest):
             chunk = None if self._state.view is None else self._source.answer(frame.source, header)
@@ -228,22 +235,22 @@ class Handover:
         return [Down(Fetching()), self._send(frame.source, request)]
 
     def change_budget(self, event: Budget, now: float) -> list[Effect]:
-        """Apply another budget to the buffer and to what may be fetched for it."""
+        """Apply another budget to the buffer and to fetches."""
         self._state.buffer.change_budget(event.entries, event.bytes)
         self._fetch.bytes.bound = event.bytes + ON_THEIR_WAY_BYTES
         return []
 
     def expire(self, now: float) -> list[Effect]:
-        """Forget what was fetched long ago, or report that a coordinator has not answered a member."""
+        """Drop expired batches, or report that a coordinator has not answered a member."""
         given_up = self._state.view is not None and self._fetch.expire(now)
         return [Down(Fetched((self.known(),)))] if given_up else []
 
     def deadline(self) -> float | None:
-        """Time (s) at which `expire` must be called; None while nothing is due, as before the first view."""
+        """Return the time (s) at which `expire` must be called; None when nothing is due."""
         return None if self._state.view is None else self._fetch.deadline()
 
     def levels(self) -> dict[str, Level]:
-        """How full the tables of both sides are."""
+        """Return the levels of both sides' tables."""
         return {"fetched_bytes": self._fetch.bytes, "handovers": self._source.level()}
 
     def _send(self, to: Address, header: Header) -> Effect:

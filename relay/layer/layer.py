@@ -1,12 +1,13 @@
 """RELAY of JGroups: between Batching and Sequencer; every member runs it over the same stream.
 
-Up: this site's batches of scope ALL and its views are held for the other sites; entries that the coordinator has cast are
-applied (`replica/replica.py`), at the same point of the stream at every member. Down: unicasts to a `ProxyUUID` go by way of
-the relay; all else passes. A batch of another site has the local relay as its source on the wire and gets its sender back on
-delivery (R13). Such a batch is never held for other sites, so it cannot run in circles (REL-8).
+Up: the layer holds this site's batches of scope ALL and its views for other sites, and applies the
+coordinator's entries (`replica/replica.py`) at the same point of the stream. Down: unicasts to a
+`ProxyUUID` travel through the relay. A batch of another site has the local relay as its source on
+the wire and its sender on delivery (R13). It is never held for other sites, so it cannot loop
+(REL-8).
 
-The gateway is part of this layer: the shell's events about TCP connections come down to it, its effects on them go up
-(`relay/events.py`). So a shell or a simulator has to drive the stack only.
+The gateway is part of this layer: the shell's events about TCP connections come down to it, and its
+effects travel up (`relay/events.py`). So a shell or a simulator drives only the stack.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 @dataclass(frozen=True, slots=True)
 class RelayConfig:
-    """The layer's configuration. All members of a site must have the same."""
+    """The layer's configuration, equal at all members of a site."""
 
     gateway: GatewayConfig = field(default_factory=GatewayConfig)
     buffer: BufferConfig = field(default_factory=BufferConfig)
@@ -70,33 +71,32 @@ class RelayConfig:
 
 
 class RelayLayer(Layer):
-    """The layer (traps R1 to R29). Bounds: those of the replica, the gateway, and the sender and receiver of unicasts."""
+    """The layer (traps R1 to R29). Bounds: those of the replica, the gateway and unicasts."""
 
     name = "relay"
     HEADERS: ClassVar[dict[int, type[Header]]] = {**wire.HEADERS, **STATE_FRAMES}
     FRAMES_DOWN = "unicasts"
 
     def __init__(self, local: Local, config: RelayConfig, disk: SpillDisk | None = None) -> None:
-        """`disk`: where what the budget takes goes, if a spill is configured; for this member alone."""
+        """`disk`: this member's store for spilled entries, if a spill is configured."""
         self._replica = Replica(local.address, local.site, config.buffer, config.sites, disk)
         self.state = self._replica.state
         self.pace = Pace(self.state, config.gateway.when_down)
         self.gateway = Gateway(local, config.gateway, config.routes, self.state, self.pace)
-        #: The sites that the senders of this member were last told to wait for.
+        #: The sites in the last `Pacing` event.
         self._waiting_for: tuple[str, ...] = ()
         self._spill = self.state.buffer.spill
         self._handover = Handover(local, self.state)
         self.unicasts = UnicastRoutes(local, config.unicast, self.state, self.gateway)
         self.site_state = SiteState(local, config.site_state, self.state, self.gateway)
-        #: Proxies as which senders of other sites are delivered, one object per sender and view, to spare one per batch.
+        #: Proxies for senders of other sites: one object per sender and view, rather than one per
+        #: batch.
         self._proxies: dict[tuple[str, Address], ProxyUUID] = {}
         self._leave_wait_s = config.unicast.leave_wait_s
-        #: Time (s) until which a leave waits for answers to unicasts; None while no leave waits.
         self._leave_due: float | None = None
         self._now = 0.0
-        #: Since when (s) the reply to a unicast may wait for the next `flush`; None when none does.
+        #: Since when (s) a unicast's reply may wait for the next `flush`; None without one.
         self._waiting_since: float | None = None
-        #: Handlers of events from above: the application's, and the shell's about its connections.
         self._from_above: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
             **self.site_state.from_above,
             Budget: self._handover.change_budget,
@@ -109,7 +109,6 @@ class RelayLayer(Layer):
             BridgeClosed: self.gateway.carrier.closed,
             DialFailed: self.gateway.carrier.dial_failed,
         }
-        #: Handlers of events from below: views, how far the stream is held and stable, and the end.
         self._from_below: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
             **self.site_state.from_below,
             ViewInstalled: self.view_installed,
@@ -121,7 +120,8 @@ class RelayLayer(Layer):
             Undeliverable: self.unicasts.undeliverable,
             Left: self._left,
         }
-        #: Handlers of frames from below, by the type of their last header; None: a message of this site.
+        #: Handlers of frames from below, by the type of their last header; None: a message of this
+        #: site.
         self._frames: dict[type[Header] | None, Callable[[Frame, float], list[Effect]]] = {
             None: self.message,
             **dict.fromkeys(ENTRIES, self.entry),
@@ -144,7 +144,7 @@ class RelayLayer(Layer):
         return [Down(event)] if handle is None else handle(event, now)
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """RELAY.up(msg) for the stream and unicasts of other sites; also views, and how far the stream is held and stable."""
+        """RELAY.up(msg) for the stream and other sites' unicasts; also views, held and stable vectors."""
         self._now = now
         if isinstance(event, Frame):
             handle_frame = self._frames.get(type(event.headers[-1]) if event.headers else None)
@@ -155,9 +155,11 @@ class RelayLayer(Layer):
     # -- the stream ----------------------------------------------------------------------------------------------------
 
     def message(self, frame: Frame, now: float) -> list[Effect]:
-        """RELAY.up(msg) without a header: a multicast of this site is held for the others, and passes up.
+        """RELAY.up(msg) without a header: hold a multicast of this site for the others, and pass it
+        up.
 
-        In RELAY the second in line "buffers the last N messages"; here every member does, until the other sites have them.
+        In RELAY the second in line "buffers the last N messages"; here every member buffers them
+        until the other sites acknowledge.
         """
         batch = frame.batch
         if frame.dest is None and batch is not None and batch.scope is Scope.ALL and self.state.sites:
@@ -165,9 +167,9 @@ class RelayLayer(Layer):
         return [Up(frame)]
 
     def entry(self, frame: Frame, now: float) -> list[Effect]:
-        """RELAY.up(msg) with DISSEMINATE or VIEW, and any other entry that the coordinator puts into the stream.
+        """RELAY.up(msg) with DISSEMINATE or VIEW, and any other entry cast by the coordinator.
 
-        A message of another site that the replica admits gets its sender back, as a proxy, and passes up.
+        An admitted message of another site passes up with its sender, as a proxy.
         """
         entry = frame.headers[-1]
         outcome = self._replica.apply(entry, frame.batch, now)
@@ -182,7 +184,7 @@ class RelayLayer(Layer):
         return [*effects, *[Up(event) for event in outcome.events]]
 
     def _proxy(self, site: str, origin: Address) -> ProxyUUID:
-        """RELAY's ProxyUUID(D, C): a member of another site, reached by way of this site's relay."""
+        """RELAY's ProxyUUID(D, C): a member of another site, reached through this site's relay."""
         found = self._proxies.get((site, origin))
         if found is None:
             assert self.state.view is not None
@@ -213,7 +215,10 @@ class RelayLayer(Layer):
     # -- views of this site --------------------------------------------------------------------------------------------
 
     def view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
-        """RELAY's "Local view changed", and becoming or ceasing to be coordinator. A merge of the site's parts comes first."""
+        """RELAY's "Local view changed", and becoming or ceasing to be coordinator.
+
+        A merge applies first.
+        """
         relay, view = self.state.relay, event.view
         effects: list[Effect] = []
         begun = self._replica.merge(view, now)
@@ -233,7 +238,7 @@ class RelayLayer(Layer):
         return effects
 
     def _blocked(self, event: Blocked, now: float) -> list[Effect]:
-        """A view change begins. Who waits for an acknowledgement gets it by way of this view's relay."""
+        """Begin a view change: send due acknowledgements over this view's relay."""
         self.gateway.blocked()
         return self.unicasts.acknowledge(now, at_once=True)
 
@@ -243,13 +248,13 @@ class RelayLayer(Layer):
         return self.gateway.switch(entry, now)
 
     def _disconnect(self, event: Disconnect, now: float) -> list[Effect]:
-        """Leave as soon as all unicasts are answered, at the latest after `leave_wait_s`."""
+        """Leave once all unicasts are answered, at the latest after `leave_wait_s`."""
         self._leave_due = now if self.unicasts.deadline() is None else now + self._leave_wait_s
-        # Who waits for an acknowledgement of this member gets it over the links, which `flush` fills before it leaves.
+        # This member's acknowledgements go over the links, which `flush` fills before the leave.
         return self._leave(now) if self._leave_due == now and not self.unicasts.receiver.owed else []
 
     def _leave(self, now: float) -> list[Effect]:
-        """RELAY's "Leave TCP channel": report what is unanswered, say BYE to the other sites, and leave this site."""
+        """RELAY's "Leave TCP channel": report unanswered unicasts, send BYE, and leave this site."""
         self._leave_due = None
         effects = self.unicasts.leave(now)
         return [*effects, *self.gateway.leave(Ending.LEAVING, now), Down(Disconnect())]
@@ -260,7 +265,7 @@ class RelayLayer(Layer):
     # -- turns and time ------------------------------------------------------------------------------------------------
 
     def flush(self, now: float) -> list[Effect]:
-        """End a turn: acknowledge unicasts, fill the links, cast entries, and leave if a leave has waited long enough."""
+        """End a turn: acknowledge unicasts, fill the links, cast entries, and leave if that is due."""
         self._now, self._waiting_since = now, None
         if self._spill is not None:
             self._spill.expire(now)
@@ -275,13 +280,16 @@ class RelayLayer(Layer):
         return effects
 
     def expire(self, now: float) -> list[Effect]:
-        """Forward unicasts again or give them up. Deadlines of the links are met in `flush`, so that runs too."""
+        """Forward unicasts again or give them up.
+
+        `flush` meets the links' deadlines, so it runs too.
+        """
         if given_up := self._handover.expire(now):
             return given_up
         return [*self.unicasts.expire(now), *self.site_state.expire(now), *self.flush(now)]
 
     def deadline(self) -> float | None:
-        """Time (s) at which links, unicasts or a leave are due, the first of them; at once when `flush` has work."""
+        """Return the first time (s) at which links, unicasts or a leave are due."""
         unicasts = self.unicasts
         dues = [self._waiting_since, self.gateway.deadline(), unicasts.deadline(), unicasts.reply_due, self._leave_due]
         dues += [self.site_state.deadline(), self._handover.deadline()]
@@ -290,37 +298,37 @@ class RelayLayer(Layer):
         return min([due for due in dues if due is not None], default=None)
 
     def statistics(self) -> RelayStatistics:
-        """How the other sites are doing, for the status of this member."""
+        """Return the state of the other sites, for this member's status."""
         return relay_statistics(self.state, self.gateway, self._waiting_for, self.site_state, self._now)
 
     def levels(self) -> dict[str, Level]:
-        """How full each bounded queue and table of this layer is."""
+        """Return the levels of this layer's bounded queues and tables."""
         levels = relay_levels(self.state, self.gateway, self.unicasts)
         return {**levels, **self._handover.levels(), **self.site_state.levels()}
 
     # -- joiners -------------------------------------------------------------------------------------------------------
 
     def give_state(self) -> Header | None:
-        """The whole replicated state, for a joiner (R23, R29)."""
+        """Return the whole replicated state, for a joiner (R23, R29)."""
         return self.state.give()
 
     def give_known(self) -> Header | None:
-        """What this member holds, or has fetched, which another part of the site need not hand over."""
+        """Return the runs held or fetched here, which another part of the site may leave out."""
         self._handover.keep(self._now)
         return self._handover.known()
 
     def give_rest(self, known: tuple[Header, ...]) -> Header | None:
-        """The replicated state, less the bodies that all have who are to take it."""
+        """Return the replicated state without the bodies that all its recipients have."""
         takers = [header for header in known if isinstance(header, wire.HeldRuns)]
         return self.state.give(Known(takers))
 
     def take_state(self, state: Header) -> None:
-        """Begin with another member's replicated state."""
+        """Adopt another member's replicated state."""
         assert isinstance(state, wire.RelayState)
         entries, dropped = completed(state.entries, self._handover.find)
         self.state.adopt(replace(state, first=state.first + dropped, entries=entries), self._now)
 
     def merge_state(self, state: Header) -> None:
-        """Take the state of another part of this site, which was split until now; the merge view follows."""
+        """Store the state of another part of this site; the merge view follows."""
         assert isinstance(state, wire.RelayState)
         self._replica.merge_with(state, self._handover.find)

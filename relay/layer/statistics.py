@@ -1,6 +1,7 @@
-"""Statistics of the relay layer: how far each other site is behind, and how full queues and tables are.
+"""Statistics of the relay layer: how far each other site is behind, and levels of queues and
+tables.
 
-Every member can tell, not only the one that relays, because what the other sites have acknowledged is replicated.
+Every member can compute them, because other sites' acknowledgements are replicated.
 """
 
 from __future__ import annotations
@@ -22,21 +23,19 @@ from sitestack.model.level import Level
 
 @dataclass(frozen=True, slots=True)
 class SiteStatistics:
-    """How another site is doing, as this member sees it."""
+    """The state of another site, as this member sees it."""
 
     site: str
-    #: Whether this member has a link to it.
     linked: bool
-    #: Whether it was taken out of the global view, because it had no link for the grace time.
+    #: Whether it left the global view for lack of a link during the grace time.
     down: bool
     #: Whether an operator of this site has taken it offline.
     offline: bool
-    #: Whether it is too slow for senders to wait for it.
     slow: bool
     #: Whether relayed multicasts wait for it now, because it lags by the whole budget.
     waited_for: bool
-    #: Batches and views of this site, from the oldest one on that the other site has not acknowledged. Of those on the disk of
-    #: this member whole segments count.
+    #: Batches and views of this site, from the oldest that the other site has not acknowledged.
+    #: Spilled entries count in whole segments.
     behind_entries: int
     #: Messages in these batches: sent, and not known to be stable at the other site.
     behind_messages: int
@@ -44,26 +43,29 @@ class SiteStatistics:
     behind_bytes: int
     #: Age of the oldest of these entries, in seconds.
     behind_s: float
-    #: Entries that the site has acknowledged, and that are held all the same for a part of it that is gone: until that part
-    #: merges, or the budget's age is over.
+    #: Entries that the site has acknowledged, but that are held for a lost part of it, until it
+    #: merges or the budget's age is over.
     lost_parts_entries: int
 
 
 @dataclass(frozen=True, slots=True)
 class RelayStatistics:
-    """How the other sites are doing, in order of their names."""
+    """The state of the other sites, in order of their names."""
 
     sites: tuple[SiteStatistics, ...]
     state: StateStatistics
-    #: Messages that this member had spilled, or should have, and lost before all sites had them: for a bound of the spill, or
-    #: because its disk failed. They are a gap where they are lacking, should this member relay.
+    #: Spilled messages that this member lost before all sites had them, for a bound of the spill or
+    #: a failed disk. They become gaps if this member relays.
     spill_lost: int
 
 
 def relay_statistics(
     state: ReplicatedState, gateway: Gateway, waited_for: Collection[str], site_state: SiteState, now: float
 ) -> RelayStatistics:
-    """Statistics of every other site that is configured or known. `waited_for`: the sites that senders wait for."""
+    """Return statistics of every configured or known site.
+
+    `waited_for`: sites that senders wait for.
+    """
     names = sorted({*gateway.places.of, *state.sites, *state.remotes})
     sites = tuple([_site(name, state, gateway, waited_for, now) for name in names])
     spill = state.buffer.spill
@@ -71,7 +73,7 @@ def relay_statistics(
 
 
 def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRoutes) -> dict[str, Level]:
-    """How full the buffer, the gateway's queues, and the tables of other sites' members are, each against its bound."""
+    """Return the levels of the buffer, the gateway's queues, and the tables of other sites' members."""
     buffer, sender = state.buffer, unicasts.sender
     origins = max([len(numbers) for numbers in (state.produced, *[each.admitted for each in state.remotes.values()])])
     lineages = max([len(each.lineages) for each in state.remotes.values()], default=0)
@@ -80,12 +82,12 @@ def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRout
     return {
         "buffer_entries": Level.of(len(buffer), buffer.config.budget_entries),
         "buffer_bytes": Level.of(buffer.bytes, buffer.config.budget_bytes, high=buffer.bytes_high),
-        # Bytes on this member's disk of what the budget took out of the buffer.
+        # Bytes of trimmed entries on this member's disk.
         **spilled,
         **gateway.levels(),
-        # Bytes of unicasts to members of other sites that are not acknowledged.
+        # Bytes of unacknowledged unicasts to members of other sites.
         "pending_bytes": Level.of(sender.pending_bytes, sender.config.pending_bytes_max, high=sender.pending_bytes_high),
-        # Each for the one site with the most: origins remembered, lineages remembered.
+        # Each for the site with the most.
         "origins": Level.of(origins, ORIGINS_MAX, "members of other sites, what was received of each"),
         "lineages": Level.of(lineages, LINEAGES_MAX, "the other sites' lines of views"),
         "unicast_senders": Level.of(len(unicasts.receiver), SENDERS_MAX, senders),
@@ -120,7 +122,7 @@ def _site(name: str, state: ReplicatedState, gateway: Gateway, waited_for: Colle
 
 
 def _spilled(spill: Spill, lineages: list[Lineage]) -> Amount | None:
-    """What these lineages of a site lack of the spill: what the one lacks that lacks most; everything if there is none."""
+    """Return the largest amount of the spill that one of these lineages lacks; all of it without any."""
     vectors = [(each.acked, each.acked_view) for each in lineages] or [(dict[Address, int](), None)]
     amounts = [amount for amount in [spill.amount(*vector) for vector in vectors] if amount is not None]
     return max(amounts, key=lambda amount: amount.messages, default=None)

@@ -1,1 +1,1 @@
-"""The application's state across sites: a site that starts late, or was cut off for long, takes that of another one."""
+"""The application's state across sites: a late or long-disconnected site fetches another site's state."""

@@ -1,4 +1,4 @@
-"""Arithmetic of what a state contains: per site and origin the last number of scope ALL."""
+"""Arithmetic of a state's contents: per site and origin the last number of scope ALL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sitestack.model.state_events import Contents
 
 
 def contents_of(state: ReplicatedState, member: Address) -> Contents:
-    """What has been delivered to this member, or was in a state that it took: its place in the streams of all sites."""
+    """Return a member's place in the streams of all sites: numbers delivered or in an adopted state."""
     contents: Contents = {state.site: dict(state.produced)}
     for site, remote in state.remotes.items():
         numbers = contents[site] = dict(remote.admitted)
@@ -20,7 +20,7 @@ def contents_of(state: ReplicatedState, member: Address) -> Contents:
 
 
 def lacking(contents: Contents, floor: Contents) -> Contents:
-    """What of the floor the contents do not reach."""
+    """Return the numbers of the floor that the contents do not reach."""
     short = {
         site: {origin: n for origin, n in numbers.items() if contents.get(site, {}).get(origin, 0) < n}
         for site, numbers in floor.items()
@@ -29,7 +29,7 @@ def lacking(contents: Contents, floor: Contents) -> Contents:
 
 
 def raise_contents(contents: Contents, other: Contents) -> None:
-    """Raise each number to that of the other contents; the oldest origins go beyond what is remembered of a site."""
+    """Raise each number to that of the other contents; drop the oldest origins above the bound."""
     for site, numbers in other.items():
         mine = contents.setdefault(site, {})
         raise_to(mine, numbers)
@@ -37,10 +37,10 @@ def raise_contents(contents: Contents, other: Contents) -> None:
 
 
 def to_vectors(contents: Contents) -> dict[str, SiteVector]:
-    """As frames carry it."""
+    """Return the contents as frames carry them."""
     return {site: SiteVector(dict(numbers)) for site, numbers in contents.items()}
 
 
 def from_vectors(vectors: dict[str, SiteVector]) -> Contents:
-    """What a frame carried."""
+    """Return the contents of a frame's vectors."""
     return {site: dict(vector.origins) for site, vector in vectors.items()}

@@ -1,10 +1,11 @@
-"""The application's state across sites, at one member: when it is fetched, how frames find their way, what becomes of it.
+"""The application's state across sites, at one member: fetching, frame routing, delivery.
 
-    StateArrived without a state   the own site has none: fetch that of the configured sites first, or begin with one's own
-    FetchState                     the application asks for it, as after a gap
-    SiteStateArrived               up, once this member's own stream has come to what the state contains of it
+    StateArrived without a state   no state in this site: fetch one from the configured sites
+    FetchState                     the application requests it, as after a gap
+    SiteStateArrived               up, once this member's own stream has reached the state's contents
 
-What a state contains is not delivered again (`Remote.inherited`), and goes on as a note to a joiner that gets it in this site.
+A state's contents are not delivered again (`Remote.inherited`). A note carries them to later
+joiners of this site.
 """
 
 from __future__ import annotations
@@ -45,16 +46,18 @@ from sitestack.wire.codec import Codec
 class StateStatistics:
     """The application's state on its way between sites, to this member and from it."""
 
-    #: The site that it is fetched from; empty while none is, or none can be asked.
+    #: The site that it is fetched from; empty without a fetch or a site to ask.
     site: str
-    #: Bytes that have arrived, and the size of the state; 0 before its first piece.
+    #: Bytes arrived, and bytes of the state; 0 before its first piece.
     arrived_bytes: int
     state_bytes: int
-    #: How often the fetch has begun anew: its provider was gone, or its snapshot lacked what was lost here meanwhile.
+    #: Restarts of the fetch: the provider died, or its snapshot lacked messages lost here
+    #: meanwhile.
     restarts: int
-    #: How the last fetch has ended: taken, or why there is no state, as the last provider said (silent: it said nothing).
+    #: End of the last fetch: taken, or the last provider's reason for having no state (silent: no
+    #: answer).
     outcome: str
-    #: Pieces given to other sites since the start.
+    #: Pieces sent to other sites since the start.
     given_pieces: int
 
 
@@ -63,7 +66,7 @@ Handlers = Mapping[type[Event], Callable[[Any, float], list[Effect]]]
 
 
 class SiteState:
-    """Bounds: those of the giver and the taker; a state that waits is the one that the taker had."""
+    """A member's states across sites. Bounds: those of requester and provider."""
 
     def __init__(self, local: Local, config: SiteStateConfig, state: ReplicatedState, gateway: Gateway) -> None:
         self.requester = StateRequester(local.site, local.address, config, state)
@@ -74,27 +77,28 @@ class SiteState:
         self._state_bytes_max = config.transfer.state_bytes_max
         self._state = state
         self._gateway = gateway
-        #: Whether the application has a state that it can give.
+        #: Whether the application has a state to provide.
         self._has_state = False
-        #: Whether the fetch is the application's beginning, before which it has seen nothing.
+        #: Whether the application begins with the fetched state, having seen no messages.
         self._founds = False
-        #: What is not delivered to this member before it has a state, so that the state has to contain it.
+        #: Numbers not delivered to this member before it has a state, so the state must contain
+        #: them.
         self._floor: Contents = {}
-        #: What has come and waits until this member's own stream has reached it.
+        #: A state that waits until this member's own stream reaches its contents.
         self._waiting: SiteStateArrived | StateArrived | None = None
         self._told_tenth = 0
         self.outcome = ""
         self.from_above: Handlers = {FetchState: self._fetch, StateGiven: self._note, SnapshotGiven: self._given}
         self.from_below: Handlers = {StateArrived: self._arrived, StateAwaited: self._awaited}
 
-    # -- what happens in this site -------------------------------------------------------------------------------------
+    # -- events of this site -------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The first view of this member is installed: what was before is not delivered to it."""
+        """Begin with the first view: earlier messages are not delivered to this member."""
         self._floor = contents_of(self._state, self._me)
 
     def told(self, events: Iterable[Event]) -> None:
-        """Gaps and baselines of other sites: a state that is being fetched has to contain them."""
+        """Note other sites' gaps and baselines: a state being fetched must contain them."""
         for event in () if self._has_state and not self.requester.busy else events:
             if isinstance(event, Gap):
                 raise_contents(self._floor, {event.site: {event.origin: event.last}})
@@ -106,7 +110,7 @@ class SiteState:
         return []
 
     def _arrived(self, event: StateArrived, now: float) -> list[Effect]:
-        """The state of the own site has come, or there is none: then another site may have one."""
+        """Accept the own site's state; without one, fetch another site's."""
         if event.data is None and self._settings.sites:
             self._founds = True
             return self._send(self.requester.start(self._settings.sites, self._floor, now))
@@ -122,7 +126,7 @@ class SiteState:
         return self._release()
 
     def _fetch(self, event: FetchState, now: float) -> list[Effect]:
-        """Fetch a state that contains all that was delivered here, less what it is above."""
+        """Fetch a state that contains all messages delivered here."""
         if self.requester.busy or self._waiting is not None:
             return [Dropped("state_fetched_already")]
         self._founds, self._told_tenth = False, 0
@@ -131,20 +135,23 @@ class SiteState:
         return self._send(self.requester.start(event.sites, self._floor, now))
 
     def _note(self, event: StateGiven, now: float) -> list[Effect]:
-        """A joiner of this site gets the state: say what it contains besides what the stream tells."""
+        """Attach a note for a joiner of this site: contents that the stream does not show."""
         note = _NOTES.pack(Contained(to_vectors(event.contains))) if event.contains else b""
         return [Down(replace(event, note=note))]
 
     # -- frames --------------------------------------------------------------------------------------------------------
 
     def up(self, frame: Frame, now: float) -> list[Effect]:
-        """Take a frame from a member of this site."""
+        """Handle a frame from a member of this site."""
         header = frame.headers[-1]
         assert isinstance(header, StateFrame)
         return self.step(header, now)
 
     def step(self, frame: StateFrame, now: float) -> list[Effect]:
-        """Bring a frame one step nearer to its destination, or take it. One that cannot go on is asked for again."""
+        """Forward a frame one step towards its destination, or handle it here.
+
+        A lost one is requested again.
+        """
         view = self._state.view
         if view is None:
             return [Dropped("site_state_no_way")]
@@ -177,7 +184,7 @@ class SiteState:
         return [*self._send(questions), *self._look(now)]
 
     def _answer(self, ask: StateAsk, now: float) -> list[Effect]:
-        """The part of the provider."""
+        """Answer as a provider."""
         if not self._has_state or self.requester.busy:
             refusal = StateRefusal.WAITS if self.requester.busy else StateRefusal.NO_STATE
             sites = self.requester.sites if self.requester.busy else ()
@@ -192,7 +199,7 @@ class SiteState:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _look(self, now: float) -> list[Effect]:
-        """Say how far the state has come; pass it on when it is complete, or say that there is none."""
+        """Report the fetch's progress and its end; pass a complete state on."""
         taker = self.requester
         end = taker.end
         effects: list[Effect] = []
@@ -216,9 +223,9 @@ class SiteState:
         return StateProgress(site, arrived, total, outcome)
 
     def _release(self) -> list[Effect]:
-        """Pass on what waits, once all that it contains of this site has been delivered here, or never will be.
+        """Deliver the waiting state once its messages of this site have been delivered here.
 
-        A member that is gone sends nothing more, and what it had sent was settled with the view that it is not in.
+        Messages of a departed member were settled with the view that excludes it.
         """
         event, view = self._waiting, self._state.view
         if event is None or view is None:
@@ -239,30 +246,30 @@ class SiteState:
     # -- turns and time ------------------------------------------------------------------------------------------------
 
     def flush(self) -> list[Effect]:
-        """End a turn: the own stream may have come to what a state contains."""
+        """End a turn: the own stream may have reached the waiting state's contents."""
         return [] if self._waiting is None else self._release()
 
     def expire(self, now: float) -> list[Effect]:
-        """Ask again, or give up; drop a snapshot that nobody asks for."""
+        """Request again or give up; drop an unused snapshot."""
         self.provider.expire(now)
         return [*self._send(self.requester.expire(now)), *self._look(now)]
 
     def deadline(self) -> float | None:
-        """When `expire` must be called (s); None when nothing is on its way."""
+        """Return the time (s) at which `expire` must be called, or None."""
         dues = [due for due in (self.requester.deadline(), self.provider.deadline()) if due is not None]
         return min(dues, default=None)
 
     def statistics(self) -> StateStatistics:
-        """How far a state has come."""
+        """Return the progress of a state."""
         taker = self.requester
         site = taker.provider[0] if taker.busy and taker.provider is not None else ""
         arrived, total = taker.arrived
         return StateStatistics(site, arrived, total, taker.restarts, self.outcome, self.provider.given_pieces)
 
     def levels(self) -> dict[str, Level]:
-        """Bytes of the state that is given, and of the one that arrives."""
+        """Return bytes of the provided state, and of the arriving one."""
         return {"snapshot_bytes": self.provider.level(), "arriving_bytes": self.requester.level()}
 
 
-#: The frames of it inside a site.
+#: Its frames inside a site.
 FRAMES: tuple[type[Header], ...] = (StateAsk, StatePiece, StateAnswer)

@@ -1,12 +1,12 @@
-"""The provider's side: one snapshot of the application's state, given piece by piece to the members of other sites that ask.
+"""The provider's side: one snapshot of the application's state, sent piece by piece to other sites.
 
     taker      StateAsk(snapshot 0, floor)      ---->  provider    GiveSnapshot: a mark in the application's inbox
-    provider   StateAnswer(pending)             ---->  taker       ... until its application has come to the mark
+    provider   StateAnswer(pending)             ---->  taker       ... until its application reaches the mark
     provider   StatePiece(snapshot, 0, contains) ---->  taker
     taker      StateAsk(snapshot, offset) ...   ---->  provider
 
-The snapshot's contents are those of the stream at the mark. It stays while somebody asks for it, whichever relays carry the
-frames; a provider has one at a time, which serves all takers that it helps.
+The snapshot's contents are those of the stream at the mark. A provider has one snapshot at a time
+for all takers. It keeps it while any of them asks, over whichever relays.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from sitestack.model.address import Address
 from sitestack.model.level import Level
 from sitestack.model.state_events import Contents, GiveSnapshot, SnapshotGiven
 
-#: Seconds after which a taker that asked for nothing more is gone, and a snapshot that nobody asks for is dropped.
+#: Seconds without a request after which a taker is forgotten, and an unused snapshot dropped.
 KEPT_S = 45.0
-#: A snapshot gives way to a taker that needs a newer one once it is this old (s), plus the time of its bytes at this pace. So a
-#: taker that asks without end keeps no other one waiting for ever.
+#: Age (s) at which a snapshot yields to a taker that needs a newer one, plus the time of its bytes
+#: at this pace. So an endless taker does not block another one for ever.
 HELD_S, PACE_BYTES_S = 300.0, 64 * 1024
-#: Takers remembered at a time; beyond, the one that asked longest ago does not keep the snapshot any more.
+#: Takers remembered at a time; beyond, the one that asked longest ago no longer keeps the snapshot.
 TAKERS_MAX = 1_024
 
 
@@ -35,24 +35,24 @@ TAKERS_MAX = 1_024
 class _Snapshot:
     token: int
     contents: Contents
-    #: When it was ordered (s).
+    #: When it was requested (s).
     made: float
-    #: None while the application has not given it.
+    #: None until the application provides it.
     data: bytes | None = None
-    #: Why the application has given none.
+    #: Why the application has provided none.
     refusal: StateRefusal | None = None
-    #: When each taker has asked last, and the questions of those that wait for the application.
+    #: Time of each taker's last request, and the requests that wait for the application.
     takers: dict[Address, float] = field(default_factory=dict)
     waiting: dict[Address, StateAsk] = field(default_factory=dict)
 
     def is_kept(self, now: float, besides: Address) -> bool:
-        """True while other takers than `besides` may still finish with this snapshot."""
+        """Return whether other takers than `besides` may still finish with this snapshot."""
         due = self.made + HELD_S + len(self.data or b"") / PACE_BYTES_S
         return now < due and any(taker != besides for taker in self.takers)
 
 
 class StateProvider:
-    """Bound: one snapshot of `state_bytes_max`, kept `KEPT_S` after it was last asked for."""
+    """Provides snapshots. Bound: one of `state_bytes_max`, kept `KEPT_S` after the last request."""
 
     def __init__(self, site: str, address: Address, config: SiteStateConfig, state: ReplicatedState) -> None:
         self.given_pieces = 0
@@ -64,7 +64,7 @@ class StateProvider:
         self._snapshot: _Snapshot | None = None
 
     def ask(self, ask: StateAsk, now: float) -> tuple[StateFrame | None, GiveSnapshot | None]:
-        """Answer a taker; the second is what the application has to do first."""
+        """Answer a taker; the second value is an order for the application."""
         snapshot = self._snapshot
         if ask.snapshot:
             if snapshot is None or snapshot.token != ask.snapshot:
@@ -85,7 +85,9 @@ class StateProvider:
         return self._refuse(ask, before or StateRefusal.PENDING), GiveSnapshot(self._tokens)
 
     def given(self, event: SnapshotGiven) -> list[StateFrame] | None:
-        """Take the snapshot from the application, and answer who waits; None when nobody waits for it any more."""
+        """Store the application's snapshot and return answers to waiting takers; None for an
+        unknown token.
+        """
         snapshot = self._snapshot
         if snapshot is None or snapshot.token != event.token:
             return None
@@ -102,7 +104,9 @@ class StateProvider:
         return [answer for answer in answers if answer is not None]
 
     def withdraw(self) -> None:
-        """The application's state is being replaced: what it has not given yet would contain more than was said."""
+        """Cancel a pending snapshot: the application's state is being replaced and would exceed its
+        contents.
+        """
         if self._snapshot is not None and self._snapshot.data is None:
             self._snapshot = None
 
@@ -118,7 +122,7 @@ class StateProvider:
             snapshot.waiting[ask.member] = ask
         if data is None:
             return self._refuse(ask, snapshot.refusal or StateRefusal.PENDING)
-        if at == len(data) > 0:  # the taker has it all
+        if at == len(data) > 0:  # the taker has the whole state
             del snapshot.takers[ask.member]
             self._snapshot = snapshot if snapshot.takers else None
             return None
@@ -133,7 +137,7 @@ class StateProvider:
         return StateAnswer(self._site, self._me, ask.site, ask.member, ask.snapshot, refusal, ())
 
     def expire(self, now: float) -> None:
-        """Forget takers that ask no more, and the snapshot after the last of them."""
+        """Forget idle takers, and the snapshot after the last of them."""
         snapshot = self._snapshot
         if snapshot is not None:
             snapshot.takers = {taker: asked for taker, asked in snapshot.takers.items() if now < asked + KEPT_S}
@@ -141,11 +145,11 @@ class StateProvider:
                 self._snapshot = None
 
     def deadline(self) -> float | None:
-        """When `expire` has something to forget; None without a snapshot."""
+        """Return when `expire` has something to forget; None without a snapshot."""
         snapshot = self._snapshot
         return None if snapshot is None else min(snapshot.takers.values()) + KEPT_S
 
     def level(self) -> Level:
-        """Bytes of the snapshot."""
+        """Return the bytes of the snapshot."""
         data = None if self._snapshot is None else self._snapshot.data
         return Level.of(0 if data is None else len(data), self._config.transfer.state_bytes_max)

@@ -1,8 +1,9 @@
-"""The taker's side: asks a member of another site for its application's state, a window of pieces at a time.
+"""The taker's side: requests another site's application state, a window of pieces at a time.
 
-What has arrived is named by the provider's snapshot and an offset. So when a relay dies the taker only asks again, over the
-next one; when the provider dies it begins again with another member's snapshot. A snapshot that does not contain what this
-site has lost meanwhile (a gap came) is not taken; a newer one is, `NEWER_MAX` times. Then what is missing is told.
+Pieces are named by the provider's snapshot and an offset. After a relay's death the taker only asks
+again; after the provider's death it starts with another member's snapshot. It rejects a snapshot
+without messages that this site has lost meanwhile (a gap), up to `NEWER_MAX` times. Then it accepts
+one and reports the missing numbers.
 """
 
 from __future__ import annotations
@@ -17,33 +18,34 @@ from sitestack.model.address import Address
 from sitestack.model.level import Level
 from sitestack.model.state_events import Contents
 
-#: Snapshots that are not taken because they lack something, at most, and so many answers that a provider lacks it itself.
+#: Maximum number of incomplete snapshots, and of answers that a provider is behind, before giving
+#: up.
 NEWER_MAX = 3
-#: Seconds after which a provider that says nothing is given up for another one: longer than a failover of either site.
+#: Seconds after which a silent provider is replaced: longer than a failover of either site.
 SILENT_S = 30.0
-#: Refusals that may be over soon: the provider is asked again. All others are another provider's chance.
+#: Temporary refusals: the provider is asked again. After all others the next provider is tried.
 SOON = frozenset({StateRefusal.PENDING, StateRefusal.BEHIND})
-#: Refusals of those that have a state: while one of them answers so, a fetch is not given up.
+#: Refusals of members with a state: such an answer keeps a fetch alive.
 HAVE_ONE = SOON | {StateRefusal.BUSY}
 
 
 @dataclass(slots=True)
 class _Arriving:
-    """A snapshot that is arriving. Bound: its size, `state_bytes_max` at most."""
+    """An arriving snapshot. Bound: its size, `state_bytes_max` at most."""
 
     number: int
     contents: Contents
     data: bytearray
     piece_bytes: int
     next: int = 0
-    #: Offsets that were asked for, and when to ask again; `window_pieces` at most.
+    #: Requested offsets, and when to request each again; at most `window_pieces`.
     asked: dict[int, float] = field(default_factory=dict)
     arrived_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class StateFetched:
-    """The end: a state, or None; what of the floor it lacks; and the size, when it was refused as too large."""
+    """The end: a state or None, the floor's numbers that it lacks, and its size if refused as too large."""
 
     data: bytes | None
     contents: Contents
@@ -52,21 +54,22 @@ class StateFetched:
 
 
 class StateRequester:
-    """One errand at a time. Each call returns the questions to send; `end` is set when it is over."""
+    """Fetches one state at a time. Calls return the requests to send; `end` is set at the end."""
 
     def __init__(self, site: str, address: Address, config: SiteStateConfig, state: ReplicatedState) -> None:
         self.end: StateFetched | None = None
         self.sites: tuple[str, ...] = ()
         self.provider: tuple[str, Address] | None = None
         self.restarts = 0
-        #: Why the last provider gave nothing.
+        #: Why the last provider sent no state.
         self.refusal = ""
         self._site = site
         self._me = address
         self._config = config.transfer
         self._settings = config.settings
         self._state = state
-        #: What the state has to contain, as it is not delivered here; the owner raises it meanwhile.
+        #: Numbers that the state must contain, since they are not delivered here; the owner raises
+        #: it.
         self._floor: Contents = {}
         self._unmet = 0
         self._arriving: _Arriving | None = None
@@ -90,13 +93,13 @@ class StateRequester:
 
     @property
     def arrived(self) -> tuple[int, int]:
-        """Bytes that have arrived of the state, and its size; 0 and 0 before its first piece."""
+        """Bytes of the state that have arrived, and its size; 0 and 0 before its first piece."""
         return (0, 0) if self._arriving is None else (self._arriving.arrived_bytes, len(self._arriving.data))
 
-    # -- whom to ask ---------------------------------------------------------------------------------------------------
+    # -- providers -----------------------------------------------------------------------------------------------------
 
     def _candidates(self) -> list[tuple[str, Address]]:
-        """The members of the sites; of each the second in rank first: its relay's death then costs no snapshot."""
+        """Return the sites' members, each site's relay last: its death then costs no snapshot."""
         found: list[tuple[str, Address]] = []
         for site in self.sites:
             remote = self._state.remotes.get(site)
@@ -105,7 +108,7 @@ class StateRequester:
         return found
 
     def _turn_to_next(self, now: float) -> list[StateAsk]:
-        """Ask the next member, with a pause when all have been asked."""
+        """Ask the next member; pause after the last."""
         candidates = self._candidates()
         self._arriving, self._heard = None, now
         self.provider = next((each for each in candidates if each not in self._tried), None)
@@ -126,7 +129,7 @@ class StateRequester:
         return StateAsk(self._site, self._me, *self.provider, snapshot, offset, to_vectors(floor))
 
     def _ask_more(self, arriving: _Arriving, now: float) -> list[StateAsk]:
-        """Keep the window full."""
+        """Fill the window with requests."""
         questions: list[StateAsk] = []
         due = now + self._config.ask_interval_s
         while len(arriving.asked) < self._settings.window_pieces and arriving.next < len(arriving.data):
@@ -136,10 +139,10 @@ class StateRequester:
         self._ask_at = min(arriving.asked.values(), default=due)
         return questions
 
-    # -- what arrives --------------------------------------------------------------------------------------------------
+    # -- arriving frames -----------------------------------------------------------------------------------------------
 
     def piece(self, piece: StatePiece, now: float) -> list[StateAsk] | None:
-        """Take a piece; None when nobody waits for it."""
+        """Store a piece; return None for an unexpected one."""
         if not self.busy or (piece.site, piece.member) != self.provider:
             return None
         arriving = self._arriving
@@ -171,7 +174,7 @@ class StateRequester:
         return questions if arriving.asked else self._complete(arriving, now)
 
     def _complete(self, arriving: _Arriving, now: float) -> list[StateAsk]:
-        """All of it is here: take it, unless something was lost here meanwhile that it does not contain."""
+        """Accept the complete state, unless it lacks messages lost here meanwhile."""
         done = [self._question(arriving.number, len(arriving.data), {})]
         missing = lacking(arriving.contents, self._floor)
         if missing and self._unmet <= NEWER_MAX:
@@ -187,7 +190,7 @@ class StateRequester:
         return []
 
     def answer(self, answer: StateAnswer, now: float) -> list[StateAsk] | None:
-        """Take a refusal; None when nobody waits for it."""
+        """Handle a refusal; return None for an unexpected one."""
         if not self.busy or (answer.site, answer.member) != self.provider:
             return None
         number = 0 if self._arriving is None else self._arriving.number
@@ -198,7 +201,7 @@ class StateRequester:
         if answer.refusal in HAVE_ONE:
             self._progressed = now
         if answer.refusal is StateRefusal.WAITS and self._site in answer.waits_for and self._site < answer.site:
-            # Both wait for each other, so neither has a state: the one with the lower name begins.
+            # Both wait for each other, so neither has a state: the site with the lower name begins.
             return self._finish(StateFetched(None, {}, {}))
         if answer.refusal is StateRefusal.BEHIND:
             self._unmet += 1
@@ -210,7 +213,7 @@ class StateRequester:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def expire(self, now: float) -> list[StateAsk]:
-        """Ask again for what has not come, another member if this one is silent or gone; or give up."""
+        """Repeat late requests, replace a silent or departed provider, or give up."""
         due = self.deadline()
         if due is None or now < due:
             return []
@@ -228,16 +231,16 @@ class StateRequester:
         return [self._question(arriving.number, offset, {}) for offset in late]
 
     def _is_gone(self, provider: tuple[str, Address]) -> bool:
-        """Whether a view of its site is known, and the provider is not in it."""
+        """Return whether a view of its site is known that excludes the provider."""
         remote = self._state.remotes.get(provider[0])
         return remote is not None and remote.view is not None and not remote.lineages_of(provider[1])
 
     def deadline(self) -> float | None:
-        """When `expire` is to be called; None while nothing is fetched."""
+        """Return the time (s) at which `expire` must be called; None without a fetch."""
         if not self.busy or self._ask_at is None:
             return None
         return min(self._ask_at, self._progressed + self._settings.give_up_s)
 
     def level(self) -> Level:
-        """Bytes of the state that is arriving."""
+        """Return the bytes of the arriving state."""
         return Level.of(self.arrived[1], self._config.state_bytes_max)

@@ -1,1 +1,1 @@
-"""Messages to one member of another site: sender, receiver, and the hops in between."""
+"""Messages to one member of another site: sender, receiver, and the hops between them."""

@@ -1,4 +1,4 @@
-"""How unicasts to other sites are configured."""
+"""Configuration of unicasts to other sites."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from dataclasses import dataclass
 class RemoteUnicastConfig:
     """Timeouts and bound of unicasts to members of other sites."""
 
-    #: First wait (s) for an acknowledgement; it doubles up to `retry_s_max`. Should exceed the round trip between sites.
+    #: First wait (s) for an acknowledgement; doubles up to `retry_s_max`. Should exceed the round
+    #: trip.
     retry_s: float = 1.0
     #: Longest wait (s) before a batch is sent again.
     retry_s_max: float = 8.0
-    #: Seconds after which a batch that is not acknowledged is reported as unreachable.
+    #: Seconds after which an unacknowledged batch is reported as unreachable.
     give_up_s: float = 30.0
-    #: Seconds for which a graceful leave waits for acknowledgements; batches without one are then reported as unreachable.
+    #: Seconds for which a graceful leave waits for acknowledgements; the rest is reported as
+    #: unreachable.
     leave_wait_s: float = 1.0
-    #: Bytes of this member's batches that may wait, over all targets; further batches are reported as unreachable at once. When
-    #: none waits, one of any size is taken. Should exceed the largest message, or nothing may follow such a message.
+    #: Bytes of this member's waiting batches over all targets; further ones are reported as
+    #: unreachable at once. An empty queue accepts one batch of any size. Should exceed the largest
+    #: message, or none may follow it.
     pending_bytes_max: int = 16 * 1024 * 1024

@@ -1,7 +1,8 @@
-"""The way of a unicast between sites: origin -> relay -> bridge -> relay -> target, and of its reply back (REL-9, REL-10).
+"""The way of a unicast: origin -> relay -> bridge -> relay -> target, and of its reply (REL-9,
+REL-10).
 
-Each step is one call, and depends on whether this member relays. The relays on the way keep nothing: the origin keeps a unicast
-until the target has acknowledged it. A step that fails is refused to the origin, or left to the origin's timeout.
+Each step is one call that depends on whether this member relays. Relays store nothing: the origin
+keeps a unicast until the target acknowledges it. A failed step is refused or runs into its timeout.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from sitestack.model.frame import Frame
 from sitestack.model.message import Batch
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
-#: Seconds for which the acknowledgement of a unicast waits for others; its origin waits `retry_s` for it.
+#: Seconds for which an acknowledgement waits for others; its origin waits `retry_s` for it.
 REPLY_DELAY_S = 0.02
-#: Senders for which acknowledgements wait, at most.
+#: Number of senders with waiting acknowledgements at which all are sent.
 REPLIES_MAX = 256
 
 
@@ -41,13 +42,13 @@ class UnicastRoutes:
         self._me = local.address
         self._state = state
         self._gateway = gateway
-        #: Time (s) at which `acknowledge` must be called; None when nobody waits for an acknowledgement of this member.
+        #: Time (s) at which `acknowledge` must be called; None without waiting acknowledgements.
         self.reply_due: float | None = None
 
     # -- the origin ----------------------------------------------------------------------------------------------------
 
     def send(self, frame: Frame, dest: ProxyUUID, now: float) -> list[Effect]:
-        """RELAY.down(msg), forwardToCoord(msg): send a batch of this member to a member of another site, or of its own."""
+        """RELAY.down(msg), forwardToCoord(msg): send a batch of this member to a member of any site."""
         assert frame.batch is not None
         if dest.site == self._site:
             return [Down(Frame(frame.source, dest.original, frame.headers, frame.batch))]
@@ -56,11 +57,11 @@ class UnicastRoutes:
         return [*dropped, *self._carry_out([step], now)]
 
     def relay_changed(self, now: float) -> list[Effect]:
-        """This site has a new relay: forward all that waits to the new one."""
+        """Forward all waiting unicasts to the new relay of this site."""
         return self._carry_out(self.sender.again(now), now)
 
     def expire(self, now: float) -> list[Effect]:
-        """Forward again what has waited long enough, and give up what is too old."""
+        """Forward late unicasts again, and give up old ones."""
         return self._carry_out(self.sender.expire(now), now)
 
     def leave(self, now: float) -> list[Effect]:
@@ -68,15 +69,15 @@ class UnicastRoutes:
         return self._carry_out(self.sender.abandon(), now)
 
     def undeliverable(self, event: Undeliverable, now: float) -> list[Effect]:
-        """Report unicasts of this member inside its site that were not acknowledged, like those to another site."""
+        """Report this member's unacknowledged unicasts inside its site like those to another site."""
         return [Up(Unreachable.unacknowledged(batch)) for batch in own_unicasts(event, self._site, self._me)]
 
     def deadline(self) -> float | None:
-        """Time (s) at which `expire` must be called; None when no unicast waits for an answer."""
+        """Return the time (s) at which `expire` must be called; None without waiting unicasts."""
         return self.sender.deadline()
 
     def _carry_out(self, steps: Sequence[Step], now: float) -> list[Effect]:
-        """RELAY's forwardToCoord: forward to the relay, or onto the bridge when this member is the relay."""
+        """RELAY's forwardToCoord: forward to the relay, or onto the bridge if this member relays."""
         effects: list[Effect] = []
         failures: list[Effect] = []
         waiting = deque(steps)
@@ -99,7 +100,7 @@ class UnicastRoutes:
     # -- inside the site -----------------------------------------------------------------------------------------------
 
     def up(self, frame: Frame, now: float) -> list[Effect]:
-        """Take a frame about unicasts of other sites, from a member of this site."""
+        """Handle a frame about other sites' unicasts, from a member of this site."""
         match frame.headers[-1]:
             case ForwardUnicast() as header:
                 return self._relay(frame, header)
@@ -113,7 +114,9 @@ class UnicastRoutes:
     # -- the relays ----------------------------------------------------------------------------------------------------
 
     def _relay(self, frame: Frame, header: ForwardUnicast) -> list[Effect]:
-        """A member of this site wants a unicast brought to another site; a refusal is answered, not silent (R16, REL-27)."""
+        """Forward a member's unicast to another site; answer a refusal, for it is never silent
+        (R16, REL-27).
+        """
         batch = frame.batch
         if batch is None or batch.target is None or (batch.site, batch.origin) != (self._site, frame.source):
             return [Dropped("relay_malformed")]
@@ -124,13 +127,13 @@ class UnicastRoutes:
         return [*_count(refusal), Down(Frame(self._me, frame.source, (_refusal(unicast, refusal),)))]
 
     def _send(self, unicast: RemoteUnicast) -> UnicastRefusal | None:
-        """Queue a unicast on the link to its target's site; returns why not, or None."""
+        """Queue a unicast on the link to its target's site; return the refusal or None."""
         batch = unicast.batch
         assert batch.target is not None
         return self._gateway.table.send_unicast(batch.target_site, batch.target, unicast)
 
     def arrived(self, frame: RemoteUnicast | UnicastReply, now: float) -> list[Effect]:
-        """RELAY's putOnLocalCluster(M): a unicast or reply from the bridge, for this member, another one, or none here."""
+        """RELAY's putOnLocalCluster(M): handle a unicast or reply from the bridge, for any member."""
         if isinstance(frame, UnicastReply):
             return self._reply(frame, now)
         batch = frame.batch
@@ -145,7 +148,9 @@ class UnicastRoutes:
     # -- the target ----------------------------------------------------------------------------------------------------
 
     def _deliver(self, after: int, batch: Batch | None) -> list[Effect]:
-        """Deliver a unicast to this member; its source is the origin, by way of the local relay (REL-10)."""
+        """Deliver a unicast to this member; its source is the origin, as a proxy of the local relay
+        (REL-10).
+        """
         if batch is None or batch.target != self._me or self._state.view is None:
             return [Dropped("relay_malformed")]
         if not self.receiver.receive(after, batch):
@@ -154,7 +159,7 @@ class UnicastRoutes:
         return [Up(Frame(source, self._me, (), batch))]
 
     def acknowledge(self, now: float, *, at_once: bool = False) -> list[Effect]:
-        """Acknowledge how far each sender's unicasts have been delivered, if that has waited long enough, or for many."""
+        """Acknowledge each sender's deliveries, if due or for many senders."""
         owed = self.receiver.owed
         if not owed:
             return []
@@ -168,7 +173,7 @@ class UnicastRoutes:
     # -- the way back --------------------------------------------------------------------------------------------------
 
     def _reply(self, reply: UnicastReply, now: float) -> list[Effect]:
-        """Bring a reply one step nearer to the origin of its unicast."""
+        """Forward a reply one step towards its unicast's origin."""
         view, relaying = self._state.view, self._gateway.active
         if reply.site == self._site and reply.origin == self._me:
             remote = self._state.remotes.get(reply.target_site)
@@ -188,7 +193,7 @@ class UnicastRoutes:
 
 
 def _count(refusal: UnicastRefusal) -> list[Effect]:
-    """Count a refusal for want of room on a link as a drop. Other refusals are none: without a link, the origin just waits."""
+    """Count refusals for lack of room as drops. Without a link, the origin just waits."""
     counted = refusal in (UnicastRefusal.QUEUE_FULL, UnicastRefusal.TOO_LARGE)
     return [Dropped(f"relay_unicast_{refusal}")] if counted else []
 

@@ -1,4 +1,4 @@
-"""Unicasts from members of other sites, the part of the target (REL-9, REL-34); the part of the origin is `sender.py`."""
+"""Unicasts from other sites' members, the target's part (REL-9, REL-34); `sender.py` is the origin's."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from relay.replica.entries import UnicastReply
 from sitestack.model.address import Address
 from sitestack.model.message import Batch
 
-#: Senders that a target remembers. Above it the one heard least recently is forgotten, and its repetitions with it.
+#: Maximum number of senders remembered. Beyond, the least recent one is forgotten, with its
+#: duplicates.
 SENDERS_MAX = 16_384
 
 
 class UnicastReceiver:
-    """Delivers each sender's batches in order and once, and acknowledges many at a time."""
+    """Delivers each sender's batches in order and once; acknowledges many at a time."""
 
     def __init__(self, site: str, address: Address) -> None:
         self.duplicates = 0
@@ -25,7 +26,9 @@ class UnicastReceiver:
         return len(self._reached)
 
     def receive(self, after: int, batch: Batch) -> bool:
-        """True when the batch is to be delivered; `after`: the number that must have been reached before it."""
+        """Return whether to deliver the batch; `after`: the number that must have been reached
+        before it.
+        """
         sender = (batch.site, batch.origin)
         reached = self._reached.pop(sender, 0)
         deliver = after <= reached < batch.first
@@ -45,7 +48,7 @@ class UnicastReceiver:
         return len(self._owed)
 
     def take_replies(self) -> list[UnicastReply]:
-        """The acknowledgements due since the last call, one per sender."""
+        """Return the acknowledgements due since the last call, one per sender."""
         replies = [
             UnicastReply(site, origin, self._site, self._address, self._reached.get((site, origin), 0), 0, None)
             for site, origin in self._owed

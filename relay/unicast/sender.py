@@ -1,8 +1,10 @@
-"""Unicasts to members of other sites, the part of the origin (REL-9, REL-34, R16); the part of the target is `receiver.py`.
+"""Unicasts to other sites' members, the origin's part (REL-9, REL-34, R16); `receiver.py` is the
+target's.
 
-The origin keeps a batch until the target has acknowledged it end to end. Until then it forwards the batch again, after a while
-or as soon as the relay changes, to the member that then relays. Every batch names the number that the target must have reached
-before it. So the target delivers each batch once and in order, and a batch that was given up leaves no hole.
+The origin keeps a batch until the target acknowledges it end to end. It forwards the batch again
+after a while, or to a new relay at once. Every batch names the number that the target must have
+reached before it. So the target delivers each batch once and in order, and an abandoned batch
+leaves no hole.
 """
 
 from __future__ import annotations
@@ -29,24 +31,23 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Line:
-    """The batches that wait for one target, in order."""
+    """The waiting batches of one target, in order."""
 
     pending: deque[_Pending] = field(default_factory=deque)
     #: Time (s) at which the whole line is forwarded again, and the wait (s) after that.
     due: float = 0.0
     wait_s: float = 0.0
-    #: Wait (s) after a refusal, shorter than `wait_s`: a relay that has just taken over has no link for a moment.
+    #: Wait (s) after a refusal, shorter than `wait_s`: a new relay has no link for a moment.
     refused_s: float = 0.0
-    #: Number of times that the line was forwarded again.
     attempt: int = 0
 
 
-#: A step to take: forward a unicast now, or tell the application that it was given up.
+#: A step to take: forward a unicast now, or report that it was given up.
 Step = RemoteUnicast | Unreachable
 
 
 class UnicastSender:
-    """The part of the origin. Each call returns the steps to take. Bound: `pending_bytes_max`."""
+    """The origin's part. Each call returns the steps to take. Bound: `pending_bytes_max`."""
 
     def __init__(self, config: RemoteUnicastConfig) -> None:
         self.config = config
@@ -56,7 +57,7 @@ class UnicastSender:
         self._lines: dict[ProxyUUID, _Line] = {}
 
     def send(self, dest: ProxyUUID, batch: Batch, now: float) -> Step:
-        """Send a new batch to a member of another site; it fails at once when there is no room for it."""
+        """Send a new batch to a member of another site; it fails at once without room."""
         if batch.target != dest.original or batch.target_site != dest.site:
             batch = replace(batch, target=dest.original, target_site=dest.site)
         if self.pending_bytes and self.pending_bytes + len(batch.body) > self.config.pending_bytes_max:
@@ -76,7 +77,7 @@ class UnicastSender:
         return RemoteUnicast(after, attempt, batch)
 
     def again(self, now: float) -> list[Step]:
-        """The relay has changed: forward everything again, in order, to the new one."""
+        """Forward all batches again, in order, to a new relay."""
         steps: list[Step] = []
         for line in self._lines.values():
             self._be_quick(line, now)
@@ -100,7 +101,7 @@ class UnicastSender:
         return steps
 
     def handle_reply(self, reply: UnicastReply, now: float) -> list[Step]:
-        """Take a reply: the target has acknowledged, or an attempt was refused."""
+        """Handle a reply: an acknowledgement or a refused attempt."""
         dest = ProxyUUID(reply.target, reply.target_site)
         line = self._lines.get(dest)
         if line is None:
@@ -134,7 +135,8 @@ class UnicastSender:
     def _pass_over(self, dest: ProxyUUID, line: _Line, n: int, now: float) -> list[Step]:
         """Give up the one batch that ends in `n`, which no frame can hold.
 
-        The batches behind it named its number as the one to be reached before them, so they are forwarded again with another.
+        Later batches named its number as their predecessor, so they are forwarded again with
+        another one.
         """
         place = next((place for place, each in enumerate(line.pending) if each.batch.last == n), None)
         if place is None:
@@ -145,7 +147,7 @@ class UnicastSender:
         return [self._fail(dest, each, Failure.TOO_LARGE), *behind]
 
     def expire(self, now: float) -> list[Step]:
-        """Give up what is too old, forward again what has waited long enough."""
+        """Give up old batches, and forward late ones again."""
         steps: list[Step] = []
         for dest, line in list(self._lines.items()):
             old = sum(1 for each in line.pending if now >= each.since + self.config.give_up_s)
@@ -158,7 +160,7 @@ class UnicastSender:
         return steps
 
     def abandon(self) -> list[Step]:
-        """This member leaves and cannot try again: give up everything."""
+        """Give up all batches: this member leaves and cannot retry."""
         steps: list[Step] = []
         for dest, line in self._lines.items():
             steps += self._give_up(dest, line, len(line.pending), Failure.LEFT)
