@@ -1,4 +1,7 @@
-"""Group calls: a question to many members, and who has answered it. Pure: `sitestack/channel/` sends, waits and gives up."""
+"""Group calls: one question to many members, and their answers.
+
+Pure: `sitestack/channel/` sends, waits and applies the time limit.
+"""
 
 from __future__ import annotations
 

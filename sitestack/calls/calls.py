@@ -1,9 +1,9 @@
-"""The calls of one member that are not answered yet (RequestCorrelator of JGroups; SEQ-19, REL-34).
+"""The unanswered calls of one member (RequestCorrelator of JGroups; SEQ-19, REL-34).
 
-A call is a message to the members that are there when it is made, and an answer of each. It ends when enough have answered, or
-when enough of them never will: a member that leaves its view, whose site goes down or that cannot be reached counts as
-unreachable at once, so a call waits for nobody who cannot answer. The time limit is the shell's affair. Who joins later is not
-asked, even if the message reaches it.
+A call is a message to the members present when it is made, and an answer from each. It ends with
+enough answers, or when enough can never come. A member that leaves its view, whose site goes down
+or that cannot be reached counts as unreachable at once. The time limit belongs to the shell. Later
+joiners are not asked, even if the message reaches them.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import LocalError
 from sitestack.model.level import Level
 
-#: Calls of one member at a time; one more is refused.
+#: Maximum calls of one member at a time; one more is refused.
 CALLS_MAX = 1_024
 
 
 class CallMode(StrEnum):
-    """How many answers a call waits for."""
+    """The number of answers that a call waits for."""
 
     FIRST = "first"
-    #: More than half of those that were asked.
+    #: More than half of the asked members.
     MAJORITY = "majority"
     ALL = "all"
-    #: One of each site that was asked.
+    #: One answer from each asked site.
     EACH_SITE = "each_site"
 
 
 class NoAnswer(StrEnum):
-    """Why a member will not answer."""
+    """The reason why a member will not answer."""
 
-    #: It is not in the view, or its site is not in the global view, any more.
+    #: It has left the view, or its site the global view.
     LEFT = "left"
-    #: The question to it was given up.
+    #: Its question was not delivered.
     UNREACHABLE = "unreachable"
 
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What came of a call. Each member that was asked is in one of the three."""
+    """The result of a call. Each asked member is in one of the three."""
 
-    #: The answers, in the order in which they came.
+    #: In order of arrival.
     answers: dict[Address, bytes]
     unreachable: dict[Address, NoAnswer]
-    #: Had not answered when the call ended. What they answer afterwards is dropped.
+    #: Members without an answer when the call ended. Later answers are dropped.
     late: tuple[Address, ...]
-    #: Whether as many answered as the mode asks for.
+    #: Whether the mode's number of members answered.
     enough: bool
 
 
@@ -75,7 +75,7 @@ class _Call:
 
     @property
     def hopeless(self) -> bool:
-        """Whether there will never be enough, since those who are left do not suffice."""
+        """Whether there can never be enough answers, because the remaining members do not suffice."""
         possible = len(self.asked) - len(self.unreachable)
         match self.mode:
             case CallMode.FIRST:
@@ -83,30 +83,36 @@ class _Call:
             case CallMode.MAJORITY:
                 return 2 * possible <= len(self.asked)
             case CallMode.ALL:
-                # Who is unreachable does not answer any more; the others still may, and the caller wants to hear them.
+                # The caller wants the remaining answers, which may still arrive.
                 return len(self.answers) == possible
             case CallMode.EACH_SITE:
                 return all(member in self.answers or member in self.unreachable for member in self.asked)
 
 
 def _sites(members: Iterable[Address]) -> set[str]:
-    """The sites of these members; the own one has no name here."""
+    """Return the sites of these members; the own one has no name here."""
     return {member.site if isinstance(member, ProxyUUID) else "" for member in members}
 
 
 class Calls:
-    """Members of the own site are known by their addresses, those of others by proxies."""
+    """The open calls.
+
+    Members of the own site are known by their addresses, those of others by proxies.
+    """
 
     def __init__(self) -> None:
         self._open: dict[int, _Call] = {}
-        #: Numbers are never used twice, so a late answer can never be taken for one to a later call.
+        #: Numbers are never reused, so a late answer cannot count for a later call.
         self._last = 0
         self.level = Level(CALLS_MAX)
-        #: Answers to calls that had ended, and from members that were not asked.
+        #: Answers to ended calls, and from members that were not asked.
         self.stray = 0
 
     def open_call(self, members: Collection[Address], mode: CallMode) -> int:
-        """A call to these members, each of which is to be sent the number. Raises LocalError at the bound."""
+        """Open a call to these members; return the number to send to each.
+
+        Raise LocalError at the bound.
+        """
         if len(self._open) == CALLS_MAX:
             raise LocalError(f"{CALLS_MAX} calls are waiting for answers")
         self._last += 1
@@ -115,17 +121,17 @@ class Calls:
         return self._last
 
     def answered(self, number: int, member: Address, answer: bytes) -> bool:
-        """Take the answer of a member; whether the call has ended by it. The first answer of a member counts."""
+        """Record a member's first answer; return whether it ended the call."""
         call = self._open.get(number)
         if call is None or member not in call.asked or member in call.answers:
             self.stray += 1
             return False
-        call.unreachable.pop(member, None)  # it had answered before it went
+        call.unreachable.pop(member, None)  # it had answered before it left
         call.answers[member] = answer
         return self.has_ended(number)
 
     def gone(self, member: Address, why: NoAnswer = NoAnswer.UNREACHABLE) -> list[int]:
-        """A member will not answer; returns the calls that end by that."""
+        """Note that a member will not answer; return the calls that this ends."""
         ended = []
         for number, call in self._open.items():
             if member in call.asked and member not in call.answers and member not in call.unreachable:
@@ -135,7 +141,7 @@ class Calls:
         return ended
 
     def retain(self, members: Collection[Address]) -> list[int]:
-        """Only these are there; returns the calls that end by that."""
+        """Note that only these members remain; return the calls that this ends."""
         there = frozenset(members)
         waited_for: Sequence[Address] = list({member: None for call in self._open.values() for member in call.asked})
         return [number for member in waited_for if member not in there for number in self.gone(member, NoAnswer.LEFT)]
@@ -146,7 +152,7 @@ class Calls:
         return call.enough or call.hopeless
 
     def close_call(self, number: int) -> CallResult:
-        """End a call, whoever has answered: there is nothing of it any more."""
+        """End a call with the present answers, and forget it."""
         call = self._open.pop(number)
         self.level.now -= 1
         late = tuple([each for each in call.asked if each not in call.answers and each not in call.unreachable])

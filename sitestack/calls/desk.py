@@ -1,4 +1,6 @@
-"""The desk of a member: what comes in between channels, what is to be answered, and which calls end by it."""
+"""The desk of a member: messages between channels, the answers that they need, and the calls that
+they end.
+"""
 
 from __future__ import annotations
 
@@ -12,35 +14,35 @@ from sitestack.model.envelope import BETWEEN_CHANNELS, Envelope, Kind, wrap
 from sitestack.model.errors import ProtocolError
 from sitestack.model.message import Batch, Scope
 
-#: Members whose last answered probe a desk remembers, for both scopes together.
+#: Maximum members whose last answered probe a desk remembers, for both scopes together.
 PROBED_MAX = 4_096
 
 
 class Taken(NamedTuple):
-    """What comes of a batch that is between channels."""
+    """The outcome of a batch between channels."""
 
     #: For its sender, one by one.
     answers: Sequence[bytes]
-    #: The calls that have ended by it.
+    #: Calls that it ended.
     ended: Sequence[int]
 
 
 class Desk:
-    """What a channel asks and answers by itself. Bounds: those of `Calls` and `GapNotes`."""
+    """The questions and answers of a channel itself. Bounds: those of `Calls` and `GapNotes`."""
 
     def __init__(self) -> None:
         self.calls = Calls()
         self.gaps = GapNotes()
-        #: The number of the last probe that each member answered, by scope: gaps up to there were reported. Bound:
-        #: `PROBED_MAX`; an old gap of a member beyond it is reported once more.
+        #: Scope and member -> the number of its last answered probe: gaps up to there were
+        #: reported. Bound: `PROBED_MAX`; an old gap of a member beyond it is reported once more.
         self._probed: dict[tuple[Scope, Address], int] = {}
 
     def accept_batch(self, source: Address, batch: Batch) -> Taken | None:
-        """Take a batch with envelopes; None for one that the application is to see."""
+        """Handle a batch with envelopes; return None for a batch for the application."""
         try:
             opened = list(batch.opened())
         except ProtocolError:
-            return None  # it is counted where the application takes it
+            return None  # counted where the application receives it
         if not opened or opened[0][0].kind not in BETWEEN_CHANNELS:
             return None
         answers, ended = [], []
@@ -53,7 +55,7 @@ class Desk:
         return Taken(answers, ended)
 
     def flushed(self, scope: Scope, result: CallResult) -> Flushed:
-        """What the answers to a probe say."""
+        """Return the result of a probe from its answers."""
         lacks = dict.fromkeys(result.unreachable, Lack.GONE) | dict.fromkeys(result.late, Lack.NO_ANSWER)
         has = []
         for member, packed in result.answers.items():

@@ -1,7 +1,8 @@
-"""Whether what a member has sent is everywhere (RSVP of JGroups): a probe behind it, and what members say when it is there.
+"""Whether a member's messages have arrived everywhere (RSVP of JGroups), by a probe behind them.
 
-Messages of one sender come in order, so who has delivered the probe has delivered all before it, but for what it was told of as
-a gap. So each member keeps how far the gaps of each sender go, and says that in its answer.
+Messages of one sender come in order. So a member that has delivered the probe has delivered all
+earlier messages, except reported gaps. Each member therefore remembers the extent of each sender's
+gaps, and includes it in its answer.
 """
 
 from __future__ import annotations
@@ -17,35 +18,38 @@ from sitestack.model.message import Scope
 
 _DELIVERED = struct.Struct("<QQ")
 
-#: Senders of whose gaps a member knows; beyond, the one whose gap is longest ago is forgotten, and never said to be whole.
+#: Maximum senders with remembered gaps. Beyond, the sender with the oldest gap is forgotten, and
+#: never reported complete.
 GAPS_MAX = 4_096
 
 
 class Lack(StrEnum):
-    """Why something is not known to be at a member."""
+    """The reason why a member may lack messages."""
 
-    #: It did not answer in time: it may have all of it.
+    #: It did not answer in time: it may have all of them.
     NO_ANSWER = "no_answer"
     #: It has left, or cannot be reached.
     GONE = "gone"
-    #: It was told that some of it will never come (`Gap`).
+    #: A gap was reported to it (`Gap`).
     GAP = "gap"
 
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """Where everything is that was sent before."""
+    """The members that have the messages sent before, and those that may lack some."""
 
-    #: The members that have delivered all of it.
+    #: The members that have delivered all of them.
     has: tuple[Address, ...]
     lacks: Mapping[Address, Lack]
-    #: Whether it is wherever it was to be: at every member, or at one of each site.
+    #: Whether the messages arrived everywhere: at every member, or at one of each site.
     everywhere: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The answer to a probe: its number in the sender's counter, and how far the sender's gaps go that were told here."""
+    """The answer to a probe: its number in the sender's counter, and the extent of the sender's
+    reported gaps.
+    """
 
     number: int
     gap_to: int
@@ -55,20 +59,19 @@ class Delivered:
 
     @classmethod
     def parse(cls, data: bytes) -> Delivered | None:
-        """None for what `pack` cannot have made."""
+        """Parse an answer; return None for data that `pack` cannot have made."""
         return cls(*_DELIVERED.unpack(data)) if len(data) == _DELIVERED.size else None
 
 
 class GapNotes:
-    """How far the gaps of each sender go that this member was told of."""
+    """The last number in a reported gap, for each sender."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, Address, Scope], int] = {}
-        #: The highest number that was forgotten: of who is not in the table it says that there may have been a gap up to there.
+        #: Upper bound for evicted senders: they may have had gaps up to this number.
         self._forgotten = 0
 
     def note(self, gap: Gap) -> None:
-        """Remember a gap."""
         key = (gap.site, gap.origin, gap.scope)
         last = max(gap.last, self._last.pop(key, 0))
         if len(self._last) == GAPS_MAX:
@@ -79,5 +82,5 @@ class GapNotes:
         return len(self._last)
 
     def reach(self, site: str, origin: Address, scope: Scope) -> int:
-        """The last number of a sender that is in a gap; 0 for none."""
+        """Return the last number of a sender that is in a gap; 0 for none."""
         return self._last.get((site, origin, scope), self._forgotten)

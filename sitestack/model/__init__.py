@@ -1,1 +1,4 @@
-"""The nouns: addresses, messages, views, frames, events, errors. Pure values that every layer speaks in."""
+"""The nouns: addresses, messages, views, frames, events, errors.
+
+Pure values that every layer uses.
+"""

@@ -1,7 +1,8 @@
 """Addresses: the UUIDs of members, proxies of members of other sites, and physical addresses.
 
-After "Logical addresses" of JGroups (LA-1, LA-3): the address of a member is a UUID made afresh at every connect; the logical
-name is shown and never compared. After its RELAY (REL-6, REL-7): a member of another site appears as a `ProxyUUID`.
+After "Logical addresses" of JGroups (LA-1, LA-3): the address of a member is a UUID made afresh at
+every connect; the logical name is shown and never compared. After its RELAY (REL-6, REL-7): a
+member of another site appears as a `ProxyUUID`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ UUID_BYTES = 16
 
 
 class Address(bytes):
-    """The 16 bytes of a member's UUID. Being `bytes`, it hashes and compares at C speed and orders totally."""
+    """The 16 bytes of a member's UUID.
+
+    Being `bytes`, it hashes and compares at C speed and orders totally.
+    """
 
     __slots__ = ()
 
@@ -25,7 +29,10 @@ class Address(bytes):
 
     @classmethod
     def make(cls, rng: random.Random) -> Address:
-        """A fresh address (LA-3). The caller owns the source of randomness, so that a simulation repeats."""
+        """Make a fresh address (LA-3).
+
+        The caller owns the source of randomness, so that a simulation repeats.
+        """
         return cls(rng.getrandbits(8 * UUID_BYTES).to_bytes(UUID_BYTES, "big"))
 
     def __repr__(self) -> str:
@@ -35,9 +42,11 @@ class Address(bytes):
 
 
 class NamedAddress(Address):
-    """An address as an application is shown it: prints the logical name, and is equal to the address without one.
+    """An address for an application: prints the logical name, and is equal to the address without
+    one.
 
-    A name comes from a view of the member that shows it, never from a table of the whole process (A9).
+    A name comes from a view of the member that shows it, never from a table of the whole process
+    (A9).
     """
 
     name: str
@@ -55,9 +64,10 @@ class NamedAddress(Address):
 
 
 class ProxyUUID(Address):
-    """A member of another site: behaves as its UUID, and knows its site and the local relay that brought the message.
+    """A member of another site: its UUID, its site, and the local relay that delivered the message.
 
-    Identity is (site, uuid). The relay is only a hint for routing, so a proxy stays equal when the relay fails over (R14).
+    Identity is (site, uuid). The relay is only a hint for routing, so a proxy stays equal when the
+    relay fails over (R14).
     """
 
     site: str
@@ -75,7 +85,7 @@ class ProxyUUID(Address):
 
     @property
     def original(self) -> Address:
-        """The address that the member has in its own site."""
+        """The address of the member in its own site."""
         return Address(bytes(self))
 
     def __eq__(self, other: object) -> bool:
@@ -112,14 +122,14 @@ class ProxyUUID(Address):
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Everybody in a site, as a target: who that is is decided when something is sent."""
+    """All members of a site, as a target; resolved at the time of sending."""
 
     site: str
 
 
 @dataclass(frozen=True, slots=True)
 class RelayOf:
-    """The relay of a site, as a target: who that is is decided when something is sent."""
+    """The relay of a site, as a target; resolved at the time of sending."""
 
     site: str
 
@@ -129,7 +139,9 @@ Place = AllOf | RelayOf
 
 
 class Physical(NamedTuple):
-    """Where datagrams for a member go: host (dotted or a name already resolved by the shell) and port."""
+    """The destination of datagrams for a member: host (dotted, or a name resolved by the shell) and
+    port.
+    """
 
     host: str
     port: int

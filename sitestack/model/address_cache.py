@@ -1,7 +1,9 @@
-"""Where members can be reached: the table behind the transport's address cache, and behind the answers of discovery.
+"""Where members can be reached: the table behind the transport's address cache, and behind
+discovery's answers.
 
-A contact is versioned by its owner: the newest version wins wherever it arrives, and in whatever order (A1). A removed contact
-leaves a tombstone, so that no stale memory of others brings it back (A2). Tables belong to one node (A9).
+The owner of a contact versions it: the newest version wins wherever it arrives, and in whatever
+order (A1). A removed contact leaves a tombstone, so that no stale copy brings it back (A2). Tables
+belong to one node (A9).
 """
 
 from __future__ import annotations
@@ -12,17 +14,18 @@ from dataclasses import dataclass, replace
 from sitestack.model.address import Address, Physical
 from sitestack.model.printable import escaped
 
-#: Characters of a name at most, as it is shown in logs and tables; longer names are cut.
+#: Maximum characters of a name in logs and tables; longer names are cut.
 NAME_CHARS_MAX = 64
-#: Addresses of one contact at most: a host has a few interfaces. A contact with more addresses, or none, is refused.
+#: Maximum addresses of one contact: a host has a few interfaces. A contact with more addresses, or
+#: none, is refused.
 PHYSICAL_MAX = 8
-#: Characters of a host name at most, as in DNS.
+#: Maximum characters of a host name, as in DNS.
 HOST_CHARS_MAX = 253
 
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """What discovery tells of a member: its UUID, its logical name, and its physical addresses, best first."""
+    """A member in discovery: its UUID, its logical name, and its physical addresses, best first."""
 
     address: Address
     name: str
@@ -40,7 +43,9 @@ def is_reachable(contact: Contact) -> bool:
 
 
 def printable(name: str) -> str:
-    """The name, short, and with everything that could forge a log line or steer a terminal escaped (C25)."""
+    """Shorten the name, and escape characters that could forge a log line or control a terminal
+    (C25).
+    """
     return escaped(name[:NAME_CHARS_MAX])[:NAME_CHARS_MAX]
 
 
@@ -51,20 +56,22 @@ class _Tombstone:
 
 
 class AddressCache:
-    """A bounded table of contacts. When it is full the one heard of longest ago makes room, but never a pinned one.
+    """A bounded table of contacts. When full, it evicts the one updated longest ago, but never a
+    pinned one.
 
-    Pinned are the members of the view, which is bounded elsewhere; with them the table may exceed its bound.
+    Pinned are the members of the view, which is bounded elsewhere; with them the table may exceed
+    its bound.
     """
 
     def __init__(self, contacts_max: int, tombstone_s: float) -> None:
         self.contacts_max = contacts_max
         self.tombstone_s = tombstone_s
         self._contacts: dict[Address, Contact] = {}
-        #: When each contact was last heard, or heard of.
+        #: The time of the last sign of life or statement of each contact.
         self._heard: dict[Address, float] = {}
         self._tombstones: dict[Address, _Tombstone] = {}
         self._pinned: frozenset[Address] = frozenset()
-        #: The contact that made room for the one taken in last.
+        #: The contact evicted for the last accepted one.
         self.evicted: Address | None = None
 
     def __len__(self) -> int:
@@ -75,18 +82,18 @@ class AddressCache:
 
     @property
     def tombstones(self) -> int:
-        """How many removed members are remembered."""
+        """The number of removed members remembered."""
         return len(self._tombstones)
 
     def get(self, member: Address) -> Contact | None:
         return self._contacts.get(member)
 
     def all(self) -> list[Contact]:
-        """All contacts, in the order of their last statements."""
+        """Return all contacts, in the order of their last statements."""
         return list(self._contacts.values())
 
     def newest(self) -> Iterator[Contact]:
-        """All contacts, the last statement first."""
+        """Return all contacts, the last statement first."""
         return reversed(self._contacts.values())
 
     def is_removed(self, member: Address, now: float) -> bool:
@@ -95,7 +102,9 @@ class AddressCache:
         return tombstone is not None and now < tombstone.until
 
     def last_known(self, member: Address) -> tuple[Physical, ...]:
-        """The addresses of a removed member: one that was excluded while it lives may still be there."""
+        """Return the addresses of a removed member: one that was excluded while it lives may still
+        be there.
+        """
         tombstone = self._tombstones.get(member)
         return () if tombstone is None else tombstone.contact.physical
 
@@ -105,11 +114,11 @@ class AddressCache:
             self._heard[member] = now
 
     def silent(self, since: float) -> list[Address]:
-        """The members that are not pinned and have not been heard since that time."""
+        """Return the members that are not pinned and have been silent since that time."""
         return [each for each, heard in self._heard.items() if heard < since and each not in self._pinned]
 
     def put(self, contact: Contact, now: float) -> bool:
-        """Take in a contact. False when one at least as new is known, or there is no room."""
+        """Store a contact. Return False for an old version, or without room."""
         member = contact.address
         tombstone = self._tombstones.get(member)
         if tombstone is not None and now < tombstone.until and contact.version <= tombstone.contact.version:
@@ -127,7 +136,10 @@ class AddressCache:
         return True
 
     def remove(self, member: Address, now: float, version: int = 0) -> bool:
-        """Remove a member, and refuse contacts up to this version for a while. False when none was known."""
+        """Remove a member, and refuse contacts up to this version for a while.
+
+        Return False for an unknown one.
+        """
         known = self._contacts.pop(member, None)
         self._heard.pop(member, None)
         buried = self._tombstones.pop(member, None)
@@ -140,7 +152,7 @@ class AddressCache:
         return known is not None
 
     def _clear_tombstones(self, now: float) -> None:
-        """Drop expired tombstones, the oldest of which is the first; at the bound it goes before its time."""
+        """Drop expired tombstones, oldest first; at the bound the oldest is dropped early."""
         while self._tombstones:
             oldest = next(iter(self._tombstones))
             if len(self._tombstones) <= self.contacts_max and now < self._tombstones[oldest].until:
@@ -148,7 +160,10 @@ class AddressCache:
             del self._tombstones[oldest]
 
     def pin(self, members: Collection[Address], now: float) -> None:
-        """Keep the contacts of these members, which are those of the view. They are alive, so a removal is taken back."""
+        """Keep the contacts of these members of the view.
+
+        They are alive, so a removal is undone.
+        """
         self._pinned = frozenset(members)
         for member in members:
             tombstone = self._tombstones.pop(member, None)

@@ -1,11 +1,11 @@
-"""The envelope of a message: headers of the application's own, and the part that a message has in a group call.
+"""The envelope of a message: the application's headers, and the message's role in a group call.
 
-Few messages have one, so a batch is of messages with envelopes or of messages without, and says so by one bit of its body
-(`message.py`): whoever uses none of this pays nothing for it. An envelope is part of the body, which nobody between the two
-ends reads, so it also crosses the bridges as it is.
+Few messages have one. So a batch contains only messages with envelopes or only messages without,
+marked by one bit of its body (`message.py`): messages without an envelope cost nothing. An envelope
+is part of the body, which only the two ends read, so it also crosses the bridges unchanged.
 
-Layout: kind (u8), call (u64), count of headers (u8), then each header as length (u8), name (UTF-8), length (u16), value; then
-the payload. All numbers are little-endian.
+Layout: kind (u8), call (u64), count of headers (u8), then each header as length (u8), name (UTF-8),
+length (u16), value; then the payload. All numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from sitestack.model.errors import LocalError, ProtocolError
 _FIXED = struct.Struct("<BQB")
 _U16 = struct.Struct("<H")
 
-#: The most headers of a message, and the most bytes that they take with their names and lengths.
+#: Maximum headers of a message, and maximum bytes that they take with their names and lengths.
 HEADERS_MAX = 16
 HEADERS_BYTES_MAX = 1_024
 _NAME_BYTES_MAX = 255
 
-#: The header by which a message is recognised when it is sent again: of messages with one key each member is shown the first.
+#: The header that identifies a repeated message: of messages with one key each member delivers the
+#: first.
 KEY = "idempotency-key"
 KEY_BYTES_MAX = 128
 
@@ -34,27 +35,27 @@ NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Kind(IntEnum):
-    """What a message with an envelope is."""
+    """The kind of a message with an envelope."""
 
-    #: An ordinary one, with headers.
+    #: An ordinary message with headers.
     MESSAGE = 0
-    #: One that the application is to answer.
+    #: A message that the application has to answer.
     REQUEST = 1
     #: The answer of an application.
     ANSWER = 2
-    #: One that the channel answers by itself, when it has delivered everything before it.
+    #: A message that the channel itself answers, after delivering all messages before it.
     PROBE = 3
     #: The answer to a probe.
     DELIVERED = 4
 
 
-#: What the channels deal with among themselves; no application is shown these.
+#: Messages between channels, which are not delivered to an application.
 BETWEEN_CHANNELS = (Kind.ANSWER, Kind.PROBE, Kind.DELIVERED)
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What a message brings besides its payload."""
+    """The parts of a message besides its payload."""
 
     kind: Kind = Kind.MESSAGE
     #: The caller's number of the call that this is a request of or an answer to; 0 for none.
@@ -63,7 +64,7 @@ class Envelope:
 
     @property
     def key(self) -> bytes:
-        """By which the message is recognised when it is sent again; empty without one."""
+        """The key that identifies the message when it is sent again; empty without one."""
         key = self.headers.get(KEY, b"")
         return key if len(key) <= KEY_BYTES_MAX else b""
 
@@ -72,7 +73,10 @@ NO_ENVELOPE = Envelope()
 
 
 def wrap(envelope: Envelope, payload: bytes) -> bytes:
-    """The payload in its envelope. Raises LocalError for headers that are too many or too large, TypeError for a wrong type."""
+    """Return the payload in its envelope.
+
+    Raise LocalError for headers that are too many or too large, TypeError for a wrong type.
+    """
     if len(envelope.headers) > HEADERS_MAX:
         raise LocalError(f"{len(envelope.headers)} headers are more than the allowed {HEADERS_MAX}")
     parts = [_FIXED.pack(envelope.kind, envelope.call, len(envelope.headers))]
@@ -91,7 +95,10 @@ def wrap(envelope: Envelope, payload: bytes) -> bytes:
 
 
 def unwrap(data: bytes) -> tuple[Envelope, bytes]:
-    """The envelope and the payload. Raises ProtocolError("envelope") for what `wrap` cannot have made."""
+    """Return the envelope and the payload.
+
+    Raise ProtocolError("envelope") for data that `wrap` cannot have made.
+    """
     try:
         kind, call, count = _FIXED.unpack_from(data)
         if count > HEADERS_MAX:
@@ -105,7 +112,7 @@ def unwrap(data: bytes) -> tuple[Envelope, bytes]:
         if len(headers) != count or at - _FIXED.size > HEADERS_BYTES_MAX:
             raise ProtocolError("envelope")
         return Envelope(Kind(kind), call, MappingProxyType(headers)), data[at:]
-    except (struct.error, IndexError, ValueError) as error:  # a word that is no UTF-8 is a ValueError too
+    except (struct.error, IndexError, ValueError) as error:  # invalid UTF-8 is a ValueError too
         raise ProtocolError("envelope") from error
 
 

@@ -1,7 +1,8 @@
-"""Errors of the site stack, split by the side that is at fault.
+"""Errors of the site stack, split by the side at fault.
 
-`LocalError`: the caller asked for something that cannot be done. `RemoteError`: bytes from outside make no sense; they are
-counted and dropped at the border and never travel through a layer. A broken invariant of our own is an `assert`.
+`LocalError`: the caller asked for something impossible. `RemoteError`: bytes from outside make no
+sense; they are counted and dropped at the border and never travel through a layer. A broken
+invariant of our own is an `assert`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ class SiteStackError(Exception):
 
 
 class LocalError(SiteStackError):
-    """The caller asked for something that cannot be done."""
+    """The caller asked for something impossible."""
 
 
 class ConfigurationError(LocalError):
-    """A stack or a channel was configured in a way that cannot work; the text is one sentence a user understands."""
+    """A stack or a channel has an unusable configuration; the text is one sentence for the user."""
 
 
 class MessageTooLarge(LocalError):
@@ -31,7 +32,9 @@ class ChannelClosed(LocalError):
 
 
 class SlowConsumer(ChannelClosed):
-    """The application took nothing for too long while its site waited for it, so this member has left."""
+    """This member has left, because its application did not read for too long while the site waited
+    for it.
+    """
 
 
 class JoinFailed(LocalError):
@@ -39,11 +42,13 @@ class JoinFailed(LocalError):
 
 
 class StateTooLarge(LocalError):
-    """The state of the site is larger than `state_bytes_max`, so that this member cannot start with it."""
+    """The site's state is larger than `state_bytes_max`, so this member cannot start with it."""
 
 
 class StateUnavailable(LocalError):
-    """The application that has the site's state failed to give it; a member that joins again asks again."""
+    """The application with the site's state failed to provide it; a member that joins again asks
+    again.
+    """
 
 
 class RemoteError(SiteStackError):
@@ -51,7 +56,10 @@ class RemoteError(SiteStackError):
 
 
 class ProtocolError(RemoteError):
-    """Bytes that are not a valid datagram or frame. `reason` is a short stable word that drop counters use as their key."""
+    """Bytes that are not a valid datagram or frame.
+
+    `reason` is a short stable key of drop counters.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -60,7 +68,9 @@ class ProtocolError(RemoteError):
 
 @contextmanager
 def unwrapped() -> Iterator[None]:
-    """Raise an error that is alone in its group without the group: that there is a nursery inside concerns no caller."""
+    """Raise an error that is alone in its group without the group, to hide the nursery inside from
+    callers.
+    """
     alone: BaseException | None = None
     try:
         yield

@@ -1,7 +1,8 @@
-"""The events that travel through a stack besides frames: a closed set, to which package `relay` adds its own.
+"""The events that travel through a stack besides frames: a closed set, to which package `relay`
+adds its own.
 
-Each docstring says which part emits the event, in which direction, and which part listens. No other part needs to know it:
-layers pass on events that they do not handle.
+Each docstring names the sender of the event, its direction, and its receiver. No other part needs
+to know it: layers pass events that they do not handle.
 """
 
 from __future__ import annotations
@@ -21,19 +22,22 @@ class Event:
     """Base of everything except frames that travels through the stack."""
 
     __slots__ = ()
-    #: True for an event that the application sees at its place among the deliveries; others reach it as soon as they are known.
+    #: True for an event at a place among the deliveries; the application sees others as soon as
+    #: they are known.
     in_stream: ClassVar[bool] = False
 
 
 class ShellEffect(Event):
-    """Base of effects that the shell carries out itself: the application does not see them, and they are not journaled."""
+    """Base of effects for the shell itself: the application does not see them, and they are not
+    journaled.
+    """
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StatesCollected(Event):
-    """Answer to `CollectStates`: the states that the layers gave, top to bottom."""
+    """Answer to `CollectStates`: the states of the layers, top to bottom."""
 
     token: int
     states: tuple[Header, ...]
@@ -41,7 +45,9 @@ class StatesCollected(Event):
 
 @dataclass(frozen=True, slots=True)
 class Misdirected(Event):
-    """Enters at the bottom: `source` sent a frame to a member that is no longer at this physical address (A3)."""
+    """Enters at the bottom: `source` sent a frame to a member that is no longer at this physical
+    address (A3).
+    """
 
     source: Address
     wanted: Address
@@ -49,28 +55,33 @@ class Misdirected(Event):
 
 @dataclass(frozen=True, slots=True)
 class Connect(Event):
-    """Travels down from the shell once, at start: find the others and join, or found the site."""
+    """Travels down from the shell once, at start: find the other members and join, or found the
+    site.
+    """
 
-    #: Where this member can be reached, best first (LA-6); never empty.
+    #: The addresses of this member, best first (LA-6); never empty.
     physical: tuple[Physical, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Disconnect(Event):
-    """Travels down from the shell: leave gracefully. `Left` is announced when that is done."""
+    """Travels down from the shell: leave gracefully. `Left` is announced afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left(Event):
     """This member has left, and may close its socket."""
 
-    #: False: the others did not answer in time. The last messages of this member may be lost with it, as in a crash.
+    #: False: the others did not answer in time. The last messages of this member may be lost, as in
+    #: a crash.
     answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind(Event):
-    """Up from batching before `Left`: own multicasts not delivered here, which others may have delivered (SEQ-16)."""
+    """Up from batching before `Left`: own multicasts not delivered here, which others may have
+    delivered (SEQ-16).
+    """
 
     scope: Scope
     first: int
@@ -79,26 +90,30 @@ class LeftBehind(Event):
 
 @dataclass(frozen=True, slots=True)
 class ViewInstalled(Event):
-    """Announced at the view's place in the stream: everything of older views has been delivered before it."""
+    """Announced at the view's place in the stream: all messages of older views were delivered
+    before it.
+    """
 
     view: View
-    #: The view that this member had before; None when it has just joined.
+    #: The previous view of this member; None when it has just joined.
     previous: View | None
-    #: The states of layers: for a joiner those of one old member, in a merge those of the other parts. The stack has handed
-    #: each to its layer already.
+    #: The states of layers: for a joiner those of one old member, in a merge those of the other
+    #: parts. The stack has delivered each to its layer already.
     states: tuple[Header, ...] = ()
-    #: True when nothing new is sent in the view: this member only catches up with it, as the next flush, to which it has
-    #: promised, goes on; or it is quarantined.
+    #: True when nothing new is sent in the view. Either this member only catches up with it and has
+    #: promised the next flush, or it is quarantined.
     blocked: bool = False
-    #: True when this member stands still until it has merged with the part that excluded it (`membership/quarantine.py`).
+    #: True when this member blocks until it has merged with the part that excluded it
+    #: (`membership/quarantine.py`).
     quarantined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked(Event):
-    """Announced when a flush or a quarantine begins: nothing new is sequenced, forwarded or multicast before the next view.
+    """Announced when a flush or a quarantine begins.
 
-    Only a quarantine may end without one (`Unblocked`).
+    Nothing new is sequenced, forwarded or multicast before the next view. Only a quarantine may end
+    without one (`Unblocked`).
     """
 
     quarantined: bool = False
@@ -106,32 +121,39 @@ class Blocked(Event):
 
 @dataclass(frozen=True, slots=True)
 class Unblocked(Event):
-    """Announced when a quarantine ends in the view in force (`membership/quarantine.py`): go on where `Blocked` stopped."""
+    """Announced when a quarantine ends in the view in force (`membership/quarantine.py`): continue
+    after `Blocked`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect(Event):
-    """Travels up from failure detection: these members were silent for too long and did not answer when asked."""
+    """Travels up from failure detection: these members were silent for too long and did not answer
+    when asked.
+    """
 
     members: tuple[Address, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Unsuspect(Event):
-    """Travels up from failure detection: these members were heard again."""
+    """Travels up from failure detection: frames of these members arrive again."""
 
     members: tuple[Address, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Unreached(Event):
-    """Up from membership to the shell of a leader: these processes do not answer, so they or their part stay out of its view.
+    """Up from membership to a leader's shell: these processes do not answer, so they or their part
+    stay out of its view.
 
-    It comes once for each merge or join that was tried in vain, and those become rarer; otherwise at most once a minute.
+    It comes once for each failed merge or join, which become rarer; otherwise at most once a
+    minute.
     """
 
     members: tuple[Address, ...]
-    #: Their logical names; the short hex form of the address for a process that only others have heard.
+    #: Their logical names; the short hex form of the address for a process that only others have
+    #: reported.
     names: tuple[str, ...]
     #: The attempt that failed: to merge with their part, or to let them join.
     attempt: Literal["merge", "join"]
@@ -140,7 +162,9 @@ class Unreached(Event):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Stable(Event):
-    """Travels up from stability, and down to NAKACK: per sender's stream, every member has everything up to these numbers."""
+    """Travels up from stability, and down to NAKACK: every member has each stream up to these
+    numbers.
+    """
 
     vector: dict[Address, int]
 
@@ -148,12 +172,16 @@ class Stable(Event):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Settled(Event):
-    """Up from membership, right before a view: all survivors stand at the cut, so nothing of the old view is in doubt."""
+    """Up from membership, right before a view: all survivors are at the cut, so the old view is
+    decided.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Held(Event):
-    """Travels up from stability: at least one other member holds each stream up to these numbers (safe relay, X4)."""
+    """Travels up from stability: at least one other member holds each stream up to these numbers
+    (safe relay, X4).
+    """
 
     vector: dict[Address, int]
 
@@ -161,7 +189,7 @@ class Held(Event):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Credit(Event):
-    """Travels down from the shell: how many bytes were delivered and not yet taken by the application."""
+    """Travels down from the shell: bytes that were delivered and not yet read by the application."""
 
     backlog_bytes: int
 
@@ -169,7 +197,7 @@ class Credit(Event):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Sent(Event):
-    """Up from batching: an own batch is numbered and on its way. It is journaled before its datagrams leave."""
+    """Up from batching: an own batch is numbered. It is journaled before its datagrams leave."""
 
     batch: Batch
 
@@ -177,26 +205,29 @@ class Sent(Event):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Waiting(Event):
-    """Up from flow control to batching: how many bytes of own batches wait for credit."""
+    """Up from flow control to batching: bytes of own batches that wait for credit."""
 
     waiting_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class DigestQuery(Event):
-    """Down from membership to NAKACK, right after `Blocked`: say what you hold (`DigestAnswer`)."""
+    """Down from membership to NAKACK, right after `Blocked`: report the digest (`DigestAnswer`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DigestAnswer(Event):
-    """Up from NAKACK: per stream of the installed view, the number up to which everything is held or was delivered."""
+    """Up from NAKACK: for each stream of the view, the number up to which all frames are held or
+    were delivered.
+    """
 
     digest: dict[Address, int]
 
 
 @dataclass(frozen=True, slots=True)
 class ReachCut(Event):
-    """Down from membership to NAKACK: fetch missing frames from the holders, deliver up to the cut, discard the rest.
+    """Down from membership to NAKACK: fetch missing frames from the holders, deliver up to the cut,
+    discard the rest.
 
     `CutReached` answers. A later `ReachCut` of the same block replaces this one.
     """
@@ -207,26 +238,34 @@ class ReachCut(Event):
 
 @dataclass(frozen=True, slots=True)
 class CutReached(Event):
-    """Up from NAKACK: everything up to the cut has been delivered."""
+    """Up from NAKACK: all frames up to the cut have been delivered."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckMember(Event):
-    """Down from membership or the shell to failure detection: this member may be dead; check it, and say Suspect if it is."""
+    """Down from membership or the shell to failure detection: check this member, and report it if
+    it is dead.
+    """
 
     member: Address
-    #: Its port refuses connections and took them before. A stranger can do that, too, but only the living answer a question.
+    #: Its port refuses connections and accepted them before. A stranger can cause that, too, but
+    #: only a living member answers.
     refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class FindMembers(Event):
-    """Down from membership to discovery: search for members; `Found` answers after the configured wait."""
+    """Down from membership to discovery: search for members; `Found` answers after the configured
+    wait.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One answer to a search. `coordinator` and `view` are None for a process that has no view yet."""
+    """One answer to a search.
+
+    `coordinator` and `view` are None for a process that has no view yet.
+    """
 
     address: Address
     name: str
@@ -243,14 +282,15 @@ class Found(Event):
 
 @dataclass(frozen=True, slots=True)
 class OtherParameters(Event):
-    """Up from discovery to the shell: this process runs the site with other parameters, so neither lets the other in.
+    """Up from discovery to the shell: this process has other parameters, so neither admits the
+    other.
 
-    A joiner gets it instead of `Found`, and cannot join. A member gets it at most once per interval and process.
+    A joiner gets it instead of `Found`, and cannot join. A member gets it at most once per interval
+    and process.
     """
 
     member: Address
     name: str
-    #: The parameters of that process, as text.
     parameters: str
 
 
@@ -258,7 +298,7 @@ class OtherParameters(Event):
 class SetInitialHosts(Event):
     """Down from the shell to discovery: the present initial hosts, which replace the earlier ones.
 
-    Their names may stand for other addresses than before (a pod has moved). Some of the addresses may have no process.
+    Their names may have new addresses (a pod has moved). Some of the addresses may have no process.
     """
 
     initial_hosts: tuple[Physical, ...]
@@ -266,7 +306,10 @@ class SetInitialHosts(Event):
 
 @dataclass(frozen=True, slots=True)
 class SetPhysical(Event):
-    """Down from discovery to the resolver: the addresses of a member (SET_PHYSICAL_ADDRESS). A higher version wins (A1)."""
+    """Down from discovery to the resolver: the addresses of a member (SET_PHYSICAL_ADDRESS).
+
+    A higher version wins (A1).
+    """
 
     member: Address
     physical: tuple[Physical, ...]
@@ -282,7 +325,10 @@ class RemovePhysical(Event):
 
 @dataclass(frozen=True, slots=True)
 class FindPhysical(Event):
-    """Up to discovery: where is this member (WHO-HAS)? `again`: nothing arrives where it was, as path MTU discovery saw."""
+    """Up to discovery: find this member (WHO-HAS).
+
+    `again`: path MTU discovery found its old address unreachable.
+    """
 
     member: Address
     again: bool = False
@@ -290,16 +336,20 @@ class FindPhysical(Event):
 
 @dataclass(frozen=True, slots=True)
 class TryNextPhysical(Event):
-    """Down from failure detection to the resolver: the picked address of this member may be dead; use its next (LA-6)."""
+    """Down from failure detection to the resolver: this member's picked address may be dead; use
+    its next (LA-6).
+    """
 
     member: Address
 
 
 @dataclass(frozen=True, slots=True)
 class SeenView(Event):
-    """Up from failure detection to membership: a heartbeat names another view, or comes from a stranger (A11).
+    """Up from failure detection to membership: a heartbeat names another view, or comes from a
+    stranger (A11).
 
-    It comes at most once per interval and member. Around a view change it is normal, so only a lasting difference matters.
+    It comes at most once per interval and member. Around a view change it is normal, so only a
+    lasting difference matters.
     """
 
     member: Address
@@ -308,7 +358,7 @@ class SeenView(Event):
 
 @dataclass(frozen=True, slots=True)
 class CloseConnection(Event):
-    """Down to unicast: close both directions of the connection to this peer, without telling it.
+    """Down to unicast: close both directions of the connection to this peer without notice.
 
     Unacknowledged frames are carried over to a new connection.
     """
@@ -318,7 +368,10 @@ class CloseConnection(Event):
 
 @dataclass(frozen=True, slots=True)
 class Undeliverable(Event):
-    """Up from unicast: this peer did not acknowledge these frames in time. It may have received them all the same."""
+    """Up from unicast: this peer did not acknowledge these frames in time.
+
+    It may have received them all the same.
+    """
 
     dest: Address
     #: The frames as they came down, in order.
@@ -327,16 +380,19 @@ class Undeliverable(Event):
 
 @dataclass(frozen=True, slots=True)
 class Watch(Event):
-    """Down from failure detection to discovery: keep a connection to these members, and to no other; see `WatchAt`."""
+    """Down from failure detection to discovery: keep a connection to these members, and to no
+    other; see `WatchAt`.
+    """
 
     members: tuple[Address, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class WatchAt(ShellEffect):
-    """Up from discovery to the shell: the members to watch, with their addresses; without those whose address is unknown.
+    """Up from discovery to the shell: the members to watch that have known addresses.
 
-    The shell keeps a TCP connection to each. When one closes and no process, or another one, answers there, it reports `Gone`.
+    The shell keeps a TCP connection to each. When one closes and no process, or another one,
+    answers there, it reports `Gone`.
     """
 
     targets: tuple[tuple[Address, Physical], ...]
@@ -344,44 +400,55 @@ class WatchAt(ShellEffect):
 
 @dataclass(frozen=True, slots=True)
 class Gone(Event):
-    """Down from the shell to failure detection: the process of this member certainly exists no more."""
+    """Down from the shell to failure detection: the process of this member is certainly dead."""
 
     member: Address
 
 
 @dataclass(frozen=True, slots=True)
 class PathDoubt(Event):
-    """Travels down from NAKACK and UNICAST: what was sent to this process again and again does not seem to arrive."""
+    """Travels down from NAKACK and UNICAST: retransmissions to this process do not seem to arrive."""
 
     member: Address
-    #: Whether it has ever answered this member. Anybody may name an address; only who answers from there is sent more.
+    #: Whether it has ever answered this member. A stranger may name any address; only one that
+    #: answers there is sent more.
     answers: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SendAlone(Event):
-    """Travels down from path MTU discovery to the resolver: send this frame, to a member, in a datagram of its own."""
+    """Travels down from path MTU discovery to the resolver: send this frame, to a member, in a
+    separate datagram.
+    """
 
     frame: Frame
 
 
 @dataclass(frozen=True, slots=True)
 class NarrowPath(Event):
-    """Up from path MTU discovery to the shell: datagrams above `bytes_max` do not reach this member. None: they do again."""
+    """Up from path MTU discovery to the shell: datagrams above `bytes_max` do not reach this
+    member.
+
+    None: they do again.
+    """
 
     member: Address
-    #: Its logical name; the short hex form of its address if it is no member.
+    #: Its logical name; the short hex form of its address for a non-member.
     name: str
     bytes_max: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class SetRegistered(Event):
-    """Down from the shell to discovery: who else is registered at the gossip routers now (LA-14). Some of them may be gone."""
+    """Down from the shell to discovery: processes registered at the gossip routers (LA-14); some
+    may be dead.
+    """
 
     contacts: tuple[Contact, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CutOff(Event):
-    """Down from the shell to failure detection, repeated: this member has no router, so silence is no sign of death."""
+    """Down from the shell to failure detection, repeated: this member has no router, so silence is
+    no sign of death.
+    """

@@ -1,4 +1,4 @@
-"""Frames of several senders that wait for something, within bounds that one sender alone cannot use up."""
+"""Held frames of several senders, within bounds that one sender alone cannot use up."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from sitestack.model.level import Level
 class FairHold:
     """Holds frames in the order of their arrival.
 
-    At a bound a sender that has its share gives way with its last frame; for one that has less, whoever holds most does. So
-    thousands of senders, of whom each has its share, are not looked through for each frame.
+    At a bound a sender with its share loses its last frame; a sender below its share evicts the
+    last frame of the largest holder. So thousands of senders, each with its share, are not searched
+    for each frame.
     """
 
     def __init__(self, count_max: int, bytes_max: int, size: Callable[[Frame], int]) -> None:
-        """`size`: what a frame counts, in bytes."""
+        """`size` returns the bytes that a frame counts."""
         self.count, self.bytes = Level(count_max), Level(bytes_max)
         self._count_max, self._bytes_max, self._size = count_max, bytes_max, size
         self._numbers = count()
-        #: By sender, the frames by the number of their arrival; none is empty.
+        #: Sender -> number of arrival -> frame; none is empty.
         self._frames: dict[Address, dict[int, Frame]] = {}
         self._bytes_of: dict[Address, int] = {}
 
@@ -31,7 +32,7 @@ class FairHold:
         return self.count.now
 
     def hold(self, frame: Frame) -> int:
-        """Keep a frame; returns how many were given up for it, itself included."""
+        """Hold a frame; return the number of frames evicted for it, itself included."""
         self._frames.setdefault(frame.source, {})[next(self._numbers)] = frame
         self._count(frame, 1)
         dropped = 0
@@ -43,7 +44,7 @@ class FairHold:
         return dropped
 
     def take_all(self) -> list[Frame]:
-        """All frames, which are held no longer."""
+        """Remove and return all frames."""
         frames = sorted([each for ours in self._frames.values() for each in ours.items()], key=itemgetter(0))
         self._frames.clear()
         self._bytes_of.clear()
@@ -51,7 +52,7 @@ class FairHold:
         return [frame for _, frame in frames]
 
     def _share(self, sender: Address) -> float:
-        """Which part of the tighter bound a sender uses."""
+        """Return the part of the tighter bound that a sender uses."""
         return max(len(self._frames[sender]) / self._count_max, self._bytes_of[sender] / self._bytes_max)
 
     def _give_up_last(self, sender: Address) -> None:

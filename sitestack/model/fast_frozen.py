@@ -1,8 +1,9 @@
 """Frozen dataclasses whose objects are created as quickly as those of plain ones.
 
-A frozen dataclass assigns its fields past its own guard, which makes a frame or a batch four to six times as expensive as the
-assignments alone, and a batch on its way through a stack makes dozens of such objects. The type checker sees every assignment
-to them before anything runs, so the guard at run time can go.
+A frozen dataclass assigns its fields past its own guard. A frame or a batch then costs four to six
+times the assignments alone, and one batch makes dozens of such objects on its way through a stack.
+The type checker sees every assignment to them before anything runs, so the guard at run time can be
+removed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ T = TypeVar("T")
 
 
 def fast_frozen(kind: type[T]) -> type[T]:
-    """Remove the run-time guard of a frozen dataclass with slots. Only for objects that are made for every batch or packet."""
+    """Remove the run-time guard of a frozen dataclass with slots; only for objects made for every
+    batch or packet.
+    """
     copies = [
         (each.name, object, field(default=each.default, default_factory=each.default_factory, init=each.init))
         for each in fields(kind)  # type: ignore[arg-type] # the bound of a dataclass has no public name

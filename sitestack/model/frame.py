@@ -1,7 +1,8 @@
-"""The frame: what layers hand to each other and what travels between members.
+"""The frame: the unit that layers exchange and that travels between members.
 
-A frame carries at most one batch and a tuple of headers. Each layer appends its header on the way down and takes it off on the
-way up. Frames are immutable: a retransmission keeps the very frame (S15).
+A frame carries at most one batch and a tuple of headers. Each layer appends its header on the way
+down and removes it on the way up. Frames are immutable: a retransmission keeps the very frame
+(S15).
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from sitestack.model.message import Batch, Scope
 
 
 class Header:
-    """Base of all headers. A header is a frozen dataclass listed in the HEADERS table of the layer that owns it."""
+    """Base of all headers: a frozen dataclass in the HEADERS table of the layer that owns it."""
 
     __slots__ = ()
 
-    #: True: a unicast with this header on top overtakes unicasts that wait for credit, as its receiver may need it before it
-    #: can give any.
+    #: True: a unicast with this header on top overtakes unicasts that wait for credit. Its receiver
+    #: may need it before it can return any.
     OVERTAKES: ClassVar[bool] = False
-    #: True: a unicast with this header on top means the same in every view, and to a process that is no member: it has no view
-    #: tag, and waits for no credit.
+    #: True: a unicast with this header on top means the same in every view, and to a non-member. It
+    #: has no view tag, and waits for no credit.
     OUTSIDE_VIEWS: ClassVar[bool] = False
 
     @property
@@ -34,8 +35,9 @@ class Header:
 
 H = TypeVar("H", bound=Header)
 
-#: Everybody in the site (`dest=None` means multicast and nothing else, LA-26), one member, or the unknown process at a physical
-#: address (for discovery before any UUID is known: an explicit kind instead of a null destination, A4).
+#: All members of the site (`dest=None` means multicast and nothing else, LA-26), one member, or the
+#: unknown process at a physical address. Discovery needs the last before any UUID is known: an
+#: explicit kind instead of a null destination (A4).
 Destination = Address | Physical | None
 
 
@@ -44,22 +46,25 @@ Destination = Address | Physical | None
 class Frame:
     """One protocol message, with the headers of all layers that it has passed."""
 
-    #: The member that put the frame on the wire, or, once NAKACK has delivered it, the member whose stream it belongs to.
+    #: The member that put the frame on the wire; after delivery by NAKACK, the owner of its stream.
     source: Address
     dest: Destination
     headers: tuple[Header, ...] = ()
     batch: Batch | None = None
-    #: True: neither NAKACK nor UNICAST numbers or repeats it; a loss is the business of the layer that sent it.
+    #: True: neither NAKACK nor UNICAST numbers or repeats it; the sending layer handles a loss.
     unreliable: bool = False
-    #: Not on the wire: the number of this frame in the multicast stream that brought it, set by NAKACK on delivery. In the
-    #: coordinator's stream it is the `gseq`.
+    #: Not on the wire: the number of this frame in its multicast stream, set by NAKACK on delivery.
+    #: In the coordinator's stream it is the `gseq`.
     seqno: int = 0
-    #: Not on the wire: the owner of that stream. It stays when the sequencer puts the original sender back as source.
+    #: Not on the wire: the owner of that stream. It stays when the sequencer restores the original
+    #: sender as source.
     stream: Address | None = field(default=None, compare=False)
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes that windows and retransmission buffers count for this frame besides its fixed cost."""
+        """Bytes that windows and retransmission buffers count for this frame besides its fixed
+        cost.
+        """
         if self.batch is not None:
             return len(self.batch.body)
         return sum([header.payload_bytes for header in self.headers])
@@ -73,15 +78,15 @@ class Frame:
         return self.batch is not None and self.batch.scope is Scope.OOB
 
     def push(self, header: Header) -> Frame:
-        """The same frame with one more header."""
+        """Return the same frame with one more header."""
         return replace(self, headers=(*self.headers, header))
 
     def pop(self) -> Frame:
-        """The same frame without its last header."""
+        """Return the same frame without its last header."""
         return replace(self, headers=self.headers[:-1])
 
     def top(self, kind: type[H]) -> H | None:
-        """The last header if it is of this kind."""
+        """Return the last header if it is of this kind."""
         if self.headers and type(self.headers[-1]) is kind:
             return self.headers[-1]
         return None

@@ -1,4 +1,6 @@
-"""Gap: messages that a member will never be shown, with the reason, at one point of its stream."""
+"""Gap: messages that will never be delivered to a member, with the reason, at one point of its
+stream.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +14,27 @@ from sitestack.model.message import Scope
 
 
 class GapReason(StrEnum):
-    """Why messages will never be delivered here."""
+    """The reason why messages will never be delivered here."""
 
     # The first five are reasons of another site, for messages of its members.
-    #: They were dropped so that the budget holds.
+    #: Dropped to stay within the budget.
     BUDGET = "budget"
-    #: No frame of the link can hold them.
+    #: Too large for any frame of the link.
     TOO_LARGE = "too_large"
-    #: Every site that they were held for had them, or they were sent before the relay that says so knew of them.
+    #: Every site that they were held for had them, or they were sent before the reporting relay
+    #: knew of them.
     NOT_HELD = "not_held"
     #: The operator of their site had taken this one offline, so that nothing was held for it.
     OFFLINE = "offline"
-    #: The budget had put them on the disk of the relay of their site, which did not take them or give them back.
+    #: Their relay spilled them to its disk, which failed to store or return them.
     DISK = "disk"
-    #: Another part of this site delivered them while the site was split, or this member was excluded.
+    #: Another part of this site delivered them while the site was split, or this member was
+    #: excluded.
     OTHER_PART = "other_part"
-    #: The application took nothing for so long that its site went on without waiting for it (`channel.backlog_policy: gap`).
+    #: The application did not read for so long that its site stopped waiting for it
+    #: (`channel.backlog_policy: gap`).
     BACKLOG = "backlog"
-    #: A word of a later version.
+    #: A reason of a later version.
     OTHER = "other"
 
     @classmethod
@@ -41,9 +46,10 @@ class GapReason(StrEnum):
 class Gap(Event):
     """Messages `first` to `last` of an origin, which will never be delivered here.
 
-    Those of another site, always of scope ALL, were dropped there (R21, X5); those of this site, which the sequencer reports
-    right after a merge view, another part of the site has delivered (S21). Those of any sender and scope that this very member
-    delivered, and its application did not take in time, have the reason `backlog`; they are not in the journal as gaps.
+    Those of another site, always of scope ALL, were dropped there (R21, X5). Those of this site
+    were delivered by another part; the sequencer reports them right after a merge view (S21). With
+    the reason `backlog`, this member delivered them, of any sender and scope, and its application
+    did not read them in time. The journal does not list these as gaps.
     """
 
     in_stream: ClassVar[bool] = True

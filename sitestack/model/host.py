@@ -1,4 +1,4 @@
-"""The hosts that can be reached at all: names, and IPv4 addresses."""
+"""Checks of configured hosts: names, and IPv4 addresses."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ipaddress
 
 
 def unfit_host(host: str) -> str:
-    """Why this host can never be reached, as the end of a sentence; empty when it may be.
+    """Return why this host can never be reached, as the end of a sentence; empty when it may be.
 
-    Such a host is a configuration error, as no lookup of it will ever succeed.
+    Such a host is a configuration error, because no lookup of it will ever succeed.
     """
     if ":" in host:
         return "is no IPv4 address or name; IPv6 is not spoken."

@@ -1,11 +1,12 @@
-"""The batch: the unit that is numbered, ordered, retransmitted, relayed and acknowledged; and the message an application sees.
+"""The batch: the unit that is numbered, ordered, retransmitted, relayed and acknowledged; and an
+application's message.
 
-A batch holds 1..n application messages of one origin for one destination, numbered `first .. first + count - 1` in the origin's
-counter of that scope. It is atomic from its origin to every delivery: nothing in between splits, merges or re-cuts it, and its
-body is opaque to everything but the two ends.
+A batch holds 1..n application messages of one origin for one destination, numbered `first .. first
++ count - 1` in the origin's counter of that scope. It is atomic from its origin to every delivery:
+nothing in between splits, merges or re-cuts it, and only the two ends read its body.
 
-Body: `count` little-endian u32 sizes, then the payloads back to back. The highest bit of the first size says that each payload
-is in an envelope (`envelope.py`).
+Body: `count` little-endian u32 sizes, then the payloads back to back. The highest bit of the first
+size marks a body whose payloads are all in envelopes (`envelope.py`).
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.roster import NOBODY, Roster
 
-#: The bit of the first size by which the payloads of a body are in envelopes. No payload is so large.
+#: The bit of the first size that marks payloads in envelopes. No payload is so large.
 _ENVELOPES = 1 << 31
 
 
 class Scope(IntEnum):
-    """The counter of an origin that numbers a message (R28: one counter per scope, so a hole is always a hole)."""
+    """The counter of an origin that numbers a message (R28: one counter per scope, so a hole is
+    always a hole).
+    """
 
     #: To every member of the site, and relayed to the other sites.
     ALL = 0
@@ -51,7 +54,9 @@ UNICASTS = (Scope.UNICAST, Scope.OOB)
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The messages `(site, origin, scope, n)` with n in `first .. first + count - 1` (for a unicast also the target)."""
+    """The messages `(site, origin, scope, n)` with n in `first .. first + count - 1` (for a unicast
+    also the target).
+    """
 
     site: str
     origin: Address
@@ -59,14 +64,13 @@ class Batch:
     first: int
     count: int
     body: bytes
-    #: The member a unicast is for; None for a multicast.
+    #: The target member of a unicast; None for a multicast.
     target: Address | None = None
     #: The site of the target of a unicast; empty for a multicast.
     target_site: str = ""
 
     @property
     def last(self) -> int:
-        """The number of the last message in the batch."""
         return self.first + self.count - 1
 
     @property
@@ -77,12 +81,13 @@ class Batch:
 
     @property
     def has_envelopes(self) -> bool:
-        """Whether each payload is in an envelope."""
         return self.body[3:4] >= b"\x80"
 
     @property
     def key(self) -> bytes:
-        """The key of the only message of this batch, if its sender gave it one (`envelope.py`); else empty."""
+        """The key of the only message of this batch, if its sender set one (`envelope.py`); else
+        empty.
+        """
         if self.count != 1 or not self.has_envelopes:
             return b""
         try:
@@ -91,21 +96,28 @@ class Batch:
             return b""
 
     def payloads(self) -> Iterator[bytes]:
-        """The payloads in order, without their envelopes.
+        """Return the payloads in order, without their envelopes.
 
-        Raises ProtocolError when the body does not hold exactly `count` messages, or an envelope cannot be read.
+        Raise ProtocolError if the body does not hold exactly `count` messages, or for an unreadable
+        envelope.
         """
         if self.has_envelopes:
             return (payload for _, payload in self.opened())
         return unpack_body(self.body, self.count)
 
     def opened(self) -> Iterator[tuple[Envelope, bytes]]:
-        """The envelopes and payloads in order; only of a batch that has envelopes. Raises ProtocolError."""
+        """Return the envelopes and payloads in order, of a batch with envelopes.
+
+        Raise ProtocolError.
+        """
         return map(unwrap, unpack_body(self.body, self.count))
 
 
 def copy_buffer(what: str, data: Buffer) -> bytes:
-    """A copy of the buffer's bytes. Raises TypeError for anything else, also an `int`, of which `bytes` would make zeros."""
+    """Return a copy of the buffer.
+
+    Raise TypeError for other types, also `int`, which `bytes` would turn into zeros.
+    """
     try:
         return memoryview(data).tobytes()
     except TypeError:
@@ -113,7 +125,7 @@ def copy_buffer(what: str, data: Buffer) -> bytes:
 
 
 def pack_body(payloads: Sequence[bytes], envelopes: bool = False) -> bytes:
-    """The body that holds these payloads; `envelopes` says that each of them is in one."""
+    """Return the body with these payloads; `envelopes` marks them as wrapped."""
     sizes = struct.pack(f"<{len(payloads)}I", *map(len, payloads))
     if envelopes:
         sizes = sizes[:3] + bytes([sizes[3] | 0x80]) + sizes[4:]
@@ -121,9 +133,9 @@ def pack_body(payloads: Sequence[bytes], envelopes: bool = False) -> bytes:
 
 
 def unpack_body(body: bytes, number: int) -> Iterator[bytes]:
-    """The payloads of a body with so many, in their envelopes.
+    """Return the `number` payloads of a body, in their envelopes.
 
-    Raises ProtocolError("body") when sizes and length disagree.
+    Raise ProtocolError("body") when sizes and length disagree.
     """
     table = body[: 4 * number]
     first = table[:4]
@@ -137,7 +149,9 @@ def unpack_body(body: bytes, number: int) -> Iterator[bytes]:
 
 @lru_cache(maxsize=32)
 def _cutter(size: int, number: int) -> Callable[[bytes, int], tuple[bytes, ...]]:
-    """Cuts so many payloads of one size out of a body: most batches are such, and like the one before."""
+    """Return a cutter for `number` payloads of one size: most batches are such, and like the one
+    before.
+    """
     return struct.Struct(f"{size}s" * number).unpack_from
 
 
@@ -171,7 +185,10 @@ class MessageId:
 
 
 class _MessageFields(NamedTuple):
-    """What a message is made of. `stem` is the id of a message of the same batch: it makes none for each message."""
+    """The fields of a message.
+
+    `stem` is the id of a message of its batch, which saves an id for each message.
+    """
 
     source: Address
     payload: bytes
@@ -181,10 +198,12 @@ class _MessageFields(NamedTuple):
 
 
 class Message(_MessageFields):
-    """A message as the application receives it. `source` can be replied to; for another site it is a `ProxyUUID`.
+    """A message as the application receives it. `source` can be replied to; for another site it is
+    a `ProxyUUID`.
 
-    Two messages are equal when their source, payload and id are, whatever the names at the time. It is a tuple, which is made
-    in half the time of any other object; that it is one means nothing: its parts have names, and no order.
+    Two messages are equal when their source, payload and id are, even with different names. It is a
+    tuple only because a tuple is made in half the time of any other object: its parts have names,
+    and no order.
     """
 
     __slots__ = ()
@@ -212,15 +231,15 @@ class Message(_MessageFields):
 
     @property
     def id(self) -> MessageId:
-        """Its identity from end to end."""
         stem = self.stem
         return MessageId(stem.site, stem.origin, stem.scope, self.number)
 
     @property
     def sender(self) -> str:
-        """The logical name of the sender: `B`, or `E@SFO` when it is in another site; the address for an unknown one.
+        """The logical name of the sender: `B`, or `E@SFO` in another site; the address for an
+        unknown one.
 
-        A name is for display, and two members may have the same one. `source` tells them apart.
+        A name is for display, and two members may share one. `source` distinguishes them.
         """
         return self.roster.name_of(self.source)
 
@@ -231,17 +250,19 @@ class Message(_MessageFields):
 
     @property
     def headers(self) -> Mapping[str, bytes]:
-        """What the sender gave along with the payload: `send(..., headers=...)`."""
+        """The headers that the sender set: `send(..., headers=...)`."""
         return NO_HEADERS
 
     @property
     def call(self) -> int:
-        """The sender's number of the call that waits for an answer to this message; 0 when none does (`Channel.answer`)."""
+        """The sender's number of the call that waits for an answer to this message; 0 for none
+        (`Channel.answer`).
+        """
         return 0
 
 
 class EnvelopedMessage(Message):
-    """A message that came in an envelope. A class of its own, so that all others have nothing to carry."""
+    """A message with an envelope; a separate class, so that all others carry no extra field."""
 
     __slots__ = ()
 
@@ -255,7 +276,6 @@ class EnvelopedMessage(Message):
 
     @property
     def envelope(self) -> Envelope:
-        """What came besides the payload."""
         return cast("Envelope", tuple.__getitem__(self, -1))
 
     @property
@@ -271,8 +291,11 @@ _make_message = partial(tuple.__new__, Message)
 
 
 def make_messages(source: Address, batch: Batch, roster: Roster) -> Iterator[Message]:
-    """The messages of a batch in order, each made by nothing but C. Raises ProtocolError("body")."""
-    # An id and not the batch, of which one message that is kept would keep the whole body.
+    """Return the messages of a batch in order, each made by C code alone.
+
+    Raise ProtocolError("body").
+    """
+    # An id and not the batch: one kept message would keep the whole body alive.
     stem = MessageId(batch.site, batch.origin, batch.scope, batch.first)
     if batch.has_envelopes:
         return _enveloped(source, batch, stem, roster)
@@ -281,6 +304,6 @@ def make_messages(source: Address, batch: Batch, roster: Roster) -> Iterator[Mes
 
 
 def _enveloped(source: Address, batch: Batch, stem: MessageId, roster: Roster) -> Iterator[Message]:
-    # All are opened before the first is shown: a batch is taken whole or not at all.
+    # All are opened before the first is returned: a batch is accepted whole or not at all.
     for n, (envelope, payload) in enumerate(list(batch.opened()), batch.first):
         yield EnvelopedMessage(source, payload, replace(stem, n=n), roster, envelope)

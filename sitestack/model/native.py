@@ -1,4 +1,4 @@
-"""What the compiler is told about a class, and nothing at run time: so the package that names it is no dependency."""
+"""Class hints for the compiler, without effect at run time: so their package is no dependency."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ else:
     T = TypeVar("T")
 
     def mypyc_attr(**_: bool) -> Callable[[type[T]], type[T]]:
-        """A decorator that leaves the class as it is."""
+        """Return a decorator that leaves the class unchanged."""
         return lambda kind: kind

@@ -1,10 +1,13 @@
-"""Text from other processes, made safe to print: some characters control a terminal, and a line end forges a log line (C25)."""
+"""Text from other processes, made safe to print.
+
+Some characters control a terminal, and a line end forges a log line (C25).
+"""
 
 from __future__ import annotations
 
 
 def escaped(text: str) -> str:
-    """The text with all unprintable characters escaped, line ends included."""
+    """Return the text with all unprintable characters escaped, line ends included."""
     if text.isprintable():
         return text
     return "".join([each if each.isprintable() else f"\\u{{{ord(each):x}}}" for each in text])

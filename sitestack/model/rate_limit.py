@@ -1,4 +1,6 @@
-"""A limit of once per interval and key: it keeps answers to strangers, questions and reports from becoming storms."""
+"""A limit of once per interval and key: it keeps answers to strangers, questions and reports from
+becoming storms.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,10 @@ from sitestack.model.level import Level
 
 
 class RateLimit:
-    """Bounded: with more than `keys_max` keys the one allowed longest ago is forgotten, and may be allowed too early."""
+    """Keys by the time they were last allowed, at most `keys_max`.
+
+    Beyond, the oldest is forgotten and may be allowed too early.
+    """
 
     __slots__ = ("_allowed", "interval_s", "keys_max")
 
@@ -18,7 +23,9 @@ class RateLimit:
         self._allowed: dict[Hashable, float] = {}
 
     def allow(self, key: Hashable, now: float) -> bool:
-        """True, and counted as allowed now, when this key was not allowed within the last interval."""
+        """Return True, and count the key as allowed now, if it was not allowed within the last
+        interval.
+        """
         last = self._allowed.get(key)
         if last is not None and now - last < self.interval_s:
             return False
@@ -29,5 +36,5 @@ class RateLimit:
         return True
 
     def level(self, stands: str) -> Level:
-        """The keys that are remembered, and why they stay."""
+        """Return the number of remembered keys, with the reason why they stay."""
         return Level.of(len(self._allowed), self.keys_max, stands)

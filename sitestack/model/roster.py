@@ -12,29 +12,30 @@ class Named(Protocol):
     """A view of any kind: it knows the logical names of its members."""
 
     def named(self) -> Iterator[tuple[Address, str]]:
-        """Each member with its logical name."""
+        """Yield each member with its logical name."""
         ...
 
 
 class Roster:
-    """Names by address, made anew at each view. The table is built when it is first asked, which is mostly never."""
+    """Names by address, made anew at each view. The table is built on first use, which is rare."""
 
     __slots__ = ("_names", "_shown", "_views")
 
     def __init__(self, views: Iterable[Named] = ()) -> None:
         self._views = tuple(views)
         self._names: dict[Address, str] | None = None
-        #: Addresses with their names; as many as members that have sent something since the view.
+        #: Addresses with their names; bounded by the members that have sent something since the
+        #: view.
         self._shown: dict[Address, Address] = {}
 
     def name_of(self, member: Address) -> str:
-        """The logical name of a member; the address as text for a stranger."""
+        """Return the logical name of a member; the address as text for a stranger."""
         if self._names is None:
             self._names = {each: name for view in self._views for each, name in view.named()}
         return self._names.get(member) or str(member)
 
     def show(self, member: Address) -> Address:
-        """The same address, printing its logical name; a stranger as it is."""
+        """Return the same address, printing its logical name; a stranger unchanged."""
         shown = self._shown.get(member)
         if shown is None:
             name = self.name_of(member)
@@ -46,5 +47,4 @@ class Roster:
         return shown
 
 
-#: The roster before the first view.
 NOBODY = Roster()

@@ -1,7 +1,8 @@
-"""Short ids: numbers of two bytes that stand for the uuids of a view's members on the wire (LA-21 to LA-23).
+"""Short ids: numbers of two bytes that replace the uuids of a view's members on the wire (LA-21 to
+LA-23).
 
-They exist inside the codec alone. What has been decoded holds addresses, so nobody above can compare an id with an address, or
-find one of them in a dict under the other (LA-22).
+They exist inside the codec alone. Decoded values contain addresses. So no layer above can compare
+an id with an address, or look up one by the other in a dict (LA-22).
 """
 
 from __future__ import annotations
@@ -12,23 +13,24 @@ from typing import Any
 
 from sitestack.model.address import Address
 
-#: The highest id. Numbering goes on in the next epoch, from 1, when it is exceeded.
+#: The highest id. Beyond it, numbering continues in the next epoch, from 1.
 ID_MAX = (1 << 16) - 1
 #: Bytes of the name of a table in each datagram with ids.
 NAME_BYTES = 8
 
 
 class ShortIds:
-    """A table of ids. Its name is a digest of all that it says, so two tables that say different things have different names.
+    """A table of ids. Its name is a digest of its contents, so different tables have different
+    names.
 
-    Therefore an id is never read by a table that it was not written by: not after a failover, not in another part of a split
-    site, and not when a datagram is late by several views.
+    Therefore an id is only read by the table that it was written by: also after a failover, in
+    another part of a split site, and when a datagram is late by several views.
     """
 
     __slots__ = ("by_address", "by_id", "name")
 
     def __init__(self, epoch: int, ids: Mapping[Address, int]) -> None:
-        """`ids` has each id once, from 1 to ID_MAX; `epoch` is the one that they were given out in."""
+        """`ids` has each id once, from 1 to ID_MAX; `epoch` is the one in which they were assigned."""
         self.by_address = dict(ids)
         self.by_id = {number: address for address, number in ids.items()}
         digest = blake2s(epoch.to_bytes(8, "big"), digest_size=NAME_BYTES)
@@ -37,10 +39,10 @@ class ShortIds:
         self.name = digest.digest()
 
     def write(self, value: Any) -> Any:
-        """The id of an address that has one; else plain bytes. Tuples become lists.
+        """Return the id of an address that has one; else plain bytes. Turn tuples into lists.
 
-        Anything else is no value of a frame. A `ProxyUUID` stands for a member of another site, is equal to no address in the
-        table, and so has no id.
+        Anything else is no value of a frame. A `ProxyUUID` stands for a member of another site, is
+        equal to no address in the table, and so has no id.
         """
         if isinstance(value, tuple):
             return list(value)

@@ -1,6 +1,7 @@
-"""Events about the application's state: given to a joiner of the site, or to a site that fetches it from this one.
+"""Events about the application's state: sent to a joiner of the site, or to a site that fetches it
+from this one.
 
-Each docstring says which part emits the event, in which direction, and which part listens, as in `events.py`.
+Each docstring names the sender of the event, its direction, and its receiver, as in `events.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ Contents = dict[str, dict[Address, int]]
 
 @dataclass(frozen=True, slots=True)
 class GiveState(Event):
-    """Up from state transfer, right after view `point`: joiners need the application's state as it is before that view."""
+    """Up from state transfer, right after view `point`: joiners need the application's state before
+    that view.
+    """
 
     point: ViewId
 
@@ -28,44 +31,48 @@ class GiveState(Event):
 class StateGiven(Event):
     """Down from the shell to state transfer: the answer to `GiveState`.
 
-    `data` is None when the application failed to give it.
+    `data` is None when the application failed to provide it.
     """
 
     point: ViewId
     data: bytes | None
-    #: What it contains besides the multicasts before the view, because it goes back to a state of another site; and the same
-    #: as bytes, which the relay layer makes of it on the way down.
+    #: Its contents besides the multicasts before the view, if it goes back to a state of another
+    #: site. `note` has the same as bytes, which the relay layer encodes on the way down.
     contains: Contents = field(default_factory=dict)
     note: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class StateAwaited(Event):
-    """Up from state transfer at a joiner, after each view in which it still has no state: this member is to give it."""
+    """Up from state transfer at a joiner, after each view in which it still has no state: its
+    provider.
+    """
 
     provider: Address
 
 
 @dataclass(frozen=True, slots=True)
 class StateArrived(Event):
-    """Up from state transfer, once: the state that a joiner's application starts with. Until then it is shown nothing.
+    """Up from state transfer, once: the state that a joiner's application starts with.
 
-    The state contains the multicasts before view `point`. `data` is None when no member has a state: the application keeps its
-    own.
+    The application receives nothing before it. The state contains the multicasts before view
+    `point`. `data` is None when no member has a state: the application keeps its present one.
     """
 
-    #: What is delivered before it, and is in it, has to be there when it comes.
+    #: The application must have its contents when it comes.
     in_stream: ClassVar[bool] = True
     point: ViewId
     data: bytes | None
     note: bytes = b""
-    #: As in `StateGiven`: what the relay layer reads off the note.
+    #: As in `StateGiven`: decoded from the note by the relay layer.
     contains: Contents = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class StateRefused(Event):
-    """Up from state transfer to the application of a joiner: the site's state is larger than `state_bytes_max`."""
+    """Up from state transfer to a joiner's application: the site's state is larger than
+    `state_bytes_max`.
+    """
 
     state_bytes: int
     state_bytes_max: int
@@ -73,35 +80,44 @@ class StateRefused(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateNotGiven(Event):
-    """Up from state transfer to the application of a joiner: the provider's application failed to give the state."""
+    """Up from state transfer to a joiner's application: the provider's application failed to
+    provide the state.
+    """
 
     provider: Address
 
 
 @dataclass(frozen=True, slots=True)
 class FetchState(Event):
-    """Down from the shell to the relay layer: replace the application's state by that of one of these sites."""
+    """Down from the shell to the relay layer: replace the application's state by that of one of
+    these sites.
+    """
 
     sites: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SiteStateArrived(Event):
-    """Up from the relay layer: the state of another site, or that none comes. Until then the application is shown nothing.
+    """Up from the relay layer: the state of another site, or None. The application receives nothing
+    before it.
 
-    `data` is None when no site has given a state in time, so that the application goes on with its own.
+    `data` is None when no site has sent a state in time, so that the application continues with its
+    present one.
     """
 
     in_stream: ClassVar[bool] = True
     data: bytes | None
     contains: Contents
-    #: What was missing here already when the state was asked for, and is not in it: the last numbers, per site and origin.
+    #: Messages missing here when the state was requested, and not in it: the last numbers, per site
+    #: and origin.
     missing: Contents
 
 
 @dataclass(frozen=True, slots=True)
 class GiveSnapshot(Event):
-    """Up from the relay layer: another site needs the application's state as it is at this event's place in the stream."""
+    """Up from the relay layer: another site needs the application's state at this event's place in
+    the stream.
+    """
 
     in_stream: ClassVar[bool] = True
     token: int
@@ -111,7 +127,7 @@ class GiveSnapshot(Event):
 class SnapshotGiven(Event):
     """Down from the shell to the relay layer: the answer to `GiveSnapshot`.
 
-    `data` is None when the application failed to give its state.
+    `data` is None when the application failed to provide its state.
     """
 
     token: int
@@ -120,19 +136,21 @@ class SnapshotGiven(Event):
 
 @dataclass(frozen=True, slots=True)
 class Offered(Event):
-    """Up from membership at a joiner, or before a merge: fetch from this coordinator what can be had while all go on."""
+    """Up from membership at a joiner, or before a merge: fetch state from this coordinator while
+    all continue.
+    """
 
     coordinator: Address
 
 
 @dataclass(frozen=True, slots=True)
 class Fetching(Event):
-    """Down to membership: a piece has arrived and more is to come, so the attempt is not given up."""
+    """Down to membership: a piece has arrived and more will follow, so the attempt continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched(Event):
-    """Down to membership: hardly anything is left to fetch; a joiner asks to be let in."""
+    """Down to membership: little is left to fetch; a joiner asks for admission."""
 
-    #: What a joiner need not be handed any more (`Layer.give_rest`).
+    #: The states that a joiner need not receive any more (`Layer.give_rest`).
     known: tuple[Header, ...]

@@ -1,7 +1,8 @@
 """Views: the agreed, ordered membership of a site.
 
-The first member is the coordinator. View ids order by counter, then creator. A lineage is a chain of views that continues one
-stream of decisions: it is named by the view that forked or merged last (see `next_lineage`).
+The first member is the coordinator. View ids order by counter, then creator. A lineage is a chain
+of views that continues one stream of decisions: its name is the view that forked or merged last
+(see `next_lineage`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from sitestack.model.address import Address
 
 
 class ViewId(NamedTuple):
-    """Identity of a view. Counters only grow; the creator (the member that led the flush) breaks ties between two leaders."""
+    """Identity of a view.
+
+    Counters only grow; the creator (the member that led the flush) breaks ties between two leaders.
+    """
 
     counter: int
     creator: Address
@@ -28,13 +32,17 @@ class SubView(NamedTuple):
 
     id: ViewId
     members: tuple[Address, ...]
-    #: The lineage that ends here: its part has gone over into the merge view, and no other part can continue it.
+    #: The lineage that ends here: its part continues in the merge view, and no other part can
+    #: continue it.
     lineage: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view of one site. `names[i]` is the logical name of `members[i]`; `subviews` is non-empty for a merge view (A15)."""
+    """A view of one site.
+
+    `names[i]` is the logical name of `members[i]`; `subviews` is non-empty for a merge view (A15).
+    """
 
     id: ViewId
     lineage: ViewId
@@ -43,7 +51,9 @@ class View:
     subviews: tuple[SubView, ...] = ()
 
     def is_sound(self) -> bool:
-        """Whether there is a coordinator and every member has a name; a view without is refused when it is parsed."""
+        """Whether there is a coordinator and every member has a name; a view without is refused by
+        the parser.
+        """
         return 0 < len(self.members) == len(self.names)
 
     @property
@@ -52,7 +62,10 @@ class View:
         return self.members[0]
 
     def rank(self, member: Address) -> int:
-        """Position in the member list, -1 for a stranger. Rank decides who acts: 0 relays, 1 is second in line."""
+        """Return the position in the member list, -1 for a stranger.
+
+        Rank decides duties: 0 relays, 1 is second in line.
+        """
         try:
             return self.members.index(member)
         except ValueError:
@@ -60,25 +73,25 @@ class View:
 
     @property
     def shared_names(self) -> tuple[str, ...]:
-        """The names that more than one member has, in the order of rank. Nothing depends on them but what people understand."""
+        """The names of more than one member, in the order of rank; they only confuse people."""
         return tuple(dict.fromkeys([name for name in self.names if self.names.count(name) > 1]))
 
     def named(self) -> Iterator[tuple[Address, str]]:
-        """Each member with its logical name."""
+        """Yield each member with its logical name."""
         return zip(self.members, self.names, strict=True)
 
     def name_of(self, member: Address) -> str:
-        """The logical name of a member, or its short hex form for a stranger."""
+        """Return the logical name of a member, or its short hex form for a stranger."""
         rank = self.rank(member)
         return self.names[rank] if rank >= 0 else repr(member)
 
 
 def next_lineage(old: View, survivors: Collection[Address], new_id: ViewId) -> ViewId:
-    """The lineage of the view that follows `old` with these of its members.
+    """Return the lineage of the view that follows `old` with these of its members.
 
-    The part that keeps more than half of the old view, or exactly half with its first member, continues the lineage; any other
-    part starts one of its own, named by its view. So at most one side of a split continues, and a paused relay of the other
-    side is fenced by epoch (R9, R10).
+    The part that keeps more than half of the old view, or exactly half with its first member,
+    continues the lineage. Any other part starts a new one, named by its view. So at most one side
+    of a split continues, and the epoch fences a paused relay of the other side (R9, R10).
     """
     kept = sum(member in survivors for member in old.members)
     continues = 2 * kept > len(old.members) or (2 * kept == len(old.members) and old.coordinator in survivors)
