@@ -1,4 +1,4 @@
-"""The promises as code: pure functions over the histories of a run's processes, each giving the violations it finds."""
+"""The promises as code: pure functions from the histories of a run's processes to violations."""
 
 from sitestack.promises.across import check_introduced as check_introduced
 from sitestack.promises.agreement import check_uniform_agreement as check_uniform_agreement

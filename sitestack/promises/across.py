@@ -1,4 +1,6 @@
-"""X4, G5: a message that reaches another site is not lost at home, and its sender is in the global view of its receivers."""
+"""X4, G5: a message that reaches another site is not lost at home, and its sender is in its
+receivers' global view.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,16 @@ from sitestack.promises.violation import Findings, Violation
 
 
 def check_no_remote_only(histories: Sequence[History]) -> list[Violation]:
-    """X4, quiescent runs. A message that any process of another site delivers, the survivors at home deliver too.
+    """X4, quiescent runs. The survivors at home deliver every message that any process of another
+    site delivers.
 
-    A relay sends only what one more member holds, so this is promised as long as no two holders are lost at once. Exempt are
-    messages delivered in a view that two or more members did not leave together with the survivor, or that a member left with
-    others into a view of its own making; messages of one part of a split site that was lost later; and those in the state that
-    the survivor joined with.
+    A relay sends only messages that one more member holds, so this is promised unless two holders
+    are lost at once. Four kinds of messages are exempt:
+
+    * those delivered in a view that two or more members did not leave together with the survivor;
+    * those delivered in a view that a member left with others for a view that it created;
+    * those of one part of a split site that was lost later;
+    * those in the state that the survivor joined with.
     """
     findings = Findings("X4")
     abroad: dict[Stream, Ranges] = {}
@@ -41,11 +47,13 @@ def check_no_remote_only(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_introduced(histories: Sequence[History]) -> list[Violation]:
-    """G5. A process that delivers a relayed message has its sender in the global view: both come in one stream.
+    """G5. A process that delivers a relayed message has its sender in the global view: both come in
+    one stream.
 
-    Not promised where a site was split: then the global view shows one part while both parts relay, and after a merge one part
-    hears again what it has missed. So this is checked only where neither site has ever been split, and where journals name the
-    global view in force. `check_all` leaves it out, since other relays may show views and messages in other orders.
+    Not promised where a site was split: the global view shows one part while both parts relay, and
+    after a merge one part receives its missed messages again. So this is checked only where neither
+    site has ever been split, and where journals name the global view in force. `check_all` omits
+    it, because other relays may show views and messages in other orders.
     """
     findings = Findings("G5")
     whole = {site for site, members in by_site(histories).items() if _is_whole(members)}
@@ -72,7 +80,8 @@ def check_introduced(histories: Sequence[History]) -> list[Violation]:
     return findings.violations()
 
 
-#: The messages of its own site that a process delivered in a view, and that another site delivered too.
+#: The messages of its own site that a process delivered in a view, and that another site delivered
+#: too.
 _Told = tuple[History, records.View, dict[Stream, Ranges]]
 
 
@@ -88,7 +97,9 @@ def _find_told(history: History, abroad: dict[Stream, Ranges]) -> Iterator[_Told
 
 
 def _find_wanting(told: Sequence[_Told], survivors: Sequence[History]) -> dict[ViewId, list[History]]:
-    """View -> the survivors of it that lack some message of it; only these have to be compared with others."""
+    """Map each view to its survivors that lack some message of it; only these have to be compared
+    with others.
+    """
     together: dict[ViewId, dict[Stream, Ranges]] = {}
     for _, view, both in told:
         for stream, numbers in both.items():
@@ -109,7 +120,7 @@ def _missing(other: History, stream: Stream, numbers: Ranges) -> Ranges:
 
 
 def _stood_by(survivor: History, history: History, view: records.View, by_uuid: dict[Address, History]) -> bool:
-    """Whether a survivor was in this view and left it together with all others, or all but one that died in it."""
+    """Whether a survivor left this view together with all others, or all but one that died in it."""
     if view.vid not in survivor.stay_in:
         return False
     following = survivor.next_view(view.vid)
@@ -122,7 +133,9 @@ def _stood_by(survivor: History, history: History, view: records.View, by_uuid: 
 
 
 def _left_to_others(leaver: History, view: records.View, survivor: History, by_uuid: dict[Address, History]) -> bool:
-    """Whether a member made a view to follow this one for others than the survivor, who then hold what it had."""
+    """Whether a member created the next view for others than the survivor, which then hold its
+    messages.
+    """
     made = {vid for each in by_uuid.values() for vid in each.stay_in if vid.creator == leaver.uuid}
     return any(vid.counter > view.vid.counter and vid not in survivor.stay_in for vid in made)
 
@@ -139,6 +152,6 @@ def _check_told(
 
 
 def _is_whole(members: Sequence[History]) -> bool:
-    """Whether all views of a site make one line: none joins others, and one lineage names them all."""
+    """Whether all views of a site make one line: no merges, and a single lineage."""
     views = [stay.view for history in members for stay in history.stays if stay.view is not None]
     return all(view.kind == "view" for view in views) and len({view.lineage for view in views}) <= 1

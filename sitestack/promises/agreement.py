@@ -1,8 +1,10 @@
-"""L6, L7, L9, L10: members of a site that stay together deliver the same messages in the same views.
+"""L6, L7, L9, L10: members of a site that stay together deliver the same messages in the same
+views.
 
-Two members part at the end of a view when they go to different next views, or one of them has no next view. The other
-need not have what one of them delivered last in the shared view. In `survivors` mode a crash is such a parting too. If
-the origin lives, it sends such a message again in its next view.
+Two members part at the end of a view when they go to different next views, or one of them has no
+next view. The last messages that one of them delivered in the shared view may be missing at the
+other. In `survivors` mode a crash is such a parting too. If the origin lives, it sends such a
+message again in its next view.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ from sitestack.promises.violation import Damage, Findings, Violation
 def check_same_view(histories: Sequence[History]) -> list[Violation]:
     """L6. Two processes of a site that deliver the same multicast deliver it in the same view.
 
-    Exempt is a message of a view that the first process left without the second one and, for a message of this site,
-    without the origin: in their next view the message may be sent again.
+    Exempt is a message of a view that the first process left without the second one and, for a
+    message of this site, without the origin: in their next view the message may be sent again.
     """
     findings = Findings("L6")
     by_uuid = {history.uuid: history for history in histories}
@@ -50,8 +52,9 @@ def check_same_view(histories: Sequence[History]) -> list[Violation]:
 def check_virtual_synchrony(histories: Sequence[History]) -> list[Violation]:
     """L7. Members that go together from V to V' have delivered the same multicasts in V.
 
-    Exempt is a message that a member had dealt with before V (delivered, declared lost, before its baseline, or in the
-    state that it joined with), as after a merge; whether it was right to deliver it earlier is for L6.
+    Exempt is a message accounted for before V: delivered, declared lost, before the member's
+    baseline, or in the state that it joined with, as after a merge. L6 judges whether the earlier
+    delivery was right.
     """
     findings = Findings("L7")
     for members in by_site(histories).values():
@@ -81,22 +84,28 @@ def check_virtual_synchrony(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_agreement(histories: Sequence[History]) -> list[Violation]:
-    """L9, quiescent runs. What a survivor delivers in V, every survivor of its site that was in V delivers.
+    """L9, quiescent runs. A message that a survivor delivers in V is delivered by every survivor of
+    its site in V.
 
-    Exempt are messages that a member delivered in V which then parted from the survivor, numbers that a gap or a baseline
-    accounts for, and those in the state that the survivor joined with. That messages of other sites arrive later all the
-    same is for X5.
+    Exempt are messages of a member that then parted from the survivor, numbers in a gap or before a
+    baseline, and those in the state that the survivor joined with. X5 covers the late arrival of
+    other sites' messages.
     """
     return _check_agreement("L9", histories, by_survivors_only=True)
 
 
 def check_uniform_agreement(histories: Sequence[History]) -> list[Violation]:
-    """L11 with `agreement: uniform`, quiescent runs: as L9, but also for what a crashed process has delivered."""
+    """L11 with `agreement: uniform`, quiescent runs: as L9, but also for the deliveries of crashed
+    processes.
+    """
     return _check_agreement("L11", histories, by_survivors_only=False)
 
 
 def check_validity(histories: Sequence[History]) -> list[Violation]:
-    """L10, quiescent runs. What a surviving origin sends to everybody (all sites or its own), it delivers itself."""
+    """L10, quiescent runs.
+
+    A surviving origin delivers its own multicasts (to all sites or its own).
+    """
     findings = Findings("L10")
     for history in histories:
         if not history.survives:
@@ -125,7 +134,9 @@ def _multicast_runs(history: History) -> Iterator[tuple[Stream, NumberRun, ViewI
 def _overlaps(
     delivered: list[tuple[NumberRun, ViewId, History]],
 ) -> Iterator[tuple[int, int, tuple[ViewId, History], tuple[ViewId, History]]]:
-    """Ranges that two processes delivered in different views: first, last, and both with their views, the earlier first."""
+    """Yield ranges that two processes delivered in different views: first, last, and both with
+    their views, earlier first.
+    """
     if len({vid for _, vid, _ in delivered}) == 1:
         return
     active: list[tuple[NumberRun, ViewId, History]] = []
@@ -140,7 +151,7 @@ def _overlaps(
 
 
 def _is_fixed(one: History, vid: ViewId, other: History, origin: History | None) -> bool:
-    """Whether what `one` delivered in view `vid` was settled there for `other`."""
+    """Whether the deliveries of `one` in view `vid` were settled there for `other`."""
     following = one.next_view(vid)
     if following is None:
         return False
@@ -157,7 +168,9 @@ def _is_disputed(delivered: list[tuple[NumberRun, ViewId, History]]) -> bool:
 
 
 class _Step(NamedTuple):
-    """A view and the next view of a process: what decides which members are owed the messages of that view."""
+    """A view and the next view of a process, which decide the members that are owed the view's
+    messages.
+    """
 
     vid: ViewId
     members: tuple[Address, ...]
@@ -185,7 +198,9 @@ def _check_agreement(invariant: str, histories: Sequence[History], by_survivors_
 
 
 def _find_wanting(told: Sequence[History], survivors: Sequence[History]) -> dict[_Step, list[History]]:
-    """The members that lack some message of a view and are owed it; only these have to be compared with others."""
+    """Return the members that are owed some missing message of a view; only these have to be
+    compared.
+    """
     delivered: dict[_Step, dict[Stream, Ranges]] = {}
     following: dict[_Step, records.View | None] = {}
     for history in told:

@@ -1,11 +1,13 @@
-"""Where a run ended, judged from journals alone.
+"""The end of a run, judged from journals alone.
 
-Processes that are stopped together at the end of a run leave one by one, and the last ones see the first ones go. A run
-is not judged by that: a process that stops after the last message was sent, with nothing sent or delivered after it has
-gone, has survived the run, and its journal counts only up to where the survivors begin to leave.
+Processes that are stopped together at the end of a run leave one by one, and the last ones see the
+first ones leave. A run is not judged by that. A process that stops after the last send, with
+nothing sent or delivered after its departure, has survived the run. Its journal counts only up to
+where the survivors begin to leave.
 
-This compares the wall clocks of different processes, with seconds of tolerance, but only to decide what is judged, never
-whether a promise is kept. A simulated world knows its survivors and does not need it.
+This compares the wall clocks of different processes, with seconds of tolerance. It only decides
+which records are judged, never whether a promise is kept. A simulated world knows its survivors and
+does not need it.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from sitestack.model.address import Address
 from sitestack.promises.floors import Floors
 from sitestack.promises.history import History
 
-#: Seconds without a send before the first survivor leaves; with fewer, messages may still be on their way at the end.
+#: Seconds without a send before the first survivor leaves; with fewer, messages may still be under
+#: way at the end.
 QUIET_S = 1.0
-#: A process that leaves gracefully writes its `Stop` at most this many seconds after the others' views have lost it.
+#: A process that leaves gracefully writes its `Stop` at most this many seconds after the others'
+#: views have lost it.
 LEAVE_S = 10.0
 
 Journals: TypeAlias = Mapping[Address, Sequence[records.Record]]
@@ -30,7 +34,7 @@ Journals: TypeAlias = Mapping[Address, Sequence[records.Record]]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Who survived a run, and up to which of their records it lasted."""
+    """The survivors of a run, and the number of their records that belong to it."""
 
     #: Survivor -> how many of its records belong to the run.
     lengths: Mapping[Address, int]
@@ -44,7 +48,7 @@ class Ending:
 
 
 def find_ending(journals: Journals) -> Ending:
-    """Find out which processes survived; each journal holds the records of one process."""
+    """Find the processes that survived; each journal holds the records of one process."""
     stops = {uuid: record.w for uuid, journal in journals.items() for record in journal if isinstance(record, records.Stop)}
     last_send = max((each.w for each in _all(journals) if isinstance(each, records.Send)), default=0)
     last_start = max((each.w for each in _all(journals) if isinstance(each, records.Start)), default=0)
@@ -65,7 +69,7 @@ def find_ending(journals: Journals) -> Ending:
 
 
 def ending_at(journals: Journals, w: int) -> Ending:
-    """The ending of a run whose processes were stopped from `w` on (wall clock, ns) by the caller."""
+    """Return the ending of a run whose processes the caller stopped from `w` on (wall clock, ns)."""
     sends = [each.w for each in _all(journals) if isinstance(each, records.Send)]
     lengths = {
         uuid: sum(record.w < w for record in journal)
@@ -76,9 +80,10 @@ def ending_at(journals: Journals, w: int) -> Ending:
 
 
 def fold(journals: Journals, ending: Ending | None, floors: Floors | None = None) -> list[History]:
-    """The histories of all processes, those of survivors up to the ending. Without an ending there are no survivors.
+    """Return the histories of all processes, those of survivors up to the ending; without one none
+    survives.
 
-    `floors` are given when beginnings of journals have been deleted.
+    `floors` are needed when beginnings of journals have been deleted.
     """
     lengths = {} if ending is None else ending.lengths
     return [History.of(each[: lengths.get(uuid)], uuid in lengths, floors) for uuid, each in journals.items()]
@@ -89,10 +94,11 @@ def _all(journals: Journals) -> Iterable[records.Record]:
 
 
 def _find_cut(journal: Sequence[records.Record], survivors: Mapping[Address, int]) -> tuple[int, set[Address]]:
-    """How many records come before the first view that a leaving survivor is gone from, and which survivors that are.
+    """Return the number of records before the first view without a leaving survivor, and those
+    survivors.
 
-    `survivors` maps them to the wall clock of their stop, in ns. Who is in a later view of that kind is not leaving: its site
-    was offline, or not linked, for a while.
+    `survivors` maps them to the wall clock of their stop, in ns. A process that is in a later view
+    of that kind is not leaving: its site was offline, or not linked, for a while.
     """
     views = [
         (number, type(record), members) for number, record in enumerate(journal) if (members := _members(record)) is not None
@@ -109,7 +115,7 @@ def _find_cut(journal: Sequence[records.Record], survivors: Mapping[Address, int
 
 
 def _members(record: records.Record) -> set[Address] | None:
-    """Whom a view shows; None for any other record."""
+    """Return the members in a view; None for any other record."""
     if isinstance(record, records.View):
         return set(record.members)
     if isinstance(record, records.GlobalView):

@@ -1,9 +1,9 @@
-"""Which messages can be judged when beginnings of journals have been deleted.
+"""The messages that can be judged when beginnings of journals have been deleted.
 
-A message that was sent after the last deleted record is in no deleted part of any journal: what was sent and delivered of
-it is known everywhere. So each stream has a floor, the first number that was sent after that moment, and whatever is below is
-left out of all journals alike. Deciding that, and nothing else, compares the wall clocks of different machines, with seconds
-of tolerance.
+A message that was sent after the last deleted record is in no deleted part of any journal: its
+sends and deliveries are all known. So each stream has a floor, the first number sent after that
+moment. Lower numbers are left out of all journals alike. Only this decision compares the wall
+clocks of different machines, with seconds of tolerance.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS, Scope
 from sitestack.promises.reception import Stream
 
-#: By how much the wall clocks of two machines may differ, in ns.
+#: Maximum difference of the wall clocks of two machines, in ns.
 TOLERANCE_NS = 10_000_000_000
 
 
@@ -28,7 +28,7 @@ class Floors:
 
     @classmethod
     def find(cls, journals: Mapping[Address, Sequence[records.Record]], until_w: int) -> Floors:
-        """The floors where nothing up to `until_w` (wall clock, ns) can be judged."""
+        """Find the floors where nothing up to `until_w` (wall clock, ns) can be judged."""
         since = until_w + TOLERANCE_NS
         highest: dict[Stream, int] = {}
         known: dict[Stream, int] = {}
@@ -43,15 +43,16 @@ class Floors:
                 elif isinstance(record, records.Deliver) and (record.w < since or record.origin in journals):
                     stream = Stream(record.site, record.origin, record.scope, uuid if record.scope in UNICASTS else None)
                     highest[stream] = max(highest.get(stream, 0), record.last)
-        # A process that sent nothing more is not judged as a sender at all; of one without a journal only what came later is.
+        # A process that sent nothing more is not judged as a sender. Without its journal, only its
+        # later messages are judged.
         return cls({stream: last + 1 for stream, last in highest.items()} | known)
 
     def of(self, stream: Stream) -> int:
-        """The first number of a stream that is judged."""
+        """Return the first number of a stream that is judged."""
         return self._numbers.get(stream, 1)
 
     def above(self, uuid: Address, journal: Iterable[records.Record]) -> Iterator[records.Record]:
-        """The records of a process without what is below the floors."""
+        """Yield the records of a process at or above the floors."""
         for record in journal:
             match record:
                 case records.Send():

@@ -11,9 +11,11 @@ from sitestack.promises.violation import Findings, Violation
 
 
 def check_union(histories: Sequence[History]) -> list[Violation]:
-    """G1. The members are the disjoint union of one site view a live site, each tagged with its site.
+    """G1. The members are the disjoint union of one site view a live site, each tagged with its
+    site.
 
-    Views that no process journaled cannot be compared. A site that is down may keep its component, without members.
+    Views that no process journaled cannot be compared. A site that is down may keep its component,
+    without members.
     """
     findings = Findings("G1")
     known = _site_views(histories)
@@ -39,10 +41,12 @@ def check_equal_vectors(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_monotonic(histories: Sequence[History]) -> list[Violation]:
-    """G3. Per process no component goes backwards within a lineage of its site, and two lineages do not take turns.
+    """G3. Per process no component goes backwards within a lineage of its site, and two lineages do
+    not alternate.
 
-    View ids of different lineages cannot be compared: when one part of a split site is lost for good, the other part
-    stands for the site from then on, and its counter may be lower. That happens once, since a lost part stays lost (R10).
+    View ids of different lineages cannot be compared: when one part of a split site is lost for
+    good, the other part stands for the site from then on, and its counter may be lower. That
+    happens once, because a lost part stays lost (R10).
     """
     findings = Findings("G3")
     known = _site_views(histories)
@@ -55,7 +59,7 @@ def check_monotonic(histories: Sequence[History]) -> list[Violation]:
             for site, vid in view.gvec.items():
                 installed = known.get((site, vid))
                 if installed is None or site in view.down:
-                    continue  # nobody that left a journal installed this view
+                    continue  # no process with a journal installed this view
                 lineage = installed.lineage
                 before = highest.setdefault((site, lineage), vid)
                 last = shown.get(site, vid)
@@ -72,10 +76,11 @@ def check_monotonic(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_convergence(histories: Sequence[History]) -> list[Violation]:
-    """G4, quiescent runs. All survivors end with one global view, whose members are exactly the survivors; those of a
-    site, also where there is no global view, end with one site view of exactly its survivors.
+    """G4, quiescent runs. All survivors end with one global view, whose members are exactly the
+    survivors.
 
-    Where they differ, every process is named that ends otherwise than the first survivor.
+    Those of a site, also without a global view, end with one site view of exactly its survivors. A
+    violation names every process whose end differs from the first survivor's.
     """
     findings = Findings("G4")
     survivors = [history for history in histories if history.survives]
@@ -118,12 +123,12 @@ def _check_site(findings: Findings, site: str, members: Sequence[History]) -> No
 
 
 def _site_views(histories: Sequence[History]) -> dict[tuple[str, ViewId], records.View]:
-    """Every view that some process of a site installed."""
+    """Return every view that some process of a site installed."""
     return {(history.site, view.vid): view for history in histories for _, view in history.placed_stays()}
 
 
 def _union_faults(view: records.GlobalView, known: dict[tuple[str, ViewId], records.View]) -> list[tuple[str, str]]:
-    """Kind and words of everything that makes this view no disjoint union of site views."""
+    """Return kind and text of each fault that makes this view no disjoint union of site views."""
     faults = []
     uuids = [member for _, member in view.members]
     if len(set(uuids)) < len(uuids):

@@ -17,7 +17,7 @@ from sitestack.promises.reception import Reception, Stream
 
 
 class Fate(Enum):
-    """What became of a process."""
+    """The fate of a process."""
 
     #: The process lived to the end of the run: a survivor.
     RUNNING = "running"
@@ -31,7 +31,6 @@ class Stay:
     """A process's time in one view; number 0 is the time before its first view."""
 
     view: records.View | None
-    #: The deliveries, in order.
     delivers: list[records.Deliver]
     #: Stream -> the numbers delivered here; multicasts only.
     received: dict[Stream, Ranges] = field(default_factory=dict)
@@ -39,14 +38,14 @@ class Stay:
 
 @dataclass(slots=True)
 class History:
-    """What one process did. Made by `History.of`; the order of everything is the order of its records."""
+    """The actions of one process, in the order of its records. Made by `History.of`."""
 
     site: str
     uuid: Address
     name: str
     fate: Fate
     stays: list[Stay] = field(default_factory=lambda: [Stay(None, [])])
-    #: Number of the stay in a view.
+    #: The number of the stay in each view.
     stay_in: dict[ViewId, int] = field(default_factory=dict)
     receptions: dict[Stream, Reception] = field(default_factory=dict)
     sends: list[records.Send] = field(default_factory=list)
@@ -57,16 +56,17 @@ class History:
     #: Each with the lineage of the view in force, None before the first view.
     roles: list[tuple[records.Role, ViewId | None]] = field(default_factory=list)
     delivered_messages: int = 0
-    #: Whether the journal may begin in the middle: the first view may not be the one it joined with.
+    #: Whether the journal may begin in the middle: the first view may not be the one it joined
+    #: with.
     is_cut: bool = False
 
     @classmethod
     def of(cls, journal: Iterable[records.Record], running: bool = False, floors: Floors | None = None) -> History:
-        """The history of the process whose records these are; a `Start` must come first.
+        """Build the history of the process with these records; a `Start` must come first.
 
-        `running` says that the process lived to the end of the run. Otherwise it stopped if it says so, and crashed
-        if it does not. `floors` leave out what cannot be judged because beginnings of journals have been deleted. Raises
-        ValueError when there is no `Start`.
+        `running` marks a process that lived to the end of the run. Otherwise it stopped if it has a
+        `Stop` record, and crashed if not. `floors` leave out the messages that cannot be judged
+        after beginnings of journals have been deleted. Raise ValueError without a `Start`.
         """
         rest = iter(journal)
         start = next(rest, None)
@@ -79,7 +79,7 @@ class History:
 
     @property
     def label(self) -> str:
-        """For people: site, name and the beginning of the uuid."""
+        """Site, name and the beginning of the uuid, for display."""
         return f"{self.site}/{self.name}({self.uuid.hex()[:8]})"
 
     @property
@@ -93,18 +93,22 @@ class History:
         return self.stays[1].view if len(self.stays) > 1 else None
 
     def placed_stays(self) -> Iterator[tuple[Stay, records.View]]:
-        """The stays in views, each with its view: all but the time before the first view."""
+        """Return the stays in views, each with its view: all but the time before the first view."""
         return ((stay, stay.view) for stay in self.stays if stay.view is not None)
 
     def next_view(self, vid: ViewId) -> records.View | None:
-        """The view it installed after this one; None when it did not, or never installed this one."""
+        """Return the view it installed after this one; None without one, or if it never installed
+        this one.
+        """
         stay = self.stay_in.get(vid)
         return self.stays[stay + 1].view if stay is not None and stay + 1 < len(self.stays) else None
 
     def came_with(self, vid: ViewId, following: records.View) -> bool:
-        """Whether the process went to the view `following` together with the members that came from view `vid`.
+        """Whether the process went to the view `following` together with the members that came from
+        view `vid`.
 
-        True for every process that installs a plain view; for a merge view only for those that came from `vid`.
+        True for every process that installs a plain view; for a merge view only for those that came
+        from `vid`.
         """
         stay = self.stay_in.get(following.vid)
         if stay is None:
@@ -114,7 +118,7 @@ class History:
 
 
 class _Reader:
-    """Walks once over the records of a process and writes down in its history what they say."""
+    """Walks once over the records of a process and fills its history."""
 
     def __init__(self, history: History, floors: Floors) -> None:
         self.history = history
@@ -171,7 +175,7 @@ class _Reader:
         return self.receptions[key]
 
     def open_reception(self, site: str, origin: Address, scope: Scope) -> Reception:
-        """The reception of a stream, from its floor on."""
+        """Return the reception of a stream, from its floor on."""
         reception = Reception()
         floor = self.floors.of(Stream(site, origin, scope, self.history.uuid if scope in UNICASTS else None))
         if floor > 1:
@@ -179,7 +183,7 @@ class _Reader:
         return reception
 
     def finish(self) -> None:
-        """Put what was sent and received under the names of the streams, also what each stay received."""
+        """File sent and received numbers under their streams, also those that each stay received."""
         history = self.history
         sent: dict[tuple[Any, ...], Ranges] = {}
         for send in history.sends:
@@ -198,7 +202,7 @@ class _Reader:
 
 
 def by_site(histories: Sequence[History]) -> dict[str, list[History]]:
-    """The processes of each site, in their given order."""
+    """Return the processes of each site, in their given order."""
     sites: dict[str, list[History]] = {}
     for history in histories:
         sites.setdefault(history.site, []).append(history)
@@ -206,7 +210,7 @@ def by_site(histories: Sequence[History]) -> dict[str, list[History]]:
 
 
 def unreached_unicasts(histories: Sequence[History], *certainties: str) -> dict[Stream, Ranges]:
-    """The unicasts that their origins have reported as not delivered, or as perhaps not delivered, by stream."""
+    """Return the unicasts that their origins reported with these certainties of failure, by stream."""
     found: dict[Stream, Ranges] = {}
     for each in (report for history in histories for report in history.unreached):
         if each.scope in UNICASTS and each.certainty in certainties:

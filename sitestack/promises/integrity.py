@@ -1,7 +1,7 @@
-"""L1: what is delivered was sent, once, with the same contents and in the same batches.
+"""L1: every delivered message was sent, once, with the same contents and in the same batches.
 
-The other checkers compare numbers only. They can, because this one compares every delivered batch with the batch that
-was sent: first and last number, sizes and digest.
+The other checkers compare numbers only. They can, because this one compares every delivered batch
+with the sent one: first and last number, sizes and digest.
 """
 
 from __future__ import annotations
@@ -18,23 +18,26 @@ from sitestack.promises.history import Fate, History
 from sitestack.promises.reception import Stream
 from sitestack.promises.violation import Findings, Violation
 
-#: What L1 says of a delivery by kind, also where other code than this finds it; `batch` and `sent` are as `1..4`.
+#: L1's text for a delivery by kind, also for other code that finds it; `batch` and `sent` are as
+#: `1..4`.
 CORRUPTED = {
     "no origin": "delivered {stream} {batch}, and there is no journal of its origin",
     "never sent": "delivered {stream} {batch}, which was never sent",
     "re-cut": "delivered {stream} {batch}: batch re-cut, it was sent as {sent}",
     "contents": "delivered {stream} {batch} with other contents than it was sent with",
 }
-#: What L1 says of a send.
+#: L1's text for a send.
 SENT_TWICE = "sent {stream} {batch} twice"
 FOREIGN = "journals a send of {origin} as its own"
 
 
 def check_integrity(histories: Sequence[History]) -> list[Violation]:
-    """L1. For every deliver(m) there is exactly one send(m) in the journal of m's origin, with equal sha256 and size.
+    """L1. For every deliver(m) there is exactly one send(m) in the journal of m's origin, with
+    equal sha256 and size.
 
-    Exempt is the last batch of a crashed origin, whose `send` may not have reached its journal: the first batch after
-    the last journaled one, of one of its streams; its deliveries must then agree with each other.
+    Exempt is the last batch of a crashed origin, whose `send` may not have reached its journal: the
+    first batch after the last journaled one, of one of its streams. Its deliveries must then agree
+    with each other.
     """
     findings = Findings("L1")
     sent = {history.uuid: _index_sends(history, findings) for history in histories}
@@ -66,7 +69,7 @@ _CONTENTS = attrgetter("digest", "sizes", "count")
 def _not_as_sent(
     histories: Sequence[History], contents: dict[Address | None, dict[tuple[Any, ...], tuple[Any, ...]]]
 ) -> Iterator[tuple[History, records.Deliver]]:
-    """Deliveries of batches that were not sent exactly so, to all or to the delivering process."""
+    """Yield deliveries of batches that differ from those sent to all or to the delivering process."""
     multicasts = contents.get(None, {})
     for history in histories:
         unicasts = contents.get(history.uuid, {})
@@ -81,7 +84,10 @@ _Sent = dict[tuple[str, Scope, Address | None], dict[int, records.Send]]
 
 
 def _index_sends(history: History, findings: Findings) -> _Sent:
-    """The batches of an origin by stream and first number. Adds a finding when numbers were used twice."""
+    """Return the batches of an origin by stream and first number.
+
+    Add a finding for numbers used twice.
+    """
     index: _Sent = {}
     highest: dict[tuple[str, Scope, Address | None], int] = {}
     for send in history.sends:
@@ -98,7 +104,7 @@ def _index_sends(history: History, findings: Findings) -> _Sent:
 
 
 def _explain(batches: dict[int, records.Send], deliver: records.Deliver, origin_known: bool) -> tuple[str, records.Send | None]:
-    """What kind of wrong a delivery is, and the nearest send of its stream."""
+    """Return the kind of a wrong delivery, and the nearest send of its stream."""
     if not origin_known:
         return "no origin", None
     firsts = sorted(batches)

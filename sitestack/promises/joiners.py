@@ -1,9 +1,11 @@
-"""What a process has as history: the state that it joined with holds what its companions had delivered before its first view.
+"""Inherited history: a process joins with a state that includes its companions' deliveries before
+its first view.
 
-A message can be delivered there and again later, by its sender that stood still meanwhile and comes back with a merge view.
-Who joined in between is not owed it a second time. Nor is who founded a site alone, and then met the others in a merge: of a
-sender that was in none of its views it takes over what they had delivered without it, as a joiner does. What a companion had as
-history itself is handed on, though nobody lives any more who delivered it.
+A message can be delivered there and again later, when its paused sender comes back with a merge
+view. A process that joined in between is not owed it a second time. Nor is a process that founded a
+site alone and then met the others in a merge. Like a joiner, it inherits their deliveries from a
+sender that was in none of its views. A companion passes its inherited history on, even if no
+process that delivered it lives any more.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from sitestack.promises.reception import Stream
 
 
 def find_inherited(joiner: History, stream: Stream, members: Iterable[History]) -> Ranges:
-    """The numbers of a stream of its own site that others had, before they were in its first view with it; and those that they
-    had delivered, in views without it, before they were in its first view with the sender.
+    """Return the numbers of a stream of its own site that the joiner inherits.
+
+    Others had them before they were in its first view with it, or delivered them, in views without
+    it, before they were in its first view with the sender.
     """
     if stream.site != joiner.site:
         return Ranges()
@@ -28,7 +32,7 @@ def find_inherited(joiner: History, stream: Stream, members: Iterable[History]) 
 
     @cache
     def inherited(uuid: Address, until: int) -> Ranges:
-        """What a process had as history when its stay of this number began."""
+        """Return the numbers that a process had inherited when its stay of this number began."""
         heir, found = others.get(uuid, joiner), Ranges()
         for view in _meetings(heir, stream):
             if heir.stay_in[view.vid] < until:
@@ -42,14 +46,14 @@ def find_inherited(joiner: History, stream: Stream, members: Iterable[History]) 
 
 
 def _meetings(history: History, stream: Stream) -> Iterator[records.View]:
-    """Its first view, and its first view with the sender."""
+    """Return its first view, and its first view with the sender."""
     first = history.first_view
     met = next((view for _, view in history.placed_stays() if stream.origin in view.members), None)
     return iter(dict.fromkeys(view for view in (first, met) if view is not None))
 
 
 def _delivered(other: History, stream: Stream, until: int, heir: History, view: records.View) -> Ranges:
-    """What `other` delivered before its stay of this number, which began with `view`.
+    """Return the deliveries of `other` before its stay of this number, which began with `view`.
 
     If that is a later view than the heir's first one: in views without the heir.
     """

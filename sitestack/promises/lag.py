@@ -1,4 +1,4 @@
-"""How long messages take from site to site, by the wall clocks of both ends."""
+"""The delay of messages from site to site, by the wall clocks of both ends."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ _NS_PER_MS = 1_000_000
 
 
 def measure_lag(histories: Sequence[History]) -> dict[str, dict[str, float]]:
-    """For each pair of sites, as "NYC>SFO", the percentiles p50 and p99 in ms from `Send.w` to `Deliver.w`.
+    """Return, for each pair of sites as "NYC>SFO", the percentiles p50 and p99 in ms from `Send.w`
+    to `Deliver.w`.
 
-    Of multicasts, weighed by messages. The two wall clocks are compared as they are, so the figures mean something
-    only between processes of one host, or of hosts whose clocks agree far better than the lag.
+    Multicasts only, weighted by messages. The two wall clocks are compared directly. So the figures
+    mean something only between processes of one host, or of hosts whose clocks agree far better
+    than the lag.
     """
     sent = {(send.origin, send.first): send.w for history in histories for send in history.sends if send.scope is Scope.ALL}
     samples: dict[str, list[tuple[int, int]]] = {}
@@ -31,7 +33,7 @@ def measure_lag(histories: Sequence[History]) -> dict[str, dict[str, float]]:
 
 
 def _percentile(lags: list[tuple[int, int]], percent: int) -> float:
-    """The smallest lag in ms that at least this share of the messages does not exceed."""
+    """Return the smallest lag in ms that at least this share of the messages does not exceed."""
     lags.sort()
     wanted = sum(count for _, count in lags) * percent
     covered = 0

@@ -1,8 +1,9 @@
-"""L4, L5, M1: views are equal at all members and go forward, and only messages of members are delivered.
+"""L4, L5, M1: views are equal at all members and advance, and only messages of members are
+delivered.
 
-A merge view names the views that it joins. M2 needs no checker: a message of one part that another part delivers has two views
-(L6), or came back by way of another site (X6). M4 is X1, X2 and X5, which are always checked. M3, how many merges a heal takes,
-only a simulated world can tell.
+A merge view names the views that it joins. M2 needs no checker: a message of one part that another
+part delivers has two views (L6), or came back by way of another site (X6). M4 is X1, X2 and X5,
+which are always checked. M3, the number of merges in a heal, is checked only in a simulated world.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from sitestack.promises.violation import Findings, Violation
 
 
 def check_views(histories: Sequence[History]) -> list[Violation]:
-    """L4. Every view of a process contains it; counters strictly increase; a view id names one view at all processes."""
+    """L4.
+
+    Every view of a process contains it; counters strictly increase; a view id names one view at all
+    processes.
+    """
     findings = Findings("L4")
     for members in by_site(histories).values():
         known: dict[ViewId, tuple[History, records.View]] = {}
@@ -38,10 +43,11 @@ def check_views(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_membership(histories: Sequence[History]) -> list[Violation]:
-    """L5. A multicast of the own site is delivered in a view that has its origin as a member, and in the view it names.
+    """L5. A multicast of the own site is delivered in a view that has its origin as a member, and
+    in the view it names.
 
-    The first view precedes the first delivery. Exempt are unicasts, which depend on connections and not on views: a process may
-    send one to a process that is not a member yet, or not any more (U2-10).
+    The first view precedes the first delivery. Exempt are unicasts, which depend on connections and
+    not on views: a process may send one to a future or former member (U2-10).
     """
     findings = Findings("L5")
     for history in histories:
@@ -65,7 +71,8 @@ def check_membership(histories: Sequence[History]) -> list[Violation]:
     return findings.violations()
 
 
-#: What is checked of a delivery: equal for most deliveries of a stay, so that few distinct values have to be looked at.
+#: The checked place of a delivery: equal for most deliveries of a stay, so that few distinct values
+#: are checked.
 _PLACE = attrgetter("vid", "site", "origin", "scope")
 
 
@@ -85,8 +92,9 @@ def _name(deliver: records.Deliver) -> str:
 
 
 def check_merges(histories: Sequence[History]) -> list[Violation]:
-    """M1. Every part of a merge view was installed by those of its members who go on in it, right before; and its counter is
-    higher than that of any part.
+    """M1. Members that continue in a merge view installed their part of it right before it.
+
+    Its counter is higher than that of any part.
     """
     findings = Findings("M1")
     for members in by_site(histories).values():
@@ -98,7 +106,7 @@ def check_merges(histories: Sequence[History]) -> list[Violation]:
                 before = history.stays[number - 1].view
                 parts = dict(view.subs)
                 if before is None and history.is_cut:
-                    pass  # where it came from is not known any more
+                    pass  # the journal no longer shows where it came from
                 elif before is None or history.uuid not in parts.get(before.vid, ()):
                     where = "no view" if before is None else str(before.vid)
                     findings.add(

@@ -1,4 +1,6 @@
-"""L2, L3 in a site and X1, X2 across sites: every origin's messages come once, in order, and without silent holes."""
+"""L2, L3 in a site and X1, X2 across sites: every origin's messages come once, in order, and
+without silent holes.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +15,26 @@ from sitestack.promises.violation import Damage, Findings, Violation
 
 
 def check_no_duplication(histories: Sequence[History]) -> list[Violation]:
-    """L2. Each id appears at most once in the deliveries of a process (X2 speaks of those of other sites)."""
+    """L2.
+
+    Each id appears at most once in the deliveries of a process (X2 covers those of other sites).
+    """
     return _duplicates("L2", histories, from_own_site=True)
 
 
 def check_relayed_once(histories: Sequence[History]) -> list[Violation]:
-    """X2. At most once across relay failover: L2 applied to what other sites sent."""
+    """X2. At most once across relay failover: L2 applied to messages of other sites."""
     return _duplicates("X2", histories, from_own_site=False)
 
 
 def check_fifo(histories: Sequence[History]) -> list[Violation]:
-    """L3. Per origin of the own site the numbers delivered strictly increase, and nothing between them is missing.
+    """L3. Per origin of the own site the delivered numbers strictly increase, and no number between
+    them is missing.
 
-    A number may be missing if an earlier gap covers it, or if it was delivered only in views that this process was not
-    in, or only by members that had parted from it, or was in the state that this process joined with. A unicast may be
-    missing if its origin reports it unreached. Messages out of band have no order.
+    A number may be missing if an earlier gap covers it. It may also have been delivered only in
+    views without this process, or only by members that had parted from it, or be in the state that
+    it joined with. A unicast may be missing if its origin reports it unreached. Messages out of
+    band have no order.
     """
     findings = Findings("L3")
     unreached = unreached_unicasts(histories, "not_delivered", "unknown")
@@ -48,10 +55,12 @@ def check_fifo(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_remote_fifo(histories: Sequence[History]) -> list[Violation]:
-    """X1. Per origin of another site the numbers delivered strictly increase, and a gap covers every hole.
+    """X1. Per origin of another site the delivered numbers strictly increase, and a gap covers
+    every hole.
 
-    Counted from the baseline, or else from the first number that the process delivers (what was lost before it, the
-    conservation check X5 finds). Gaps stand between their neighbours, and what they cover is never delivered.
+    Counted from the baseline, or else from the first number that the process delivers; the
+    conservation check X5 finds earlier losses. Gaps stand between their neighbours, and their
+    numbers are never delivered.
     """
     findings = Findings("X1")
     unreached = unreached_unicasts(histories, "not_delivered", "unknown")
@@ -118,7 +127,7 @@ def _runs_by_stream(members: Sequence[History]) -> dict[Stream, _Delivered]:
 
 
 def _owed(history: History, hole: Hole, runs: _Delivered) -> Ranges:
-    """The part of a hole that this process should have delivered: members it was with have delivered it, or nobody has."""
+    """Return the part of a hole that this process owed: companions delivered it, or no process did."""
     owed, elsewhere = Ranges(), Ranges()
     for other, run in runs:
         if other is history:
@@ -129,14 +138,16 @@ def _owed(history: History, hole: Hole, runs: _Delivered) -> Ranges:
 
 
 def _shared(history: History, hole: Hole, other: History, run: NumberRun) -> bool:
-    """Whether `history` had to deliver what `other` delivered in this run before it delivered what follows the hole."""
+    """Whether `history` had to deliver this run of `other` before it delivered the number after the
+    hole.
+    """
     view = other.stays[run.stay].view
     if view is None or history.uuid not in view.members:
         return False
     following = other.next_view(view.vid)
     if following is None:
-        # The other process ended in this view, perhaps with a last message that nobody else has. A process that still
-        # delivers in this view must have it too.
+        # The other process ended in this view, perhaps with a last message that no other process
+        # has. A process that still delivers in this view must have it too.
         stay = history.stays[hole.stay].view
         return stay is not None and stay.vid == view.vid
     return history.came_with(view.vid, following)

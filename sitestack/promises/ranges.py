@@ -15,7 +15,7 @@ class Ranges:
     __slots__ = ("_firsts", "_lasts")
 
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
-        """The union of these (first, last) pairs; a pair with last < first is empty."""
+        """Unite these (first, last) pairs; a pair with last < first is empty."""
         self._firsts: list[int] = []
         self._lasts: list[int] = []
         for first, last in ranges:
@@ -41,7 +41,7 @@ class Ranges:
         lasts[begin:end] = [last]
 
     def within(self, first: int, last: int) -> Ranges:
-        """The part that lies in first..last."""
+        """Return the part that lies in first..last."""
         begin, end = bisect_left(self._lasts, first), bisect_right(self._firsts, last)
         return Ranges(
             (max(first, low), min(last, high))
@@ -62,7 +62,7 @@ class Ranges:
         return iter(zip(self._firsts, self._lasts, strict=True))
 
     def __len__(self) -> int:
-        """How many numbers are in the set."""
+        """Return how many numbers are in the set."""
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
     def __bool__(self) -> bool:
@@ -75,14 +75,14 @@ class Ranges:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ranges) and (self._firsts, self._lasts) == (other._firsts, other._lasts)
 
-    __hash__ = None  # type: ignore[assignment]  # a set that grows
+    __hash__ = None  # type: ignore[assignment]  # a mutable set
 
     def __or__(self, other: Ranges) -> Ranges:
         # Not the sets themselves: a list would make room for as many ranges as they have numbers.
         return Ranges(sorted([*iter(self), *iter(other)]))
 
     def __and__(self, other: Ranges) -> Ranges:
-        """In time proportional to the smaller set, times the logarithm of the other."""
+        """Intersect, in time proportional to the smaller set, times the logarithm of the other."""
         small, large = (self, other) if len(self._firsts) <= len(other._firsts) else (other, self)
         found = Ranges()
         for first, last in small:
@@ -101,7 +101,7 @@ class Ranges:
         return left
 
     def __str__(self) -> str:
-        """For people: `3..7, 9`, cut short after a few."""
+        """Format for display: `3..7, 9`, cut short after a few."""
         parts = [str(first) if first == last else f"{first}..{last}" for first, last in self]
         return ", ".join(parts[:4]) + (f", ... {len(parts) - 4} more ranges" if len(parts) > 4 else "")
 
@@ -109,6 +109,9 @@ class Ranges:
 
 
 def unite_into(sets: dict[K, Ranges], key: K, numbers: Ranges) -> None:
-    """Add numbers to the set of a key. Equal sets, of which an undisturbed run has many, are shared and not copied."""
+    """Add numbers to the set of a key.
+
+    Equal sets, which an undisturbed run has many of, are shared and not copied.
+    """
     known = sets.get(key)
     sets[key] = numbers if known is None or known == numbers else known | numbers

@@ -1,7 +1,8 @@
-"""What one process received of one stream: the deliveries in order, folded into runs of consecutive numbers.
+"""Everything one process received from one stream: deliveries in order, folded into runs of
+consecutive numbers.
 
-Nothing else walks over every delivery: the checkers of order, agreement and conservation work on the runs, of which an
-undisturbed origin has one a view.
+Only this module walks over every delivery: the checkers of order, agreement and conservation work
+on the runs. An undisturbed origin has one run a view.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from sitestack.promises.ranges import Ranges
 
 
 class Stream(NamedTuple):
-    """One counter of one origin. Unicasts have a counter for each `target`; it is None for multicasts."""
+    """One counter of one origin.
+
+    Unicasts have a counter for each `target`; it is None for multicasts.
+    """
 
     site: str
     origin: Address
@@ -35,17 +39,17 @@ class NumberRun(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """Numbers that were passed over, without a gap, when the number `before` was delivered in this stay."""
+    """Numbers skipped, without a gap, when the number `before` was delivered in this stay."""
 
     missing: Ranges
     before: int
     stay: int
-    #: Nothing of the stream had been delivered before, and no baseline was given.
+    #: Whether nothing of the stream had been delivered before, and there was no baseline.
     initial: bool
 
 
 class Reception:
-    """All that one process received of one stream. Call `finish` before reading."""
+    """Everything one process received from one stream. Call `finish` before reading."""
 
     __slots__ = (
         "_first",
@@ -67,7 +71,7 @@ class Reception:
         self.delivered = Ranges()
         #: Numbers that were declared lost.
         self.gaps = Ranges()
-        #: The first number that the process was to receive; 0 when the journal does not say.
+        #: The first number that the process was to receive; 0 if the journal does not name it.
         self.baseline = 0
         self.holes: list[Hole] = []
         #: Ranges that were delivered again, once for each time.
@@ -82,26 +86,27 @@ class Reception:
         self._gap_max = 0
 
     def deliver(self, first: int, last: int, stay: int) -> None:
-        """The batch first..last was delivered in this stay."""
+        """Record the delivery of the batch first..last in this stay."""
         if first == self._next and stay == self._stay:
             self._next = last + 1
         else:
             self._deliver_elsewhere(first, last, stay)
 
     def gap(self, first: int, last: int) -> None:
-        """The journal declares first..last lost."""
+        """Record first..last as declared lost."""
         self._close()
         self.gaps.add(first, last)
         self._gap_max = max(self._gap_max, last)
 
     def start_at(self, number: int) -> None:
-        """The journal says that the process starts to receive at this number. Ignored once something was received."""
+        """Set the baseline, the number from which the process receives; ignored after the first
+        delivery or gap.
+        """
         self._close()
         if not self.delivered and not self.gaps:
             self.baseline = self._next = number
 
     def finish(self) -> None:
-        """Close the last run."""
         self._close()
 
     @property
@@ -110,7 +115,9 @@ class Reception:
         return self.delivered | self.gaps | Ranges([(1, self.baseline - 1)])
 
     def accounted_before(self, stay: int) -> Ranges:
-        """As `accounted` at the beginning of a stay; gaps and the baseline count whenever they were declared."""
+        """Return `accounted` at the beginning of a stay; gaps and the baseline count whenever they
+        were declared.
+        """
         earlier = Ranges((run.first, run.last) for run in self.runs if run.stay < stay)
         return earlier | self.gaps | Ranges([(1, self.baseline - 1)])
 

@@ -39,7 +39,7 @@ from sitestack.promises.violation import Harm, Violation
 
 Checker = Callable[[Sequence[History]], list[Violation]]
 
-#: Checkers of what holds at every moment of every run.
+#: Checkers of promises that hold at every moment of every run.
 SAFETY: tuple[Checker, ...] = (
     check_integrity,
     check_no_duplication,
@@ -58,7 +58,8 @@ SAFETY: tuple[Checker, ...] = (
     check_monotonic,
     check_merges,
 )
-#: Checkers of what holds at the end of a quiescent run: faults are healed, sends have stopped, all had time to arrive.
+#: Checkers of promises at the end of a quiescent run: faults healed, sends stopped, time to arrive
+#: passed.
 LIVENESS: tuple[Checker, ...] = (
     check_agreement,
     check_validity,
@@ -71,7 +72,10 @@ LIVENESS: tuple[Checker, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the checkers found. Messages are counted at each process: one message missed by three processes counts three."""
+    """The findings of the checkers.
+
+    Messages are counted at each process: one missed by three processes counts three.
+    """
 
     deliveries: int
     lost: int
@@ -86,7 +90,7 @@ class Report:
     quiescent: bool
     total_order: bool
     processes: int
-    #: What is legal but worth knowing.
+    #: Legal but noteworthy observations.
     notes: tuple[str, ...] = ()
 
     @property
@@ -96,14 +100,14 @@ class Report:
 
     @property
     def counts(self) -> str:
-        """The numbers for people, in a line."""
+        """The numbers in a line, for display."""
         return (
             f"{self.deliveries} deliveries at {self.processes} processes, {self.lost} lost, {self.duplicated} duplicated, "
             f"{self.reordered} reordered, {self.gaps} in gaps"
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `relay check --json` prints: all fields, and the verdict first."""
+        """Return the object that `relay check --json` prints: all fields, and the verdict first."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
         violations = [{"invariant": each.invariant, "where": each.where, "what": each.what} for each in self.violations]
         lag_ms = {pair: dict(lags) for pair, lags in self.lag_ms.items()}
@@ -111,11 +115,11 @@ class Report:
 
 
 def check_all(histories: Sequence[History], quiescent: bool, total_order: bool) -> Report:
-    """Every invariant that can be checked over journals.
+    """Check every invariant that journals can show.
 
-    `quiescent` says that faults were healed, sends had stopped and everything had time to arrive before the run
-    ended; only then are losses at the end, agreement and convergence judged. `total_order` False, for `order: fifo`,
-    leaves out L8.
+    `quiescent` asserts that faults were healed, sends had stopped and all messages had time to
+    arrive before the run ended. Only then are losses at the end, agreement and convergence judged.
+    `total_order` False, for `order: fifo`, leaves out L8.
     """
     checkers = [*SAFETY]
     if total_order:
@@ -144,7 +148,7 @@ def check_all(histories: Sequence[History], quiescent: bool, total_order: bool) 
 
 
 def _count_harm(violations: Iterable[Violation]) -> dict[Harm, int]:
-    """Lost and reordered messages; a message that several checkers miss at a process counts once."""
+    """Count lost and reordered messages; one that several checkers miss at a process counts once."""
     harmed: dict[tuple[Harm, Address, Stream], Ranges] = {}
     for violation in violations:
         for harm, process, stream, numbers in violation.damage:

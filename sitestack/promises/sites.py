@@ -1,4 +1,4 @@
-"""X5, X6, X7: between sites nothing is lost in silence, nothing comes back, and one process relays."""
+"""X5, X6, X7: between sites nothing is lost silently, nothing comes back, and one process relays."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from sitestack.promises.violation import Damage, Findings, Violation
 
 
 def check_conservation(histories: Sequence[History]) -> list[Violation]:
-    """X5, quiescent runs. For every origin and every survivor of another site: sent = delivered + gap + before the
-    baseline + unreached.
+    """X5, quiescent runs. Every origin's messages are accounted for at every survivor of another
+    site.
 
-    Of a crashed origin only those messages count as sent that some survivor of its site has delivered: the others died
-    with it. The same holds when the origin left and no member of its last view lives, or when that view fell apart, as who
-    lives may have gone with the other part; and for messages that a leaver reports it never saw delivered. A process owes no
-    message that the members of its first view had dealt with before that view. Sites without a journaled global view are not
-    relayed.
+    Sent = delivered + gap + before the baseline + unreached. Of a crashed origin only the messages
+    that some survivor of its site has delivered count as sent: the others died with it. The same
+    holds when the origin left and no member of its last view lives, or that view split, because
+    survivors may have been in the other part. It also holds for messages that a leaver reports it
+    never saw delivered. A process owes no message accounted for by the members of its first view
+    before that view. Sites without a journaled global view are not relayed.
     """
     findings = Findings("X5")
     for stream, expected, members in find_owed(histories):
@@ -31,7 +32,9 @@ def check_conservation(histories: Sequence[History]) -> list[Violation]:
 
 
 def find_owed(histories: Sequence[History]) -> Iterator[tuple[Stream, Ranges, Sequence[History]]]:
-    """Yield for each origin and other site the stream, the numbers owed to that site's survivors, and its processes."""
+    """Yield for each origin and other site the stream, the numbers owed to that site's survivors,
+    and its processes.
+    """
     sites = by_site(histories)
     joined = [site for site, members in sites.items() if any(each.global_views for each in members)]
     unreached = _unreached_sites(histories)
@@ -47,7 +50,10 @@ def find_owed(histories: Sequence[History]) -> Iterator[tuple[Stream, Ranges, Se
 
 
 def check_loop_freedom(histories: Sequence[History]) -> list[Violation]:
-    """X6. Nothing is delivered by way of a relay at its own site, nor of another site without one."""
+    """X6.
+
+    No message is delivered by way of a relay at its own site, nor of another site without one.
+    """
     findings = Findings("X6")
     way = attrgetter("via", "site")
     for history in histories:
@@ -91,7 +97,7 @@ def _sent(origin: History, stream: Stream, members: Sequence[History], left_behi
 
 
 def _has_heirs(leaver: History, members: Sequence[History]) -> bool:
-    """Whether somebody lives who was in its last view, whose members all went on to one and the same view."""
+    """Whether a survivor was in its last view, whose members all continued into a single view."""
     last = leaver.stays[-1].view
     if last is None:
         return False
@@ -101,7 +107,9 @@ def _has_heirs(leaver: History, members: Sequence[History]) -> bool:
 
 
 def _unreached_sites(histories: Sequence[History]) -> dict[tuple[Stream, str], Ranges]:
-    """(stream, site) -> messages reported as not reaching that site; under site "" those that a leaver left behind."""
+    """Map (stream, site) to messages reported as not reaching that site; site "" has those of a
+    leaver.
+    """
     found: dict[tuple[Stream, str], Ranges] = {}
     for history in histories:
         for each in history.unreached:
@@ -129,12 +137,14 @@ def _check_site(findings: Findings, stream: Stream, expected: Ranges, members: S
 
 
 def _inherited(stream: Stream, members: Sequence[History]) -> dict[Address, Ranges]:
-    """For each process the numbers that were dealt with before it joined, by members of its first view that came from another
-    view.
+    """Return, for each process, the numbers accounted for before it joined.
+
+    They were accounted for by members of its first view that came from another view.
     """
     by_uuid = {history.uuid: history for history in members}
     found: dict[Address, Ranges] = {history.uuid: Ranges() for history in members}
-    # View ids rise along a process's views, so elder members are always looked at before younger ones.
+    # View ids rise along a process's views, so elder members are always visited before younger
+    # ones.
     joined = [(view, history) for history in members if (view := history.first_view) is not None]
     for view, history in sorted(joined, key=lambda each: each[0].vid):
         for uuid in view.members:

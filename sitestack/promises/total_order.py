@@ -1,4 +1,4 @@
-"""L8: the members of a site deliver everything, relayed messages included, in one order."""
+"""L8: the members of a site deliver all multicasts, relayed ones included, in one order."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class OrderedBatch(NamedTuple):
 
     @property
     def batch(self) -> tuple[str, Address, Scope, int, int]:
-        """Which batch it is, wherever it stands."""
+        """The identity of the batch, without its place."""
         return self[1:]
 
     @property
     def stream(self) -> Stream:
-        """Whose counter the batch is numbered by."""
+        """The stream that numbers the batch."""
         return Stream(self.site, self.origin, self.scope, None)
 
     @property
     def numbers(self) -> Ranges:
-        """The messages in it."""
+        """The numbers of its messages."""
         return Ranges([(self.first, self.first + self.length - 1)])
 
     def __str__(self) -> str:
@@ -53,11 +53,12 @@ _Order = tuple[tuple[Any, ...], ...]
 
 
 def check_total_order(histories: Sequence[History]) -> list[Violation]:
-    """L8. The multicasts that two processes both deliver in a view, they deliver in one order.
+    """L8. Two processes deliver their common multicasts of a view in one order.
 
-    If places are journaled, a place (view, gseq) belongs to one batch, and places strictly increase. It is enough to
-    compare a view at a time, since numbers restart in each view and L6 says that both deliver a message in the same
-    view. Unicasts have no common order, nor have multicasts in runs with `order: fifo`.
+    If places are journaled, a place (view, gseq) belongs to one batch, and places strictly
+    increase. Comparing one view at a time suffices, because numbers restart in each view and by L6
+    both deliver a message in the same view. Unicasts have no common order, nor do multicasts in
+    runs with `order: fifo`.
     """
     findings = Findings("L8")
     for members in by_site(histories).values():
@@ -65,7 +66,7 @@ def check_total_order(histories: Sequence[History]) -> list[Violation]:
         for history in members:
             for stay, view in history.placed_stays():
                 multicasts = [each for each in stay.delivers if each.scope not in UNICASTS]
-                # A batch that is delivered twice at one place is the business of L2.
+                # L2 reports a batch that is delivered twice at one place.
                 order = tuple(dict.fromkeys(map(_PLACE, multicasts)))
                 orders.setdefault(view.vid, {}).setdefault(order, []).append(history)
         for vid, found in orders.items():
@@ -90,7 +91,9 @@ def _check_view(findings: Findings, vid: ViewId, orders: dict[_Order, list[Histo
 
 
 class Misplaced(NamedTuple):
-    """A batch out of order: the number of the order, the index in it, the kind of mistake, and a sentence."""
+    """A batch out of order: the number of the order, the index in it, the kind of mistake, and a
+    sentence.
+    """
 
     order: int
     at: int
@@ -99,10 +102,12 @@ class Misplaced(NamedTuple):
 
 
 def judge_orders(vid: ViewId, believed: Sequence[tuple[Sequence[OrderedBatch], str]]) -> Iterator[Misplaced]:
-    """What is wrong with the distinct orders of a view, each with one of the processes that share it, in words.
+    """Yield the faults of the distinct orders of a view, each order with the label of one of its
+    processes.
 
-    The order that is believed most must come first. The fewest batches are blamed. Beginnings and ends of orders that are
-    equal everywhere may be left out: only what stands between contradicting batches matters.
+    The order that is believed most must come first. The fewest batches are blamed. Beginnings and
+    ends of orders that are equal everywhere may be left out: only the part between contradicting
+    batches matters.
     """
     for number, (order, _) in enumerate(believed):
         for at, why in _falls(order):
@@ -124,7 +129,9 @@ def _describe(place: OrderedBatch, vid: ViewId, why: str) -> str:
 
 
 def _falls(order: Sequence[OrderedBatch]) -> Iterator[tuple[int, str]]:
-    """The fewest indices without which places strictly increase, each with the batch that it contradicts most."""
+    """Yield the fewest indices without which places strictly increase, each with the batch that it
+    contradicts most.
+    """
     placed = [(place.gseq, at) for at, place in enumerate(order) if place.gseq is not None]
     misplaced = find_misplaced([gseq for gseq, _ in placed])
     if not misplaced:
@@ -140,19 +147,23 @@ def _falls(order: Sequence[OrderedBatch]) -> Iterator[tuple[int, str]]:
 
 
 def _compare(order: Sequence[OrderedBatch], reference: Sequence[OrderedBatch]) -> list[int]:
-    """The indices in `order` of batches that stand elsewhere in the part that both orders share."""
+    """Return the indices in `order` of batches with another place in the part that both orders
+    share.
+    """
     rank = {place.batch: at for at, place in reversed(list(enumerate(reference)))}
-    # Of a batch that stands twice the later place counts, at the rank of its first.
+    # For a batch that stands twice the later place counts, at the rank of its first.
     common = {place.batch: at for at, place in enumerate(order) if place.batch in rank}
     indices = list(common.values())
     return [indices[index] for index in find_misplaced([rank[batch] for batch in common])]
 
 
 def find_misplaced(ranks: Sequence[int]) -> list[int]:
-    """The fewest indices without which the ranks strictly increase: all but a longest increasing subsequence."""
+    """Return the fewest indices without which the ranks strictly increase: all but a longest
+    increasing subsequence.
+    """
     if _rises(ranks):
         return []
-    # From the right, so that of two batches that changed places the late one is named, as L3 names it.
+    # From the right, so that of two batches that changed places the late one is named, as in L3.
     tails: list[int] = []
     ends: list[int] = []
     following: list[int] = [-1] * len(ranks)

@@ -1,4 +1,4 @@
-"""X10: a unicast reaches its target once, or its origin is told."""
+"""X10: a unicast reaches its target once, or its failure is reported to its origin."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from sitestack.promises.violation import Damage, Findings, Violation
 
 
 def check_unicasts(histories: Sequence[History]) -> list[Violation]:
-    """X10, the part that holds at any time. Only the destination delivers a unicast, and none that is reported as not
-    delivered; one failure is reported with one certainty.
+    """X10 at any time. Only the destination delivers a unicast, and none that is reported as not
+    delivered.
 
-    A unicast that is reported as perhaps not delivered may have been delivered. That each is delivered at most once
-    is L2 and X2, in the order of its counter L3 and X1.
+    One failure is reported with one certainty. A unicast that is reported as perhaps not delivered
+    may have been delivered. L2 and X2 check that each is delivered at most once, L3 and X1 the
+    order of its counter.
     """
     findings = Findings("X10")
     targets = _targets_by_digest(histories)
@@ -46,7 +47,10 @@ def check_unicasts(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_unicast_outcomes(histories: Sequence[History]) -> list[Violation]:
-    """X10, quiescent runs. Every unicast is delivered or reported, unless its origin or its destination is gone."""
+    """X10, quiescent runs.
+
+    Every unicast is delivered or reported, unless its origin or its destination is dead.
+    """
     findings = Findings("X10")
     delivered = _delivered(histories)
     failed = unreached_unicasts(histories, "not_delivered")
@@ -78,7 +82,7 @@ def _delivered(histories: Sequence[History]) -> dict[Stream, Ranges]:
 
 
 def _targets_by_digest(histories: Sequence[History]) -> dict[tuple[Stream, int, bytes], list[Stream]]:
-    """Where the unicasts of an origin with this number and digest were sent to."""
+    """Map origin, number and digest to the streams with such a unicast."""
     found: dict[tuple[Stream, int, bytes], list[Stream]] = {}
     for history in histories:
         for send in history.sends:

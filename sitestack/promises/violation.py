@@ -1,4 +1,4 @@
-"""Violations of promises: what a checker reports."""
+"""Violations of promises: the reports of the checkers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ Harm = Literal["lost", "reordered", "duplicated"]
 
 
 class Damage(NamedTuple):
-    """The deliveries that a violation concerns, so that a message that two checkers miss counts as one lost message."""
+    """The deliveries that a violation concerns, so that a message missed by two checkers counts as
+    one lost message.
+    """
 
     harm: Harm
     process: Address
@@ -37,21 +39,26 @@ class Violation:
 
 
 class Findings:
-    """Collects the violations of one invariant: one for each place and kind, with the first example and how many."""
+    """Collects the violations of one invariant: one for each place and kind, with the first example
+    and the count.
+    """
 
     def __init__(self, invariant: str) -> None:
         self._invariant = invariant
         self._found: dict[tuple[str, str], tuple[str, int, list[Damage]]] = {}
 
     def add(self, where: str, kind: str, what: str, damage: Damage | None = None) -> None:
-        """`kind` tells apart what can go wrong at one place; only the first `what` of a kind is kept."""
+        """Add a violation.
+
+        `kind` separates the faults of one place; only the first `what` of a kind is kept.
+        """
         example, times, harmed = self._found.get((where, kind), (what, 0, []))
         if damage is not None:
             harmed.append(damage)
         self._found[where, kind] = (example, times + 1, harmed)
 
     def violations(self) -> list[Violation]:
-        """In the order in which they were found."""
+        """Return the violations in the order in which they were found."""
         return [
             Violation(
                 self._invariant,
