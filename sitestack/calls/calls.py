@@ -105,7 +105,6 @@ class Calls:
         #: Numbers are never reused, so a late answer cannot count for a later call.
         self._last = 0
         self.level = Level(CALLS_MAX)
-        #: Answers to ended calls, and from members that were not asked.
         self.stray = 0
 
     def open_call(self, members: Collection[Address], mode: CallMode) -> int:
@@ -147,7 +146,6 @@ class Calls:
         return [number for member in waited_for if member not in there for number in self.gone(member, NoAnswer.LEFT)]
 
     def has_ended(self, number: int) -> bool:
-        """Whether a call needs no more time."""
         call = self._open[number]
         return call.enough or call.hopeless
 

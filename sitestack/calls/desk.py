@@ -55,7 +55,6 @@ class Desk:
         return Taken(answers, ended)
 
     def flushed(self, scope: Scope, result: CallResult) -> Flushed:
-        """Return the result of a probe from its answers."""
         lacks = dict.fromkeys(result.unreachable, Lack.GONE) | dict.fromkeys(result.late, Lack.NO_ANSWER)
         has = []
         for member, packed in result.answers.items():

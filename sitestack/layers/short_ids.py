@@ -54,7 +54,6 @@ class IdsGiven(Header):
     highest: int
 
     def is_sound(self) -> bool:
-        """Whether these numbers are in range."""
         return 0 <= self.epoch <= EPOCH_MAX and 0 <= self.highest <= ID_MAX
 
 

@@ -95,7 +95,6 @@ class Stability(Layer):
         self._digest: dict[Address, int] = {}
         self._stable: dict[Address, int] = {}
         self._held: dict[Address, int] = {}
-        #: The last report of each other member; at the coordinator only.
         self._reports: dict[Address, dict[Address, int]] = {}
         self._unreported_bytes = 0
         #: Whether something was delivered or reported since the last `flush`.
@@ -141,7 +140,6 @@ class Stability(Layer):
         return self._report(now) if second or self._prompt == "everybody" else []
 
     def expire(self, now: float) -> list[Effect]:
-        """Report while something is not stable; publish a postponed vector."""
         effects: list[Effect] = []
         if self._report_due is not None and self._report_due <= now:
             effects += self._report(now)
@@ -150,7 +148,6 @@ class Stability(Layer):
         return effects
 
     def deadline(self) -> float | None:
-        """The next report of a member, or the next vector of the coordinator."""
         return self._vector_due if self._report_due is None else self._report_due
 
     def levels(self) -> dict[str, Level]:
@@ -252,7 +249,6 @@ class Stability(Layer):
         return []
 
     def _publish(self, now: float) -> list[Effect]:
-        """Compute the minimum over all members, and publish it if it advanced."""
         assert self._view is not None
         self._vector_due = None
         others = [self._reports.get(member, {}) for member in self._view.members if member != self._me]

@@ -85,7 +85,6 @@ class ProxyUUID(Address):
 
     @property
     def original(self) -> Address:
-        """The address of the member in its own site."""
         return Address(bytes(self))
 
     def __eq__(self, other: object) -> bool:

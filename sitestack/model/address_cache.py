@@ -35,7 +35,6 @@ class Contact:
 
 
 def is_reachable(contact: Contact) -> bool:
-    """Whether the contact holds addresses that can be used and safely printed."""
     hosts = [physical.host for physical in contact.physical]
     return 0 < len(hosts) <= PHYSICAL_MAX and all(
         0 < len(host) <= HOST_CHARS_MAX and host.isprintable() and " " not in host for host in hosts
@@ -82,14 +81,12 @@ class AddressCache:
 
     @property
     def tombstones(self) -> int:
-        """The number of removed members remembered."""
         return len(self._tombstones)
 
     def get(self, member: Address) -> Contact | None:
         return self._contacts.get(member)
 
     def all(self) -> list[Contact]:
-        """Return all contacts, in the order of their last statements."""
         return list(self._contacts.values())
 
     def newest(self) -> Iterator[Contact]:
@@ -109,7 +106,6 @@ class AddressCache:
         return () if tombstone is None else tombstone.contact.physical
 
     def hear(self, member: Address, now: float) -> None:
-        """Note a sign of life of a member."""
         if member in self._heard:
             self._heard[member] = now
 

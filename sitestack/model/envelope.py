@@ -41,11 +41,9 @@ class Kind(IntEnum):
     MESSAGE = 0
     #: A message that the application has to answer.
     REQUEST = 1
-    #: The answer of an application.
     ANSWER = 2
     #: A message that the channel itself answers, after delivering all messages before it.
     PROBE = 3
-    #: The answer to a probe.
     DELIVERED = 4
 
 

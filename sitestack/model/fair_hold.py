@@ -44,7 +44,6 @@ class FairHold:
         return dropped
 
     def take_all(self) -> list[Frame]:
-        """Remove and return all frames."""
         frames = sorted([each for ours in self._frames.values() for each in ours.items()], key=itemgetter(0))
         self._frames.clear()
         self._bytes_of.clear()

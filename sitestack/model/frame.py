@@ -78,11 +78,9 @@ class Frame:
         return self.batch is not None and self.batch.scope is Scope.OOB
 
     def push(self, header: Header) -> Frame:
-        """Return the same frame with one more header."""
         return replace(self, headers=(*self.headers, header))
 
     def pop(self) -> Frame:
-        """Return the same frame without its last header."""
         return replace(self, headers=self.headers[:-1])
 
     def top(self, kind: type[H]) -> H | None:

@@ -14,8 +14,6 @@ from sitestack.model.message import Scope
 
 
 class GapReason(StrEnum):
-    """The reason why messages will never be delivered here."""
-
     # The first five are reasons of another site, for messages of its members.
     #: Dropped to stay within the budget.
     BUDGET = "budget"

@@ -44,7 +44,6 @@ class Scope(IntEnum):
     OOB = 3
 
 
-#: The types that an application may pass as bytes.
 Buffer = bytes | bytearray | memoryview
 
 #: The scopes of messages to one member: their batches have a target, all others have none.
@@ -64,7 +63,6 @@ class Batch:
     first: int
     count: int
     body: bytes
-    #: The target member of a unicast; None for a multicast.
     target: Address | None = None
     #: The site of the target of a unicast; empty for a multicast.
     target_site: str = ""

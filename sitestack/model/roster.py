@@ -11,9 +11,7 @@ from sitestack.model.address import Address, NamedAddress, ProxyUUID
 class Named(Protocol):
     """A view of any kind: it knows the logical names of its members."""
 
-    def named(self) -> Iterator[tuple[Address, str]]:
-        """Yield each member with its logical name."""
-        ...
+    def named(self) -> Iterator[tuple[Address, str]]: ...
 
 
 class Roster:

@@ -28,8 +28,6 @@ class ViewId(NamedTuple):
 
 
 class SubView(NamedTuple):
-    """One of the views that a merge view joins."""
-
     id: ViewId
     members: tuple[Address, ...]
     #: The lineage that ends here: its part continues in the merge view, and no other part can
@@ -77,7 +75,6 @@ class View:
         return tuple(dict.fromkeys([name for name in self.names if self.names.count(name) > 1]))
 
     def named(self) -> Iterator[tuple[Address, str]]:
-        """Yield each member with its logical name."""
         return zip(self.members, self.names, strict=True)
 
     def name_of(self, member: Address) -> str:

@@ -43,7 +43,6 @@ class Ending:
 
     @property
     def is_quiescent(self) -> bool:
-        """Whether the run can be judged at its end."""
         return self.quiet_s is not None and self.quiet_s >= QUIET_S
 
 
@@ -115,7 +114,6 @@ def _find_cut(journal: Sequence[records.Record], survivors: Mapping[Address, int
 
 
 def _members(record: records.Record) -> set[Address] | None:
-    """Return the members in a view; None for any other record."""
     if isinstance(record, records.View):
         return set(record.members)
     if isinstance(record, records.GlobalView):

@@ -48,7 +48,6 @@ class Floors:
         return cls({stream: last + 1 for stream, last in highest.items()} | known)
 
     def of(self, stream: Stream) -> int:
-        """Return the first number of a stream that is judged."""
         return self._numbers.get(stream, 1)
 
     def above(self, uuid: Address, journal: Iterable[records.Record]) -> Iterator[records.Record]:

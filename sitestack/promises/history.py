@@ -17,11 +17,8 @@ from sitestack.promises.reception import Reception, Stream
 
 
 class Fate(Enum):
-    """The fate of a process."""
-
     #: The process lived to the end of the run: a survivor.
     RUNNING = "running"
-    #: The process stopped gracefully before the end.
     STOPPED = "stopped"
     CRASHED = "crashed"
 
@@ -45,11 +42,9 @@ class History:
     name: str
     fate: Fate
     stays: list[Stay] = field(default_factory=lambda: [Stay(None, [])])
-    #: The number of the stay in each view.
     stay_in: dict[ViewId, int] = field(default_factory=dict)
     receptions: dict[Stream, Reception] = field(default_factory=dict)
     sends: list[records.Send] = field(default_factory=list)
-    #: The numbers that the process sent, by stream.
     sent: dict[Stream, Ranges] = field(default_factory=dict)
     unreached: list[records.Unreach] = field(default_factory=list)
     global_views: list[records.GlobalView] = field(default_factory=list)
@@ -84,7 +79,6 @@ class History:
 
     @property
     def survives(self) -> bool:
-        """Whether the process neither crashed nor stopped before the end."""
         return self.fate is Fate.RUNNING
 
     @property
@@ -202,7 +196,6 @@ class _Reader:
 
 
 def by_site(histories: Sequence[History]) -> dict[str, list[History]]:
-    """Return the processes of each site, in their given order."""
     sites: dict[str, list[History]] = {}
     for history in histories:
         sites.setdefault(history.site, []).append(history)

@@ -41,7 +41,6 @@ class Ranges:
         lasts[begin:end] = [last]
 
     def within(self, first: int, last: int) -> Ranges:
-        """Return the part that lies in first..last."""
         begin, end = bisect_left(self._lasts, first), bisect_right(self._firsts, last)
         return Ranges(
             (max(first, low), min(last, high))
@@ -62,7 +61,6 @@ class Ranges:
         return iter(zip(self._firsts, self._lasts, strict=True))
 
     def __len__(self) -> int:
-        """Return how many numbers are in the set."""
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
     def __bool__(self) -> bool:

@@ -69,7 +69,6 @@ class Reception:
     def __init__(self) -> None:
         self.runs: list[NumberRun] = []
         self.delivered = Ranges()
-        #: Numbers that were declared lost.
         self.gaps = Ranges()
         #: The first number that the process was to receive; 0 if the journal does not name it.
         self.baseline = 0
@@ -86,14 +85,12 @@ class Reception:
         self._gap_max = 0
 
     def deliver(self, first: int, last: int, stay: int) -> None:
-        """Record the delivery of the batch first..last in this stay."""
         if first == self._next and stay == self._stay:
             self._next = last + 1
         else:
             self._deliver_elsewhere(first, last, stay)
 
     def gap(self, first: int, last: int) -> None:
-        """Record first..last as declared lost."""
         self._close()
         self.gaps.add(first, last)
         self._gap_max = max(self._gap_max, last)

@@ -95,12 +95,10 @@ class Report:
 
     @property
     def verdict(self) -> Literal["pass", "fail"]:
-        """`fail` when there is any violation."""
         return "fail" if self.violations else "pass"
 
     @property
     def counts(self) -> str:
-        """The numbers in a line, for display."""
         return (
             f"{self.deliveries} deliveries at {self.processes} processes, {self.lost} lost, {self.duplicated} duplicated, "
             f"{self.reordered} reordered, {self.gaps} in gaps"

@@ -18,8 +18,6 @@ from sitestack.promises.violation import Damage, Findings, Violation
 
 
 class OrderedBatch(NamedTuple):
-    """A multicast batch in the order of a view."""
-
     gseq: int | None
     site: str
     origin: Address
@@ -39,7 +37,6 @@ class OrderedBatch(NamedTuple):
 
     @property
     def numbers(self) -> Ranges:
-        """The numbers of its messages."""
         return Ranges([(self.first, self.first + self.length - 1)])
 
     def __str__(self) -> str:
@@ -48,7 +45,6 @@ class OrderedBatch(NamedTuple):
 
 #: A place as a plain tuple: made, hashed and compared for every delivery.
 _PLACE = operator.attrgetter("gseq", "site", "origin", "scope", "first", "count")
-#: The places of a stay in order.
 _Order = tuple[tuple[Any, ...], ...]
 
 

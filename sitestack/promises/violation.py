@@ -58,7 +58,6 @@ class Findings:
         self._found[where, kind] = (example, times + 1, harmed)
 
     def violations(self) -> list[Violation]:
-        """Return the violations in the order in which they were found."""
         return [
             Violation(
                 self._invariant,

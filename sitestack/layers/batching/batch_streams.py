@@ -44,7 +44,6 @@ class BatchStream:
         self.next_back = 1
         self.full: list[tuple[list[bytes], Manner]] = []
         self.payloads: list[bytes] = []
-        #: Of the messages of the open batch.
         self.manner = Manner.PLAIN
         self.body_bytes = 0
 
@@ -60,7 +59,6 @@ class BatchStream:
             self.body_bytes = 0
 
     def pop_payloads(self) -> tuple[list[bytes], Manner]:
-        """Return the messages of the next batch, and how they are sent."""
         if self.full:
             return self.full.pop(0)
         payloads, self.payloads, self.body_bytes = self.payloads, [], 0

@@ -2,9 +2,8 @@
 its credit.
 
 A message costs one `append`; everything else happens once per batch. Batches close when the shell
-ends a turn (`flush`), never by a timer. A scope without a batch under way sends its messages at
-once, so an idle sender gets low latency. While a batch is under way the open one keeps filling, so
-a busy sender gets full batches (self-clocking).
+ends a turn (`flush`), never by a timer. A scope without a batch under way sends at once, for low
+latency. While a batch is under way the open one keeps filling, for full batches (self-clocking).
 """
 
 from __future__ import annotations
@@ -144,7 +143,6 @@ class Batching(Layer):
         return self.writable
 
     def require_size(self, size: int) -> None:
-        """Raise MessageTooLarge unless a message may have so many bytes."""
         if size > self._payload_bytes_max:
             raise MessageTooLarge(f"{size} bytes are more than the allowed {self._payload_bytes_max}")
 
@@ -174,7 +172,7 @@ class Batching(Layer):
         if not isinstance(event, Disconnect):
             return [Down(event)]
         if self._refusing:
-            return []  # this member is leaving already
+            return []
         self._refusing = True
         self._leave_at = now + self._config.stop_timeout_s
         return [*self._close_batches(), *self._maybe_leave(now)]
@@ -193,7 +191,7 @@ class Batching(Layer):
             self._waiting_bytes = event.waiting_bytes
             return []
         if isinstance(event, Stable | Settled):
-            return []  # of interest below only
+            return []
         if isinstance(event, Blocked):
             self._flowing = False
         elif isinstance(event, Unblocked):
@@ -218,7 +216,6 @@ class Batching(Layer):
         return [*self._close_batches(), *self._maybe_leave(now)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Close batches that became closable after the turn's flush, and leave when due."""
         return self.flush(now)
 
     def deadline(self) -> float | None:

@@ -79,7 +79,6 @@ class Directory:
         return view is not None and source == view.coordinator and member not in view.members
 
     def fellows(self) -> list[Contact]:
-        """Return the contacts of the other members of the view, in order of rank."""
         members = () if self.view is None else self.view.members
         return [contact for member in members if (contact := self.contacts.get(member)) is not None]
 
@@ -113,5 +112,4 @@ class Directory:
 
 
 def is_own_word(contact: Contact, source: Address) -> bool:
-    """Whether the contact describes `source` itself, so that an answer can be sent there."""
     return contact.address == source and is_reachable(contact)

@@ -91,7 +91,6 @@ class Discovery(Layer):
         self._lookup = Lookup(self._directory, config.request_interval_s, config.stranger_s)
         self._search: Search | None = None
         self._initial_hosts = config.initial_hosts
-        #: Addresses of the processes registered at a gossip router.
         self._registered: tuple[Physical, ...] = ()
         self._watched: tuple[tuple[Address, Physical], ...] = ()
         self._handlers: dict[type[Header], Callable[[Any, Address, float], list[Effect]]] = {
@@ -105,9 +104,6 @@ class Discovery(Layer):
     # -- from above ------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Start, search, and update the initial hosts, the registered processes and the watched
-        members.
-        """
         if isinstance(event, Connect):
             return [*self._lookup.connect(event.physical, now), Down(event)]
         if isinstance(event, FindMembers):
@@ -146,7 +142,6 @@ class Discovery(Layer):
         return effects + (say(self.local.address, self._request(), new) if self._directory.physical else [])
 
     def _hosts(self) -> tuple[Physical, ...]:
-        """Return the addresses to ask for members directly."""
         return tuple(dict.fromkeys((*self._initial_hosts, *self._registered)))
 
     def _ask(self, search: Search, now: float) -> list[Effect]:
@@ -159,14 +154,10 @@ class Discovery(Layer):
     # -- time ------------------------------------------------------------------------------------------------------
 
     def deadline(self) -> float | None:
-        """When to ask again, end the search, announce this member's new address again, or forget
-        strangers.
-        """
         due = self._lookup.deadline()
         return due if due is None or self._search is None else min(due, self._search.deadline())
 
     def expire(self, now: float) -> list[Effect]:
-        """Ask again, end the search, announce this member's new address again, forget strangers."""
         effects: list[Effect] = []
         search = self._search
         if search is not None and now >= search.until:
@@ -179,7 +170,6 @@ class Discovery(Layer):
     # -- from below ------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Handle discovery's own frames, the resolver's questions, and views."""
         if isinstance(event, Frame):
             headers = event.headers
             self._contacts.hear(event.source, now)
@@ -252,7 +242,6 @@ class Discovery(Layer):
 
     def _handle_invalidate(self, header: Invalidate, source: Address, now: float) -> list[Effect]:
         effects = self._lookup.handle_invalidate(header, source, now)
-        # A member that leaves during a search is not reported as found.
         if self._search is not None and Down(RemovePhysical(header.member)) in effects:
             self._search.forget(header.member)
         return effects
@@ -264,7 +253,6 @@ class Discovery(Layer):
         return KnownContacts((self._directory.me(), *self._directory.fellows()))
 
     def take_state(self, state: Header) -> None:
-        """Adopt the contacts of the members that a joiner has to reach."""
         if isinstance(state, KnownContacts):
             self._lookup.merge_contacts(state.contacts)
 

@@ -26,8 +26,6 @@ ANNOUNCEMENTS = 3
 
 
 class Lookup:
-    """Asks, answers and announces where members are; forgets departed members and silent strangers."""
-
     def __init__(self, directory: Directory, announce_interval_s: float, stranger_s: float) -> None:
         self._directory = directory
         self._contacts = directory.contacts
@@ -60,13 +58,11 @@ class Lookup:
     # -- time ------------------------------------------------------------------------------------------------------
 
     def deadline(self) -> float | None:
-        """When to announce the new address again, or to forget strangers; None while not connected."""
         if self._sweep_at is not None and self._announcements:
             return min(self._sweep_at, self._announce_at)
         return self._sweep_at
 
     def expire(self, now: float, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
-        """Announce the new address again, forget strangers."""
         effects: list[Effect] = []
         directory = self._directory
         if self._announcements and now >= self._announce_at:
@@ -116,7 +112,6 @@ class Lookup:
         return [effect for contact in header.contacts for effect in self._directory.learn(contact, source, now)]
 
     def handle_invalidate(self, header: Invalidate, source: Address, now: float) -> list[Effect]:
-        """Forget a member, if `source` has the authority to remove it."""
         member = header.member
         if not self._directory.may_invalidate(member, source):
             return [Dropped("no_authority")]

@@ -44,7 +44,6 @@ class Search:
         self._refused = other
 
     def forget(self, member: Address) -> None:
-        """Remove a member that has left during the search."""
         self._peers.pop(member, None)
 
     def outcome(self) -> Found | OtherParameters:
@@ -57,5 +56,4 @@ class Search:
         return Found(peers)
 
     def peers(self) -> tuple[Peer, ...]:
-        """Return all processes that answered, in order of address."""
         return tuple([self._peers[member][1] for member in sorted(self._peers)])

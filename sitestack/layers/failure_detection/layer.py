@@ -200,13 +200,11 @@ class FailureDetection(Layer):
         return self._begin_check(member, now, REFUSED_SHARE if event.refused else 1.0)
 
     def deadline(self) -> float | None:
-        """The next heartbeat, the next question, or the next search for silent members."""
         if self._view is None:
             return None
         return min(self._heartbeat_at, self._scan_at, *[check.due for check in self._checks.values()])
 
     def expire(self, now: float) -> list[Effect]:
-        """Send the heartbeat; ask silent members; report those that did not answer."""
         due = self.deadline()
         if due is None:
             return []
@@ -232,7 +230,6 @@ class FailureDetection(Layer):
         self._scan_at = now + self.config.timeout_s
 
     def _scan(self, now: float) -> list[Effect]:
-        """Begin to check members that were silent for too long; schedule the next scan."""
         timeout_s = self.config.timeout_s
         effects: list[Effect] = []
         oldest = now

@@ -55,7 +55,6 @@ class Outlet:
 
     @property
     def ahead(self) -> int:
-        """Bytes that are sent and not acknowledged."""
         return self.sent - self.acknowledged
 
     @property
@@ -104,7 +103,6 @@ class Outlet:
         return frame
 
     def clear(self) -> list[Frame]:
-        """Empty the queue and return its frames."""
         frames = list(self.queue)
         self.queue.clear()
         self.queued_bytes = self.urgent = 0
@@ -121,7 +119,6 @@ class Account:
         self._start_totals()
 
     def start_view(self) -> None:
-        """Begin all totals at zero: they are per view."""
         self.unicasts.start_view()
         self._start_totals()
 

@@ -82,7 +82,6 @@ class FlowControl(Layer):
     # -- sending -----------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Pass a frame, or queue it until there is credit."""
         if isinstance(event, Credit):
             self._backlog_bytes.add(event.backlog_bytes - self._backlog_bytes.now)
             return []
@@ -153,7 +152,6 @@ class FlowControl(Layer):
     # -- receiving ---------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Note reached marks, and apply returned credits."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if isinstance(header, Mark):
@@ -328,5 +326,4 @@ class FlowControl(Layer):
 
 
 def _without_mark(frame: Frame) -> Frame:
-    """Return the frame without this layer's header, as it came from above."""
     return frame if frame.top(Mark) is None else frame.pop()

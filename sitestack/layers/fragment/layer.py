@@ -52,7 +52,6 @@ class Fragment(Layer):
         self._frames_cut = 0
 
     def bind(self, codec: Codec) -> None:
-        """Encode and parse frames with this codec from now on."""
         self._codec = codec
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
@@ -85,7 +84,6 @@ class Fragment(Layer):
         return [Dropped("fragment", dropped)] if dropped else []
 
     def deadline(self) -> float | None:
-        """When the incomplete unicast that waits longest is discarded."""
         return self._partials.deadline()
 
     def statistics(self) -> FragmentStatistics:
@@ -161,7 +159,7 @@ class Fragment(Layer):
 
 
 def _report(frame: Frame) -> list[Effect]:
-    """Report a unicast that was not sent: a reliable one is never dropped silently."""
+    """Report an unsent reliable unicast, which is never dropped silently."""
     if frame.unreliable or not isinstance(frame.dest, Address):
         return []
     return [Up(Undeliverable(frame.dest, (frame,)))]

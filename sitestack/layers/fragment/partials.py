@@ -15,8 +15,6 @@ Key = tuple[Address, bool]
 
 
 class _Partial:
-    """The pieces of one frame so far."""
-
     __slots__ = ("count", "heard_at", "id", "pieces", "size")
 
     def __init__(self, header: FragmentHeader, now: float) -> None:
@@ -50,7 +48,6 @@ class Partials:
         self._idle_s = idle_s
         self._partials: dict[Key, _Partial] = {}
         self._members: frozenset[Address] = frozenset()
-        #: Bytes of frames of processes outside the view, and of members.
         self.bytes = Level(bytes_max)
         self.member_bytes = Level(None)
 
@@ -132,7 +129,6 @@ class Partials:
         return dropped
 
     def deadline(self) -> float | None:
-        """When the unicast that waits longest is discarded."""
         for (_, is_multicast), partial in self._partials.items():
             if not is_multicast:
                 return partial.heard_at + self._idle_s

@@ -37,10 +37,8 @@ class Backoff:
             del self._failed[next(iter(self._failed))]
 
     def waits(self, key: Hashable, now: float) -> bool:
-        """Whether it is too early for this attempt."""
         _, until = self._failed.get(key, (0.0, now))
         return now < until
 
     def forget(self, key: Hashable) -> None:
-        """Forget the failures of an attempt, so that it may be made at once."""
         self._failed.pop(key, None)

@@ -68,7 +68,6 @@ class Entrance:
         return tuple([header for headers in each for header in headers]) if all(each) else ()
 
     def discard(self, members: Collection[Address]) -> None:
-        """Forget joiners that are members now, are dead, or did not answer."""
         self.waiting = {joiner: name for joiner, name in self.waiting.items() if joiner not in members}
         self._known = {joiner: known for joiner, known in self._known.items() if joiner in self.waiting}
 
@@ -111,7 +110,7 @@ class WantedChanges:
             self._leavers.append(leaver)
 
     def add_suspects(self, members: tuple[Address, ...], view: View) -> bool:
-        """Note dead members and joiners; return whether another member of the view is among them."""
+        """Note dead members and joiners; return whether another member is among them."""
         fresh = [m for m in members if m in view.members and m != self._local.address]
         self.suspected += [m for m in fresh if m not in self.suspected]
         self.entrance.discard(members)

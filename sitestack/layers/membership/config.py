@@ -13,7 +13,8 @@ class LeaderTimes:
     #: causes few views (F38). A leader that replaces a dead coordinator does not wait: without a
     #: coordinator nothing is sequenced or relayed.
     batch_s: float = 0.05
-    #: How long a flush waits for a member before it is restarted without that member. Failure detection is usually faster.
+    #: How long a flush waits for a member before it restarts without it; failure detection is
+    #: usually faster.
     flush_timeout_s: float = 8.0
     #: How long ready members wait for a joiner, which may have died unnoticed or be busy installing
     #: its state.

@@ -33,7 +33,6 @@ class Stage(Enum):
     COMMITTED = "committed"
 
 
-#: The stages of a merge between preparing and committed.
 _AFTER = {Stage.PREPARING: Stage.GIVING, Stage.GIVING: Stage.SHARING}
 
 
@@ -93,7 +92,6 @@ class Flush:
         return (*self.survivors, *self.joiners)
 
     def missing(self) -> tuple[Address, ...]:
-        """Return the processes whose answer the present stage waits for."""
         if self.stage is Stage.COLLECTING:
             return tuple([member for member in self.survivors if member not in self.replies])
         if self.stage is Stage.GIVING:
@@ -101,11 +99,9 @@ class Flush:
         return tuple([member for member in self.everybody if member not in self.done])
 
     def unconfirmed(self) -> tuple[Address, ...]:
-        """Return members of the committed view that have not confirmed it."""
         return tuple([member for member in self.view().members if member not in self.installed])
 
     def names(self, members: tuple[Address, ...]) -> tuple[str, ...]:
-        """Return the logical names of these members or joiners."""
         known = dict(self.joiners)
         for part in self.parts:
             known.update(part.view.named())
@@ -149,7 +145,6 @@ class Flush:
         return self.enter(_AFTER[self.stage] if shares else Stage.COMMITTED)
 
     def enter(self, stage: Stage) -> Sequence[tuple[Address, Header]]:
-        """Enter a stage; return the messages to send."""
         self.stage = stage
         self.done = []
         if stage is Stage.PREPARING:

@@ -34,13 +34,9 @@ from sitestack.stack.layer import Down, Effect, Local, Up
 
 
 class Phase(Enum):
-    """The states of a joiner."""
-
     #: Not started, or a member already.
     IDLE = "idle"
-    #: Discovery searches for members.
     DISCOVERING = "discovering"
-    #: A coordinator has been asked.
     ASKING = "asking"
     #: A coordinator has prepared a view with this process in it.
     READY = "ready"
@@ -74,13 +70,11 @@ class Joining:
         return self._due
 
     def find_site(self) -> list[Effect]:
-        """Search for members, for the first time or again."""
         self.phase = Phase.DISCOVERING
         self._due = self._source = None
         return [Down(FindMembers())]
 
     def done(self) -> None:
-        """Stop, because this process is a member."""
         self.phase = Phase.IDLE
         self._due = self._source = None
 

@@ -55,8 +55,6 @@ from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Up
 
 @dataclass(frozen=True, slots=True)
 class MembershipStatistics:
-    """Counters since the start."""
-
     flushes_started: int
     merges_started: int
 
@@ -118,7 +116,6 @@ class Membership(Layer):
     # -- the contract ----------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Tag unicasts with the view; start to join or to leave."""
         if isinstance(event, Frame):
             return self._tags.tag(event) if isinstance(event.dest, Address) else [Down(event)]
         if isinstance(event, Connect):
@@ -137,7 +134,6 @@ class Membership(Layer):
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Handle events and headers of membership; pass unicasts of the installed view."""
         if isinstance(event, Frame):
             return self._frame_up(event, now)
         match event:
@@ -161,7 +157,6 @@ class Membership(Layer):
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Leave when the time for a graceful leave is over; run the deadlines of the parts."""
         if self._leave_due is not None and now >= self._leave_due:
             return self._go(answered=False)
         blocked = self._blocked_due()

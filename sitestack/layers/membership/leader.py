@@ -96,7 +96,6 @@ class Leader:
     # -- wanted changes --------------------------------------------------------------------------------------------
 
     def leads(self) -> bool:
-        """Whether this process is the first member that is not suspected."""
         return self.candidate() == self._local.address
 
     def candidate(self) -> Address | None:
@@ -171,7 +170,6 @@ class Leader:
         return self._phase.deadline()
 
     def expire(self, now: float) -> list[Effect]:
-        """Start a flush that is due; abandon one that took too long."""
         effects: list[Effect] = []
         phase = self._phase
         if isinstance(phase, Flushing):
@@ -200,7 +198,6 @@ class Leader:
             self._phase.change_due = now
 
     def busy(self) -> bool:
-        """Whether a flush of this leader is under way or due."""
         return isinstance(self._phase, Flushing) or self._phase.change_due is not None
 
     def hold(self, until: float) -> None:

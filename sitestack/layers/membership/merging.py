@@ -1,20 +1,18 @@
 """Merging: finds the other parts of a split site and agrees on the leader of a merge.
 
 A coordinator searches for others periodically, and soon after a heartbeat of another view. Of the
-coordinators that reach each other, the one with the lowest address leads. It asks the other
-coordinators, then their members, whether they receive its messages (`survey.py`). A part with a
-silent member is left out before any member is blocked. Its coordinator is refused, and leads a
-merge itself if it reaches all members of the refusing part. All members then fetch what the other
-parts delivered since the split (`Errand`), because fetching it in the merge would block them. The
-merge itself is a flush over several views (`flush.py`). The agreed coordinators forward the
-leader's flush request to their members and start no flush themselves.
+coordinators that reach each other, the one with the lowest address leads. It asks the others, then
+their members, whether they receive its messages (`survey.py`). A part with a silent member is left
+out before any member is blocked: its coordinator is refused, and leads a merge itself if it reaches
+all members of the refusing part. All members then fetch the other parts' messages (`Errand`),
+because fetching in the merge would block them. The merge itself is a flush over several views
+(`flush.py`). The agreed coordinators forward the leader's flush request and start no flush.
 
 Only a coordinator that answers directly counts. Leaving the lead to one known from others only
 could mean waiting forever for an unreachable process.
 
-A member that was falsely excluded sees its former companions in a view without it. It suspects
-them, becomes the coordinator of a separate view, and is merged like every other part (A11, M1, F6,
-F7).
+A falsely excluded member sees its former companions in a view without it. It suspects them,
+coordinates a separate view, and is merged like every other part (A11, M1, F6, F7).
 """
 
 from __future__ import annotations
@@ -33,8 +31,6 @@ from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
 
 class Merging:
-    """The part of Membership that merges the parts of a split site."""
-
     def __init__(self, local: Local, member: Promises, leader: Leader, times: MergeTimes, fetches: bool = False) -> None:
         """With `fetches`, a layer above fetches state from the other parts before they merge."""
         self.merges_started = 0
@@ -52,7 +48,6 @@ class Merging:
         self._surveys = 0
         self._fetches = fetches
         self._fetch: Fetch | None = None
-        #: This member's own fetching, for any leader.
         self.errand = Errand(local, times.fetch_timeout_s / 4)
         #: Coordinators of parts with a member that did not answer the survey.
         self._apart = Backoff(times.retry_s, times.retry_s_max, times.apart_max)
@@ -114,7 +109,6 @@ class Merging:
         return self._leader.suspect((event.member,), now)
 
     def expire(self, now: float) -> list[Effect]:
-        """Search when due; continue without the coordinators or members whose answer is overdue."""
         effects: list[Effect] = []
         if self._replies_due is not None and now >= self._replies_due:
             effects += self._ask_members(now)
@@ -129,7 +123,6 @@ class Merging:
         return effects
 
     def found(self, found: Found, now: float) -> list[Effect]:
-        """Handle the outcome of a search for other coordinators."""
         view = self._member.view
         if view is None or not self._quiet() or self._attempts():
             return []
@@ -138,9 +131,7 @@ class Merging:
         return [*self._tell(coordinators.difference(speaking, view.members), now), *self._approach(speaking, view, now)]
 
     def _tell(self, silent: set[Address], now: float) -> list[Effect]:
-        """Report coordinators that others have received for a while and that do not answer this
-        process.
-        """
+        """Report coordinators that only other processes have reached for a while."""
         self._heard_of = {other: self._heard_of.get(other, now) for other in sorted(silent)}
         long = [other for other, since in self._heard_of.items() if now - since >= self._times.heard_of_s]
         news = tuple([other for other in long if self._told.allow(other, now)])
@@ -179,7 +170,6 @@ class Merging:
         return [self._local.unicast(source, wire.MergeReply(view))]
 
     def replied(self, source: Address, header: wire.MergeReply, now: float) -> list[Effect]:
-        """Handle the agreement of another coordinator."""
         if source not in self._asked or header.view.coordinator != source:
             return [Dropped("merge_reply")]
         self._agreed[source] = header.view
@@ -321,7 +311,6 @@ class Merging:
     # ------------------------------------------------------------------------------------------------------------------
 
     def _attempts(self) -> bool:
-        """Whether this coordinator tries to lead a merge."""
         return self._replies_due is not None or self._survey is not None or self._fetch is not None
 
     def _quiet(self) -> bool:

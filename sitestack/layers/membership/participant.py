@@ -41,7 +41,6 @@ class Participant:
     def __init__(
         self, local: Local, member: Promises, leader: Leader, merging: Merging, joining: Joining, quarantine: Quarantine
     ) -> None:
-        #: The merge for which this member has to send its states.
         self._giving: ViewId | None = None
         self._local = local
         self._me = local.address
@@ -132,7 +131,6 @@ class Participant:
         return [self._local.unicast(prepare.view.id.creator, wire.Prepared(prepare.view.id, ()))]
 
     def give(self, leader: Address, header: wire.Give, now: float) -> list[Effect]:
-        """Collect the states of the layers for the other parts of a merge."""
         prepare = self._member.ready_for(header.proposal)
         if prepare is None or not prepare.collect or not prepare.view.subviews:
             return [Dropped("stale_give"), *self._too_late(leader, header.proposal)]

@@ -70,7 +70,6 @@ class Promises:
         return prepare if prepare is not None and prepare.view.id == proposal == self.promised else None
 
     def share(self, states: tuple[Header, ...]) -> None:
-        """Store the states of the other parts of a merge with the prepared view."""
         assert self.prepare is not None
         self.prepare = replace(self.prepare, states=states)
 

@@ -60,7 +60,7 @@ class Fetch:
         self.missing = {member: None for part in parts for member in part.members}
 
     def wait(self, until: float) -> None:
-        """Wait until then, or until the limit, because a member made progress."""
+        """Extend the deadline, up to the limit, because a member made progress."""
         self.due = min(until, self._limit)
 
     def ready(self) -> tuple[View, ...]:
@@ -71,7 +71,6 @@ class Fetch:
         return tuple([part for part, ready in zip(self.parts[1:], others, strict=True) if own and ready])
 
     def names(self) -> tuple[str, ...]:
-        """Return the logical names of the members that still fetch."""
         return tuple([part.name_of(member) for part in self.parts for member in part.members if member in self.missing])
 
     def sources(self) -> tuple[Address, ...]:
@@ -118,7 +117,6 @@ class Errand:
         return effects
 
     def stop_fetching(self) -> None:
-        """Stop fetching, because a view is installed."""
         self._leader, self._sources = None, []
 
     def _tell(self, done: bool) -> list[Effect]:

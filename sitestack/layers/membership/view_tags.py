@@ -34,7 +34,6 @@ class ViewTags:
         self._held = FairHold(held_max, HELD_BYTES_MAX, _size)
 
     def levels(self) -> dict[str, Level]:
-        """Held frames and their bytes."""
         return {"held_frames": self._held.count, "held_bytes": self._held.bytes}
 
     def tag(self, frame: Frame) -> list[Effect]:
@@ -48,7 +47,6 @@ class ViewTags:
         return [Down(frame.push(ViewTag(view.id))) if frame.dest in view.members else Dropped("not_in_view")]
 
     def judge(self, frame: Frame, view: ViewId) -> list[Effect]:
-        """Deliver, hold or drop a unicast that was sent in `view`."""
         installed = self._member.view
         if installed is not None and view == installed.id:
             return [Up(frame.pop())]

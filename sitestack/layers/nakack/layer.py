@@ -42,8 +42,6 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 @dataclass(frozen=True, slots=True)
 class NakAckStatistics:
-    """Counters since the start, in frames."""
-
     sent: int
     retransmitted: int
 
@@ -77,7 +75,6 @@ class NakAck(Layer):
     # -- the layer's contract --------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Number and send a reliable multicast; answer the flush; forget stable frames."""
         if isinstance(event, Frame):
             if event.dest is None and not event.unreliable:
                 return self._cast(event, now)
@@ -116,7 +113,6 @@ class NakAck(Layer):
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Request missing numbers; announce the highest number of the own stream."""
         effects: list[Effect] = []
         for owner, gap in self._gaps.due(now):
             effects += self._ask(owner, gap, now)
@@ -289,6 +285,5 @@ class NakAck(Layer):
 
 
 def _head(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """Return the lowest of the missing numbers."""
     first, last = ranges[0]
     return ((first, min(last, first + HEAD_COUNT - 1)),)

@@ -45,7 +45,6 @@ class ReceiverWindows:
         window.deliver_to(frame.seqno)
 
     def deliver(self, owner: Address) -> list[Frame]:
-        """Return the frames of this stream to deliver now, in order."""
         window = self.windows[owner]
         if not self.blocked:
             return window.deliver_to(window.contiguous)
@@ -57,7 +56,6 @@ class ReceiverWindows:
         return frames
 
     def wanted(self, owner: Address) -> int:
-        """Return the highest number of this stream that is wanted now."""
         return self.windows[owner].highest if self.cut is None else self.cut.get(owner, 0)
 
     def block(self) -> None:
@@ -86,7 +84,6 @@ class ReceiverWindows:
 
     @property
     def at_cut(self) -> bool:
-        """Whether everything up to the cut has been delivered."""
         return self.cut is not None and not self.cut
 
     def digest(self) -> dict[Address, int]:
@@ -94,7 +91,6 @@ class ReceiverWindows:
         return {owner: window.contiguous for owner, window in self.windows.items()}
 
     def purge(self, vector: dict[Address, int]) -> None:
-        """Forget the frames that every member has."""
         for owner, stable in vector.items():
             if owner in self.windows:
                 self._retained.now -= self.windows[owner].purge(stable)

@@ -13,8 +13,6 @@ HEAD_COUNT = 16
 
 
 class Hole:
-    """The missing numbers of one stream, and when to request them."""
-
     __slots__ = ("ask_at", "contiguous", "turn", "up_to", "wait_s")
 
     def __init__(self, ask_at: float, up_to: int) -> None:
@@ -68,7 +66,6 @@ class Holes:
         self._gaps[owner] = Hole(now, wanted)
 
     def enter(self, others: tuple[Address, ...]) -> None:
-        """Begin a view with these other members."""
         self._others = others
         self.clear()
 
@@ -146,7 +143,7 @@ class Answers:
         self._given: set[tuple[Address, Address, int]] = set()
 
     def choose(self, window: Window, ranges: tuple[tuple[int, int], ...], requester: Address, now: float) -> list[Frame]:
-        """Return the held frames in these ranges that may be sent to the requester now."""
+        """Return the held frames that may be sent to the requester now."""
         if now >= self._period_end:
             is_next = now < self._period_end + self._period_s
             self._before = frozenset(self._bytes_for) if is_next else frozenset()
@@ -210,7 +207,6 @@ class Announcer:
         return None if self._quiet_at is None else min(self._quiet_at, self._stuck_at)
 
     def sent(self, now: float) -> None:
-        """Note a multicast: the sender is not quiet."""
         if self._quiet_at is None:
             self._stuck_at = now + self._stuck_s
         self._wait_s = self._interval_s

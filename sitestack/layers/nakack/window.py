@@ -112,5 +112,5 @@ class Window:
 
 
 def frame_bytes(frame: Frame) -> int:
-    """Return about how many bytes a frame takes in memory, which the bounds count."""
+    """Return the approximate bytes of a frame in memory, which the bounds count."""
     return FRAME_OVERHEAD_BYTES + frame.payload_bytes

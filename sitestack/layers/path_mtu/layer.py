@@ -104,7 +104,6 @@ class PathMtu(Layer):
         self._begun = 0
 
     def bind(self, codec: Codec) -> None:
-        """Measure probes with this codec from now on."""
         self._codec = codec
 
     # -- the contract ----------------------------------------------------------------------------------------------
@@ -132,7 +131,6 @@ class PathMtu(Layer):
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Probe again, end a search, and check old limits again."""
         effects: list[Effect] = []
         for member, search in list(self._searches.items()):
             if search.due is not None and now >= search.due:
@@ -148,7 +146,6 @@ class PathMtu(Layer):
         return min([*dues, *[again_at for _, again_at in self._limits.values()]], default=None)
 
     def levels(self) -> dict[str, Level]:
-        """Processes searched for, and those with a limit."""
         most = self._config.members_max
         return {
             "searches": Level.of(len(self._searches), most, "processes that a search was made for lately"),

@@ -73,7 +73,6 @@ class Resolver(Layer):
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Send frames, and keep the address cache."""
         if isinstance(event, Frame):
             return self._transmit(event, now)
         if isinstance(event, SendAlone):
@@ -150,7 +149,6 @@ class Resolver(Layer):
         return tuple(dict.fromkeys([each for each in places if each not in own]))
 
     def _release(self, member: Address) -> list[Effect]:
-        """Send the frames queued for this member, in order."""
         waiting = self._waiting.pop(member, None)
         if waiting is None:
             return []
@@ -158,7 +156,6 @@ class Resolver(Layer):
         return [Transmit(self._picked[member], frame) for frame in waiting.frames]
 
     def _refresh(self) -> None:
-        """Pick an address for every contact again."""
         failures, me = self._failures, self.local.address
         self._picked = {
             # The best address; after each failure the next one (LA-6).

@@ -47,11 +47,9 @@ class ForwardTable:
         self._waiting.append(batch)
 
     def next_to_forward(self) -> Batch | None:
-        """Return the next batch to forward; None when none waits."""
         return self._waiting.popleft() if self._waiting else None
 
     def rewind(self) -> None:
-        """Forward all undelivered batches again, in order."""
         self._waiting = deque(self._undelivered.values())
 
     def delivered(self, batch: Batch, seqno: int) -> bool:
@@ -79,7 +77,6 @@ class ForwardTable:
 
     @property
     def undelivered(self) -> int:
-        """The number of own batches not delivered here."""
         return len(self._undelivered)
 
     @property

@@ -238,11 +238,9 @@ class Sequencer(Layer):
     # -- state -------------------------------------------------------------------------------------------------------
 
     def give_state(self) -> SequencerState:
-        """Return the received-table at this point of the stream."""
         return SequencerState(self._received.snapshot())
 
     def take_state(self, state: Header) -> None:
-        """Start from another member's received-table."""
         assert isinstance(state, SequencerState)
         self._received.restore(state.numbers)
 

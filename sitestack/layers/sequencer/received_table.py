@@ -105,5 +105,4 @@ class ReceivedTable:
 
     @property
     def tombstones(self) -> int:
-        """The number of departed members remembered."""
         return len(self._left)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from sitestack.layers.state_transfer.headers import Standing
 from sitestack.model.address import Address
 
-#: Standings of members that can provide a state.
 HAVE_STATE = frozenset({Standing.HOLDS, Standing.INHERITED})
 
 
@@ -74,12 +73,10 @@ class StateHolders:
         return self._standings.get(member)
 
     def waiting(self) -> list[Address]:
-        """Return the members that have no state, or whose standing is unknown."""
         return [each for each in self._members if self._standings.get(each) in (None, Standing.WAITS)]
 
     @property
     def count(self) -> int:
-        """The number of members that can provide a state."""
         return sum(each in HAVE_STATE for each in self._standings.values())
 
     def snapshot(self) -> dict[Address, Standing]:

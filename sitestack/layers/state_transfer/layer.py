@@ -101,11 +101,9 @@ class StateTransfer(Layer):
     # -- the contract ------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Handle the application's state from the shell."""
         return self._given(event) if isinstance(event, StateGiven) else [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Handle the frames of a transfer, and its entries of the stream."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             match header:
@@ -126,7 +124,6 @@ class StateTransfer(Layer):
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Ask again for the next piece."""
         return [] if self._ask_at is None or now < self._ask_at else self._ask(now)
 
     def deadline(self) -> float | None:
@@ -137,7 +134,6 @@ class StateTransfer(Layer):
         return Standings(self._holders.snapshot()) if self._holders else None
 
     def take_state(self, state: Header) -> None:
-        """Start from another member's standings."""
         assert isinstance(state, Standings)
         self._holders.restore(state.members)
 
@@ -316,7 +312,6 @@ class StateTransfer(Layer):
         return [Up(StateArrived(view.id, state, chunk.note)), *self._say_standing()]
 
     def _refusal(self, source: Address, refusal: StateRefusal) -> list[Effect]:
-        """Notify the application that no state comes in this view."""
         view = self._view
         if view is None or self._complete or source != self._holders.provider or refusal.point != view.id:
             return [Dropped("state_chunk_astray")]
@@ -327,7 +322,6 @@ class StateTransfer(Layer):
         return StateTransferStatistics(self._holders.count, self._taken_states, self._restarts)
 
     def levels(self) -> dict[str, Level]:
-        """The waiting joiners, the snapshot for them, and the received bytes of a state."""
         bound, snapshot = self._config.state_bytes_max, self._snapshot
         return {
             "waiting": Level.of(len(self._holders.waiting()) if self._holders else 0, None),

@@ -166,10 +166,9 @@ class Unicast(Layer):
         return effects
 
     def expire(self, now: float) -> list[Effect]:
-        """Acknowledge, retransmit, request, abandon or forget, whatever is due."""
         while (due := self._answer_due()) is not None and due <= now:
             peer = next(iter(self._owing))
-            self._to_answer[peer] = self._owing.pop(peer)  # `flush` answers
+            self._to_answer[peer] = self._owing.pop(peer)
         if self._due is None or now < self._due:
             return []
         self._due = None

@@ -133,7 +133,6 @@ class Receiver:
         return [Up(without_header(frame))]
 
     def handle_sync(self, header: UnicastSync, now: float) -> list[Effect]:
-        """Open the window at a message that has not arrived yet."""
         self._is_awaited = True
         refused = self._enter(header, now)
         return [Dropped(refused)] if refused is not None else self._settle(header.seqno, now)
@@ -282,7 +281,6 @@ class Receiver:
         return self.is_open and self._lacks_some and now >= self._ask_at
 
     def is_idle(self, now: float) -> bool:
-        """Whether the peer has been silent for `idle_s`."""
         return now >= self.heard_at + self._config.idle_s
 
     def is_past(self, now: float) -> bool:

@@ -54,7 +54,6 @@ class Sender:
         self._active_at = 0.0
         #: Whether the peer has ever acknowledged a frame, on any connection.
         self._answers = False
-        #: When the window moved last, or began.
         self._moved_at = 0.0
         self.retransmitted = 0
 
@@ -88,7 +87,6 @@ class Sender:
         return []
 
     def _has_room(self, size: int) -> bool:
-        """Whether the window has room; an empty one has room for any frame."""
         if not self.window:
             return True
         config = self._config
@@ -213,7 +211,6 @@ class Sender:
         return self._retry_s * (1 + self._rng.random() / 2)
 
     def is_hopeless(self, now: float) -> bool:
-        """Whether the peer has acknowledged nothing for too long."""
         return bool(self.window) and now >= self.give_up_at
 
     def is_idle(self, now: float) -> bool:
@@ -261,6 +258,5 @@ class Sender:
 
 
 def _numbers(ranges: tuple[tuple[int, int], ...], lowest: int, highest: int) -> Iterator[int]:
-    """Yield the numbers of these ranges that lie in the window."""
     for first, last in ranges:
         yield from range(max(first, lowest), min(last, highest) + 1)
