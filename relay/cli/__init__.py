@@ -6,14 +6,14 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-#: What the extra `node` installs, by the names of the modules.
+#: Modules of the extra `node`.
 _NODE_EXTRA = {"click", "hypercorn", "prometheus_client", "rich", "starlette"}
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run one command and exit. If a package of the extra `node` is missing, print how to install it and exit with 2."""
+    """Run one command and exit. If the extra `node` is missing, print how to install it."""
     try:
-        # The library installs without click.
+        # The library alone installs without click.
         from relay.cli.app import main as run  # noqa: PLC0415
 
         run(arguments)

@@ -1,4 +1,4 @@
-"""The command `relay`: runs the subcommand, and turns every error into one sentence and an exit code."""
+"""The command `relay`: runs the subcommand, and turns errors into a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except LocalError as error:
         _fail(str(error))
     except BrokenPipeError:
-        # The reader of our output has closed it. Without this Python would complain when it flushes at exit.
+        # The reader closed standard output. Without this, Python reports an error when it flushes
+        # at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`relay check`: all invariants over journals."""
+"""`relay check`: checks all invariants over journals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group of commands, some of which other distributions bring as plugins."""
+"""A group of commands, including plugins from other distributions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import click
 
-#: Command -> the distribution that brings it, to name in an error where it is not installed.
+#: Command -> its distribution, for the error if it is not installed.
 BROUGHT_BY = {
     "demo": "relay-lab",
     "simulate": "relay-lab",
@@ -20,25 +20,26 @@ BROUGHT_BY = {
 
 
 class CommandGroup(click.Group):
-    """Imports each command when it is used, so that a node neither waits for nor carries the other commands.
+    """Imports each command only when it is used, to keep nodes small and fast to start.
 
-    Commands come from `modules`, from decorators, and from the entry point group of this command: `relay.commands` for
-    `relay`, `relay.commands.journal` for `relay journal`. The value of an entry point is a `click.Command`.
+    Commands come from `modules`, from decorators, and from entry points: group `relay.commands` for
+    `relay`, `relay.commands.journal` for `relay journal`. An entry point's value is a
+    `click.Command`.
     """
 
     def __init__(self, *args: object, modules: dict[str, str] | None = None, **attributes: object) -> None:
-        """`modules` maps the name of a command to the module that has it as `command`."""
+        """`modules` maps the name of a command to the module that defines it as `command`."""
         super().__init__(*args, **attributes)  # type: ignore[arg-type]  # click's own, passed through
         self._modules = modules or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names: the own commands in the order of the table, then those of plugins."""
+        """Return the names: built-in commands in the order of the table, then plugins."""
         return [*self._modules, *super().list_commands(ctx), *self._plugins(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command, or None, which click reports as unknown.
 
-        Raises `click.UsageError` with the line to install for a command of a distribution that is not installed.
+        Raises `click.UsageError` with installation advice for a command of a missing distribution.
         """
         if cmd_name in self._modules:
             command = importlib.import_module(self._modules[cmd_name]).command
@@ -60,5 +61,5 @@ class CommandGroup(click.Group):
 
 
 def _path(ctx: click.Context) -> str:
-    """The name of the group as it is typed, without `relay`; "" for `relay` itself."""
+    """Return the name of the group as typed, without `relay`; "" for `relay` itself."""
     return " ".join(ctx.command_path.split()[1:])

@@ -1,4 +1,4 @@
-"""`relay config`: is a configuration file sound, and what can be in one."""
+"""`relay config`: checks configuration files, and prints the reference of all keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from relay.node.config.settings import NodeConfig
 
 @click.group(name="config")
 def command() -> None:
-    """Check configuration files, and say what can be in one."""
+    """Check configuration files, and print the reference of all keys."""
 
 
 @command.command(name="check")
@@ -22,20 +22,20 @@ def command() -> None:
 @click.option("--site", default="", help="The site; else RELAY_SITE, else what FILE says.")
 @click.option("--name", default="", help="The member's name; else RELAY_NAME, else what FILE says.")
 def check(file: Path, site: str, name: str) -> None:
-    """Say what is wrong with a configuration file, as a node would that is started with it.
+    """Check a configuration file as a node does at its start.
 
-    Exits with 0 when nothing is, and otherwise with 2 and one sentence for each problem on standard error.
+    Exits with 0 if it is sound; otherwise with 2 and one sentence per problem on standard error.
     """
     click.echo(f"{file}: {_describe(load_config(file, site=site, name=name, environment=os.environ))}")
 
 
 @command.command(name="reference")
 def print_reference() -> None:
-    """Print every key with its type, unit, default and what it is for, as Markdown (docs/reference/configuration.md)."""
+    """Print all keys with type, unit, default and purpose, as Markdown."""
     click.echo(reference(), nl=False)
 
 
 def _describe(config: NodeConfig) -> str:
-    """A summary of a sound configuration, by which a wrong file is noticed."""
+    """Return a summary of a sound configuration, so that a wrong file is noticed."""
     links = ", ".join(config.peer_sites())
     return f"sound. Site {config.site}, {f'linked to {links}' if links else 'linked to no other site'}."

@@ -1,4 +1,4 @@
-"""`relay doctor`: what works between this node and those that it should reach."""
+"""`relay doctor`: examines the connections between this node and its peers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from relay.node.doctor import examine
 @identity_options
 @click.pass_context
 def command(ctx: click.Context, config_file: Path, site: str, name: str, keys: str, insecure: bool) -> None:
-    """Say what works between this node and its peers, and what to do about the rest.
+    """Examine the connections between this node and its peers, and suggest repairs.
 
-    It looks at the keys and certificates, the ports, the kernel's buffers and the way of the largest datagrams; it asks by
-    multicast, at each configured host, name and gossip router, and at each member that anybody tells of, who is there; it
-    compares the clocks, where HTTP tells them; and it calls the relays of the other sites. It joins nothing, changes nothing,
-    and can run beside the node.
+    It checks keys and certificates, ports, kernel buffers and the path of the largest datagrams. It
+    searches for members by multicast, at each configured host, name and gossip router, and at each
+    member found. It compares clocks over HTTP and calls the relays of the other sites. It joins and
+    changes nothing, and can run beside the node.
 
-    A sentence a finding: `ok`, or `!!` with what to do. Exits with 1 when there is any of those.
+    Prints a sentence per finding: `ok`, or `!!` with a remedy. Exits with 1 if there is a `!!`.
     """
 
     findings = trio.run(examine, load_member(config_file, site, name, keys, insecure))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import click
 
-#: The command has done its work, and every check has passed.
+#: The command succeeded, and every check passed.
 EXIT_DONE = 0
-#: A check failed, or what the command needs is not there now and may be later.
+#: A check failed, or a needed resource is temporarily unavailable.
 EXIT_CHECK_FAILED = 1
-#: Wrong usage or configuration; one sentence says what and where.
+#: Wrong usage or configuration, described in one sentence.
 EXIT_USAGE = 2
-#: Nothing was wrong, but what the command was to show did not happen.
+#: No check failed, but the expected event did not happen.
 EXIT_NOT_EXERCISED = 3
-#: The command was ended by a signal.
+#: A signal ended the command.
 EXIT_INTERRUPTED = 130
 
-#: What each code means, for docs/reference/cli.md.
+#: Meaning of each code, for docs/reference/cli.md.
 MEANINGS = {
     EXIT_DONE: "The command has done its work, and every check has passed. A node or a router has left gracefully.",
     EXIT_CHECK_FAILED: "A check failed; no node answered (relay status, relay site); a site could not be joined in time, or a "
@@ -28,6 +28,6 @@ MEANINGS = {
 
 
 class Unanswered(click.ClickException):
-    """Nobody answers, or not as a node does: the command is right, and may be answered the next time."""
+    """No node answered, or the answer is not a node's. A retry may succeed."""
 
     exit_code = EXIT_CHECK_FAILED

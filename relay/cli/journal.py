@@ -26,9 +26,10 @@ def command(ctx: click.Context) -> None:
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.pass_context
 def cat(ctx: click.Context, paths: tuple[Path, ...]) -> None:
-    """Print canonical JSON lines: one process after the other, each in the order in which things happened.
+    """Print canonical JSON lines, one process after the other, each in the order of events.
 
-    What is damaged is reported on standard error, and makes the exit code 1; what a crash cut off is reported only.
+    Damage is reported on standard error and makes the exit code 1. A tail torn by a crash is only
+    reported.
     """
     problems: list[Problem] = []
     for line in journal_lines(paths, problems):

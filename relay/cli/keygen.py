@@ -1,4 +1,4 @@
-"""`relay keygen`: the secrets of sites."""
+"""`relay keygen`: makes the secrets of sites."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from relay.keys.directory import make_key_directory, renew_certificates
 def command(directory: Path, sites: tuple[str, ...], force: bool, renew: bool, days: int) -> None:
     """Make the secrets of sites in a key directory.
 
-    DIR/SITE is what each node of a site gets (relay node --keys DIR/SITE); what is in DIR itself is kept off the nodes. Run
-    again with other sites, it adds them.
+    Copy DIR/SITE to each node of the site (relay node --keys DIR/SITE), and keep the files in DIR
+    itself off the nodes. Run it again with other sites to add them.
     """
     if renew and force:
         raise click.UsageError("--renew keeps the keys and --force replaces them: say one of both.")

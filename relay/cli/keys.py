@@ -1,4 +1,4 @@
-"""`relay keys`: change the keys of a site while its members run."""
+"""`relay keys`: changes the keys of a site while its members run."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _key_id = click.argument("key_id", metavar="ID")
 def command() -> None:
     """Change the keys of a site while its members run.
 
-    add, then use, then remove. After each step every node of the site must have the changed file, DIR/SITE/site.keys, before
-    the next step; a node reads it within seconds, or at once on SIGHUP. Whoever has only a removed key is out.
+    Run add, then use, then remove. After each step copy the changed file, DIR/SITE/site.keys, to
+    every node of the site before the next step. A node reads it within seconds, or at once on
+    SIGHUP. A process with only a removed key can no longer be a member.
     """
 
 
 @command.command(name="list")
 @_directory
 def list_keys(directory: Path) -> None:
-    """Print the ids of the keys; none of them tells the key."""
+    """Print the ids of the keys; an id does not reveal its key."""
     ring = read_key_ring(directory)
     for key_id in ring.keys:
         click.echo(f"{key_id.hex()}{'  in use' if key_id == ring.in_use else ''}")
@@ -35,7 +36,7 @@ def list_keys(directory: Path) -> None:
 @command.command()
 @_directory
 def add(directory: Path) -> None:
-    """Add a new key, with which members open and do not seal yet; prints its id."""
+    """Add a new key and print its id. Members open with it, but do not seal with it yet."""
     key = SiteKey(new_secret())
     write_key_ring(directory, read_key_ring(directory).add(key))
     click.echo(key.id.hex())
@@ -45,7 +46,7 @@ def add(directory: Path) -> None:
 @_directory
 @_key_id
 def use(directory: Path, key_id: str) -> None:
-    """Have members seal with this key."""
+    """Make members seal with this key."""
     write_key_ring(directory, read_key_ring(directory).use(_parse(key_id)))
 
 
@@ -53,7 +54,7 @@ def use(directory: Path, key_id: str) -> None:
 @_directory
 @_key_id
 def remove(directory: Path, key_id: str) -> None:
-    """Remove a key: what is sealed with it is not opened any more."""
+    """Remove a key; members reject frames sealed with it."""
     write_key_ring(directory, read_key_ring(directory).remove(_parse(key_id)))
 
 

@@ -1,4 +1,4 @@
-"""What the commands that become a member have in common: who they are, and the keys of their site."""
+"""Options and checks shared by the commands that start a member: identity and keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Function = Callable[..., Any]
 
 
 def identity_options(function: Function) -> Function:
-    """The options `--site`, `--name`, `--keys` and `--insecure`."""
+    """Add the options `--site`, `--name`, `--keys` and `--insecure`."""
     options = (
         click.option("--site", default="", help="The site; else RELAY_SITE, else what CONFIG says."),
         click.option("--name", default="", help="The member's name; else RELAY_NAME, else what CONFIG says."),
@@ -32,7 +32,7 @@ def identity_options(function: Function) -> Function:
 
 
 def load_member(config_file: Path, site: str, name: str, keys: str, insecure: bool) -> NodeConfig:
-    """The configuration in a file, with what these options say. Raises ConfigurationError."""
+    """Load the configuration in a file, overridden by these options. Raises ConfigurationError."""
     config = load_config(config_file, site=site, name=name, environment=os.environ)
     security = config.security
     security = replace(security, keys=keys or security.keys, insecure=insecure or security.insecure)
@@ -42,7 +42,7 @@ def load_member(config_file: Path, site: str, name: str, keys: str, insecure: bo
 
 
 def refuse_without_keys(config: NodeConfig, config_file: Path) -> None:
-    """Nobody runs without authentication unawares. Raises ConfigurationError."""
+    """Require keys or explicit insecurity. Raises ConfigurationError."""
     if not config.security.insecure and not config.security.keys:
         raise ConfigurationError(
             f"{config_file}: security: there are no keys, so everybody on the network could read and send; "

@@ -1,4 +1,4 @@
-"""`relay node`: one member in the foreground."""
+"""`relay node`: runs one member in the foreground."""
 
 from __future__ import annotations
 

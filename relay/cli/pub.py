@@ -1,4 +1,4 @@
-"""`relay pub`: say something to all sites, and leave."""
+"""`relay pub`: publishes messages to all sites, and leaves."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def command(
 ) -> None:
     """Publish each TEXT, or each line of standard input, to all sites.
 
-    It joins the site of CONFIG, waits until everything is delivered there, and leaves; that the other sites get it is the
-    business of that site from then on. Exit code 1: something was refused, or is perhaps not delivered.
+    It joins the site of CONFIG, waits until all messages are delivered there, and leaves. That site
+    then relays them to the other sites. Exits with 1 if a message was refused or may not have been
+    delivered.
     """
     config = load_member(config_file, site, name, keys, insecure)
     refuse_without_keys(config, config_file)

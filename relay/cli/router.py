@@ -1,4 +1,4 @@
-"""`relay router`: a gossip router in the foreground."""
+"""`relay router`: runs a gossip router in the foreground."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sitestack.model.address import Physical
 @click.option("--keys", metavar="DIR", default="", help="The site's keys; else RELAY_KEYS, else what CONFIG says.")
 @click.option("--insecure", is_flag=True, help="Run without keys: whoever reaches the port can register.")
 def command(config_files: tuple[Path, ...], bind: str, http: str | None, keys: str, insecure: bool) -> None:
-    """Run a gossip router: where members of a site find each other.
+    """Run a gossip router, through which members of a site find each other.
 
-    It also carries their datagrams where nobody can connect to them. Run two or more, and name all of them in
-    discovery.routers. It runs until SIGTERM or Ctrl-C, and keeps nothing that it would need when it is started again.
+    It also forwards datagrams between members that cannot connect. Run two or more, and list all of
+    them in discovery.routers. It runs until SIGTERM or Ctrl-C, and stores nothing.
 
-    CONFIG is the file of the site's members; a router that serves several sites gets a file of each.
+    CONFIG is the file of the site's members; for several sites pass one file each.
     """
     if keys and len(config_files) > 1:
         raise click.UsageError("--keys is for one site; with several each CONFIG says where its keys are.")

@@ -1,4 +1,4 @@
-"""Runs the async body of a command: signals cancel it, and its exceptions come out unwrapped."""
+"""Runs the async body of a command: signals cancel it, and its exceptions are unwrapped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_until_signal(body: Callable[[], Awaitable[T]]) -> T:
-    """Run the body and return its result. A signal cancels the body, which cleans up, and raises `click.Abort`."""
+    """Run the body and return its result. A signal cancels it, and raises `click.Abort`."""
     try:
         results = trio.run(_cancellable, body)
     except BaseExceptionGroup as group:
@@ -26,7 +26,7 @@ def run_until_signal(body: Callable[[], Awaitable[T]]) -> T:
 
 
 def only_cause(error: BaseException) -> BaseException:
-    """The exception inside the groups that nurseries have wrapped around it; of several the first."""
+    """Return the first exception inside the groups added by nurseries."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

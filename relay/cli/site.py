@@ -1,4 +1,4 @@
-"""`relay site`: take another site offline for this one, and online again."""
+"""`relay site`: takes another site offline for this one, and online again."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _node = click.option(
 def command() -> None:
     """Take another site offline for this one, and online again.
 
-    While a site is offline it has no link, nothing is held for it, and nobody waits for it: say so before it is away for longer
-    than the budget lasts. What it misses it is told as a gap when it is linked again. One member of this site is told, all
-    agree, and whoever relays next knows it. The command goes to the node's own socket: it is for the user that runs the node.
+    An offline site has no link, no messages are held for it, and no member waits for it. Run this
+    before a site is away for longer than the budget lasts. Once linked again it receives the missed
+    messages as a gap. One member of this site receives the order; all members, also later relays,
+    follow it. The command uses the node's own socket, so run it as the user of the node.
     """
 
 
@@ -39,7 +40,7 @@ def command() -> None:
 @_node
 @click.pass_context
 def offline(ctx: click.Context, site: str, socket: Path | None) -> None:
-    """Close the link to SITE, hold nothing for it any more, and wait for it no longer."""
+    """Close the link to SITE, and neither hold messages for it nor wait for it."""
     _switch(ctx, site, socket, offline=True)
 
 
@@ -48,7 +49,7 @@ def offline(ctx: click.Context, site: str, socket: Path | None) -> None:
 @_node
 @click.pass_context
 def online(ctx: click.Context, site: str, socket: Path | None) -> None:
-    """Link to SITE again, and hold for it what is sent from now on."""
+    """Link to SITE again, and hold further messages for it."""
     _switch(ctx, site, socket, offline=False)
 
 
@@ -56,7 +57,7 @@ def online(ctx: click.Context, site: str, socket: Path | None) -> None:
 @_node
 @json_option
 def list_sites(socket: Path | None, as_json: bool) -> None:
-    """Print the other sites, and how each is: linked, away, down or offline."""
+    """Print the other sites with their states: linked, away, down or offline."""
     status = trio.run(_one_node, socket, "")[1]
     states = {link["site"]: _state(link, status) for link in status["links"]}
     if as_json:
@@ -67,7 +68,7 @@ def list_sites(socket: Path | None, as_json: bool) -> None:
 
 
 def _state(link: dict[str, Any], status: dict[str, Any]) -> str:
-    """How another site is, as any member of this one can tell: whether it is linked only the relay knows for sure."""
+    """Return the state of another site as known here; only the relay is sure of its link."""
     if link["offline"]:
         return "offline"
     if link["down"]:
@@ -90,7 +91,7 @@ def _switch(ctx: click.Context, site: str, socket: Path | None, *, offline: bool
 
 
 async def _one_node(socket: Path | None, site: str) -> tuple[Path, dict[str, Any]]:
-    """A node to ask, and its status: the one that is named, else one that runs here, but is not of the site in question."""
+    """Return the named node, else any node running here but not in `site`, with its status."""
     found: dict[Path, dict[str, Any]] = {}
     for path in find_sockets(run_directory()) if socket is None else [socket]:
         try:

@@ -1,4 +1,4 @@
-"""`relay status`: how running nodes are."""
+"""`relay status`: shows the status of running nodes."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from relay.node.status.status_socket import (
 from sitestack.model.errors import LocalError
 from sitestack.model.printable import escaped
 
-#: Seconds between two looks of --watch.
+#: Interval (s) of --watch.
 WATCH_INTERVAL_S = 1.0
 _SCHEMES = ("http://", "https://")
 _STRANGE = "no node of this version; --json prints what it says"
 
 
 def _address(ctx: click.Context, parameter: click.Parameter, target: str | None) -> str | None:
-    """What can be asked: a path, or a URL with a host and, perhaps, a port."""
+    """Accept a path, or a URL with a host and optionally a port."""
     if target is not None and target.startswith(_SCHEMES):
         try:
             parts = urlsplit(target)
@@ -64,9 +64,9 @@ def _address(ctx: click.Context, parameter: click.Parameter, target: str | None)
 @json_option
 @click.pass_context
 def command(ctx: click.Context, target: str | None, token: Path | None, queues: bool, watch: bool, as_json: bool) -> None:
-    """Show how running nodes are.
+    """Show the status of running nodes.
 
-    Views, roles, links, problems and drops; the JSON has the queues, too.
+    Views, roles, links, problems and drops; the JSON also has the queues.
     With --node the JSON is the status of that node; without, it is {"nodes": [...], "silent": [...]}.
     """
     if watch:
@@ -90,7 +90,7 @@ def command(ctx: click.Context, target: str | None, token: Path | None, queues: 
 
 
 def _ask_here(as_json: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The statuses of the nodes on this machine, and of each socket that gave none the reason."""
+    """Return the statuses of nodes on this machine, and the error of each socket without one."""
     answers: dict[Path, dict[str, Any] | str] = trio.run(_ask_all, find_sockets(run_directory()))
     if not as_json:
         answers = {path: each if _can_be_shown(each) else _STRANGE for path, each in answers.items()}
@@ -99,7 +99,7 @@ def _ask_here(as_json: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
 
 
 def _watch(target: str | None, token: Path | None, queues: bool) -> None:
-    """Show the tables again every second. A node that does not answer meanwhile is a line, and no end."""
+    """Refresh the tables every second. A node that does not answer is shown as a line."""
     with Live(console=stdout, screen=True, auto_refresh=False) as live:
         while True:
             live.update(_scene(target, token, queues), refresh=True)
@@ -118,7 +118,7 @@ def _scene(target: str | None, token: Path | None, queues: bool) -> Group:
             silent = {target: _STRANGE}
     except click.ClickException as error:
         silent = {str(target): error.format_message()}
-    except LocalError as error:  # its token cannot be read
+    except LocalError as error:  # the token is unreadable
         silent = {str(target): str(error)}
     tables = status_tables(found, queues)
     lines = [Text(escaped(f"{where}: {why}"), style="red") for where, why in silent.items()]
@@ -126,7 +126,7 @@ def _scene(target: str | None, token: Path | None, queues: bool) -> Group:
 
 
 def _can_be_shown(status: dict[str, Any] | str) -> bool:
-    """Whether tables can be made of an answer: it may come from another server, or a node of another version."""
+    """Return whether an answer fits the tables; it may be of another server or version."""
     try:
         return isinstance(status, str) or bool(list(status_tables([status], True)))
     except (AttributeError, LookupError, TypeError, ValueError):
@@ -155,17 +155,17 @@ def _ask(target: str, token: Path | None) -> dict[str, Any]:
 
 
 def _ask_url(url: str, token: Path | None) -> dict[str, Any]:
-    """The status that a node serves over HTTP; the address where it serves will do."""
+    """Fetch the status of a node over HTTP; `url` may omit /status."""
     where = url if url.rstrip("/").endswith("/status") else f"{url.rstrip('/')}/status"
     request = Request(where)
-    if token is not None:  # unredirected, so that no other server is ever sent it
+    if token is not None:  # unredirected: never sent to another server
         request.add_unredirected_header("Authorization", f"Bearer {read_secret(token).decode('ascii', 'replace').strip()}")
     with urlopen(request, timeout=ANSWER_TIMEOUT_S) as answer:
         return parse_status(answer.read(ANSWER_BYTES_MAX), where)
 
 
 async def _ask_all(sockets: Sequence[Path]) -> dict[Path, dict[str, Any] | str]:
-    """The status of each node, or a sentence why there is none, in the order of the sockets."""
+    """Return the status of each node, or the error as a sentence, in the given order."""
     answers: dict[Path, dict[str, Any] | str] = dict.fromkeys(sockets, "")
 
     async def ask(path: Path) -> None:

@@ -12,10 +12,10 @@ from sitestack.model.printable import escaped
 
 
 def status_tables(statuses: Sequence[dict[str, Any]], with_queues: bool = False) -> Iterator[Table]:
-    """Tables of the nodes, of the links to other sites, of problems, of queues in use if wanted, and of dropped input.
+    """Yield tables of nodes, links, problems, used queues (optional), and dropped input.
 
-    Names come from the network, so markup and control characters in them are shown and not obeyed. Raises AttributeError,
-    LookupError, TypeError or ValueError for what is no status.
+    Markup and control characters in names from the network are shown literally. Raises
+    AttributeError, LookupError, TypeError or ValueError for an invalid status.
     """
     if statuses:
         yield _nodes(statuses)
@@ -85,7 +85,7 @@ def _table(title: str, rows: Sequence[Sequence[object]], *columns: str) -> Table
     table = Table(title=title, title_justify="left")
     for place, column in enumerate(columns):
         numeric = all(isinstance(row[place], int) for row in rows)
-        # Fold: what is too wide goes on in the next line, and nothing is cut.
+        # Fold wide cells instead of truncating them.
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*[Text(escaped(str(cell))) for cell in row])

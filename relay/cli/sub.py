@@ -1,4 +1,4 @@
-"""`relay sub`: read what is said in all sites."""
+"""`relay sub`: prints the messages of all sites."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from relay.node.visitor import subscribe
 @click.argument("config_file", metavar="CONFIG", type=click.Path(path_type=Path))
 @identity_options
 def command(config_file: Path, site: str, name: str, keys: str, insecure: bool) -> None:
-    """Print what is said in all sites, until Ctrl-C.
+    """Print the messages of all sites, until Ctrl-C.
 
-    It joins the site of CONFIG. On a terminal it shows a line a message, and who is there; in a pipe or a file it writes a JSON
-    object for each message and each gap.
+    It joins the site of CONFIG. On a terminal it prints a line per message, and membership changes;
+    in a pipe or file, a JSON object per message and gap.
     """
     config = load_member(config_file, site, name, keys, insecure)
     refuse_without_keys(config, config_file)
