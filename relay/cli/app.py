@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         status = relay.main(arguments, prog_name="relay", standalone_mode=False)
     except click.UsageError as error:
         where = "relay" if error.ctx is None else error.ctx.command_path
-        _fail(f"{where}: {error.format_message()} ({where} --help says what is possible.)")
+        _fail(f"{where}: {error.format_message()} (See {where} --help.)")
     except click.Abort:
         sys.exit(EXIT_INTERRUPTED)
     except click.ClickException as error:

@@ -19,8 +19,8 @@ def command() -> None:
 
 @command.command(name="check")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--site", default="", help="The site; else RELAY_SITE, else what FILE says.")
-@click.option("--name", default="", help="The member's name; else RELAY_NAME, else what FILE says.")
+@click.option("--site", default="", help="Site.  [default: RELAY_SITE, else that of FILE]")
+@click.option("--name", default="", help="Name of the member.  [default: RELAY_NAME, else that of FILE]")
 def check(file: Path, site: str, name: str) -> None:
     """Check a configuration file as a node does at its start.
 

@@ -17,13 +17,13 @@ EXIT_INTERRUPTED = 130
 
 #: Meaning of each code, for docs/reference/cli.md.
 MEANINGS = {
-    EXIT_DONE: "The command has done its work, and every check has passed. A node or a router has left gracefully.",
+    EXIT_DONE: "The command succeeded, and every check passed. A node or a router left gracefully.",
     EXIT_CHECK_FAILED: "A check failed; no node answered (relay status, relay site); a site could not be joined in time, or a "
     "member had to leave it.",
-    EXIT_USAGE: "Wrong usage or configuration; one sentence says what and where. A restart mends nothing.",
-    EXIT_NOT_EXERCISED: "Nothing was wrong, but what the command was to show did not happen (relay drill, relay soak).",
-    EXIT_INTERRUPTED: "The command was ended by Ctrl-C, or by another signal after which it cleans up. relay node and "
-    "relay router end with 0 or 1 then.",
+    EXIT_USAGE: "Wrong usage or configuration, described in one sentence. A restart does not help.",
+    EXIT_NOT_EXERCISED: "No check failed, but the expected event did not happen (relay drill, relay soak).",
+    EXIT_INTERRUPTED: "Ctrl-C or another handled signal ended the command, after cleaning up. relay node and "
+    "relay router exit with 0 or 1 then.",
 }
 
 

@@ -64,5 +64,5 @@ def _parse(key_id: str) -> bytes:
     except ValueError:
         parsed = b""
     if len(parsed) != ID_BYTES:
-        raise ConfigurationError(f"{key_id!r} is no id of a key; relay keys list prints them.")
+        raise ConfigurationError(f"{key_id!r} is not a key id; relay keys list prints the ids.")
     return parsed

@@ -21,10 +21,12 @@ Function = Callable[..., Any]
 def identity_options(function: Function) -> Function:
     """Add the options `--site`, `--name`, `--keys` and `--insecure`."""
     options = (
-        click.option("--site", default="", help="The site; else RELAY_SITE, else what CONFIG says."),
-        click.option("--name", default="", help="The member's name; else RELAY_NAME, else what CONFIG says."),
-        click.option("--keys", metavar="DIR", default="", help="The site's keys; else RELAY_KEYS, else what CONFIG says."),
-        click.option("--insecure", is_flag=True, help="Run without keys: whoever reaches the ports can read and send."),
+        click.option("--site", default="", help="Site.  [default: RELAY_SITE, else that of CONFIG]"),
+        click.option("--name", default="", help="Name of the member.  [default: RELAY_NAME, else that of CONFIG]"),
+        click.option(
+            "--keys", metavar="DIR", default="", help="Keys of the site.  [default: RELAY_KEYS, else those of CONFIG]"
+        ),
+        click.option("--insecure", is_flag=True, help="Run without keys: any process in reach can read and send."),
     )
     for option in reversed(options):
         function = option(function)
@@ -45,8 +47,8 @@ def refuse_without_keys(config: NodeConfig, config_file: Path) -> None:
     """Require keys or explicit insecurity. Raises ConfigurationError."""
     if not config.security.insecure and not config.security.keys:
         raise ConfigurationError(
-            f"{config_file}: security: there are no keys, so everybody on the network could read and send; "
-            "give the directory that relay keygen made (--keys DIR/SITE), or say --insecure if that is meant."
+            f"{config_file}: security: no keys are configured, so any process on the network could read and send; "
+            "pass the directory made by relay keygen (--keys DIR/SITE), or --insecure to accept that."
         )
     if config.security.keys:
         read_key_ring(Path(config.security.keys))

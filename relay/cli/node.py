@@ -27,10 +27,10 @@ from sitestack.model.address import Physical
 @click.option(
     "--events",
     metavar="FILE|-",
-    help="Write what is heard to a file, or to standard output: JSON lines, or readable ones on a terminal.",
+    help="Write messages and events to a file or standard output, as JSON lines; readable on a terminal.",
 )
 @click.option("--status", type=click.Path(path_type=Path), help="The status socket.  [default: in RELAY_RUN_DIRECTORY]")
-@click.option("--http", metavar="[HOST:]PORT", help="Serve status, metrics and a dashboard there.  [default host: 127.0.0.1]")
+@click.option("--http", metavar="[HOST:]PORT", help="Address for status, metrics and a dashboard.  [default host: 127.0.0.1]")
 @click.option("--print-config", "only_print", is_flag=True, help="Print the configuration with all defaults, and exit.")
 @click.pass_context
 def command(

@@ -39,7 +39,7 @@ def command(
     for why in published.refused:
         click.echo(f"not published: {why}", err=True)
     if published.uncertain:
-        click.echo(f"{published.uncertain} of {published.sent} messages are perhaps not delivered.", err=True)
+        click.echo(f"{published.uncertain} of {published.sent} messages may not have been delivered.", err=True)
     if published.refused or published.uncertain:
         ctx.exit(EXIT_CHECK_FAILED)
 

@@ -16,10 +16,10 @@ from sitestack.model.address import Physical
 
 @click.command(name="router")
 @click.argument("config_files", metavar="CONFIG...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--bind", metavar="[HOST:]PORT", required=True, help="Listen there for members.  [default host: 0.0.0.0]")
-@click.option("--http", metavar="[HOST:]PORT", help="Serve health, status and metrics there.  [default host: 127.0.0.1]")
-@click.option("--keys", metavar="DIR", default="", help="The site's keys; else RELAY_KEYS, else what CONFIG says.")
-@click.option("--insecure", is_flag=True, help="Run without keys: whoever reaches the port can register.")
+@click.option("--bind", metavar="[HOST:]PORT", required=True, help="Address for members.  [default host: 0.0.0.0]")
+@click.option("--http", metavar="[HOST:]PORT", help="Address for health, status and metrics.  [default host: 127.0.0.1]")
+@click.option("--keys", metavar="DIR", default="", help="Keys of the site.  [default: RELAY_KEYS, else those of CONFIG]")
+@click.option("--insecure", is_flag=True, help="Run without keys: any process that reaches the port can register.")
 def command(config_files: tuple[Path, ...], bind: str, http: str | None, keys: str, insecure: bool) -> None:
     """Run a gossip router, through which members of a site find each other.
 
@@ -29,12 +29,12 @@ def command(config_files: tuple[Path, ...], bind: str, http: str | None, keys: s
     CONFIG is the file of the site's members; for several sites pass one file each.
     """
     if keys and len(config_files) > 1:
-        raise click.UsageError("--keys is for one site; with several each CONFIG says where its keys are.")
+        raise click.UsageError("--keys applies to one site; with several, set security.keys in each CONFIG.")
     configs = [load_member(file, "", "", keys, insecure) for file in config_files]
     for config, file in zip(configs, config_files, strict=True):
         refuse_without_keys(config, file)
     if len({config.site for config in configs}) < len(configs):
-        raise click.UsageError("each CONFIG is of another site.")
+        raise click.UsageError("each CONFIG must be of another site.")
     options = RouterOptions(_place(bind, "--bind", "0.0.0.0"), None if http is None else _place(http, "--http", "127.0.0.1"))
     configure_log(configs[0].log)
     try:

@@ -20,7 +20,7 @@ _node = click.option(
     "socket",
     metavar="SOCKET",
     type=click.Path(path_type=Path),
-    help="The status socket of a node of this site.  [default: any in RELAY_RUN_DIRECTORY, when all are of one site]",
+    help="Status socket of a node of this site.  [default: any in RELAY_RUN_DIRECTORY, if all are of one site]",
 )
 
 
@@ -82,10 +82,10 @@ def _switch(ctx: click.Context, site: str, socket: Path | None, *, offline: bool
     try:
         answer = trio.run(give_order, path, {"site": site, "offline": offline})
     except OSError as error:
-        raise Unanswered(f"no node takes orders at {path} ({error.strerror or error}).") from error
+        raise Unanswered(f"no node accepts orders at {path} ({error.strerror or error}).") from error
     word, mine = "offline" if offline else "online", escaped(status["site"])
     if not answer.get("done"):
-        click.echo(f"{site} is not {word} for {mine} yet: its members have no coordinator at present. Say it again.", err=True)
+        click.echo(f"{site} is not {word} for {mine} yet: its members have no coordinator at present; retry.", err=True)
         ctx.exit(EXIT_CHECK_FAILED)
     click.echo(f"{site} is {word} for {mine}.")
 
@@ -104,7 +104,7 @@ async def _one_node(socket: Path | None, site: str) -> tuple[Path, dict[str, Any
             found[path] = status
     sites = sorted({str(status.get("site")) for status in found.values()})
     if not sites:
-        raise Unanswered(f"no node of yours that could do it is running on this machine: see {run_directory()}.")
+        raise Unanswered(f"no suitable node of this user is running on this machine; see {run_directory()}.")
     if len(sites) > 1:
-        raise click.ClickException(f"nodes of {' and '.join(sites)} run here: name a status socket with --node.")
+        raise click.ClickException(f"nodes of {' and '.join(sites)} run here; name a status socket with --node.")
     return next(iter(found.items()))

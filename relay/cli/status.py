@@ -36,7 +36,7 @@ from sitestack.model.printable import escaped
 #: Interval (s) of --watch.
 WATCH_INTERVAL_S = 1.0
 _SCHEMES = ("http://", "https://")
-_STRANGE = "no node of this version; --json prints what it says"
+_STRANGE = "not a node of this version; --json prints its answer"
 
 
 def _address(ctx: click.Context, parameter: click.Parameter, target: str | None) -> str | None:
@@ -48,19 +48,17 @@ def _address(ctx: click.Context, parameter: click.Parameter, target: str | None)
         except ValueError:
             is_whole = False
         if not is_whole:
-            raise click.BadParameter(f"{target!r} is no URL of a node, such as http://127.0.0.1:7800.", ctx, parameter)
+            raise click.BadParameter(f"{target!r} is not a URL of a node such as http://127.0.0.1:7800.", ctx, parameter)
     return target
 
 
 @click.command(name="status")
 @click.option(
-    "--node", "target", metavar="SOCKET|URL", callback=_address, help="One node.  [default: all in RELAY_RUN_DIRECTORY]"
+    "--node", "target", metavar="SOCKET|URL", callback=_address, help="A single node.  [default: all in RELAY_RUN_DIRECTORY]"
 )
-@click.option(
-    "--token", type=click.Path(path_type=Path), help="A file with the node's token, for a URL of a node that wants it."
-)
-@click.option("--queues", is_flag=True, help="Show what is in the queues inside the nodes, with their bounds, too.")
-@click.option("--watch", is_flag=True, help="Go on showing it, every second, until Ctrl-C.")
+@click.option("--token", type=click.Path(path_type=Path), help="File with the node's HTTP token, if it requires one.")
+@click.option("--queues", is_flag=True, help="Also show the queues in use, with their bounds.")
+@click.option("--watch", is_flag=True, help="Refresh every second until Ctrl-C.")
 @json_option
 @click.pass_context
 def command(ctx: click.Context, target: str | None, token: Path | None, queues: bool, watch: bool, as_json: bool) -> None:
@@ -71,20 +69,20 @@ def command(ctx: click.Context, target: str | None, token: Path | None, queues: 
     """
     if watch:
         if as_json or not stdout.is_terminal:
-            raise click.UsageError("--watch is for a terminal; programs ask again and again with --json.", ctx)
+            raise click.UsageError("--watch is for a terminal; programs can poll with --json.", ctx)
         _watch(target, token, queues)
         return
     if target is not None:
         status = _ask(target, token)
         if not as_json and not _can_be_shown(status):
-            raise Unanswered(f"what answers at {target} is no node of this version; --json prints what it says.")
+            raise Unanswered(f"{target} is not a node of this version; --json prints its answer.")
         _show([status], status if as_json else None, queues)
         return
     found, silent = _ask_here(as_json)
     for path, why in silent.items():
         click.echo(f"{path}: {why}", err=True)
     if not found and not silent:
-        click.echo(f"No node of yours is running on this machine: {run_directory()} holds no socket.", err=True)
+        click.echo(f"No node of this user is running on this machine: {run_directory()} has no socket.", err=True)
     _show(found, {"nodes": found, "silent": list(silent)} if as_json else None, queues)
     ctx.exit(0 if found else EXIT_CHECK_FAILED)
 
@@ -146,9 +144,9 @@ def _ask(target: str, token: Path | None) -> dict[str, Any]:
         return _ask_url(target, token) if target.startswith(_SCHEMES) else trio.run(fetch_status, Path(target))
     except HTTPError as error:
         error.close()
-        answer = "it wants its token: --token FILE" if error.code == UNAUTHORIZED else f"it answers {error.code}"
+        answer = "it requires its token: --token FILE" if error.code == UNAUTHORIZED else f"it answers {error.code}"
         kind = click.ClickException if error.code in (UNAUTHORIZED, FORBIDDEN) else Unanswered
-        raise kind(f"{target} does not tell its status ({answer}).") from error
+        raise kind(f"{target} does not report its status ({answer}).") from error
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "strerror", None) or getattr(error, "reason", None) or error
         raise Unanswered(f"no node answers at {target} ({reason}).") from error

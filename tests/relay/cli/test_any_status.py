@@ -88,4 +88,4 @@ def test_a_node_that_makes_no_sense_does_not_hide_the_others(run: Run, monkeypat
     code, out, err = run("status")
     assert code == 0
     assert "A@NYC" in out
-    assert "b.sock: no node of this version" in err
+    assert "b.sock: not a node of this version" in err

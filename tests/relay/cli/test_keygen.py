@@ -51,7 +51,7 @@ def test_a_node_wants_keys_or_to_be_insecure_and_not_both(run: Run, config: Path
     keys = config.parent / "keys" / "NYC"
     code, _, err = run("node", config)
     assert (code, len(err.splitlines())) == (2, 1)
-    assert "there are no keys" in err
+    assert "no keys are configured" in err
     assert run("node", config, "--insecure").code == 0
     assert run("node", config, "--keys", keys).code == 0
     code, _, err = run("node", config, "--keys", keys, "--insecure")

@@ -54,7 +54,7 @@ def test_a_node_takes_a_site_offline_and_online_again(run: Run, tmp_path: Path, 
 def test_where_no_node_can_do_it_that_is_one_sentence(run: Run, here: Path) -> None:
     code, _, err = run("site", "offline", "SFO")
     assert (code, len(err.splitlines())) == (1, 1)
-    assert "no node of yours" in err
+    assert "no suitable node of this user" in err
     code, _, err = run("site", "online", "SFO", "--node", here / "a.sock")
     assert (code, len(err.splitlines())) == (1, 1)
     assert "no node answers" in err

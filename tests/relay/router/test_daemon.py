@@ -79,15 +79,15 @@ def test_without_keys_it_says_so_and_does_not_start(tmp_path: Path, capsys: pyte
     with pytest.raises(SystemExit) as ended:
         main(["router", str(file), "--bind", "127.0.0.1:0"])
     assert ended.value.code == 2
-    assert "security: there are no keys" in capsys.readouterr().err
+    assert "security: no keys are configured" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         (("--bind", "host"), "--bind: 'host' is neither a port nor host:port."),
-        (("--bind", "1", "--keys", "x"), "--keys is for one site"),
-        (("--bind", "1", "--insecure"), "each CONFIG is of another site."),
+        (("--bind", "1", "--keys", "x"), "--keys applies to one site"),
+        (("--bind", "1", "--insecure"), "each CONFIG must be of another site."),
     ],
 )
 def test_what_cannot_be_meant_is_one_sentence(

@@ -134,7 +134,7 @@ def test_a_secret_is_in_nothing_that_a_node_says(directory: Path) -> None:
         said = [process.stdout.readline()]
         url = f"http://{place}"
         refused = subprocess.run([*relay, "status", "--node", url], capture_output=True, text=True, timeout=LIMIT_S)
-        assert "it wants its token: --token FILE" in refused.stderr
+        assert "it requires its token: --token FILE" in refused.stderr
         asked = [*relay, "status", "--node", url, "--token", str(path), "--json"]
         status = subprocess.run(asked, capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
         assert json.loads(status)["name"] == "A"
