@@ -70,13 +70,13 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The additions of a package above for a channel whose stack has layers, and so events, of that package."""
+    """Additions of a higher package to a channel whose stack has layers and events of that package."""
 
-    #: Handlers by type of event or effect, called in the order of the turn's events. None of them waits.
+    #: Non-blocking handlers by type of event or effect, called in the order of the turn's events.
     handlers: Mapping[type[Event], Callable[[Any], None]] = field(default_factory=dict)
-    #: The events that the application receives, in order with the deliveries.
+    #: Events that the application receives, in order with the deliveries.
     shown: frozenset[type[Event]] = frozenset()
-    #: A context that is entered before this process becomes a member and left after it.
+    #: Context entered before this process becomes a member and left afterwards.
     around: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     #: Return the known members of the other sites.
     remote_members: Callable[[], Sequence[ProxyUUID]] = tuple
@@ -86,21 +86,22 @@ class Extension:
 class ChannelStatistics:
     """All counters of one member."""
 
-    #: The statistics of each layer by its name, and the drop counters under "drops".
+    #: Statistics of each layer by its name, and the drop counters under "drops".
     stack: dict[str, object]
     driver: DriverStatistics
     transport: object
-    #: None where members are not watched.
+    #: None if members are not watched.
     watch: WatchStatistics | None
     #: None without keys.
     seal: SealStatistics | None
 
 
 class Channel(Sending, Generic[X_co]):
-    """One member's end of the site. Made by `open_channel`.
+    """One member's connection to its site. Made by `open_channel`.
 
-    Any number of tasks may send. Each event goes to the first task that asks, so only one task should receive. `X_co` is the
-    type of events that it yields besides messages and views: in one site none.
+    Any number of tasks may send. Only one task should receive: each event reaches one reader.
+    `X_co` is the type of the additional events that it yields besides messages, views and gaps.
+    Without other sites there are none.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Channel(Sending, Generic[X_co]):
         assert isinstance(topmost, Batching)
         self.address = local.address
         self.site = local.site
-        #: The logical name, for display; it stays the same after a reconnect (LA-2).
+        #: The logical name, for display. It survives a reconnect (LA-2).
         self.name = local.name
         self.config = config
         self.transport = transport
@@ -136,10 +137,10 @@ class Channel(Sending, Generic[X_co]):
         self._named: dict[type[Named], Named] = {}
         self._roster = NOBODY
         self._joined = trio.Event()
-        #: The parameters of the site, when they differ from this member's so that it cannot join.
+        #: The site's parameters, if they differ from this member's and so prevent it from joining.
         self._refusal: OtherParameters | None = None
         self._gone = trio.Event()
-        #: Why this member was made to leave; None if it was not.
+        #: Why this member was excluded; None if it was not.
         self.excluded: SlowConsumer | None = None
         self._leaving = False
         self._inbox: Inbox[Event | View | StateMark] = Inbox()
@@ -147,7 +148,7 @@ class Channel(Sending, Generic[X_co]):
         backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
         self._receive_end = ReceiveEnd(self._inbox, self._state, self.hand_in, backlog_bytes_max, self._note_skipped)
         self._gate = CreditGate(self._receive_end.waits_for)
-        #: The handlers of events that are no deliveries. Events without one concern only the inside of the stack.
+        #: Handlers of events other than deliveries. Events without a handler stay inside the stack.
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             ViewInstalled: self._install,
             OtherParameters: self._refuse,
@@ -155,7 +156,7 @@ class Channel(Sending, Generic[X_co]):
             Left: lambda event: self._driver.finish(event.answered),
             **dict.fromkeys(get_args(StateEvent), self._state.handle),
         }
-        #: What is known of messages with keys.
+        #: Keys of delivered messages.
         self.keys = MessageKeys()
         self._messages: Iterator[Message] = iter(())
         self._burst_messages = self._burst_bytes = 0
@@ -163,7 +164,9 @@ class Channel(Sending, Generic[X_co]):
     # -- receiving -------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[Message | View | Gap | X_co]:
-        """Messages one by one, views and gaps, in the order of delivery; ends when the channel is closed."""
+        """Iterate over single messages, views and gaps in the order of delivery, until the channel
+        closes.
+        """
         return self
 
     async def __anext__(self) -> Message | View | Gap | X_co:
@@ -180,14 +183,17 @@ class Channel(Sending, Generic[X_co]):
                 self._stack.count_drop(error.reason)
 
     def batches(self) -> AsyncIterator[Delivery | View | Gap | X_co]:
-        """Messages a batch at a time, views and gaps: the same as iterating the channel, for less time a message."""
+        """Iterate over batches of messages, views and gaps.
+
+        The order is that of iterating the channel. A message costs less time.
+        """
         return cast("AsyncIterator[Delivery | View | Gap | X_co]", self._receive_end)
 
     # -- the member ------------------------------------------------------------------------------------------------
 
     @property
     def view(self) -> View:
-        """The view in force. It may be ahead of the views that the application has received so far."""
+        """The view in force. The application may not have received it yet."""
         assert self._view is not None, "open_channel waits for the first view"
         return self._view
 
@@ -197,11 +203,14 @@ class Channel(Sending, Generic[X_co]):
         return self._view is not None
 
     def name_of(self, member: Address) -> str:
-        """The logical name of a member, as in `Message.sender`, by the newest views; the address of an unknown one."""
+        """Return the logical name of a member, as in `Message.sender`, by the newest views.
+
+        For an unknown member, return its address.
+        """
         return self._roster.name_of(member)
 
     def statistics(self) -> ChannelStatistics:
-        """All counters: of the layers, the turns and the transport."""
+        """Return all counters of the layers, the driver and the transport."""
         watcher = self._residence.watcher
         return ChannelStatistics(
             self._stack.statistics(),
@@ -212,9 +221,10 @@ class Channel(Sending, Generic[X_co]):
         )
 
     def levels(self) -> dict[str, Level]:
-        """Everything in this member that has a bound or is empty at rest, by its place; to be read, not to be changed.
+        """Return every bounded quantity of this member, and each that is empty at rest, by its
+        place.
 
-        `backlog_bytes` were delivered and not taken by the application yet.
+        Read only. `backlog_bytes` counts delivered bytes that the application has not received yet.
         """
         parts = {"stack": self._stack.levels(), "transport": self.transport.levels()}
         if (watcher := self._residence.watcher) is not None:
@@ -223,9 +233,10 @@ class Channel(Sending, Generic[X_co]):
         return {**levels, **self._call_levels(), "backlog_bytes": self._inbox.backlog_bytes, "message_keys": self.keys.level()}
 
     async def leave(self) -> None:
-        """Leave the site gracefully: messages sent are delivered first, within the configured times. Idempotent.
+        """Leave the site after the sent messages are delivered, within the configured times.
+        Idempotent.
 
-        Cancelled or never called, the member leaves as in a crash: the others notice by failure detection.
+        If it is cancelled or never called, the other members detect the departure like a crash.
         """
         if not self._leaving:
             self._leaving = True
@@ -234,12 +245,15 @@ class Channel(Sending, Generic[X_co]):
         await self._gone.wait()
 
     def abandon(self) -> None:
-        """Drop everything that is delivered, as the application takes nothing any more. The end of the block does this."""
+        """Drop all deliveries, present and future. Leaving the block of `open_channel` does this."""
         if not self._gone.is_set():
             self._receive_end.abandon()
 
     def _exclude(self) -> None:
-        """Leave, as the application has stopped the site for too long; tasks that take or send are told why."""
+        """Leave because the application has stopped the site for too long.
+
+        Tasks that receive or send get SlowConsumer.
+        """
         why = f"its application took nothing for {self.config.channel.backlog_hold_s:g} s while the site waited for it"
         self.excluded = SlowConsumer(f"{self.name} in {self.site} has left: {why}")
         self._leaving = True
@@ -252,14 +266,17 @@ class Channel(Sending, Generic[X_co]):
         self.hand_in(SetInitialHosts(initial_hosts))
 
     def hand_in(self, event: Event) -> None:
-        """Hand an event other than a datagram to the stack."""
+        """Pass an event other than a datagram to the stack."""
         self._stack.down(event, trio.current_time())
         self._driver.wake()
 
     # -- the driver ------------------------------------------------------------------------------------------------
 
     async def join(self) -> None:
-        """Wait until this member is in a view. Raises JoinFailed, and ConfigurationError when its site has other parameters."""
+        """Wait until this member is in a view.
+
+        Raises JoinFailed on timeout, and ConfigurationError if the site runs with other parameters.
+        """
         timeout_s = self.config.channel.join_timeout_s
         with trio.move_on_after(timeout_s) as waiting:
             await self._joined.wait()
@@ -273,7 +290,9 @@ class Channel(Sending, Generic[X_co]):
             )
 
     async def run(self) -> None:
-        """Join, and stay a member until `leave`. However it ends, no task waits for this channel afterwards."""
+        """Join, and stay a member until `leave`. On return or error, all waiting tasks are
+        released.
+        """
         if self._recorder is not None:
             self._recorder.record_start(self.name, os.getpid(), time.time_ns(), installed_version())
         try:
@@ -307,7 +326,7 @@ class Channel(Sending, Generic[X_co]):
             self._handle(effect)
 
     def _hand_over(self, events: Sequence[Event | Frame]) -> None:
-        """Give the application the events that came out of the stack in one turn."""
+        """Put the events that left the stack in one turn into the inbox."""
         inbox, receive_end = self._inbox, self._receive_end
         awaited = receive_end.is_awaited
         for event in events:
@@ -315,7 +334,7 @@ class Channel(Sending, Generic[X_co]):
                 batch = event.batch
                 if batch is None:
                     continue
-                is_silent = self._batching.is_silent(batch)  # asked of each delivery, so that it forgets what it knows of it
+                is_silent = self._batching.is_silent(batch)  # ask for each delivery: asking also discards the mark
                 if (batch.has_envelopes and self.keys.is_repeat(batch)) or is_silent:
                     continue
                 if not (batch.has_envelopes and self._take_internal(event.source, batch)):
@@ -328,14 +347,17 @@ class Channel(Sending, Generic[X_co]):
             gate.look_again()
         receive_end.refresh()
         if receive_end.is_awaited and not awaited:
-            gate.look_again()  # one of the waiting senders may be the task that receives
+            gate.look_again()  # a waiting sender may be the task that receives
 
     def hold_back(self, waits: bool) -> None:
-        """Make multicasts to all wait, or let them continue; multicasts to this site and unicasts are not affected."""
+        """Make multicasts to all sites wait, or let them continue.
+
+        Multicasts to this site and unicasts are not affected.
+        """
         self._gate.hold_back(waits)
 
     def know_by_name(self, view: Named) -> None:
-        """Use the names of this view for what is delivered after it."""
+        """Use the names of this view for later deliveries."""
         self._named[type(view)] = view
         self._roster = Roster(self._named.values())
 
@@ -362,7 +384,7 @@ class Channel(Sending, Generic[X_co]):
             self._joined.set()
 
     def _move(self, places: tuple[Physical, ...]) -> None:
-        """This member is reached at other places now."""
+        """Announce this member's new addresses."""
         if self.rendezvous is not None:
             self.rendezvous.move(places)
         self.hand_in(Connect(places))

@@ -1,8 +1,9 @@
-"""The one task of a channel: it waits until there is something to do, and runs the turn loop (`stack/turn.py`).
+"""The one task of a channel: it sleeps until there is work, and runs the turn loop
+(`stack/turn.py`).
 
-A member is idle or streams. Idle, it answers at once: the turn for a `send` is run inside `send`, and after a turn for a
-datagram it waits for the next one without giving way first. Streaming, it lets everything else run before each turn, so that
-as much as possible comes together in it: what a message costs depends on that (decision 20).
+A member is idle or streaming. An idle member responds at once: `send` runs its turn itself, and
+after a turn for a datagram the task waits for the next one without a checkpoint. A streaming member
+runs all other tasks before each turn. Larger turns lower the cost per message (decision 20).
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ from sitestack.stack.stack import Datagram, Stack
 from sitestack.stack.turn import Shell, TurnLoop
 from sitestack.transport import Transport
 
-#: Least time in seconds between two records of the drop counters in the journal.
+#: Minimum seconds between two records of the drop counters in the journal.
 DROPS_INTERVAL_S = 1.0
 
 
-#: Seconds after which a turn takes in no further datagram: several times what a busy turn takes, and much shorter than the time
-#: between two heartbeats.
+#: Seconds after which a turn accepts no further datagram. Several times a busy turn, and much
+#: shorter than a heartbeat interval.
 TURN_S_MAX = 0.05
 
 
-#: Two inputs from outside the transport within so many seconds are the beginning of a stream: much less than a round trip
-#: takes, and much more than the application needs between two messages of a burst.
+#: Two inputs from outside the transport within this time (s) begin a stream. Much less than a round
+#: trip, and much more than the pause between two messages of a burst.
 STREAM_GAP_S = 0.0001
-#: So many bytes in one turn, in or out, are a stream, and so many datagrams in. A round trip brings one to three of some
-#: hundred bytes.
+#: Bytes in one turn, in or out, and datagrams in, that indicate a stream. A round trip brings one
+#: to three datagrams of some hundred bytes.
 STREAM_BYTES = 8 * 1024
 STREAM_DATAGRAMS = 8
-#: Turns for which a stream is taken to last: turns and not seconds, as on a busy machine a turn takes as long as it may.
+#: Turns for which a stream is assumed to last. Not seconds: on a busy machine turns take longer.
 STREAM_TURNS = 16
 
 
@@ -50,20 +51,20 @@ class DriverStatistics:
     """Counters of turns and datagrams since the start."""
 
     turns: int
-    #: Turns that began because a timer was due or the application sent something, without waiting for a datagram.
+    #: Turns begun by a due timer or a send of the application, without waiting for a datagram.
     eager_turns: int
-    #: Those of them that ran at once, inside `send`.
+    #: Eager turns that ran at once, inside `send`.
     immediate_turns: int
     received_datagrams: int
     sent_datagrams: int
-    #: The most datagrams that one turn took in.
+    #: The most datagrams accepted in one turn.
     received_datagrams_high: int
 
 
 class Driver:
     """Runs a stack over a transport until the member has left.
 
-    It journals and transmits; the channel does the rest of a turn.
+    The driver journals and transmits; the channel does the rest of a turn.
     """
 
     def __init__(
@@ -77,29 +78,30 @@ class Driver:
         self.stack = stack
         self.transport = transport
         self.left = False
-        #: Whether the others have answered its leave, that is, gone on without this member before it left.
+        #: Whether the other members installed a view without this member before it left.
         self.answered = True
         self._loop = TurnLoop(stack, Shell(self._journal, self._transmit, act, hand_over), _is_late)
         self._recorder = recorder
         #: Whether the next turn begins without a sleep.
         self.awake = True
-        #: The scope of the sleep; None while there is none. It lasts for many turns while this member is idle.
+        #: Cancel scope of the sleep, or None. An idle member keeps it for many turns.
         self._nap: trio.CancelScope | None = None
         self._in_turn = False
         self._input_at = -math.inf
         #: Turns for which this member still streams.
         self._streaming = 0
         self._turn_bytes = 0
-        #: What a turn outside of this task has raised, for this task to raise.
+        #: Error of a turn run outside of this task, for this task to raise.
         self._failure: BaseException | None = None
         self._drops_due = -math.inf
         self._turns = self._eager = self._immediate = self._received = self._sent = self._received_high = 0
 
     async def run(self) -> None:
-        """Run turn after turn, until this member has left.
+        """Run turns until this member has left.
 
-        There is a checkpoint before each turn that no sleep came before, so that the application gets its time. It comes first:
-        an application that was just given something often sends at once, and to cancel a sleep costs more.
+        A turn without a preceding sleep is preceded by a checkpoint, so that the application can
+        run. The checkpoint comes first because an application often sends right after a delivery,
+        and cancelling a sleep costs more.
         """
         while not self.left:
             await trio.lowlevel.checkpoint()
@@ -113,7 +115,9 @@ class Driver:
                 self.turn(trio.current_time())
 
     async def _sleep(self) -> None:
-        """Sleep until a turn is to begin. An idle member runs the turn for each datagram here, and sleeps on."""
+        """Sleep until a turn is due. An idle member runs the turns for datagrams here and keeps
+        sleeping.
+        """
         due = self._loop.due
         with trio.CancelScope(deadline=math.inf if due is None else due) as self._nap:
             try:
@@ -128,7 +132,10 @@ class Driver:
                 self._nap = None
 
     def _sleep_less(self, now: float) -> None:
-        """End the sleep when the last turn wants; a sleep that ends too early costs less than to put its end off every turn."""
+        """Shorten the sleep to the due time of the last turn.
+
+        A sleep that ends too early costs less than extending it every turn.
+        """
         nap, due = self._nap, self._loop.due
         if nap is None or due is None:
             return
@@ -138,17 +145,18 @@ class Driver:
             nap.deadline = due
 
     def wake(self) -> None:
-        """Begin the next turn without a sleep, for input that the transport does not know of."""
+        """Begin the next turn without a sleep, for input from outside the transport."""
         if not self.awake:
             self.awake = True
             if self._nap is not None:
                 self._nap.cancel()
 
     def hurry(self) -> None:
-        """Run the turn for such input now, in the task that calls, if this member is idle; else `wake`.
+        """Run the turn for such input now, in the calling task, if this member is idle; else
+        `wake`.
 
-        What the turn raises is raised by the task of the channel: the input was accepted. Must not be called in the middle of
-        something that a turn does as well: what comes of the turn is handed over inside this call.
+        An error of the turn is raised by the channel's task, since the input was accepted. Must not
+        be called in the middle of a turn's work: the turn's events are delivered inside this call.
         """
         now = trio.current_time()
         if now < self._input_at + STREAM_GAP_S:
@@ -174,12 +182,14 @@ class Driver:
         self.left, self.answered = True, answered
 
     def turn(self, now: float) -> None:
-        """Run one turn, without waiting; none when there is nothing to do.
+        """Run one turn without waiting, or none if there is nothing to do.
 
-        What woke this member may have been nothing: its own multicast that came back, or what the transport has refused.
+        A wake-up may be spurious: the member's own multicast came back, or the transport dropped a
+        datagram.
         """
         was_awake, self.awake = self.awake, False
-        # What a turn had no time for comes first; more waits in the sockets, and the kernel drops what they cannot hold.
+        # First finish the backlog of the last turn. More waits in the sockets, and the kernel drops
+        # the excess.
         arrived = [] if self._loop.is_behind else self.transport.receive()
         if not (arrived or was_awake or self._loop.is_due(now)):
             return

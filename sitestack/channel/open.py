@@ -1,4 +1,4 @@
-"""Opening a channel: the identity of this member, its stack and its sockets; and closing it again, whatever happened."""
+"""Open a channel (the member's identity, its stack and its sockets) and close it in every case."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sitestack.transport.shared import SharedTransport
 from sitestack.wire.schema import TEXT_BYTES_MAX
 
 C = TypeVar("C", bound=Channel[Any])
-#: Makes the sink of the journal records of this member.
+#: Makes the sink of this member's journal records.
 Journal = Callable[[Local], Write]
 
 
@@ -46,17 +46,18 @@ async def open_channel(
 ) -> AsyncIterator[Channel]:
     """Be a member of a site: `async with open_channel(config, name="B") as channel`.
 
-    With `keys` only who has a key of the site can be a member, read along or be heard; without, whoever reaches the ports. All
-    members have keys, or none has.
+    The block begins with the first view. `journal` is called for a sink of records once this member
+    has its identity. `transport` is shared with channels of other sites (`open_transport`), or
+    replaces UDP in tests. Raises ConfigurationError, and JoinFailed if there is no view in time.
 
-    The block begins with the first view. `journal` is called for a sink of records when the identity of this member is known;
-    `transport` is one that channels of other sites use, too (`open_transport`), or replaces UDP in tests. Raises
-    ConfigurationError, and JoinFailed when there is no view in time.
+    With `keys` only members with a key of the site can join, read or send. Without keys, any
+    process that reaches the ports can. Either all members have keys or none has.
 
-    With `get_state` and `set_state` the members share a state that follows from the multicasts. A joiner's `set_state` is
-    called before it is shown its first view, with the state that another member's `get_state` returned when it had taken
-    everything before that view and nothing after. Both are called in the task that iterates the channel, which must do so all
-    the time. When `get_state` raises, or returns no bytes, the joiner's iteration raises StateUnavailable.
+    With `get_state` and `set_state` the members share a state that follows from the multicasts. The
+    joiner's `set_state` is called before its first view, with a state that another member's
+    `get_state` returned. That state contains everything delivered before the view and nothing after
+    it. Both are called in the task that iterates the channel, which must iterate all the time. If
+    `get_state` raises, or returns no bytes, the joiner's iteration raises StateUnavailable.
     """
     require_sound(find_problems(config))
     config, names = await resolve_names(config)
@@ -70,9 +71,9 @@ async def open_channel(
 
 
 def shared_state(get_state: Callable[[], bytes] | None, set_state: Callable[[bytes], None] | None) -> SharedState | None:
-    """The state callbacks: both or none.
+    """Return the state callbacks: both, or None if neither is set.
 
-    Raises ConfigurationError for one alone: every member with a state must be able to give it.
+    Raises ConfigurationError for one alone: every member with a state must be able to provide it.
     """
     if get_state is None and set_state is None:
         return None
@@ -84,7 +85,7 @@ def shared_state(get_state: Callable[[], bytes] | None, set_state: Callable[[byt
 def make_recorder(
     local: Local, config: SiteConfig, journal: Journal | None, event_records: EventRecords = NO_EVENTS
 ) -> Recorder | None:
-    """The recorder of a member; None when it keeps no journal."""
+    """Return the recorder of a member; None if it keeps no journal."""
     if journal is None:
         return None
     return Recorder(
@@ -106,13 +107,15 @@ def require_sound(problems: Sequence[str]) -> None:
 
 @asynccontextmanager
 async def open_transport(config: SiteConfig) -> AsyncIterator[SharedTransport]:
-    """One pair of sockets for several channels: `async with open_transport(config) as transport`, and `open_channel(...,
-    transport=transport)` for each, in the block.
+    """Share one pair of sockets among channels: `async with open_transport(config) as transport`.
 
-    The channels are members of different sites, each with a uuid and keys of its own. All have keys, or none has; their
-    `transport` is that of this configuration, whose site means nothing here. The end of the block closes the sockets, and a
-    channel that is still open fails with ChannelClosed. Raises ConfigurationError, as `open_channel` does for a channel that
-    cannot have a part: a second one of a site, one too many, one that is configured otherwise.
+    Inside the block, open each channel with `open_channel(..., transport=transport)`. The channels
+    belong to different sites, each with its own uuid and keys; either all have keys or none has.
+    Their `transport` settings are those of this configuration, whose site is ignored. The end of
+    the block closes the sockets, and a channel that is still open fails with ChannelClosed.
+
+    Raises ConfigurationError. `open_channel` raises it for a second channel of a site, for one
+    channel too many, and for a channel with other transport settings.
     """
     require_sound(find_problems(config))
     if config.transport.kind == "tunnel":
@@ -136,7 +139,10 @@ async def open_transport(config: SiteConfig) -> AsyncIterator[SharedTransport]:
 async def make_transport(
     local: Local, config: SiteConfig, keys: KeyRing | None, stack: Stack, carrier: Transport | SharedTransport | None
 ) -> Transport:
-    """The transport of a member: over this carrier or over sockets, and with keys sealed. Raises ConfigurationError."""
+    """Return the transport of a member: over this carrier or new sockets, sealed if there are keys.
+
+    Raises ConfigurationError.
+    """
     proofs = None if keys is None else Proofs(config.site, keys)
     if isinstance(carrier, SharedTransport):
         carrier = carrier.open(config, proofs)
@@ -146,9 +152,10 @@ async def make_transport(
 
 
 def make_local(site: str, name: str) -> Local:
-    """The identity of this member: a fresh UUID for every connect (LA-3), and a name, generated when none is given (LA-2).
+    """Make this member's identity: a fresh UUID for every connect (LA-3), and a name.
 
-    Raises ConfigurationError for a name that no other member would take.
+    The name is generated if none is given (LA-2). Raises ConfigurationError for a name that other
+    members would reject.
     """
     if not name.isprintable() or len(name) > TEXT_BYTES_MAX:
         raise ConfigurationError(f"name: must be printable, and have at most {TEXT_BYTES_MAX} characters.")
@@ -157,15 +164,17 @@ def make_local(site: str, name: str) -> Local:
 
 
 def read_clocks() -> tuple[int, int]:
-    """The clocks of the journal: monotonic and wall-clock nanoseconds."""
+    """Return the clocks of the journal: monotonic and wall-clock nanoseconds."""
     return time.monotonic_ns(), time.time_ns()
 
 
 @asynccontextmanager
 async def member(channel: C, names: HostNames) -> AsyncIterator[C]:
-    """Run a channel: joined inside the block, left after it. Cancelling it leaves no task and no socket.
+    """Run a channel: joined inside the block, left after it. Cancellation leaves no task and no
+    socket.
 
-    After the block the application takes nothing, so deliveries must not count as backlog while this member leaves.
+    After the block the application reads nothing, so deliveries must not count as backlog while
+    this member leaves.
     """
     try:
         with unwrapped():

@@ -1,4 +1,4 @@
-"""The version of what is installed, and whether it is compiled."""
+"""The installed version and the kind of build."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from typing import Literal
 
-#: Two builds of one source, which behave the same at different speeds.
+#: Two builds of one source, equal in behaviour and different in speed.
 Build = Literal["compiled", "pure"]
 
 
 def installed_version() -> str:
-    """The version of the distribution; "not installed" for a mere copy of the source."""
+    """Return the version of the distribution; "not installed" for a bare copy of the source."""
     try:
         return metadata.version("sitestack")
     except metadata.PackageNotFoundError:
@@ -20,6 +20,8 @@ def installed_version() -> str:
 
 
 def running_build() -> Build:
-    """Which build runs here: all compiled modules come in one extension, so one of them stands for all."""
+    """Return the running build. All compiled modules share one extension, so one module stands for
+    all.
+    """
     spec = find_spec("sitestack.stack.stack")
     return "compiled" if spec is not None and (spec.origin or "").endswith(tuple(EXTENSION_SUFFIXES)) else "pure"

@@ -1,6 +1,8 @@
-"""Rendezvous: TCPGOSSIP of JGroups. A member registers at the gossip routers, and discovery is told who else is registered.
+"""Rendezvous (TCPGOSSIP in JGroups): register at gossip routers and report other registered
+members.
 
-In a tunnel the connections to the routers are those of the transport, which its own turns serve; here they are only begun.
+In a tunnel the transport owns and serves the connections to the routers; this module only opens
+them.
 """
 
 from __future__ import annotations
@@ -21,14 +23,15 @@ from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.tunnel import TunnelTransport
 from sitestack.wire.routing import Entry
 
-#: The version of what is learnt at a router: all that a member says of itself later is newer.
+#: The version of contacts from a router: everything that a member later announces itself is newer.
 REGISTERED_VERSION = 1
-#: How often (s) a member in a tunnel looks whether it has a router, and for how long (s) it waits for one to come back.
+#: How often (s) a tunnel member checks for a router, and for how long (s) it waits for a lost
+#: router.
 CUT_OFF_INTERVAL_S, CUT_OFF_S_MAX = 0.5, 30.0
 
 
 def registrant(local: Local, physical: tuple[Physical, ...], proofs: Proofs | None) -> Registrant:
-    """What this member registers."""
+    """Return this member's registration."""
     return Registrant(local.site, Entry(local.address, local.name, physical), proofs)
 
 
@@ -36,20 +39,24 @@ class Rendezvous:
     """The gossip routers of one member."""
 
     def __init__(self, links: RouterLinks, find_s: float, tunnel: TunnelTransport | None = None) -> None:
-        """`find_s`: how long (s) a member waits for the first answer of a router before it starts without."""
+        """`find_s`: maximum wait (s) for the first response of a router before the member starts
+        without.
+        """
         self.links = links
         self._find_s = find_s
         self._tunnel = tunnel
 
     async def register(self) -> None:
-        """Register, and wait until a router has listed the members: a search before that finds none."""
+        """Register, and wait until a router has listed the members: an earlier search would find
+        none.
+        """
         await self.links.find(self._find_s)
 
     async def run(self, hand_in: Callable[[Event], None]) -> None:
-        """Stay registered, and hand in who else is, until cancelled.
+        """Stay registered, and report other registered members, until cancelled.
 
-        A member that no router knows any more is asked whether it lives: with TCP and in a tunnel no connection between members
-        tells that one has been killed. In a tunnel the transport stays registered.
+        Check a member that disappears from all routers: with TCP and in a tunnel no connection
+        between members reveals a kill. In a tunnel the transport stays registered.
         """
         if self._tunnel is not None:
             self._tunnel.report = lambda member: hand_in(CheckMember(member))
@@ -60,17 +67,18 @@ class Rendezvous:
                 others = self.links.others()
                 contacts = [Contact(each.address, each.name, each.physical, REGISTERED_VERSION) for each in others.values()]
                 hand_in(SetRegistered(tuple(contacts)))
-                if self.links.has_answer():  # else it is this member that has lost the routers
+                if self.links.has_answer():  # else this member has lost the routers
                     for gone in [each for each in known if each not in others]:
                         hand_in(CheckMember(gone))
                     known = list(others)
             await self.links.wait()
 
     async def _look_after_tunnel(self, hand_in: Callable[[Event], None]) -> None:
-        """While there is no router, which may be started again, nobody is taken for dead because he is not heard.
+        """Report `CutOff` while no router is reachable, so that silence makes no member suspect.
 
-        That ends after CUT_OFF_S_MAX: then each goes on alone. It is told once more when a router is back, as the others may
-        come a little later.
+        The router may be restarting. After CUT_OFF_S_MAX the reports stop, and each member
+        continues alone. One more report follows when a router is back, as the other members may
+        reconnect a little later.
         """
         since: float | None = None
         while True:
@@ -84,13 +92,15 @@ class Rendezvous:
             await trio.sleep(CUT_OFF_INTERVAL_S)
 
     def move(self, physical: tuple[Physical, ...]) -> None:
-        """Register anew, at these places. In a tunnel nobody is reached at a place."""
+        """Register again, at these addresses. Does nothing in a tunnel, where members have no
+        addresses.
+        """
         if self._tunnel is None:
             self.links.move(physical)
 
 
 def find_rendezvous(local: Local, config: SiteConfig, transport: Transport) -> Rendezvous | None:
-    """The rendezvous of a member; None when it is configured with no router."""
+    """Return the rendezvous of a member; None if no router is configured."""
     discovery = config.discovery
     carrier = transport.carrier if isinstance(transport, SealedTransport) else transport
     if isinstance(carrier, TunnelTransport):

@@ -1,9 +1,9 @@
-"""Where a member lives: at which address its sockets are, who watches it there, and whom it watches from there.
+"""A member's residence: the address of its sockets, and the watching in both directions there.
 
-A machine may get another address while its processes run: a new lease, a network that is plugged in elsewhere. Its sockets are
-bound to an address then that it does not have any more. The member takes up the new one under the UUID that it has, at the
-same port, and says so to the others (LA-4); in their views nothing changes. The connections from and to the old address are
-given up, as nobody would ever see them close.
+A machine may change its address while its processes run, by a new lease or another network. The
+sockets are then bound to a lost address. The member binds the new address under the same UUID and
+port, and announces it (LA-4); views do not change. Connections of the old address are closed, since
+neither end would ever see them close.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sitestack.transport.sealed import SealedTransport, open_watcher
 from sitestack.transport.udp import UdpTransport
 from sitestack.transport.watch import Report, Target, Watcher
 
-#: Seconds between two looks at whether the machine still has the address.
+#: Seconds between two checks whether the machine still has the address.
 LOOK_S = 1.0
 
 
@@ -40,8 +40,10 @@ class Residence:
         report: Report,
         moved: Callable[[tuple[Physical, ...]], None],
     ) -> None:
-        """The tasks are named after `owner`. `moved` is called with the new places, once the sockets are there."""
-        #: None where no connection says that a member is gone, and before `run`.
+        """Name the tasks after `owner`. `moved` is called with the new addresses, once the sockets
+        are open.
+        """
+        #: None before `run`, and where no connection reveals a member's death.
         self.watcher: Watcher | None = None
         self._config = config
         self._transport = transport
@@ -52,13 +54,13 @@ class Residence:
         self._targets: tuple[Target, ...] = ()
 
     def watch(self, targets: Sequence[Target]) -> None:
-        """Watch these from now on, and nobody else, wherever this member is."""
+        """Watch exactly these targets from now on, at this and later addresses."""
         self._targets = tuple(targets)
         if self.watcher is not None:
             self.watcher.watch(targets)
 
     async def run(self) -> None:
-        """Watch and be watched until cancelled, anew at each address."""
+        """Watch and be watched until cancelled, starting again at each new address."""
         while True:
             with ExitStack() as left:
                 async with trio.open_nursery() as nursery:
@@ -71,7 +73,7 @@ class Residence:
             self._moved(self._transport.physical())
 
     async def _leave_address(self) -> socket.socket | None:
-        """Until the sockets are at another address, because the machine does not have the old one any more.
+        """Wait until the machine loses the address, and move the sockets to another one.
 
         Returns the former listener.
         """
@@ -82,7 +84,8 @@ class Residence:
             await trio.sleep(LOOK_S)
             if is_here(carrier.host):
                 continue
-            # What may be otherwise later: the port is not free there, the address has gone again, no descriptors are left.
+            # May be temporary: the port is in use there, the address is lost again, or no
+            # descriptors are left.
             with suppress(ConfigurationError, OSError):
                 host = find_host(self._config)
                 if host is not None and host != carrier.host:

@@ -1,4 +1,6 @@
-"""Opening the sockets of a channel, or of several: the names that are configured, the interface, the kind of transport."""
+"""Open the sockets of one or several channels: resolve names, find the interface, choose the
+transport.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,14 @@ S = TypeVar("S", bound=SiteConfig)
 
 @dataclass(frozen=True, slots=True)
 class HostNames:
-    """The host names of a configuration, which `member` looks up again."""
+    """Host names of a configuration, which `member` resolves again at intervals."""
 
     members: Names
     routers: Names
 
 
 async def resolve_names(config: S) -> tuple[S, HostNames]:
-    """The configuration with addresses instead of names, and the names."""
+    """Return the configuration with addresses instead of names, and the names."""
     discovery, timeout_s = config.discovery, config.channel.resolve_timeout_s
     named = discovery.initial_hosts if discovery.dns is None else (*discovery.initial_hosts, discovery.dns)
     names = HostNames(Names(named), Names(discovery.routers))
@@ -45,14 +47,18 @@ async def resolve_names(config: S) -> tuple[S, HostNames]:
         for each, given in ((names.members, named), (names.routers, discovery.routers)):
             if given:
                 nursery.start_soon(find, each, name=f"names for a member of {config.site}")
-    # Routers whose names nobody knows yet stay named: a member that has routers goes on looking for them.
+    # Unresolved routers stay in the configuration by name: a member with routers keeps resolving
+    # them.
     routers = found.get(names.routers) or discovery.routers
     discovery = replace(discovery, initial_hosts=found.get(names.members, ()), routers=routers)
     return replace(config, discovery=discovery), names
 
 
 async def open_sockets(local: Local, config: SiteConfig, proofs: Proofs | None = None) -> Transport:
-    """Open the sockets, once this machine has a network. Raises ConfigurationError when a configured interface is missing."""
+    """Open the sockets, once this machine has a network.
+
+    Raises ConfigurationError if a configured interface is missing.
+    """
     if config.transport.kind == "tunnel":
         return TunnelTransport(config.transport, config.discovery.routers, registrant(local, (), proofs))
     transport, group = await find_network(config)
@@ -63,7 +69,10 @@ async def open_sockets(local: Local, config: SiteConfig, proofs: Proofs | None =
 
 
 async def open_carrier(config: SiteConfig) -> TcpTransport | UdpTransport:
-    """Open sockets that channels are to share, each with a multicast group and keys of its own. Raises ConfigurationError."""
+    """Open sockets that channels share, each with its own multicast group and keys.
+
+    Raises ConfigurationError.
+    """
     if config.transport.more_interfaces:
         raise ConfigurationError("transport.more_interfaces: a transport that channels share has one interface.")
     resolved, _ = await resolve_names(config) if not config.transport.interface else (config, None)
@@ -74,13 +83,18 @@ async def open_carrier(config: SiteConfig) -> TcpTransport | UdpTransport:
 
 
 async def find_network(config: SiteConfig) -> tuple[TransportConfig, Physical]:
-    """The settings of the transport with the interface to use, and the site's multicast group. Raises ConfigurationError."""
+    """Return the transport settings with the interface to use, and the site's multicast group.
+
+    Raises ConfigurationError.
+    """
     interface = config.transport.interface or await route_towards(_others(config), config.channel.resolve_timeout_s)
     return replace(config.transport, interface=interface), config.transport.group(config.site)
 
 
 def find_host(config: SiteConfig) -> str | None:
-    """The address of this machine at which a member with this configuration would be opened now; None without a network."""
+    """Return the address that a member with this configuration would bind now; None without a
+    network.
+    """
     if not config.transport.interface:
         return next(filter(None, map(route_to, _others(config))), None)
     try:
@@ -90,9 +104,10 @@ def find_host(config: SiteConfig) -> str | None:
 
 
 def _others(config: SiteConfig) -> list[str]:
-    """The hosts by whose routes the interface is chosen.
+    """Return the hosts whose routes determine the interface.
 
-    An initial host or a router on this machine does not tell by which interface other machines reach it.
+    Loopback hosts do not count: they do not reveal the interface by which other machines reach this
+    one.
     """
     discovery, group = config.discovery, config.transport.group(config.site)
     named = [each.host for each in (*discovery.initial_hosts, *discovery.routers) if not each.host.startswith("127.")]

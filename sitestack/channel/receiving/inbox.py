@@ -1,4 +1,4 @@
-"""The inbox: deliveries that the application has not taken yet."""
+"""The inbox: deliveries that the application has not received yet."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sitestack.model.state_events import Contents
 from sitestack.model.view import View, ViewId
 
 E = TypeVar("E")
-#: Bytes that a delivery takes besides its body: its objects and their place in the queue, as measured on 64 bits. Without them
-#: a backlog of tiny messages would take sixteen times its bound.
+#: Overhead of a delivery in bytes: its objects and its queue slot, measured on 64 bits. Otherwise a
+#: backlog of tiny messages would use sixteen times its bound.
 DELIVERY_BYTES = 250
 
 
@@ -27,7 +27,7 @@ DELIVERY_BYTES = 250
 class Delivery:
     """A batch as the application sees it: messages of one sender, in order."""
 
-    #: The sender, which can be replied to: an address in this site, or a `ProxyUUID`.
+    #: The sender, usable as a target: an address in this site, or a `ProxyUUID`.
     source: Address
     batch: Batch
     #: The logical names at the time of delivery.
@@ -39,11 +39,13 @@ class Delivery:
         return self.roster.name_of(self.source)
 
     def payloads(self) -> Iterator[bytes]:
-        """The payloads in order. Raises ProtocolError when the sender encoded the batch wrongly."""
+        """Return the payloads in order. Raises ProtocolError if the sender encoded the batch
+        wrongly.
+        """
         return self.batch.payloads()
 
     def messages(self) -> Iterator[Message]:
-        """The messages in order. Raises ProtocolError like `payloads`."""
+        """Return the messages in order. Raises ProtocolError like `payloads`."""
         return make_messages(self.source, self.batch, self.roster)
 
 
@@ -54,19 +56,22 @@ BatchEvent: TypeAlias = Delivery | View | Gap
 
 
 def cost_bytes(item: object) -> int:
-    """Bytes that an item counts while it waits; items other than deliveries are rare, and free."""
+    """Return an item's backlog in bytes. Items other than deliveries are rare and count nothing."""
     return DELIVERY_BYTES + len(item.batch.body) if isinstance(item, Delivery) else 0
 
 
 @dataclass(frozen=True, slots=True)
 class StateMark:
-    """A place in the inbox at which the application's state is read or replaced: right before a view, or one with a token."""
+    """A place in the inbox where the application's state is read or replaced.
+
+    It is right before a view, or has a token.
+    """
 
     at: ViewId | int
 
 
 def _gap_of(item: object) -> Gap | None:
-    """The gap that stands for a delivery, or that stood for some already; None for another item."""
+    """Return the backlog gap of a delivery, or the item itself if it is one; else None."""
     if isinstance(item, Delivery):
         batch = item.batch
         return Gap(batch.site, batch.origin, batch.first, batch.last, GapReason.BACKLOG, batch.scope)
@@ -76,7 +81,7 @@ def _gap_of(item: object) -> Gap | None:
 class Inbox(Generic[E]):
     """Batches and other events in the order of their delivery.
 
-    It has no bound of its own: its bytes are reported to flow control, which lets senders send no more than is free.
+    It has no bound: flow control receives its bytes and limits the senders to the free space.
     """
 
     def __init__(self) -> None:
@@ -100,13 +105,16 @@ class Inbox(Generic[E]):
         return item
 
     def abandon(self) -> None:
-        """Drop all items, and all that are still put in: the application takes nothing any more."""
+        """Drop all present and later items: the application has stopped reading."""
         self._abandoned = True
         self._items.clear()
         self.backlog_bytes.now = 0
 
     def skip(self) -> list[Batch]:
-        """Put gaps in the place of all deliveries, one for each run of consecutive numbers between two views; return them."""
+        """Replace all deliveries by gaps and return their batches.
+
+        There is one gap for each run of consecutive numbers between two views.
+        """
         skipped = [item.batch for item in self._items if isinstance(item, Delivery)]
         items: list[Delivery | E | Gap] = []
         runs: dict[tuple[str, Address, Scope], int] = {}
@@ -130,9 +138,10 @@ class Inbox(Generic[E]):
         return skipped
 
     def restart(self, mark: StateMark) -> None:
-        """Drop what the state at this mark contains; the mark is the next item to be taken.
+        """Drop everything that the state at this mark contains, and make the mark the next item.
 
-        Unicasts are no part of the state, so they are kept, and delivered after the view of the mark: a view comes first.
+        Unicasts are no part of the state, so they are kept. They follow the view of the mark,
+        because a view comes first.
         """
         if self._abandoned:
             return
@@ -148,9 +157,10 @@ class Inbox(Generic[E]):
         self._items.appendleft(item)
 
     def begin_with(self, mark: StateMark, contains: Contents, gaps: Sequence[Gap]) -> None:
-        """The state at this mark, the next item to be taken, contains these numbers of scope ALL: drop what it contains.
+        """Put this mark first, and drop everything that its state contains: these numbers of scope
+        ALL.
 
-        `gaps` come right after the mark, in the place of those of them that wait here.
+        `gaps` follow the mark and replace waiting gaps that they cover.
         """
         if self._abandoned:
             return
@@ -162,7 +172,7 @@ class Inbox(Generic[E]):
         self._items = deque([cast(E, mark), *gaps, *rest])
 
     def leave_out(self, contains: Contents) -> None:
-        """Drop all that contains no number of scope ALL above these; of a gap the numbers above them stay."""
+        """Drop items whose numbers of scope ALL are all contained. A gap keeps its higher numbers."""
         kept: deque[Delivery | E | Gap] = deque()
         for item in self._items:
             rest = _above(item, contains)
@@ -174,7 +184,7 @@ class Inbox(Generic[E]):
 
 
 def _above(item: Any, contains: Contents) -> Any:
-    """The item without what the state contains; None when that is all of it."""
+    """Return the part of an item that the state does not contain; None if it contains all of it."""
     if isinstance(item, Delivery) and item.batch.scope is Scope.ALL:
         batch = item.batch
         return None if batch.last <= contains.get(batch.site, {}).get(batch.origin, 0) else item

@@ -1,6 +1,6 @@
-"""The end of a channel from which the application takes deliveries, at its own pace.
+"""The receiving end of a channel, read by the application at its own pace.
 
-It waits while there is nothing to take, lets other tasks run, and tells flow control how much is not taken yet.
+It waits for items, lets other tasks run, and reports the backlog to flow control.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from sitestack.model.events import Credit, Event
 from sitestack.model.message import Batch
 from sitestack.model.view import View
 
-#: Taking from a full inbox gives the other tasks a turn after this many messages. It is well above what one turn delivers:
-#: otherwise even a reader that is fast enough would fall behind.
+#: Reading from a full inbox has a checkpoint after this many messages. Much more than one turn
+#: delivers: otherwise even a fast reader would fall behind.
 TAKE_MESSAGES = 4_096
-#: How often the guard looks in one hold time.
+#: Checks of the guard per hold time.
 LOOKS = 8
 
 
 class ReceiveEnd:
-    """An iterator and not a generator, so that leaving a loop early leaves nothing to be closed."""
+    """Iterator of received items. Not a generator, so that leaving a loop early leaves nothing to
+    close.
+    """
 
     def __init__(
         self,
@@ -36,7 +38,8 @@ class ReceiveEnd:
         backlog_bytes_max: int,
         note_skipped: Callable[[Batch], None],
     ) -> None:
-        """`hand_in` gives events to the stack, which learns the backlog in steps of an eighth of its bound.
+        """`hand_in` passes events to the stack, which receives the backlog in steps of an eighth of
+        its bound.
 
         `note_skipped` is called for each batch that becomes part of a gap.
         """
@@ -48,25 +51,26 @@ class ReceiveEnd:
         self._report_step_bytes = max(1, backlog_bytes_max // 8)
         self._reported_bytes = 0
         self._taken_messages = 0
-        #: How many items the application has asked for.
+        #: Number of items that the application has requested.
         self.takes = 0
-        #: Whether what waited became a gap, and nothing was taken since: whoever takes nothing is waited for once.
+        #: Whether the backlog became a gap and nothing was read since. A silent reader stops
+        #: senders only once.
         self.has_skipped = False
         self._closed = False
-        #: The error that iterating raises when nothing can be taken any more; None for a normal end.
+        #: The error that iteration raises at the end; None for a normal end.
         self._failure: LocalError | None = None
         self._readers = trio.lowlevel.ParkingLot()
-        #: The task that took last; only one task should take.
+        #: The task that read last; only one task should read.
         self._taker: trio.lowlevel.Task | None = None
 
     def __aiter__(self) -> AsyncIterator[Delivery | View | Event]:
         return self
 
     async def __anext__(self) -> Delivery | View | Event:
-        """The oldest item. Ends when the channel is closed.
+        """Return the oldest item. Ends when the channel is closed.
 
-        Raises StateTooLarge, StateUnavailable, whatever a state callback raises, and SlowConsumer when nothing was taken for
-        too long.
+        Raises StateTooLarge, StateUnavailable, any error of a state callback, and SlowConsumer if
+        nothing was read for too long.
         """
         inbox = self._inbox
         self.takes += 1
@@ -96,64 +100,69 @@ class ReceiveEnd:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether others wait until something is taken: senders for credit, or a joiner for its state."""
+        """Whether senders wait for credit, or a joiner for its state, until an item is read."""
         return self._reported_bytes > self._backlog_bytes_max or self._state.is_awaited
 
     @property
     def is_over(self) -> bool:
-        """Whether senders get no credit because the application does not take items that it could take."""
+        """Whether senders lack credit because the application does not read available items."""
         return self._reported_bytes > self._backlog_bytes_max and not self._state.withheld
 
     def waits_for(self, task: trio.lowlevel.Task) -> bool:
-        """Whether this task is the one that has to take, so that it must not wait for credit itself."""
+        """Whether this task is the reader that others wait for, so that it must not wait for credit
+        itself.
+        """
         return task is self._taker and self.is_awaited
 
     def refresh(self) -> None:
-        """Wake readers if there is something to take, and report a backlog that has grown."""
+        """Wake readers if there are items, and report a backlog that has grown."""
         if self._inbox:
             self._readers.unpark_all()
         if self._inbox.backlog_bytes.now - self._reported_bytes >= self._report_step_bytes:
             self._report_backlog()
 
     def _report_backlog(self) -> None:
-        """Tell flow control the backlog, so that senders slow down or go on."""
+        """Report the backlog to flow control, which slows senders down or lets them continue."""
         self._reported_bytes = self._inbox.backlog_bytes.now
         self._hand_in(Credit(self._reported_bytes))
 
     def abandon(self, failure: LocalError | None = None) -> None:
-        """Drop the inbox and everything put into it later, so that nothing counts as backlog and senders go on.
+        """Drop all present and later items, so that nothing counts as backlog and senders continue.
 
-        `failure`: the error for a task that still tries to take.
+        `failure`: the error for a task that still tries to read.
         """
         self._failure = self._failure or failure
         self._inbox.abandon()
         self._report_backlog()
 
     def skip(self) -> None:
-        """Put gaps in the place of what waits, so that senders go on."""
+        """Replace waiting deliveries by gaps, so that senders continue."""
         self.has_skipped = True
         for batch in self._inbox.skip():
             self._note_skipped(batch)
         self._report_backlog()
 
     def close(self) -> None:
-        """End the iteration after the items that are in the inbox: no more will come."""
+        """End the iteration after the items in the inbox: no more will come."""
         self._closed = True
         self._readers.unpark_all()
 
 
 class BacklogGuard:
-    """Ends the wait of a site for an application that reads nothing, after a bounded time.
+    """Bounds the time for which a site waits for an application that reads nothing.
 
-    Credit ends with the backlog, so one such application holds up every sender of its site, and messages of other sites. With
-    the policy `exclude` its member leaves; with `gap` it stays, and the backlog becomes a gap; with `slow` all wait. The guard
-    polls, so that a read costs no more than being counted.
+    Credit ends with the backlog, so such an application blocks every sender of its site, and
+    messages of other sites. With policy `exclude` its member leaves. With `gap` it stays, and the
+    backlog becomes a gap. With `slow` all senders wait. The guard polls, so that a read only
+    increments a counter.
     """
 
     def __init__(self, receive_end: ReceiveEnd, gate: CreditGate, config: ChannelConfig, exclude: Callable[[], None]) -> None:
-        """`exclude` is called at most once, when nothing was taken for the hold time while senders waited for it.
+        """`exclude` is called at most once: if nothing was read for the hold time while senders
+        waited.
 
-        While multicasts to all are held back the application may be waiting for another site, so that time does not count.
+        Time while multicasts to all are held back does not count: the application may be waiting
+        for another site.
         """
         self._receive_end = receive_end
         self._gate = gate
@@ -162,7 +171,7 @@ class BacklogGuard:
         self._exclude = exclude
 
     async def run(self) -> None:
-        """Run until the member is excluded, or the task is cancelled."""
+        """Run until the member is excluded or the task is cancelled."""
         takes, since = -1, trio.current_time()
         while self._policy != "slow":
             await trio.sleep(self._hold_s / LOOKS)

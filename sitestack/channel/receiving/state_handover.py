@@ -1,8 +1,10 @@
-"""The application's state: given to a joiner, or taken from another member, when the application comes to the view concerned.
+"""The application's state: provided for a joiner, or installed from another member, at the right
+view.
 
-The inbox has a mark before each view. Everything before the mark is in the state, everything after it is not; so the state is
-given or taken when the mark is taken out, in the task that receives. For another site the state is given at a mark of its own
-(`GiveSnapshot`); one that comes from there is taken first, and the inbox keeps what it does not contain.
+The inbox has a mark before each view. The state contains everything before the mark and nothing
+after it. So the state is read or installed when the receiving task reaches the mark. A snapshot for
+another site has a separate mark (`GiveSnapshot`). A snapshot from another site is installed first,
+and the inbox keeps the deliveries that it does not contain.
 """
 
 from __future__ import annotations
@@ -30,44 +32,49 @@ from sitestack.model.state_events import (
 from sitestack.model.view import View, ViewId
 
 StateEvent: TypeAlias = GiveState | StateArrived | StateRefused | StateNotGiven | GiveSnapshot | SiteStateArrived
-#: The mark at which the state of another site is taken; the tokens of snapshots are above it.
+#: The mark at which another site's state is installed; tokens of snapshots are higher.
 FETCHED = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SharedState:
-    """The callbacks by which an application gives its state and takes another's. Called in the task that receives."""
+    """The application's callbacks that return and install its state. Called in the task that
+    receives.
+    """
 
     get: Callable[[], bytes]
     set: Callable[[bytes], None]
 
 
 class StateHandover:
-    """Gives and takes the state at the marks of the inbox. For an application without a state it does nothing."""
+    """Provides and installs the state at the marks of the inbox. Does nothing without a state."""
 
     def __init__(self, state: SharedState | None, inbox: Inbox[Event | View | StateMark]) -> None:
         self._state = state
         self._inbox = inbox
-        #: Whether the inbox is withheld: the application is shown nothing before it has its state.
+        #: Whether the inbox is withheld because the application has no state yet.
         self.withheld = state is not None
-        #: The view before which the application has to give its state; and the state that it is to be given.
+        #: The view before which the application must provide its state, and the state that it must
+        #: install.
         self._give_at: ViewId | None = None
         self._arrived: StateArrived | None = None
         self._refused: StateRefused | StateNotGiven | None = None
-        #: The token of the snapshot for another site that is due; a newer one replaces it, as nobody waits for it any more.
+        #: Token of the due snapshot for another site. A newer one replaces it: the older request is
+        #: obsolete.
         self._snapshot_at: int | None = None
-        #: The state that came from another site; its mark is the first item of the inbox.
+        #: The state from another site; its mark is the first item of the inbox.
         self._fetched: SiteStateArrived | None = None
-        #: What the application's state contains since it was another site's.
+        #: Contents of the application's state since it was installed from another site.
         self._contains: Contents = {}
 
     def mark(self, view: ViewId) -> None:
-        """Put a mark into the inbox: everything in it until now is before this view."""
+        """Put a mark into the inbox: all its present items precede this view."""
         if self._state is not None:
             self._inbox.put(StateMark(view))
 
     def withhold(self) -> bool:
-        """The application's state is to be replaced: show it nothing until then. False when it waits for one already.
+        """Withhold the inbox until the application's state is replaced. Return False if it already
+        waits.
 
         Raises LocalError for an application without state.
         """
@@ -77,7 +84,7 @@ class StateHandover:
         return not before
 
     def handle(self, event: StateEvent) -> None:
-        """Take an event of the stack about the state."""
+        """Process an event of the stack about the state."""
         if isinstance(event, GiveState):
             self._give_at = event.point
         elif isinstance(event, GiveSnapshot):
@@ -102,20 +109,22 @@ class StateHandover:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a joiner waits for this member's application to come to the view before which it gives its state."""
+        """Whether a joiner or a site waits for the application to reach the mark of its state."""
         return self._give_at is not None or self._snapshot_at is not None
 
     def check(self) -> None:
-        """Raises StateTooLarge or StateUnavailable when the state that is waited for will not come."""
+        """Raise StateTooLarge or StateUnavailable if the awaited state will not come."""
         if isinstance(self._refused, StateNotGiven):
             raise StateUnavailable(f"the application of {self._refused.provider} failed to give its state, see its error")
         if self._refused is not None:
             raise StateTooLarge(f"the state has {self._refused.state_bytes} bytes, of {self._refused.state_bytes_max} at most")
 
     def reach(self, mark: StateMark, hand_in: Callable[[Event], None]) -> None:
-        """The application has taken everything before this view: let it take its state, or give it, if that is due here.
+        """Install or provide the state if it is due at this mark, which the application has
+        reached.
 
-        Raises what `get_state` raises, and TypeError for a state that is no bytes; the joiners are told that they get none.
+        Raises any error of `get_state`, and TypeError for a state that is no bytes. The joiners are
+        notified that they get no state.
         """
         assert self._state is not None
         if isinstance(mark.at, int):
@@ -134,7 +143,7 @@ class StateHandover:
             hand_in(StateGiven(mark.at, mine, self._contains))
 
     def _reach_token(self, token: int, hand_in: Callable[[Event], None]) -> None:
-        """Take the state of another site, or give one to it."""
+        """Install another site's state, or provide a snapshot for another site."""
         assert self._state is not None
         if token == FETCHED:
             fetched, self._fetched = self._fetched, None
@@ -151,7 +160,7 @@ class StateHandover:
 
 
 def _gaps(event: SiteStateArrived) -> Iterator[Gap]:
-    """What is neither in the state nor in the inbox."""
+    """Yield the numbers that are neither in the state nor in the inbox."""
     for site, numbers in event.missing.items():
         for origin, last in numbers.items():
             first = event.contains.get(site, {}).get(origin, 0) + 1

@@ -1,10 +1,12 @@
-"""Message keys: by them a member recognises a message that was sent again, by its sender or through another member.
+"""Message keys: members recognise a message that was sent again, by its sender or through another
+member.
 
-A key is a header of its message, so every member of every site has it as soon as the message itself. A message
-whose key a member has delivered already is not shown to its application. So a program that does not know whether its message
-has arrived sends it again, with the same key, wherever it likes.
+A key is a header of its message, so every member of every site receives both together. A member
+does not show its application a message whose key it has already delivered. So a program that does
+not know the fate of its message sends it again with the same key, through any member.
 
-A member knows the keys of the last `KEYS_MAX` messages with keys, for `KEY_AGE_S`; a process that joins begins without any.
+A member remembers the keys of the last `KEYS_MAX` messages with keys, for `KEY_AGE_S`. A joining
+process starts with none.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from sitestack.model.errors import LocalError
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, MessageId
 
-#: Keys at most: some 30 MB. The oldest is forgotten first.
+#: Maximum number of keys, about 30 MB. The oldest is evicted first.
 KEYS_MAX = 65_536
-#: Seconds for which a key is known. Longer than the default of `relay.budget.age_s`, for which one copy of a message may wait
-#: for a lost site that another copy has reached.
+#: Seconds for which a key is remembered. Longer than the default of `relay.budget.age_s`: one copy
+#: of a message may wait that long for a lost site that another copy has reached.
 KEY_AGE_S = 3_600.0
 
 
@@ -39,7 +41,7 @@ class DeliveredKey:
 
 
 def require_fit(key: bytes, target: Address | Place | None, oob: bool) -> None:
-    """Raises LocalError unless a message to `target` (None: a multicast) can have this key."""
+    """Raise LocalError unless a message to `target` (None: a multicast) can have this key."""
     if target is not None or oob:
         raise LocalError("only a multicast can have a key")
     if len(key) > KEY_BYTES_MAX:
@@ -47,21 +49,21 @@ def require_fit(key: bytes, target: Address | Place | None, oob: bool) -> None:
 
 
 class MessageKeys:
-    """The keys of what one member has delivered."""
+    """The keys of the messages that one member has delivered."""
 
     def __init__(self, keys_max: int = KEYS_MAX, age_s: float = KEY_AGE_S) -> None:
-        #: Number of messages that were not shown, because others with their keys had been.
+        #: Number of messages that were not shown because their keys were repeats.
         self.repeats = 0
         self._keys_max = keys_max
         self._age_s = age_s
         #: In the order of delivery.
         self._known: dict[bytes, DeliveredKey] = {}
         self._high = 0
-        #: Who waits for a key is a caller of this channel; each waits for one.
+        #: Bounded by the callers of this channel: each waits for one key.
         self._awaited: dict[bytes, trio.Event] = {}
 
     def known(self, key: bytes) -> DeliveredKey | None:
-        """The message that was delivered with this key, if one was and it is not forgotten."""
+        """Return the message that was delivered with this key; None if none was or it has expired."""
         self._forget(trio.current_time())
         return self._known.get(key)
 
@@ -72,18 +74,18 @@ class MessageKeys:
             try:
                 await awaited.wait()
             finally:
-                # Whoever gives up leaves nothing behind: the message may never come.
+                # A cancelled wait must leave no entry: the message may never come.
                 if self._awaited.get(key) is awaited and not awaited.statistics().tasks_waiting:
                     del self._awaited[key]
         return known
 
     @property
     def awaited(self) -> int:
-        """For how many keys somebody waits."""
+        """Number of keys that callers wait for."""
         return len(self._awaited)
 
     def is_repeat(self, batch: Batch) -> bool:
-        """Whether a message with the key of this one has been delivered; if not, this one has now."""
+        """Return whether this message repeats a delivered key; if not, store its key."""
         key = batch.key if batch.target is None else b""
         if not key:
             return False
@@ -102,13 +104,15 @@ class MessageKeys:
         return False
 
     def forget(self, batch: Batch) -> None:
-        """Forget the key of a message that became a gap before the application took it: a repeat is shown."""
+        """Forget the key of a message that became a gap before the application read it: a repeat is
+        shown.
+        """
         known = self._known.get(batch.key)
         if known is not None and known.id == MessageId(batch.site, batch.origin, batch.scope, batch.first):
             del self._known[batch.key]
 
     def level(self) -> Level:
-        """Keys that are known, against their bound."""
+        """Return the number of known keys, with its bound."""
         return Level.of(len(self._known), self._keys_max, "keys by which messages are recognised for an hour", high=self._high)
 
     def _forget(self, now: float) -> None:

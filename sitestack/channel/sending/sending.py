@@ -1,6 +1,6 @@
-"""The half of a channel that sends: messages one by one or in lists, with headers or a key, group calls and their answers.
+"""The sending half of a channel: single messages and lists, headers, keys, group calls and answers.
 
-What a call decides is in `sitestack/calls/`. Here it is sent, waited for and given up.
+The decisions of a call are in `sitestack/calls/`. This module sends, waits and gives up.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from sitestack.model.view import View
 
 PLAIN, SILENT = Manner.PLAIN, Manner.SILENT
 
-#: `send` gives the other tasks a turn after this many messages, or before the bytes are more than some full batches: after
-#: half a millisecond about. Each turn of a member that sends costs as much as hundreds of messages, however few it has to send.
+#: `send` has a checkpoint after this many messages or bytes, about half a millisecond. A sender's
+#: turn costs as much as hundreds of messages, so turns must not be more frequent.
 BURST_MESSAGES = 1_024
 BURST_BYTES = 4 * 59_000
 
 
-#: Bytes of messages that are handed over at once, with their sizes: a full batch with the default settings.
+#: Bytes, with sizes, in a portion of `send_many`: a full batch with the default settings.
 PORTION_BYTES = 59_000
-#: And how many messages: those of a batch at most.
+#: Maximum messages in a portion: those of a batch.
 PORTION_MESSAGES = 4_096
-#: The other tasks get a turn after this many portions, as after a burst of `send`.
+#: Portions between two checkpoints, like a burst of `send`.
 PORTIONS_MAX = 4
 
 
@@ -49,42 +49,44 @@ Reach = Literal["all", "site"]
 
 
 class CreditGate:
-    """Any number of tasks may wait. The task that has to take deliveries is let through, or nothing would go on."""
+    """Gate for waiting senders. It lets the reading task pass, which would otherwise block all
+    tasks.
+    """
 
     def __init__(self, has_to_take: Callable[[trio.lowlevel.Task], bool]) -> None:
         self._has_to_take = has_to_take
         #: Whether there is no credit, so that every sender has to wait.
         self.is_full = False
-        #: Whether multicasts to all have to wait, whatever the credit.
+        #: Whether multicasts to all have to wait, even with credit.
         self.is_held_back = False
-        #: Whether no task waits any more, as this member leaves or is gone.
+        #: Whether the gate is open for good, as this member leaves or has left.
         self._is_over = False
         self._waiting = trio.lowlevel.ParkingLot()
 
     async def wait(self, to_all: bool) -> None:
-        """Wait for credit and, with a multicast to all, until these are not held back any more."""
+        """Wait for credit and, for a multicast to all, until these are not held back."""
         task = trio.lowlevel.current_task()
         while (self.is_full or (self.is_held_back and to_all)) and not self._is_over and not self._has_to_take(task):
             await self._waiting.park()
 
     def look_again(self) -> None:
-        """Wake the waiting tasks, each of which checks whether it may go on."""
+        """Wake the waiting tasks, each of which checks its condition again."""
         self._waiting.unpark_all()
 
     def hold_back(self, waits: bool) -> None:
-        """Make multicasts to all wait from now on, or let them go on."""
+        """Make multicasts to all wait from now on, or let them continue."""
         self.is_held_back = waits
         if not waits:
             self.look_again()
 
     def refuse_all(self) -> None:
-        """Let no task wait from now on: sending is refused, with the reason."""
+        """Let no task wait from now on: sending fails with the reason."""
         self._is_over = self.is_full = True
         self.look_again()
 
 
 class _Scopes(dict[Reach, Scope]):
-    """What is none is refused without a cost for what is one."""
+    """Scopes by name. An invalid name raises LocalError; a valid one costs nothing extra."""
 
     def __missing__(self, scope: object) -> Never:
         raise LocalError(f"the scope is 'all' or 'site', not {scope!r}; one member is a target")
@@ -94,7 +96,7 @@ SCOPES = _Scopes({"all": Scope.ALL, "site": Scope.SITE})
 
 
 def portions(payloads: list[bytes]) -> Iterator[list[bytes]]:
-    """The payloads in order, as many at a time as fit into `PORTION_BYTES`; a larger one goes alone."""
+    """Yield the payloads in order, split to fit `PORTION_BYTES`; a larger payload is alone."""
     ends = list(accumulate([len(each) + SIZE_BYTES for each in payloads]))
     start = begun = 0
     while start < len(payloads):
@@ -104,7 +106,7 @@ def portions(payloads: list[bytes]) -> Iterator[list[bytes]]:
 
 
 class Sending(ABC):
-    """The sending half of a channel: messages, calls of groups, and answers."""
+    """The sending half of a channel: messages, group calls and answers."""
 
     address: Address
     site: str
@@ -122,13 +124,13 @@ class Sending(ABC):
 
     def __init__(self) -> None:
         self._desk = Desk()
-        #: The calls that are waited for, as many as are open.
+        #: The open calls that tasks wait for.
         self._waiting: dict[int, trio.Event] = {}
 
     @property
     @abstractmethod
     def view(self) -> View:
-        """The view in force. It may be ahead of the views that the application has received so far."""
+        """The view in force. The application may not have received it yet."""
 
     async def send(
         self,
@@ -141,27 +143,46 @@ class Sending(ABC):
         headers: Mapping[str, bytes] | None = None,
         key: bytes = b"",
     ) -> None:
-        """Send to everybody, to this site, or to one member. Returns when the message is accepted.
+        """Send a message to all sites, to this site, or to one member.
 
-        A multicast is also delivered to its sender, at its place in the order, unless `loopback` is false. With `oob` (out of
-        band) a message to one member of this site is delivered on arrival, even while earlier ones to it are still missing,
-        and once like them; one that fits into no datagram keeps its place. With scope `site` and `oob` each member of this
-        site gets it so. A target `AllOf` or `RelayOf` stands for members, each of which gets a unicast. `headers` are the
-        application's own, a few of a few bytes, without `idempotency-key`: `Message.headers` at the receivers. Of multicasts
-        with the same `key` (1 to 128 bytes) each member is shown the first, whoever sends them (`message_keys.py` says how
-        long it remembers).
+        Returns once the message is accepted; delivery follows. `flushed` waits for delivery.
 
-        It waits only while this member has no credit, or with a multicast to all while another site lags by the whole budget
-        (`relay/replica/pace.py`), and is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES` bytes. Both come
-        first, so that a cancelled `send` has sent nothing. On an idle channel the datagram leaves inside `send`. A member that
-        only sends has to receive all the same, if only to discard: with `backlog_bytes_max` bytes untaken it stops its site.
+        Parameters:
 
-        The task that receives does not wait while the others wait for it to take more, or a joiner for its state: its messages
-        are then kept in memory, beyond `send_credit_bytes`. It must not wait for another task that sends.
+        - `payload`: the message. A buffer other than `bytes` is copied at once.
+        - `scope`: "all" multicasts to the members of all sites, "site" to those of this site.
+        - `target`: a member, by its address; `scope` is then ignored. `AllOf` or `RelayOf` stand for
+          members, each of which gets a unicast.
+        - `loopback`: whether a multicast is also delivered to its sender, at its place in the order.
+        - `oob`: out of band: deliver to one member of this site on arrival, once, before earlier
+          messages that are still missing. A message too large for a datagram keeps its place. With
+          scope "site" each member gets a copy.
+        - `headers`: a few short values for `Message.headers`. `idempotency-key` is reserved.
+        - `key`: 1 to 128 bytes. Of all multicasts with this key, from any sender, each member shows
+          only the first. `message_keys.py` has how long keys are remembered.
 
-        A buffer other than `bytes` is copied at once. Raises TypeError for anything that is no buffer, MessageTooLarge,
-        ChannelClosed, and LocalError for `oob` to other sites, for headers that are too large, an unfit key and a place where
-        nobody is; then nothing was sent.
+        Guarantees: each member delivers the messages of a sender and scope in the order sent, once, and
+        receives a `Gap` for missing ones. With `order: total` all members of a site deliver all multicasts,
+        relayed ones included, in one order. **Each site has an order of its own; there is no total order
+        across sites.**
+
+        Waits only while this member has no credit or, for a multicast to all, while another site
+        lags by the whole budget (`relay/replica/pace.py`). It is a checkpoint once in
+        `BURST_MESSAGES` messages or `BURST_BYTES` bytes. Both come first, so a cancelled `send` has
+        sent nothing. On an idle channel the datagram leaves inside `send`.
+
+        A member that only sends must still receive, if only to discard: `backlog_bytes_max` unread
+        bytes stop its site. The receiving task does not wait while other members need it to read,
+        or a joiner needs its state. Its messages are then held in memory, beyond
+        `send_credit_bytes`. It must not wait for another task that sends.
+
+        Raises, with nothing sent:
+
+        - TypeError: `payload` is not a buffer.
+        - MessageTooLarge: the payload exceeds the maximum size.
+        - ChannelClosed: this member has left; SlowConsumer if it was excluded.
+        - LocalError: `oob` to other sites, headers that are too large, an unfit key, or a place
+          without a member.
         """
         if type(payload) is not bytes:
             payload = copy_buffer("a message", payload)
@@ -200,11 +221,12 @@ class Sending(ABC):
         *,
         loopback: bool = True,
     ) -> int:
-        """Send messages in this order, each as by `send`, for a fraction of the time. Returns how many they were.
+        """Send messages in this order, each as by `send`, in a fraction of the time. Return their
+        number.
 
-        All of them are looked at before the first is sent, so with TypeError, MessageTooLarge and LocalError nothing was sent.
-        It waits for credit as `send` does, with a checkpoint before each `PORTIONS_MAX` portions: when it is cancelled there,
-        or raises ChannelClosed, a beginning of the list was sent.
+        All are checked before the first is sent: with TypeError, MessageTooLarge and LocalError
+        nothing was sent. It waits for credit like `send`, with a checkpoint once in `PORTIONS_MAX`
+        portions. If it is cancelled there, or raises ChannelClosed, a prefix of the list was sent.
         """
         data = [each if type(each) is bytes else copy_buffer("a message", each) for each in payloads]
         kind = Scope.UNICAST if target is not None else Scope.ALL if scope == "all" else Scope.SITE
@@ -237,7 +259,7 @@ class Sending(ABC):
         headers: Mapping[str, bytes] | None,
         key: bytes,
     ) -> None:
-        """Send what has headers or a key, or goes to several members one by one, or both."""
+        """Send a message with headers or a key, or to several members one by one."""
         manner = PLAIN if loopback else SILENT
         if headers is not None and KEY in headers:
             raise LocalError(f"the header {KEY} is reserved for keys; send the message with key= instead")
@@ -273,7 +295,7 @@ class Sending(ABC):
         self._driver.wake()
 
     def _post_now(self, payload: bytes, to: Address, manner: Manner) -> None:
-        with suppress(LocalError):  # this member is leaving, or has sent to too many others: who asks gets no answer
+        with suppress(LocalError):  # leaving, or the limit of targets is reached: the caller gets no answer
             self._append(payload, Scope.UNICAST, to, manner)
             self._driver.wake()
 
@@ -289,14 +311,17 @@ class Sending(ABC):
         scope: Reach = "all",
         headers: Mapping[str, bytes] = NO_HEADERS,
     ) -> CallResult:
-        """Ask, and wait until enough have answered, nobody is left who could, or the time (seconds) is over.
+        """Ask members, and wait for enough answers, until no other member can answer or `timeout_s`
+        is over.
 
-        Without `targets` everybody is asked, in this site or in all (`scope`), also this member itself, by one multicast in its
-        place in the order: calls made one after the other that wait for all come in one order everywhere, whoever makes them.
-        Else each target is asked by a unicast.
+        Without `targets` one multicast asks all members of this site or of all sites (`scope`),
+        including this one, at its place in the order. Consecutive calls that wait for all members
+        have one order at all members, whoever makes them. With `targets` each one is asked by a
+        unicast.
 
-        An application gets the question as a `Message` with a `call`, and answers with `Channel.answer`. So the task that
-        receives must not be the one that calls. Raises as `send` does, and LocalError when CALLS_MAX calls are waiting.
+        The application receives the question as a `Message` with a `call`, and answers with
+        `Channel.answer`. So the task that receives must not be the one that calls. Raises as `send`
+        does, and LocalError if CALLS_MAX calls are waiting.
         """
         if type(payload) is not bytes:
             payload = copy_buffer("a message", payload)
@@ -305,7 +330,10 @@ class Sending(ABC):
         return await self._ask(Kind.REQUEST, payload, asked, to, CallMode(mode), timeout_s, SCOPES[scope], headers)
 
     async def answer(self, message: Message, payload: Buffer) -> None:
-        """Answer a message that has a `call`. Raises as `send` does, and LocalError for a message that asks for no answer."""
+        """Answer a message that has a `call`.
+
+        Raises as `send` does, and LocalError for a message without a `call`.
+        """
         if not message.call:
             raise LocalError("nobody waits for an answer to this message")
         if type(payload) is not bytes:
@@ -313,10 +341,11 @@ class Sending(ABC):
         await self._post(wrap(Envelope(Kind.ANSWER, message.call), payload), Scope.UNICAST, [message.source], Manner.INTERNAL)
 
     async def flushed(self, scope: Reach = "all", *, every: Literal["member", "site"] = "member", timeout_s: float) -> Flushed:
-        """Wait until all that this member has multicast before with this scope is at every member, or at one of each site.
+        """Wait until every member, or one of each site, has all earlier multicasts of this scope.
 
-        At a member means delivered: taken out by the application it need not be. `Flushed.lacks` says of each member that is
-        not known to have it why. Raises as `send` does.
+        A member has a message once it is delivered, even if the application has not read it.
+        `Flushed.lacks` gives the reason for each member that is not known to have all. Raises as
+        `send` does.
         """
         asked = self._members_of(scope)
         mode = CallMode.ALL if every == "member" else CallMode.EACH_SITE
@@ -349,10 +378,12 @@ class Sending(ABC):
             result = self._desk.calls.close_call(number)
         return result
 
-    # -- what a channel tells of ---------------------------------------------------------------------------------------
+    # -- events for open calls -----------------------------------------------------------------------------------------
 
     def _take_internal(self, source: Address, batch: Batch) -> bool:
-        """Deal with a batch that is between channels; False for one that the application is to see."""
+        """Process an internal batch between channels; return False for one that the application
+        receives.
+        """
         taken = self._desk.accept_batch(source, batch)
         if taken is None:
             return False
@@ -365,16 +396,16 @@ class Sending(ABC):
         self._desk.gaps.note(gap)
 
     def _note_skipped(self, batch: Batch) -> None:
-        """A batch that the application was too slow for is a gap: its key is not known here, and `flushed` reports it."""
+        """Report a batch that the application was too slow for as a gap, and forget its key."""
         self.keys.forget(batch)
         self._note_gap(Gap(batch.site, batch.origin, batch.first, batch.last, GapReason.BACKLOG, batch.scope))
 
     def _note_gone(self, member: Address) -> None:
-        """Messages to this member were given up."""
+        """End calls that wait for this member: messages to it were given up."""
         self._end_calls(self._desk.calls.gone(member))
 
     def _note_members(self) -> None:
-        """The members have changed."""
+        """End calls that wait for departed members."""
         if self._waiting:
             self._end_calls(self._desk.calls.retain(self._members_of("all")))
 
@@ -384,7 +415,7 @@ class Sending(ABC):
                 self._waiting[number].set()
 
     def _end_all_calls(self) -> None:
-        """This member is gone: nobody waits any more."""
+        """Release all callers: this member has left."""
         self._end_calls(tuple(self._waiting))
 
     def _call_levels(self) -> dict[str, Level]:
@@ -394,12 +425,16 @@ class Sending(ABC):
     # -- places --------------------------------------------------------------------------------------------------------
 
     def _members_of(self, scope: Reach) -> tuple[Address, ...]:
-        """Return the members of this site, by address, and with scope `all` those of the other sites."""
+        """Return the members of this site, by address, and with scope `all` those of the other
+        sites.
+        """
         own = self.view.members
         return own if scope == "site" else (*own, *[each for each in self._remote_members() if each.site != self.site])
 
     def _resolve(self, targets: Sequence[Address | Place]) -> tuple[Address, ...]:
-        """Return the addresses that these stand for now, each once. Raises LocalError for a place without a member."""
+        """Return the addresses that these stand for now, each once. Raises LocalError for a place
+        without a member.
+        """
         found: dict[Address, None] = {}
         for target in targets:
             if isinstance(target, ProxyUUID) and target.site == self.site:
@@ -411,7 +446,7 @@ class Sending(ABC):
         return tuple(found)
 
     def _members_at(self, place: Place) -> tuple[Address, ...]:
-        """The members that a place stands for. Raises LocalError when there are none."""
+        """Return the members that a place stands for. Raises LocalError if there are none."""
         if place.site == self.site:
             return self.view.members if isinstance(place, AllOf) else (self.view.coordinator,)
         found = tuple([member for member in self._remote_members() if member.site == place.site])
@@ -420,7 +455,7 @@ class Sending(ABC):
         return found if isinstance(place, AllOf) else found[:1]
 
     def _require_open(self) -> None:
-        """Raise SlowConsumer or ChannelClosed when nothing can be sent any more."""
+        """Raise SlowConsumer or ChannelClosed if nothing can be sent any more."""
         if self.excluded is not None:
             raise self.excluded
         if self._gone.is_set():
