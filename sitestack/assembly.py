@@ -1,4 +1,4 @@
-"""Builds the stack of a member out of its configuration, and refuses stacks that cannot work."""
+"""Build the stack of a member from its configuration, and reject stacks that cannot work."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ NEEDS_BELOW: dict[type[Layer], tuple[type[Layer], ...]] = {
 def build_stack(
     local: Local, config: SiteConfig, *, relay_layer: Layer | None = None, shares_state: bool = False, sealed: bool = False
 ) -> Stack:
-    """The stack of one member; `relay_layer` goes right below batching. Raises ConfigurationError.
+    """Return the stack of one member; `relay_layer` goes right below batching.
 
-    `shares_state`: the application gives its state to joiners and takes that of others when it joins. `sealed`: its datagrams
-    are sealed, and so become larger; and that one has come to a wrong address proves nothing, since a stranger can have sent a
-    copy of it there.
+    `shares_state`: the application provides its state to joiners and installs another's when it
+    joins. `sealed`: datagrams are sealed and therefore larger. A sealed datagram at a wrong address
+    proves nothing, since a stranger may have sent a copy. Raises ConfigurationError.
     """
     overhead_bytes = OVERHEAD_BYTES if sealed else 0
     shrunk = config.transport.datagram_bytes_max - overhead_bytes
@@ -74,9 +74,10 @@ def build_stack(
 def build_layers(
     local: Local, config: SiteConfig, *, shares_state: bool = False, fetches: bool = False, overhead_bytes: int = 0
 ) -> list[Layer]:
-    """The layers of a site, top to bottom. `fetches`: what is put above them fetches something before it joins (`Offered`).
+    """Return the layers of a site, top to bottom.
 
-    `overhead_bytes`: by so much is a datagram larger on the network than in the stack.
+    `fetches`: the layer above them fetches entries before it joins (`Offered`). `overhead_bytes`:
+    how much larger a datagram is on the network than in the stack.
     """
     protocols = config.protocols
     return [
@@ -98,14 +99,16 @@ def build_layers(
 
 
 def _prompt(config: SiteConfig, *, is_relayed: bool) -> Prompt:
-    """Who is waited for: with uniform agreement by every delivery, in a site that is relayed by the relay."""
+    """Return whose acknowledgement must be prompt: all members' for uniform agreement, the next
+    relay's in a relayed site.
+    """
     if config.agreement == "uniform":
         return "everybody"
     return "second in line" if is_relayed else "nobody"
 
 
 def _fragment_config(config: SiteConfig) -> FragmentConfig:
-    """A piece has to fit into a datagram together with what the layers below and the datagram itself add."""
+    """Limit a piece so that it fits into a datagram with the headers of the layers below."""
     return replace(
         config.protocols.fragment,
         fragment_bytes_max=config.transport.datagram_bytes_max - HEADERS_BELOW_BYTES,
@@ -113,7 +116,7 @@ def _fragment_config(config: SiteConfig) -> FragmentConfig:
 
 
 def check_layers(layers: Sequence[Layer]) -> None:
-    """Raise ConfigurationError, with one sentence, when a layer is twice in the stack or lacks one that it needs (SEQ-17)."""
+    """Raise ConfigurationError if a layer is twice in the stack or lacks a layer below it (SEQ-17)."""
     kinds = [type(layer) for layer in layers]
     for place, kind in enumerate(kinds):
         if kind in kinds[:place]:

@@ -1,4 +1,4 @@
-"""What can be configured about a site. Values only: `find_problems` says what does not go together."""
+"""The configuration of a site: values only. `find_problems` lists conflicts."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ Order = Literal["total", "fifo"]
 TransportKind = Literal["udp", "tcp", "tunnel"]
 Agreement = Literal["survivors", "uniform"]
 
-#: A datagram below this has no room for the headers of a view of a few dozen members.
+#: Smaller datagrams have no room for the headers of a view of a few dozen members.
 DATAGRAM_BYTES_MIN = 1_024
-#: What may come on top of a message's payload in a frame: its batch's size table and identity, and the headers of the layers.
+#: Maximum overhead of a message in a frame: its batch's size table and identity, and the headers.
 MESSAGE_OVERHEAD_BYTES = 1024 * 1024
-#: Room in each datagram for the headers of the layers below fragmentation, and for the datagram's own.
+#: Room in each datagram for the headers of the layers below fragmentation and of the datagram.
 HEADERS_BELOW_BYTES = 256
 SITE_CHARS_MAX = 64
-#: Why `can_be_site` says no.
+#: Why `can_be_site` returns False.
 UNFIT_SITE = (
     f"a site's name has 1 to {SITE_CHARS_MAX} printable characters, none of them white space or one of / = @ , >, "
     "and does not begin with a dot."
 )
-#: Listens everywhere, and is nobody's address.
+#: Binds to all interfaces; not a member's address.
 ANY_INTERFACE = "0.0.0.0"
-#: With the first interface, and its address from outside, as many as a contact may have.
+#: With the first interface and its external address, the maximum of a contact.
 MORE_INTERFACES_MAX = PHYSICAL_MAX - 2
-#: Settings that others are compared with: what is heard so often, sent again so often.
+#: Reference intervals: heartbeats and retransmissions.
 _HEARTBEAT = "protocols.failure_detection.heartbeat_interval_s"
 _REPEATED = "protocols.unicast.retransmit_interval_s"
-#: How the names of bounds and intervals end.
+#: Suffixes of the names of bounds and intervals.
 POSITIVE = ("_max", "_bytes", "_interval_s", "_attempts", "heartbeat_s")
 
 
@@ -60,55 +60,61 @@ POSITIVE = ("_max", "_bytes", "_interval_s", "_attempts", "heartbeat_s")
 class TransportConfig:
     """The sockets of a member."""
 
-    #: udp, or tcp where the network lets no UDP through: then there is no multicast, and some members must be named in
-    #: `discovery.initial_hosts`. tunnel where members cannot be connected to at all: all goes through `discovery.routers`. The
-    #: same for all members of the site.
+    #: udp, or tcp where the network blocks UDP: then there is no multicast, and some members must
+    #: be named in `discovery.initial_hosts`. tunnel where members accept no connections: all
+    #: datagrams go through `discovery.routers`. The same for all members of the site.
     kind: TransportKind = "udp"
-    #: The network interface to use: its IPv4 address, its name, or the subnet that it is in (10.1.0.0/24), which suits machines
-    #: that are on several networks. Empty: the one by which the machine reaches the group,
-    #: or else an initial host.
+    #: The network interface to use: its IPv4 address, its name, or its subnet (10.1.0.0/24), which
+    #: suits machines on several networks. Empty: the one on the route to the group, or else to an
+    #: initial host.
     interface: str = ""
-    #: With udp: further interfaces, each named as `interface` is. Every multicast leaves by all of them and may arrive by any,
-    #: so that a site with two networks goes on when one of them fails; who is on both hears all of it twice.
+    #: With udp: further interfaces, each named like `interface`. Every multicast leaves by all of
+    #: them, so that a site with two networks survives the failure of one. A member on both receives
+    #: each multicast twice.
     more_interfaces: tuple[str, ...] = ()
-    #: UDP port of this member, and the TCP port at which others watch whether it lives; 0 takes one that is free in both.
-    #: Fix it when others name this member in `discovery.initial_hosts`, or when a firewall has to let them in.
+    #: UDP port of this member, and the TCP port at which others watch whether it lives; 0 selects
+    #: one that is free in both. Set it if other members name this one in `discovery.initial_hosts`,
+    #: or if a firewall must admit them.
     port: int = 0
-    #: Whether the network carries IP multicast. Most clouds and container networks do not: set it to false there, and name
-    #: some members in `discovery.initial_hosts`.
+    #: Whether the network carries IP multicast. Most clouds and container networks do not: set it
+    #: to false there, and name some members in `discovery.initial_hosts`.
     multicast: bool = True
-    #: The multicast group. Empty: one made out of the site's name, so that sites on one network do not hear each other.
+    #: The multicast group. Empty: derived from the site's name, so that sites on one network do not
+    #: receive each other.
     multicast_group: str = ""
     #: The UDP port of the group, the same for all members of the site.
     multicast_port: int = 7_600
-    #: How many routers a multicast may cross, and one.
+    #: Maximum routers that a multicast crosses, plus one.
     multicast_ttl_hops: int = 1
-    #: The largest datagram, with its seal. Large ones cost less; each is lost when one of its IP fragments is, so that 1,400 is
-    #: better where packets get lost.
+    #: Maximum size of a datagram, with its seal. Large datagrams cost less, but the loss of one IP
+    #: fragment loses all of it: use 1,400 on lossy networks.
     datagram_bytes_max: int = 60_000
-    #: What the kernel keeps until this member reads it. More than the system's limit needs privileges (see statistics).
+    #: Kernel buffer for received datagrams. Beyond the system's limit it needs privileges;
+    #: statistics report the granted size.
     receive_buffer_bytes: int = 8 << 20
-    #: What the kernel keeps until it has sent it.
+    #: Kernel buffer for datagrams to send.
     send_buffer_bytes: int = 2 << 20
-    #: What waits when the kernel's buffer is full; beyond, datagrams are given up and the protocols send them again.
+    #: Queue while the kernel's buffer is full. Further datagrams are dropped, and the protocols
+    #: retransmit them.
     send_queue_bytes_max: int = 4 << 20
-    #: How many datagrams are read in one turn, so that a flood cannot starve timers.
+    #: Maximum datagrams read in one turn, so that a flood cannot starve timers.
     receive_datagrams_max: int = 256
-    #: The address under which others reach this member, when it is not the interface's (address translation). Empty: the same.
-    #: Who gets no answer from there tries that of the interface.
+    #: The address at which others reach this member, if it differs from the interface's (address
+    #: translation). Empty: the same. A peer without a response from it tries the interface's
+    #: address.
     external_host: str = ""
     #: The port that belongs to it; 0: the same.
     external_port: int = 0
-    #: With tcp: a connection on which nothing was said for so long is closed; it is made again when it is needed.
+    #: With tcp: how long an idle connection stays open. It is reopened on demand.
     connection_idle_s_max: float = 30.0
 
     @property
     def has_multicast(self) -> bool:
-        """Whether one datagram can reach everybody."""
+        """Whether one datagram can reach all members."""
         return self.kind == "tunnel" or (self.multicast and self.kind == "udp")
 
     def group(self, site: str) -> Physical:
-        """The multicast group of a site."""
+        """Return the multicast group of a site."""
         number = zlib.crc32(site.encode())
         host = self.multicast_group or f"239.192.{number >> 8 & 0xFF}.{number & 0xFF}"
         return Physical(host, self.multicast_port)
@@ -116,20 +122,22 @@ class TransportConfig:
 
 @dataclass(frozen=True, slots=True)
 class ChannelConfig:
-    """The application's end."""
+    """The application's interface."""
 
-    #: How long opening a channel may take before it fails: finding the others, joining, installing the first view.
+    #: Maximum time to open a channel: find members, join, and install the first view.
     join_timeout_s: float = 60.0
-    #: How long to try again while no name of `discovery.initial_hosts` or `discovery.dns` is known; then it starts alone.
-    #: As long does it wait for a network when `transport.interface` is empty; without one it does not start.
+    #: How long to retry while no name of `discovery.initial_hosts` or `discovery.dns` resolves;
+    #: then the member starts alone. With an empty `transport.interface` it also waits this long for
+    #: a network, and fails without one.
     resolve_timeout_s: float = 10.0
-    #: How often these names are looked up again: members move.
+    #: How often these names are resolved again: members move.
     resolve_interval_s: float = 10.0
-    #: What becomes of a member whose application takes nothing while more than `protocols.flow_control.backlog_bytes_max` waits
-    #: for it, and so all senders of its site: it leaves (exclude), it stays and its application is told what it will not get
-    #: (gap), or all wait without limit (slow).
+    #: Policy for a member whose application does not read while more than
+    #: `protocols.flow_control.backlog_bytes_max` wait for it, which stops all senders of its site.
+    #: exclude: it leaves. gap: it stays, and its application receives gaps for the skipped
+    #: messages. slow: all senders wait without limit.
     backlog_policy: Literal["exclude", "gap", "slow"] = "exclude"
-    #: How long its site waits for it before that.
+    #: How long its site waits before the policy applies.
     backlog_hold_s: float = 10.0
 
 
@@ -142,18 +150,20 @@ class ProtocolsConfig:
     state_transfer: StateTransferConfig = field(default_factory=StateTransferConfig)
     #: Total order through the coordinator.
     sequencer: SequencerConfig = field(default_factory=SequencerConfig)
-    #: How far senders may be ahead of receivers: what a slow receiver must hold, and what all hold because of it.
+    #: How far senders may be ahead of receivers: the buffer of a slow receiver, and of all members
+    #: because of it.
     flow_control: FlowControlConfig = field(default_factory=FlowControlConfig)
     stability: StabilityConfig = field(default_factory=StabilityConfig)
     #: Messages that are larger than a datagram.
     fragment: FragmentConfig = field(default_factory=FragmentConfig)
     #: Reliable messages between two members.
     unicast: UnicastConfig = field(default_factory=UnicastConfig)
-    #: Reliable multicast: what is lost is asked for.
+    #: Reliable multicast: receivers request lost datagrams.
     nakack: NakAckConfig = field(default_factory=NakAckConfig)
-    #: Who is dead. With the defaults a silent member is taken for dead after 3.5 to 4 seconds, one that was killed at once.
+    #: Detection of dead members. By default a silent member is suspected after 3.5 to 4 seconds,
+    #: and a killed one at once.
     failure_detection: FailureDetectionConfig = field(default_factory=FailureDetectionConfig)
-    #: How large a datagram may be to reach a member.
+    #: The largest datagram that reaches a member.
     path_mtu: PathMtuConfig = field(default_factory=PathMtuConfig)
     #: Where members are: from addresses to hosts and ports.
     resolver: ResolverConfig = field(default_factory=ResolverConfig)
@@ -163,40 +173,44 @@ class ProtocolsConfig:
 
 @dataclass(frozen=True, slots=True)
 class SiteConfig:
-    """One site. The same for all its members, but for what `transport` says of the machine."""
+    """One site. The same for all its members, except for the machine's settings in `transport`."""
 
-    #: The name of the site: members of other sites are never heard.
+    #: The name of the site. Members ignore other sites.
     site: str = ""
-    #: The order in which members deliver: one for all of them, or each sender's own, which is one hop faster.
+    #: Order of delivery: total, one order for all members; or fifo, one order per sender, which
+    #: saves one hop.
     order: Order = "total"
-    #: Who agrees on what was delivered: those who live on, or also those who crashed, which costs the time stability takes.
+    #: Who agrees on deliveries: the survivors, or (uniform) also crashed members, which costs the
+    #: time stability takes.
     agreement: Agreement = "survivors"
     transport: TransportConfig = field(default_factory=TransportConfig)
     #: How members find each other.
     discovery: DiscoveryConfig = field(default_factory=DiscoveryConfig)
-    #: How members join, leave and are left out.
+    #: How members join, leave and are excluded.
     membership: MembershipConfig = field(default_factory=MembershipConfig)
     channel: ChannelConfig = field(default_factory=ChannelConfig)
     protocols: ProtocolsConfig = field(default_factory=ProtocolsConfig)
 
     @property
     def parameters(self) -> str:
-        """What all members must share, as people read it: with others they would not deliver the same."""
+        """Parameters that all members must share, as text: with others they would not deliver the
+        same.
+        """
         return f"order {self.order}, agreement {self.agreement}"
 
 
 def lan(site: str) -> SiteConfig:
-    """Several machines on one network that carries multicast: the defaults."""
+    """Return the defaults: several machines on one network that carries multicast."""
     return SiteConfig(site=site)
 
 
 def local(site: str) -> SiteConfig:
-    """All members on this machine, over the loopback interface."""
+    """Return a configuration for members on one machine, over the loopback interface."""
     return SiteConfig(site=site, transport=TransportConfig(interface="127.0.0.1"))
 
 
 def named_hosts(site: str, initial_hosts: tuple[Physical, ...], port: int) -> SiteConfig:
-    """A network without multicast: some members, at a fixed port, are asked where the others are."""
+    """Return a configuration without multicast: some members, at a fixed port, name the others."""
     return SiteConfig(
         site=site,
         transport=TransportConfig(multicast=False, port=port, datagram_bytes_max=1_400),
@@ -205,7 +219,7 @@ def named_hosts(site: str, initial_hosts: tuple[Physical, ...], port: int) -> Si
 
 
 def find_problems(config: SiteConfig) -> list[str]:
-    """What is wrong with a configuration, everything at once: sentences that begin with the path of a key."""
+    """Return all problems of a configuration: sentences that begin with the path of a key."""
     return [
         *_site_problems(config),
         *_size_problems(config),
@@ -215,14 +229,16 @@ def find_problems(config: SiteConfig) -> list[str]:
 
 
 def datagrams_of(message_bytes: int, datagram_bytes_max: int) -> int:
-    """How many datagrams a frame with a message of this size takes at most."""
+    """Return the maximum number of datagrams for a frame with a message of this size."""
     datagram_bytes = max(datagram_bytes_max, DATAGRAM_BYTES_MIN) - OVERHEAD_BYTES  # as if sealed
     piece_bytes = datagram_bytes - HEADERS_BELOW_BYTES - PIECE_OVERHEAD_BYTES
     return -(-(message_bytes + MESSAGE_OVERHEAD_BYTES) // piece_bytes)
 
 
 def can_be_site(name: str) -> bool:
-    """Whether a site may be called so: it names a directory of keys too, and stands before = in RELAY_PEERS and behind @."""
+    """Return whether a site may have this name, which also occurs in a path of keys, RELAY_PEERS
+    and addresses.
+    """
     is_plain = name.isprintable() and not any(each.isspace() or each in "/=@,>" for each in name)
     return 0 < len(name) <= SITE_CHARS_MAX and is_plain and not name.startswith(".")
 
@@ -265,7 +281,9 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
 
 
 def _pace_problems(config: SiteConfig) -> Iterator[str]:
-    """What is given up before it was tried twice, so that one lost datagram decides; and what would be repeated."""
+    """Yield timeouts that expire before the second attempt, so that one lost datagram decides; and
+    early tombstones.
+    """
     resolver, unicast = config.protocols.resolver, config.protocols.unicast
     heartbeat_s, quarantine = config.protocols.failure_detection.heartbeat_interval_s, config.membership.quarantine
     for place, limit_s, pace, pace_s in (
@@ -311,14 +329,15 @@ def _size_problems(config: SiteConfig) -> Iterator[str]:
     if fragment.partial_bytes_max < 2 * fragment.frame_bytes_max:
         yield "protocols.fragment.partial_bytes_max: must be at least twice protocols.fragment.frame_bytes_max."
     body = max(batching.message_bytes_max + SIZE_BYTES, batching.batch_bytes_max)
-    # Two scopes: each may send a batch while nothing of it is on its way, whatever is on its way of the other.
+    # Two scopes: each may send a batch while it has none in transit, independent of the other.
     sent = batching.window_bytes + 2 * body
     if protocols.sequencer.undelivered_bytes_max < sent:
         yield (
             f"protocols.sequencer.undelivered_bytes_max: must be at least {sent}, protocols.batching.window_bytes and two "
             "of the largest batches."
         )
-    # Only whole frames become stable: one that takes more numbers than a stream may have stops there for ever.
+    # Only whole frames become stable: a frame with more numbers than a stream may have would block
+    # it forever.
     datagrams = datagrams_of(body, config.transport.datagram_bytes_max)
     if protocols.nakack.window_count_max < datagrams:
         yield (
@@ -376,9 +395,9 @@ def _is_address(host: str, *, multicast: bool) -> bool:
 
 
 def implausible_numbers(config: Any, path: str = "") -> Iterator[str]:
-    """No number in any configuration makes sense below zero; a bound of nothing and an interval of no time do not either.
+    """Yield negative numbers, and bounds and intervals of zero, in any configuration.
 
-    What grows up to a maximum cannot begin above it.
+    A value that grows to a maximum must not begin above it.
     """
     for each in fields(config):
         value = getattr(config, each.name)

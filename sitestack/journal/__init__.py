@@ -1,1 +1,1 @@
-"""What a member writes down: the records of a journal, and the recorder that makes them from events."""
+"""The journal: its records, and the recorder that makes them from events."""

@@ -1,7 +1,8 @@
-"""Turns what comes out of a stack into the records of the journal, in the order in which it happened.
+"""Converts the output of a stack into journal records, in order of occurrence.
 
-Pure: the clock and the sink are handed in, so that a channel and a simulated world record in exactly the same way. A batch is
-hashed once; a batch of one's own whose very bytes come back to be delivered is not hashed again.
+Pure: clock and sink are parameters, so that a channel and a simulated world record identically. A
+batch is hashed once; an own batch that returns for delivery with the same bytes object is not
+hashed again.
 """
 
 from __future__ import annotations
@@ -19,22 +20,23 @@ from sitestack.model.gap import Gap
 from sitestack.model.message import UNICASTS, Batch, Scope
 from sitestack.model.view import View, ViewId
 
-#: Answers with the monotonic and the wall clock, both in nanoseconds.
+#: Returns the monotonic and the wall clock, both in nanoseconds.
 Clock = Callable[[], tuple[int, int]]
 Write = Callable[[records.Record], None]
 
-#: Batches of one's own that wait for their delivery; what is sent beyond is hashed a second time when it is delivered.
+#: Maximum own batches that await delivery; further ones are hashed again when delivered.
 DIGESTS_MAX = 1_024
 
 RoleName = Literal["member", "coord", "relay"]
 
-#: What a package above writes of its own events, by their type: each is called with the recorder and the event.
+#: Writers of a higher package for its events, by type. Each is called with the recorder and the
+#: event.
 EventRecords = Mapping[type[Event], Callable[["Recorder", Any], None]]
 NO_EVENTS: EventRecords = MappingProxyType({})
 
 
 class Recorder:
-    """Records one process. `record` is given everything that comes out of the stack, in order."""
+    """Records one process. `record` must receive all output of the stack, in order."""
 
     def __init__(
         self,
@@ -47,7 +49,9 @@ class Recorder:
         total_order: bool = True,
         event_records: EventRecords = NO_EVENTS,
     ) -> None:
-        """`total_order` False: places in the senders' own streams are no places in one order, and are not recorded."""
+        """`total_order` False: places in the senders' streams form no single order, and are not
+        recorded.
+        """
         self.site = site
         self.address = address
         self.write = write
@@ -59,25 +63,27 @@ class Recorder:
         self.global_view: Mapping[str, ViewId] = {}
         self._view: ViewId | None = None
         self._role: records.Role | None = None
-        #: By scope and first number, for own multicasts on their way: the body, and its digest.
+        #: By scope and first number, for own multicasts in transit: the body, and its digest.
         self._digests: dict[tuple[Scope, int], tuple[bytes, bytes]] = {}
         self._drops: dict[str, int] = {}
 
     def record_start(self, name: str, pid: int, incarnation: int, version: str, seed: int | None = None) -> None:
-        """Before joining."""
+        """Record the start, before joining."""
         t, w = self.clock()
         self.write(records.Start(t, w, self.site, self.address, name, pid, incarnation, version, seed))
 
     def record_stop(self, answered: bool) -> None:
-        """The last record of a process that ends by its own will; `answered`: the others went on without it first."""
+        """Record a graceful stop. `answered`: the others installed a view without this member
+        first.
+        """
         self.write(records.Stop(*self.clock(), "left" if answered else records.UNANSWERED))
 
     def reject(self, reason: str) -> None:
-        """A send was refused."""
+        """Record a rejected send."""
         self.write(records.Reject(*self.clock(), reason))
 
     def record(self, event: Event | Frame) -> None:
-        """Record what came out of the stack; events that mean nothing to a reader of the journal are passed over."""
+        """Record an event or a delivery of the stack; ignore events that have no record."""
         if isinstance(event, Frame):
             if event.batch is not None:
                 self.deliver(event.batch, event.seqno)
@@ -96,7 +102,7 @@ class Recorder:
             write(self, event)
 
     def drops(self, counts: Mapping[str, int]) -> None:
-        """Record how much each counter of refused input has grown since the last call."""
+        """Record the growth of each counter of rejected input since the last call."""
         for why, count in counts.items():
             grown = count - self._drops.get(why, 0)
             if grown:
@@ -104,7 +110,7 @@ class Recorder:
         self._drops = dict(counts)
 
     def role(self, role: RoleName, epoch: ViewId | None, to: tuple[str, ...] = ()) -> None:
-        """The process took a role; nothing is written when it has it already."""
+        """Record a role change; write nothing if the process has this role."""
         taken = records.Role(*self.clock(), role, epoch, to)
         last = self._role
         if last is None or (last.role, last.epoch, last.to) != (role, epoch, to):
@@ -135,7 +141,7 @@ class Recorder:
         )
 
     def deliver(self, batch: Batch, seqno: int) -> None:
-        """A batch was delivered, at this place in the stream of its view; 0 where nothing gives places."""
+        """Record a delivery with its place in the stream of its view; 0 without an order."""
         assert self._view is not None, "a delivery before the first view"
         t, w = self.clock()
         self.write(
@@ -158,7 +164,7 @@ class Recorder:
         )
 
     def _give_up(self, event: Undeliverable) -> None:
-        """Unicasts of one's own to a member of one's own site; the other frames are the business of the protocols."""
+        """Record own unicasts to a member of this site. The other frames belong to the protocols."""
         for batch in own_unicasts(event, self.site, self.address):
             self.write(
                 records.Unreach(
@@ -190,7 +196,7 @@ class Recorder:
         return known[1] if known is not None and known[0] is batch.body else hashlib.sha256(batch.body).digest()
 
     def install(self, view: View) -> None:
-        """A view is in force from now on."""
+        """Record that a view is in force."""
         t, w = self.clock()
         self._view = view.id
         subs = tuple([(sub.id, sub.members) for sub in view.subviews])
@@ -198,7 +204,7 @@ class Recorder:
         self.write(records.View(t, w, view.id, view.lineage, view.members, view.names, kind, subs))
 
     def take_role(self, view: View) -> None:
-        """What this process is to its site in a view."""
+        """Record this process's role in a view."""
         if view.coordinator == self.address:
             self.role("coord", view.id)
         else:
@@ -206,6 +212,6 @@ class Recorder:
 
 
 def own_unicasts(event: Undeliverable, site: str, address: Address) -> list[Batch]:
-    """The application's unicasts among the frames that were given up: of this member, to a member of its own site."""
+    """Return this member's application unicasts to its own site among the undeliverable frames."""
     batches = [frame.batch for frame in event.frames if frame.batch is not None]
     return [b for b in batches if b.scope in UNICASTS and b.origin == address and b.site == b.target_site == site]

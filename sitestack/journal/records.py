@@ -1,12 +1,13 @@
-"""The vocabulary of the journal: what a process records about itself, in the order in which it happened.
+"""The records of the journal: what a process records about itself, in order of occurrence.
 
-One record is one event of one process, and for messages one *batch*: 1..n messages of one origin,
-numbered `first .. first + count - 1` in the origin's counter of that scope. Whoever records them (a channel,
-a simulated world), whoever stores them and whoever checks them speaks in these classes and nothing else.
-Import the module and write `records.Send`.
+One record is one event of one process. For messages it covers one *batch*: 1..n messages of one
+origin, numbered `first .. first + count - 1` in the origin's counter of that scope. Recording (a
+channel, a simulated world), storage and checkers share these classes. Import the module and write
+`records.Send`.
 
-Every record carries `t`, the process's monotonic clock, and `w`, the wall clock, both in nanoseconds. The
-order of records in one process is the truth; `w` measures lag and never decides whether an invariant holds.
+Every record carries `t`, the process's monotonic clock, and `w`, the wall clock, both in
+nanoseconds. The order of records in one process is authoritative. `w` measures lag and never
+decides whether an invariant holds.
 """
 
 from __future__ import annotations
@@ -23,29 +24,30 @@ from sitestack.model.view import ViewId
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A process begins; written before it joins."""
+    """Start of a process, written before it joins."""
 
     t: int
     w: int
     site: str
     uuid: Address
-    #: The logical name; shown, never compared.
+    #: The logical name, for display only.
     name: str
     pid: int
-    #: Incarnation: differs from every earlier start of the same name (a boot counter, or the start in ns).
+    #: Incarnation: differs from every earlier start of the same name (a boot counter, or the start
+    #: in ns).
     inc: int
     version: str
     #: The seed of a simulated or drilled run, None otherwise.
     seed: int | None = None
 
 
-#: Why a member stopped that nobody has answered: others may lack what it sent last, as after a crash.
+#: Reason of a stop without a response: others may lack the last messages, as after a crash.
 UNANSWERED = "left unanswered"
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A graceful stop. A journal without one belongs to a process that crashed, or that still runs."""
+    """A graceful stop. A journal without one belongs to a crashed or running process."""
 
     t: int
     w: int
@@ -55,7 +57,7 @@ class Stop:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A batch was accepted from the application; written before its first packet leaves."""
+    """A batch accepted from the application, written before its first packet leaves."""
 
     t: int
     w: int
@@ -64,14 +66,14 @@ class Send:
     scope: Scope
     first: int
     count: int
-    #: The member a unicast is for and its site; None and "" for a multicast.
+    #: The target of a unicast and its site; None and "" for a multicast.
     target: Address | None
     target_site: str
     #: The sizes of the payloads in bytes: `count` little-endian u32.
     sizes: bytes
     #: SHA-256 of the body of the batch, 32 bytes.
     digest: bytes
-    #: The body, when the journal keeps payloads.
+    #: The body, if the journal keeps payloads.
     payload: bytes | None = None
 
     @property
@@ -82,7 +84,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A send was refused (back-pressure, not joined, too large)."""
+    """A rejected send (back-pressure, not joined, too large)."""
 
     t: int
     w: int
@@ -92,7 +94,7 @@ class Reject:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """A batch was handed to the application, in delivery order. `site` and `origin` name its sender."""
+    """A batch delivered to the application, in delivery order. `site` and `origin` name its sender."""
 
     t: int
     w: int
@@ -102,7 +104,7 @@ class Deliver:
     first: int
     count: int
     via: Literal["local", "relay"]
-    #: Its number in the stream of its view; None where nothing sequences it (unicasts, `order: fifo`).
+    #: Its number in the stream of its view; None without a sequence (unicasts, `order: fifo`).
     gseq: int | None
     vid: ViewId
     #: The global view in force, a view id per site; empty before the first one.
@@ -119,7 +121,7 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view of the site was handed to the application."""
+    """A view of the site, delivered to the application."""
 
     t: int
     w: int
@@ -135,20 +137,20 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class GlobalView:
-    """A global view was handed to the application."""
+    """A global view, delivered to the application."""
 
     t: int
     w: int
     gvec: Mapping[str, ViewId]
     #: (site, uuid) of every member, in the order of the view.
     members: tuple[tuple[str, Address], ...]
-    #: Sites that are known and have no live relay.
+    #: Known sites without a live relay.
     down: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The process took a role. `epoch` fences it (R9), `to` names the sites it relays to.
+    """A role of the process. `epoch` fences it (R9); `to` names the sites it relays to.
 
     `share` is only read: 0.2.0 wrote it where several members of a site relayed.
     """
@@ -162,7 +164,9 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The messages `first .. last` of this origin never come here: relayed ones (R21), or of another part (S21)."""
+    """Messages `first .. last` of this origin never arrive: relayed ones (R21), or of another part
+    (S21).
+    """
 
     t: int
     w: int
@@ -171,7 +175,8 @@ class Gap:
     first: int
     last: int
     reason: str
-    #: SITE only for another part of this member's own site; journals of 0.2.0 and before do not say it, and have none of those.
+    #: SITE only for another part of this member's site. Journals up to 0.2.0 lack it, and have no
+    #: such gaps.
     scope: Scope = Scope.ALL
 
 
@@ -188,9 +193,10 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Unreach:
-    """Messages of this process did not reach a member (`target`, `target_site`) or a whole site (`target` None).
+    """Messages of this process that missed a member (`target`, `target_site`) or a site (`target`
+    None).
 
-    With no `target_site` either: it left, and never saw them delivered.
+    Without `target_site`: the process left before it saw them delivered.
     """
 
     t: int
@@ -213,7 +219,7 @@ class Unreach:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Input from `source` was refused `n` times for the reason `why`, since the last such record."""
+    """Input from `source`, rejected `n` times for reason `why` since the last such record."""
 
     t: int
     w: int

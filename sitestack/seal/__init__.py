@@ -1,1 +1,1 @@
-"""The seal: every datagram of a site is encrypted and authenticated with the site's key, and opens once. Pure."""
+"""The seal: encrypts and authenticates every datagram with the site's key, and opens it once. Pure."""

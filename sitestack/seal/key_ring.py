@@ -1,10 +1,10 @@
 """A site's keys: one seals, all open, so that a key can be exchanged while the members run.
 
     add      every member opens with the new key, none seals with it
-    use      members seal with the new key, one after the other; those that still use the old one are understood
-    remove   who has only the old key is out
+    use      members seal with the new key, one by one; the old key still opens
+    remove   members with only the old key are excluded
 
-As text, a line each; the lines of a ring say which key is which by its id, which tells nothing of the key:
+As text, a line each. A key's id reveals nothing of the key:
 
     use 6f1c09aa
     key 6f1c09aa <64 hexadecimal digits>
@@ -24,23 +24,23 @@ from sitestack.model.errors import ConfigurationError
 
 SECRET_BYTES = 32
 ID_BYTES = 4
-#: The most keys of a ring: a change takes two, and one that was begun and given up a third.
+#: Maximum keys of a ring: an exchange needs two, and an abandoned one a third.
 KEYS_MAX = 8
 _SALT = b"sitestack site key"
 
 
 @dataclass(frozen=True, slots=True)
 class SiteKey:
-    """One key of a site. Whoever has it is a trusted member."""
+    """One key of a site. A process with it is a trusted member."""
 
     secret: bytes = field(repr=False)
-    #: What names the key on the wire and in files: it follows from the key, and the key does not follow from it.
+    #: Names the key on the wire and in files. Derived from the key, which it does not reveal.
     id: bytes = field(init=False)
-    #: What all keys for the purposes of a site follow from (HKDF-Extract, RFC 5869).
+    #: Root of all keys derived for a site (HKDF-Extract, RFC 5869).
     pseudorandom_key: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError for a secret of another size."""
+        """Raise ConfigurationError for a secret of another size."""
         if len(self.secret) != SECRET_BYTES:
             raise ConfigurationError(f"a key has {SECRET_BYTES} bytes, not {len(self.secret)}.")
         extracted = hmac.digest(_SALT, self.secret, "sha256")
@@ -57,13 +57,16 @@ class KeyRing:
 
     @classmethod
     def of(cls, secret: bytes) -> KeyRing:
-        """A ring with one key. The secret is 32 random bytes."""
+        """Return a ring with one key. The secret is 32 random bytes."""
         key = SiteKey(secret)
         return cls({key.id: key}, key.id)
 
     @classmethod
     def parse(cls, text: str) -> KeyRing:
-        """The ring in a text. Raises ConfigurationError, which never repeats what it read: it may be part of a key."""
+        """Return the ring in a text.
+
+        Raises ConfigurationError, without quoting the text: it may be part of a key.
+        """
         keys: dict[bytes, SiteKey] = {}
         used: list[bytes] = []
         for number, words in _statements(text):
@@ -86,12 +89,12 @@ class KeyRing:
         return cls(keys, used[0])
 
     def format(self) -> str:
-        """The ring as text, secrets included."""
+        """Return the ring as text, secrets included."""
         lines = [f"key {each.id.hex()} {each.secret.hex()}" for each in self.keys.values()]
         return "\n".join([f"use {self.in_use.hex()}", *lines, ""])
 
     def add(self, key: SiteKey) -> KeyRing:
-        """With one more key, which opens and does not seal. Raises ConfigurationError."""
+        """Return a ring with another key, which opens and does not seal. Raises ConfigurationError."""
         if key.id in self.keys:
             raise ConfigurationError(f"the ring has a key {key.id.hex()} already.")
         if len(self.keys) == KEYS_MAX:
@@ -99,12 +102,12 @@ class KeyRing:
         return KeyRing({**self.keys, key.id: key}, self.in_use)
 
     def use(self, key_id: bytes) -> KeyRing:
-        """With this key sealing. Raises ConfigurationError."""
+        """Return a ring that seals with this key. Raises ConfigurationError."""
         self._require(key_id)
         return KeyRing(self.keys, key_id)
 
     def remove(self, key_id: bytes) -> KeyRing:
-        """Without this key. Raises ConfigurationError for the one in use."""
+        """Return a ring without this key. Raises ConfigurationError for the one in use."""
         self._require(key_id)
         if key_id == self.in_use:
             raise ConfigurationError(f"the key {key_id.hex()} is in use; use another one before you remove it.")
@@ -116,14 +119,14 @@ class KeyRing:
 
 
 class Statement(NamedTuple):
-    """The words of a line that says something, and its number."""
+    """A non-empty line: its words and its number."""
 
     number: int
     words: list[str]
 
 
 def _statements(text: str) -> Iterator[Statement]:
-    """The lines of a text without the empty ones and the comments."""
+    """Yield the lines of a text without the empty ones and the comments."""
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if words and not words[0].startswith("#"):

@@ -1,7 +1,7 @@
-"""Proofs: by them the ends of a connection inside a site know that the other one has a key of the site.
+"""Proofs that the other end of a connection inside a site has a key of the site.
 
-Each end draws a nonce, so that no proof is good for a second connection. What a proof is made of is up to whoever uses it; the
-purpose keeps one kind from being taken for another.
+Each end draws a nonce, so that no proof is valid for a second connection. The caller chooses the
+parts of a proof; the purpose separates its kinds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sitestack.seal.key_ring import ID_BYTES, KeyRing, SiteKey
 
 NONCE_BYTES = 16
 _CODE_BYTES = 32
-#: Which key, and the authentication code.
+#: Key id and authentication code.
 PROOF_BYTES = ID_BYTES + _CODE_BYTES
 
 
@@ -25,20 +25,20 @@ class Proofs:
 
     def __init__(self, cluster: str, ring: KeyRing) -> None:
         self.cluster = cluster
-        #: Exchanged when the keys change; whoever was let in stays.
+        #: Replaced when the keys change; open connections stay.
         self.ring = ring
 
     def make(self, purpose: str, *parts: bytes) -> bytes:
-        """A proof with the key in use."""
+        """Return a proof with the key in use."""
         return self.ring.in_use + self._code(self.ring.keys[self.ring.in_use], purpose, parts)
 
     def are_sound(self, proof: bytes, purpose: str, *parts: bytes) -> bool:
-        """Whether this proof was made of these parts for this purpose, with any key of the ring."""
+        """Return whether this proof covers these parts for this purpose, with any key of the ring."""
         key = self.ring.keys.get(proof[:ID_BYTES])
         return key is not None and hmac.compare_digest(proof[ID_BYTES:], self._code(key, purpose, parts))
 
     def _code(self, key: SiteKey, purpose: str, parts: tuple[bytes, ...]) -> bytes:
-        """HMAC over the parts, each with its length: no other parts say the same."""
+        """Return the HMAC over the parts, each with its length, so that the split is unambiguous."""
         said = b"".join([len(part).to_bytes(4, "big") + part for part in parts])
         return hmac.digest(_key_for(key, self.cluster, purpose), said, "sha256")
 

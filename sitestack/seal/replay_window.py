@@ -1,6 +1,7 @@
-"""Which envelopes of one sender were opened already: each opens once, and none that is late by more than a network can be.
+"""Anti-replay window of one sender: each envelope opens once, and none that is later than a network
+delays.
 
-Source: RFC 6479, an anti-replay window that is not shifted but written round and round.
+Source: RFC 6479, a window that is written cyclically instead of shifted.
 """
 
 from __future__ import annotations
@@ -8,24 +9,24 @@ from __future__ import annotations
 from typing import Literal
 
 _BYTES = 8_192
-#: How far below the newest counter an older one is still told from its copies. What goes to all other members counts too, and
-#: two sockets are read one after the other: thousands may lie between an envelope and the one that overtook it.
+#: How far below the newest counter an older one can be distinguished from its copies. Datagrams to
+#: all other members count too, and sockets are read one by one: thousands may overtake an envelope.
 WINDOW = 8 * (_BYTES - 1)
-#: Seconds after which, and at most twice that, an envelope that others have overtaken counts as late. The layers above take
-#: copies to be a minute old at most.
+#: Seconds after which, and at most twice that, an overtaken envelope counts as late. The layers
+#: above assume that copies are at most a minute old.
 LATE_S = 30.0
 
-#: Why a counter is refused; nothing when it is not.
+#: Why a counter is rejected; empty if it is admitted.
 Refusal = Literal["", "seal_replayed", "seal_late"]
 
 
 class ReplayWindow:
-    """The counters that one sender's opened envelopes had."""
+    """The counters of one sender's opened envelopes."""
 
     __slots__ = ("_bits", "_floor", "_next_floor", "_raise_at", "_top")
 
     def __init__(self, floor: int, now: float) -> None:
-        """Counters below `floor` are refused."""
+        """Counters below `floor` are rejected."""
         self._bits = bytearray(_BYTES)
         self._floor = self._next_floor = floor
         #: The highest counter so far.
@@ -55,6 +56,6 @@ class ReplayWindow:
         return ""
 
     def _raise_floor(self, now: float) -> None:
-        """What was the highest counter a while ago is the floor now."""
+        """Raise the floor to the highest counter of one interval ago."""
         self._floor, self._next_floor = self._next_floor, self._top + 1
         self._raise_at = now + LATE_S

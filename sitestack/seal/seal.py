@@ -1,11 +1,11 @@
-"""The seal of one process: what it sends is encrypted and authenticated, and of what arrives it opens only what is authentic,
-new, and of a sender that lives.
+"""The seal of one process: encrypts and authenticates sent datagrams, and opens authentic, new ones
+of live senders.
 
     seal   a counter, never used before; one AES-GCM
-    open   no byte is looked at before it is authenticated, but for those that say with which key; then the replay window of the
-           sender. Of a sender without a window: introductions
+    open   authenticate before reading any byte but the key's names; then the sender's replay window. Without a
+           window: introductions
 
-Whatever is refused is counted by its reason and answered by nothing.
+Rejected input is counted by its reason and never answered.
 """
 
 from __future__ import annotations
@@ -28,27 +28,29 @@ from sitestack.seal.introductions import INTRODUCTION_BYTES, INTRODUCTIONS_PER_S
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.replay_window import ReplayWindow
 
-#: The most senders with a window, of 8 KiB each; beyond, the one heard longest ago is forgotten, and introduced again.
+#: Maximum senders with a window, of 8 KiB each; beyond it the longest silent one is evicted, and
+#: introduced again.
 SENDERS_MAX = 1_024
-#: Ciphers that are kept for one sender: of each key of the ring, and some more when its counter goes on to another one.
+#: Maximum cached ciphers per sender: one for each key of the ring, and some for the next epochs of
+#: its counter.
 _CIPHERS_MAX = 16
-#: Ciphers that are kept for strangers; beyond, the oldest is derived again.
+#: Maximum cached ciphers for strangers; the oldest is evicted.
 _STRANGERS_CIPHERS_MAX = 256
-#: Seconds for which an envelope counts as fresh when its sender is introduced, and at most twice that.
+#: Seconds, at most twice that, for which an envelope counts as fresh when its sender is introduced.
 FRESH_S = 5.0
 #: How a plain datagram begins (`sitestack/wire/codec.py`).
 _PLAIN_MAGIC = b"\xb7R"
 
 _PURPOSE = b"sitestack seal 1"
 
-#: A datagram and where it came from, or goes to.
+#: A datagram with its source, or its target.
 Arrived = tuple[bytes, Physical]
 Answer = tuple[Physical, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class SealStatistics:
-    """Processes with a window now; and since the start: those introduced, and introductions sent."""
+    """Processes with a window now; and since the start: introduced ones, and introductions sent."""
 
     senders: int
     introduced: int
@@ -57,22 +59,22 @@ class SealStatistics:
 
 @dataclass(slots=True)
 class Opened:
-    """What came of some envelopes."""
+    """The outcome of opening envelopes."""
 
     datagrams: list[Arrived] = field(default_factory=list)
     #: Introductions to send.
     answers: list[Answer] = field(default_factory=list)
-    #: Reason -> how many were refused.
+    #: Reason -> number of rejected envelopes.
     drops: dict[str, int] = field(default_factory=dict)
 
     def drop(self, reason: str, count: int = 1) -> None:
-        """Count refused envelopes."""
+        """Count rejected envelopes."""
         if count:
             self.drops[reason] = self.drops.get(reason, 0) + count
 
 
 class _Sender:
-    """A process that has been introduced."""
+    """An introduced process."""
 
     __slots__ = ("ciphers", "heard_at", "window")
 
@@ -94,7 +96,7 @@ class Seal:
         self._sender_id = sender_id
         self._head = envelope.head(envelope.DATAGRAM, cluster)
         self._introduction_head = envelope.head(envelope.INTRODUCTION, cluster)
-        #: The next counter, and what it was FRESH_S ago, or twice that.
+        #: The next counter, and its value FRESH_S ago, or twice that.
         self._counter = self._marked = self._floor = 1
         self._marked_at = now
         self._cipher, self._stamp = self._own_cipher()
@@ -106,9 +108,10 @@ class Seal:
         self._introduced = self._introductions_sent = 0
 
     def use_ring(self, ring: KeyRing) -> int:
-        """Seal and open with the keys of this ring from now on. Returns how many held datagrams were dropped for that.
+        """Seal and open with the keys of this ring from now on. Return the number of dropped held
+        datagrams.
 
-        What is held may have been opened with a key that is removed.
+        A removed key may have opened them.
         """
         removed = not self._ring.keys.keys() <= ring.keys.keys()
         self._ring = ring
@@ -122,7 +125,7 @@ class Seal:
     # -- sealing ---------------------------------------------------------------------------------------------------
 
     def seal(self, data: bytes, now: float) -> bytes:
-        """The envelope of a datagram; it is `OVERHEAD_BYTES` larger."""
+        """Return the envelope of a datagram; it is `OVERHEAD_BYTES` larger."""
         if now >= self._marked_at + FRESH_S:
             self._mark(now)
         return self._enclose(self._head, data)
@@ -137,7 +140,7 @@ class Seal:
         return header + self._cipher.encrypt(nonce, body, header)
 
     def _own_cipher(self) -> tuple[AESGCM, bytes]:
-        """The cipher for what is sealed next, and the stamp."""
+        """Return the cipher for the next envelopes, and the stamp."""
         key_and_epoch = self._ring.in_use + self._counter.to_bytes(COUNTER_BYTES, "big")[:4]
         stamp = make_stamp(self._stamp_keys[self._ring.in_use], self._sender_id, key_and_epoch)
         return self._cipher_of(self._sender_id, key_and_epoch), stamp
@@ -147,7 +150,9 @@ class Seal:
         return make_cipher(key.pseudorandom_key, self._cluster, sender_id, key_and_epoch[4:])
 
     def _strangers_cipher(self, sender_id: bytes, key_and_epoch: bytes) -> AESGCM:
-        """The cipher of somebody whose stamp is right. It is kept: also a copy of a header can come with anything after it."""
+        """Return the cipher of a sender with a valid stamp. Cached: a copied header may precede any
+        bytes.
+        """
         name = sender_id + key_and_epoch
         cipher = self._strangers_ciphers.get(name)
         if cipher is None:
@@ -160,7 +165,7 @@ class Seal:
         return {key_id: make_stamp_key(key.pseudorandom_key, self._cluster) for key_id, key in self._ring.keys.items()}
 
     def _mark(self, now: float) -> None:
-        """Note what the counter is. When nothing was sealed for long, everything is old."""
+        """Mark the present counter. After a long pause all earlier counters are old."""
         idle = now >= self._marked_at + 2 * FRESH_S
         self._floor = self._counter if idle else self._marked
         self._marked, self._marked_at = self._counter, now
@@ -168,7 +173,9 @@ class Seal:
     # -- opening ---------------------------------------------------------------------------------------------------
 
     def open(self, arrived: Iterable[Arrived], now: float) -> Opened:
-        """Open what has arrived, in order. What was held of a sender comes when it is introduced."""
+        """Open arrived envelopes in order. An introduction releases the held datagrams of its
+        sender.
+        """
         opened = Opened()
         head, senders = self._head, self._senders
         for data, source in arrived:
@@ -190,7 +197,9 @@ class Seal:
         return opened
 
     def _open_slowly(self, data: bytes, source: Physical, now: float, opened: Opened) -> None:
-        """Open an envelope of a stranger, an introduction, the first one with a key; or find out why it cannot be opened."""
+        """Open an envelope of a stranger, an introduction, or the first one with a key; or count
+        why it fails.
+        """
         sender_id, key_and_epoch = data[8:24], data[24:32]
         if why := self._why_not(data):
             opened.drop(why)
@@ -222,7 +231,7 @@ class Seal:
             self._hold(sender_id, Held(counter, plain, source), now, opened)
 
     def _why_not(self, data: bytes) -> str:
-        """Why these bytes cannot be opened, as far as they say so themselves; empty when it takes a key to tell."""
+        """Return why these bytes cannot be opened; empty if only a key can decide."""
         if data[:2] != envelope.MAGIC:
             return "seal_plain" if data[:2] == _PLAIN_MAGIC else "seal_magic"
         if data[2:3] != self._head[2:3]:
@@ -241,7 +250,7 @@ class Seal:
     # -- introductions ---------------------------------------------------------------------------------------------
 
     def _hold(self, sender_id: bytes, held: Held, now: float, opened: Opened) -> None:
-        """Hold a datagram of a stranger, and ask it whether it lives."""
+        """Hold a datagram of a stranger, and ask whether it is alive."""
         if (
             len(held.data) + OVERHEAD_BYTES >= INTRODUCTION_BYTES
             and (ask := self._strangers.next_nonce(sender_id, now)) is not None
@@ -252,7 +261,7 @@ class Seal:
             opened.drop("seal_stranger")
 
     def _meet(self, sender_id: bytes, body: bytes, counter: int, source: Physical, now: float, opened: Opened) -> None:
-        """Take in an introduction, and answer it."""
+        """Process an introduction, and answer it."""
         told = Introduction.parse(body)
         if told is None or told.to != self._sender_id:
             opened.drop("seal_introduction")
@@ -279,7 +288,7 @@ class Seal:
         opened.answers.append((place, self._enclose(self._introduction_head, body)))
 
     def _admit(self, sender_id: bytes, floor: int, counter: int, now: float, opened: Opened) -> None:
-        """A stranger has shown that it lives: what was held of it is taken, as far as it is fresh."""
+        """Admit a stranger that has proved to be alive, and open its fresh held datagrams."""
         held = self._strangers.release(sender_id)
         if len(self._senders) == SENDERS_MAX:
             del self._senders[min(self._senders, key=lambda each: self._senders[each].heard_at)]
@@ -294,17 +303,17 @@ class Seal:
                 opened.datagrams.append((each.data, each.source))
 
     def statistics(self) -> SealStatistics:
-        """The counters as they are now."""
+        """Return the present counters."""
         return SealStatistics(len(self._senders), self._introduced, self._introductions_sent)
 
     def levels(self) -> dict[str, Level]:
-        """The senders that have a window, and the strangers."""
+        """Return the number of senders with a window, and the levels of the strangers."""
         senders = Level.of(len(self._senders), SENDERS_MAX, "processes that were introduced")
         return {"senders": senders, **self._strangers.levels()}
 
 
 def make_cipher(pseudorandom_key: bytes, cluster: str, sender_id: bytes, epoch: bytes) -> AESGCM:
-    """The cipher of a sender for the envelopes whose counters begin with these 4 bytes.
+    """Return the cipher of a sender for the envelopes whose counters begin with these 4 bytes.
 
     `pseudorandom_key` is that of the site's key (`SiteKey.pseudorandom_key`).
     """
@@ -314,11 +323,11 @@ def make_cipher(pseudorandom_key: bytes, cluster: str, sender_id: bytes, epoch: 
 
 
 def make_stamp_key(pseudorandom_key: bytes, cluster: str) -> bytes:
-    """The key by which a site key stamps the envelopes of a cluster."""
+    """Return the key with which a site key stamps the envelopes of a cluster."""
     info = b"".join((_PURPOSE, b" stamp ", cluster.encode()))
     return HKDFExpand(algorithm=SHA256(), length=32, info=info).derive(pseudorandom_key)
 
 
 def make_stamp(stamp_key: bytes, sender_id: bytes, key_and_epoch: bytes) -> bytes:
-    """The stamp of a sender on its envelopes with this key id and upper half of the counter."""
+    """Return the stamp of a sender for envelopes with this key id and upper half of the counter."""
     return hashlib.blake2s(sender_id + key_and_epoch, digest_size=STAMP_BYTES, key=stamp_key).digest()

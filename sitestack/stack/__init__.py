@@ -1,1 +1,1 @@
-"""The contract of a layer, and the stack that walks effects from layer to layer."""
+"""The contract of a layer, and the stack that passes effects from layer to layer."""

@@ -1,6 +1,6 @@
-"""Dispatch: which layer sees a frame next. A layer declares the frames that it wants to see; all others skip it.
+"""Dispatch: the next layer for a frame. A layer declares the frames it handles; all others skip it.
 
-A batch would cross a dozen layers on its way, of which half have nothing to do with it.
+A batch would otherwise cross a dozen layers, of which half ignore it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from sitestack.stack.layer import Layer
 
 
 class UpRoute(dict[type[Header] | None, int]):
-    """Kind of the last header (None: no header) -> the place of the next layer above that sees such a frame; -1: none does.
+    """Kind of the last header (None: no header) -> index of the next higher layer for it; -1: none.
 
-    Entries are made when first asked for; a stack has few kinds of headers.
+    Entries are computed on first use; a stack has few kinds of headers.
     """
 
     def __init__(self, layers: Sequence[Layer], index: int) -> None:
@@ -30,14 +30,17 @@ class UpRoute(dict[type[Header] | None, int]):
 
 
 def routes_up(layers: Sequence[Layer]) -> list[UpRoute]:
-    """The routes of frames going up, by the place that they come from; the last place is the wire."""
+    """Return the routes of frames going up, by the index they come from; the last index is the
+    wire.
+    """
     return [UpRoute(layers, index) for index in range(len(layers) + 1)]
 
 
 def routes_down(layers: Sequence[Layer], kind: str) -> list[int]:
-    """The place of the next layer that sees a multicast (or unicast) going down, by one plus the place that it comes from.
+    """Return the index of the next layer for a multicast (or unicast) going down, by the previous
+    index + 1.
 
-    The application is at place -1, so its entry is the first.
+    The application is at index -1, so its entry is the first.
     """
     bottom = len(layers)
     ways = [bottom] * (bottom + 1)

@@ -1,7 +1,7 @@
 """The contract between a protocol layer and the stack.
 
-A layer is a pure state machine. It never reads a clock, opens a socket, draws from global randomness or calls a neighbour: it
-is called, and answers with a list of effects. `now` is monotonic seconds.
+A layer is a pure state machine. It never reads a clock, opens a socket, draws from global
+randomness or calls a neighbour. Its methods return lists of effects. `now` is monotonic seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sitestack.model.short_ids import ShortIds
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Up:
-    """Hand this event or frame to the next layer above; above the topmost layer it reaches the shell."""
+    """Pass this event or frame to the next layer above; above the topmost layer, to the shell."""
 
     event: Event | Frame
 
@@ -30,7 +30,7 @@ class Up:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Down:
-    """Hand this event or frame to the next layer below."""
+    """Pass this event or frame to the next layer below."""
 
     event: Event | Frame
 
@@ -38,7 +38,9 @@ class Down:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Hand this event to every layer (`up`, bottom to top) and to the shell, before any consequence of it is carried out."""
+    """Pass this event to every layer (`up`, bottom to top) and to the shell, before any effect it
+    causes.
+    """
 
     event: Event
 
@@ -46,7 +48,7 @@ class Announce:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Input from outside was discarded. `reason` is a short stable word; drops are counted, never silent."""
+    """Input from outside was discarded. `reason` is a short stable word; every drop is counted."""
 
     reason: str
     count: int = 1
@@ -55,7 +57,7 @@ class Dropped:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Transmit:
-    """Put a frame on the wire: to one physical address, or by multicast when `to` is None. Only the lowest layer emits it."""
+    """Send a frame to one physical address, or by multicast if `to` is None. Lowest layer only."""
 
     to: Physical | None
     frame: Frame
@@ -63,7 +65,7 @@ class Transmit:
 
 @dataclass(frozen=True, slots=True)
 class TransmitAlone:
-    """Put a frame on the wire in a datagram of its own, uncut. Only the lowest layer emits it."""
+    """Send a frame in a separate datagram, unsliced. Lowest layer only."""
 
     to: Physical
     frame: Frame
@@ -71,7 +73,7 @@ class TransmitAlone:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Cut datagrams to this member that have more than `bytes_max` bytes, or multicasts if `dest` is None; None: cut none."""
+    """Slice datagrams to this member (None: multicasts) above `bytes_max` bytes; None: never slice."""
 
     dest: Address | None
     bytes_max: int | None
@@ -79,9 +81,11 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class CollectStates:
-    """Ask every layer for what `StatesCollected` then brings, through `up` of the layer that asked.
+    """Request `StatesCollected` with the states of all layers, through `up` of the requesting
+    layer.
 
-    That is the state, less what is known to all that are to take it; or, when `known` is None, what is known here.
+    It has the state without parts that are in every `known`; or, if `known` is None, the parts
+    known here.
     """
 
     token: int
@@ -90,14 +94,14 @@ class CollectStates:
 
 @dataclass(frozen=True, slots=True)
 class LearnIds:
-    """Read short ids by this table, too, from now on."""
+    """Also read short ids by this table from now on."""
 
     ids: ShortIds
 
 
 @dataclass(frozen=True, slots=True)
 class WriteIds:
-    """Write short ids for the addresses in this table, in frames with a batch, from now on; None: write uuids."""
+    """Write short ids of this table in frames with a batch from now on; None: write uuids."""
 
     ids: ShortIds | None
 
@@ -107,11 +111,11 @@ Effect = Up | Down | Announce | Dropped | Transmit | TransmitAlone | Limit | Col
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """What every layer of one member knows about that member: each layer is made by `Layer(local, its own config)`."""
+    """Facts about a member for each of its layers, which are made by `Layer(local, config)`."""
 
     site: str
     address: Address
-    #: The logical name: shown, never compared (LA-1).
+    #: The logical name, for display only (LA-1).
     name: str
     #: The only source of randomness of all layers, so that a simulation repeats.
     rng: random.Random
@@ -121,35 +125,39 @@ class Local:
         return Down(Frame(self.address, dest, (header,)))
 
 
-# Tests, and whoever takes a stack apart, have layers of their own that are not compiled.
+# Tests, and tools that take a stack apart, define layers that are not compiled.
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Layer:
-    """One protocol. Subclasses override what they need; the defaults let everything pass.
+    """One protocol. Subclasses override methods as needed; the defaults pass everything on.
 
-    Contract: a layer passes on what it does not know. State is changed only inside these calls. Every container that input from
-    outside can grow has a bound.
+    Contract: a layer passes on unknown events. Its state changes only inside these calls. Every
+    container that outside input can grow has a bound.
     """
 
     #: The name in statistics and traces.
     name: ClassVar[str]
-    #: Wire id -> header class, for the codec. Ids are unique over the whole stack; each layer owns a block of sixteen.
+    #: Wire id -> header class, for the codec. Ids are unique over the whole stack; each layer owns
+    #: a block of sixteen.
     HEADERS: ClassVar[dict[int, type[Header]]] = {}
-    #: The frames that the stack shows to `up`: "all", or its "own", whose last header is one of HEADERS. Others skip this
-    #: layer.
+    #: The frames that the stack passes to `up`: "all", or its "own", whose last header is one of
+    #: HEADERS. Others skip this layer.
     FRAMES_UP: ClassVar[Literal["all", "own"]] = "all"
-    #: The frames that the stack shows to `down`. A unicast is to an `Address`; every other frame counts as a multicast.
+    #: The frames that the stack passes to `down`. A unicast has an `Address`; every other frame
+    #: counts as a multicast.
     FRAMES_DOWN: ClassVar[Literal["all", "multicasts", "unicasts", "none"]] = "all"
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Handle what comes from above."""
+        """Handle an event or frame from above."""
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Handle what comes from below, and announcements, which are not passed on: the stack hands them to all layers."""
+        """Handle an event or frame from below, or an announcement, which the stack passes to all
+        layers.
+        """
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Handle a due deadline. May also be called early, so due times are compared to `now`."""
+        """Handle a due deadline. May also be called early, so compare due times to `now`."""
         return []
 
     def flush(self, now: float) -> list[Effect]:
@@ -157,31 +165,45 @@ class Layer:
         return []
 
     def deadline(self) -> float | None:
-        """When `expire` wants to be called next (monotonic seconds), None for never. Asked again only after the layer ran."""
+        """Return the next time for `expire` (monotonic seconds), None for never. Read again only
+        after the layer ran.
+        """
         return None
 
     def statistics(self) -> object:
-        """A frozen dataclass of counters that dashboards, probes and drills read."""
+        """Return a frozen dataclass of counters that dashboards, probes and drills read."""
         return None
 
     def levels(self) -> dict[str, Level]:
-        """Everything in this layer that has a bound or is empty at rest, by a name that says the unit."""
+        """Return every quantity of this layer that has a bound or is empty at rest, named with its
+        unit.
+        """
         return {}
 
     def give_state(self) -> Header | None:
-        """The state that a joiner needs to continue from this member's point of the stream; None for a layer without one."""
+        """Return the state that a joiner needs to continue from this member's point of the stream,
+        or None.
+        """
         return None
 
     def give_known(self) -> Header | None:
-        """What others need not put into a state for this member, as it has it; None for a layer that has nothing large."""
+        """Return the large parts of this member's state, which others may omit; None if there are
+        none.
+        """
         return None
 
     def give_rest(self, known: tuple[Header, ...]) -> Header | None:
-        """The state for those that know all that is in each of `known` (`give_known`); without any it is the whole state."""
+        """Return the state without the parts in every one of `known` (`give_known`); without any,
+        all of it.
+        """
         return self.give_state()
 
     def take_state(self, state: Header) -> None:
-        """Start from the state of another member's layer of this kind. Called on a joiner right before its first view."""
+        """Start from the state of another member's layer. Called on a joiner right before its first
+        view.
+        """
 
     def merge_state(self, state: Header) -> None:
-        """Merge the state of this layer in another part of a split site. Called on every member right before a merge view."""
+        """Merge this layer's state in another part of a split site. Called on every member before a
+        merge view.
+        """

@@ -1,8 +1,9 @@
-"""The stack: walks events through the layers and turns frames that reach the bottom into datagrams.
+"""The stack: passes events through the layers and encodes frames that reach the bottom.
 
-It is as pure as its layers. It is handed datagrams (`receive`), what the application sends (`down`, or `append` of the topmost
-layer) and the time (`expire`, when `deadline` is due); `flush` ends a turn and returns all that came of it. When these are
-called, and in which order a `Turn` is carried out, is decided in `turn.py`.
+It is as pure as its layers. Its input is datagrams (`receive`), the application's events (`down`,
+or `append` of the topmost layer) and the time (`expire`, when `deadline` is due). `flush` ends a
+turn and returns its outcome. `turn.py` decides when these are called, and in which order a `Turn`
+is carried out.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, Codec, bundles
 from sitestack.wire.codec import Datagram as ParsedDatagram
 from sitestack.wire.slices import Assembly, Slice, cut
 
-#: Bytes of slices that wait for others: of all sources together, and of each, at most.
+#: Maximum bytes of incomplete slices: of all sources together, and of each.
 SLICED_BYTES_MAX, SLICED_EACH_BYTES_MAX = 64 << 20, 4 << 20
 
-#: Called with each effect that is carried out, and the name of the layer that returned it ("shell" for input).
+#: Called with each effect that is carried out, and the name of its layer ("shell" for input).
 Tap = Callable[[str, Effect], None]
 #: The destination (None for multicast) and the bytes.
 Datagram = tuple[Physical | None, bytes]
@@ -48,7 +49,7 @@ Datagram = tuple[Physical | None, bytes]
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Everything that came of one turn."""
+    """The outcome of one turn."""
 
     #: For the journal and the application, in stream order: frames with a batch are deliveries.
     events: tuple[Event | Frame, ...]
@@ -59,7 +60,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class _CarryOut:
-    """Carry out this layer's answer to the last announcement, if that has not happened yet."""
+    """Carry out this layer's pending answer to the last announcement, if any."""
 
 
 _Step = Effect | _CarryOut
@@ -77,9 +78,9 @@ class Stack:
         *,
         tells_misdirected: bool = True,
     ) -> None:
-        """`tells_misdirected`: whether the layers hear of datagrams for another process.
+        """`tells_misdirected`: whether the layers receive datagrams for another process.
 
-        Raises ConfigurationError when two layers claim one header id.
+        Raises ConfigurationError if two layers claim one header id.
         """
         self.address = address
         self.layers = tuple(layers)
@@ -95,39 +96,40 @@ class Stack:
         self._multicasts_down = routes_down(self.layers, "multicasts")
         self._unicasts_down = routes_down(self.layers, "unicasts")
         self._flushing = [i for i, layer in enumerate(self.layers) if type(layer).flush is not Layer.flush]
-        #: Answers to an announcement that are not carried out yet, by the place of the layer.
+        #: Pending answers to an announcement, by the index of the layer.
         self._answers: dict[int, list[Effect]] = {}
         self._events: list[Event | Frame] = []
         self._effects: list[ShellEffect] = []
-        #: Encoded frames by where they go, for whom they are, and the table of short ids that they are written by.
+        #: Encoded frames by address, destination, and the table of their short ids.
         self._outbox: dict[tuple[Physical | None, Destination, ShortIds | None], list[bytes]] = {}
         self._encoded: tuple[Frame | None, bytes] = (None, b"")
-        #: The table that frames with a batch are written by. Only they have many uuids for their size, and what decides who is
-        #: a member has to be understood by those who are none.
+        #: The table for frames with a batch. Only data frames benefit: membership frames must stay
+        #: readable to non-members.
         self._ids: ShortIds | None = None
         self._alone: list[Datagram] = []
-        #: Destinations, and None for multicasts, that datagrams above so many bytes do not reach: these are cut.
+        #: Destinations, and None for multicasts, with the largest datagram that reaches them:
+        #: larger ones are sliced.
         self._limits: dict[Destination, int] = {}
         self._slices = Assembly(SLICED_BYTES_MAX, SLICED_EACH_BYTES_MAX)
 
     # -- input -----------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> None:
-        """Hand an event or a frame to the topmost layer."""
+        """Pass an event or a frame to the topmost layer."""
         self._walk(-1, (Down(event),), now)
 
     def receive(self, data: bytes, source: Physical, now: float) -> int:
-        """Hand in a datagram. It is dropped when it cannot be parsed, comes from this member itself, or is for another one.
+        """Process a datagram. Drop it if it is malformed, from this member, or for another one.
 
-        Returns the number of its frames, one at least, which is what it costs.
-
-        `source` is not trusted for anything: the sender's identity is in the datagram (LA-8).
+        Returns the number of its frames, at least one, which is its cost. `source` is never
+        trusted: the sender's identity is in the datagram (LA-8).
         """
         datagram = self._decode(data)
         if datagram is None or datagram.source == self.address:
             return 1  # multicast loops back to its sender
         if datagram.dest is not None and datagram.dest != self.address:
-            # A3: meant for an earlier process at this address; the lowest layer tells the sender.
+            # A3: meant for an earlier process at this address; the lowest layer notifies the
+            # sender.
             if not self._tells_misdirected:
                 self.count_drop("misdirected")
                 return 1
@@ -138,7 +140,7 @@ class Stack:
         return len(datagram.frames)
 
     def _decode(self, data: bytes) -> ParsedDatagram | None:
-        """The datagram in these bytes, or the one that is whole now that this slice of it has arrived."""
+        """Return the datagram in these bytes, or the one that this slice completes."""
         try:
             parsed = self.codec.decode_any(data)
             if not isinstance(parsed, Slice):
@@ -159,14 +161,14 @@ class Stack:
                 self._walk(index, self.layers[index].expire(now), now)
 
     def deadline(self) -> float | None:
-        """When `expire` wants to be called (monotonic seconds); None for never."""
+        """Return the next time for `expire` (monotonic seconds); None for never."""
         for index in self._stale:
             self._deadlines[index] = self.layers[index].deadline()
         self._stale.clear()
         return min((due for due in self._deadlines if due is not None), default=None)
 
     def flush(self, now: float) -> Turn:
-        """End a turn: let the layers close batches and acknowledge; returns everything that is to leave the stack."""
+        """End a turn: the layers close batches and acknowledge. Return the outcome."""
         for index in self._flushing:
             effects = self.layers[index].flush(now)
             self._stale.add(index)
@@ -180,10 +182,11 @@ class Stack:
     # -- walking ---------------------------------------------------------------------------------------------------
 
     def _walk(self, index: int, effects: Sequence[_Step], now: float) -> None:
-        """Carry out effects depth-first: the consequences of one come before its sibling, and nothing re-enters a layer.
+        """Carry out effects depth-first: the consequences of one precede its sibling, and nothing
+        re-enters a layer.
 
-        `index` is the place of the layer that returned them: -1 is the application, `_bottom` the wire. When there is a tap, no
-        layer is skipped, so that the tap sees each frame at every layer.
+        `index` is the layer that returned them: -1 is the application, `_bottom` the wire. With a
+        tap no layer is skipped, so that the tap sees each frame at every layer.
         """
         layers, stale, answers, tap = self.layers, self._stale, self._answers, self.tap
         pending: list[tuple[int, _Step]] = []
@@ -255,10 +258,12 @@ class Stack:
                 pending.append((index + 1, Up(collected)))
 
     def _announce(self, event: Event, pending: list[tuple[int, _Step]], now: float) -> None:
-        """Hand an event to every layer, bottom to top, and to the shell; only then carry out their answers, in the same order.
+        """Pass an event to every layer, bottom to top, and to the shell; then carry out their
+        answers in that order.
 
-        A layer's answer is carried out before the layer sees anything else, even when that comes out of another layer's answer:
-        frames that NAKACK releases into a new view must not overtake what the layers above answer to that view.
+        A layer's answer precedes all its other input, even input from another layer's answer:
+        frames that NAKACK releases into a new view must not overtake the higher layers' answers to
+        that view.
         """
         if isinstance(event, ViewInstalled):
             self._hand_out_states(event)
@@ -292,14 +297,19 @@ class Stack:
         self._outbox.setdefault((effect.to, frame.dest, ids), []).append(self._encoded[1])
 
     def _ids_for(self, frame: Frame) -> ShortIds | None:
-        """The table by which all that are to read this frame can read it. A frame that is kept is written anew each time."""
+        """Return the table that all readers of this frame have. Frames that are retransmitted are
+        encoded anew.
+        """
         ids = self._ids
         if ids is None or frame.batch is None or frame.unreliable:
             return None
         return ids if frame.dest is None or frame.dest in ids.by_address else None
 
     def _share_datagram(self, to: Physical | None, dest: Address, ids: ShortIds | None) -> ShortIds | None:
-        """The table of the datagram for a unicast. What has no ids, mostly acknowledgements, goes along with what has some."""
+        """Return the table of the datagram for a unicast.
+
+        Frames without ids, mostly acknowledgements, share the datagram of frames with ids.
+        """
         if ids is None:
             return self._ids if (to, dest, self._ids) in self._outbox else None
         if before := self._outbox.pop((to, dest, None), None):
@@ -307,7 +317,9 @@ class Stack:
         return ids
 
     def _datagrams(self) -> list[Datagram]:
-        """Bundle the turn's frames: as many as fit into each datagram, in order, per destination."""
+        """Bundle the turn's frames, in order, per destination, with as many as fit in each
+        datagram.
+        """
         datagrams: list[Datagram] = []
         for (to, dest, ids), frames in self._outbox.items():
             limit = self._limits.get(dest)
@@ -335,18 +347,18 @@ class Stack:
         self.drops[reason] = self.drops.get(reason, 0) + count
 
     def statistics(self) -> dict[str, object]:
-        """The counters of every layer by its name, and the drop counters."""
+        """Return the counters of every layer by its name, and the drop counters."""
         numbers = {layer.name: layer.statistics() for layer in self.layers}
         return {**{name: value for name, value in numbers.items() if value is not None}, "drops": dict(self.drops)}
 
     def levels(self) -> dict[str, Level]:
-        """The levels of every layer, as `layer.name`."""
+        """Return the levels of every layer, as `layer.name`."""
         levels = {f"{layer.name}.{name}": level for layer in self.layers for name, level in layer.levels().items()}
         return {**levels, "stack.sliced_bytes": self._slices.bytes}
 
 
 def collect_headers(layers: Sequence[Layer]) -> dict[int, type[Header]]:
-    """The headers of all layers by wire id. Raises ConfigurationError when an id is claimed twice."""
+    """Return the headers of all layers by wire id. Raises ConfigurationError for a duplicate id."""
     headers: dict[int, type[Header]] = {}
     for layer in layers:
         for number, kind in layer.HEADERS.items():

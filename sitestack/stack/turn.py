@@ -1,15 +1,16 @@
 """The turn of a member: its input, and the order in which its outcome is carried out.
 
-The order is decided here and nowhere else (decision 11); trio and the simulator are two `Shell`s that carry it out:
+Only this module decides the order (decision 11); trio and the simulator are two `Shell`s:
 
-1. `journal`: all events that came out of the stack are recorded. So the journal has the reason for everything that this member
-   sends: no message is received whose send is not recorded, and nobody hears of a delivery that is not recorded.
-2. `transmit`: the datagrams leave. The own site hears first.
-3. `act`: the other effects, such as writes to the bridges. So no other site is told anything that this turn has not told the
-   members of this site, one of which takes over when this member dies.
-4. `hand_over`: the application is given its events. What it answers belongs to the next turn.
+1. `journal`: record all events of the stack. So the journal explains everything that this member
+sends: every
+   received message has a recorded send, and every reported delivery is recorded.
+2. `transmit`: send the datagrams. The own site receives first. 3. `act`: carry out other effects,
+such as writes to the bridges. So other sites receive nothing that this turn has
+   not sent to the members of this site, one of which takes over if this member dies.
+4. `hand_over`: deliver the events to the application. Its responses belong to the next turn.
 
-A process can die between any two of these, and within each: then a beginning of this sequence has happened and nothing else.
+A process can die between and within the steps: it has then completed a prefix of this sequence.
 """
 
 from __future__ import annotations
@@ -24,18 +25,19 @@ from sitestack.model.events import Event, ShellEffect
 from sitestack.model.frame import Frame
 from sitestack.stack.stack import Datagram, Stack
 
-#: The steps of a turn, in the order in which they are carried out.
+#: The steps of a turn, in order.
 Step = Literal["journal", "transmit", "act", "hand_over"]
 STEPS: tuple[Step, ...] = get_args(Step)
-#: Frames after which a turn takes in no further datagram: several times what a busy member takes in a turn.
+#: Frames after which a turn accepts no further datagram: several times the frames of a busy turn.
 TURN_FRAMES_MAX = 2_048
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """How the steps of a turn are carried out. Each is called once a turn, also with nothing to do; none waits."""
+    """Carries out the steps of a turn. Each is called once a turn, even without work; none waits."""
 
-    #: Records the events. Raises when a strict journal cannot be written: then nothing of the turn leaves.
+    #: Records the events. Raises if a strict journal cannot be written: then nothing of the turn
+    #: leaves.
     journal: Callable[[Sequence[Event | Frame]], None]
     transmit: Callable[[Sequence[Datagram]], None]
     act: Callable[[Sequence[ShellEffect]], None]
@@ -43,19 +45,22 @@ class Shell:
 
 
 class TurnLoop:
-    """Runs the turns of one member. Other input than datagrams is handed to the stack when it occurs.
+    """Runs the turns of one member. Other input than datagrams goes to the stack directly.
 
-    A turn has a budget, so that what is due happens in time whatever arrives: heartbeats above all. Datagrams beyond it wait
-    for the next turn; whoever runs the loop hands in no more of them while it `is_behind`, which bounds what waits.
+    A turn has a budget, so that due work is punctual despite a flood: heartbeats above all. Further
+    datagrams wait for the next turn. The caller adds no more of them while the loop `is_behind`,
+    which bounds the queue.
     """
 
     def __init__(self, stack: Stack, shell: Shell, is_late: Callable[[float], bool] = lambda began: False) -> None:
-        """`is_late`: whether a turn that began at this time (monotonic seconds) has taken all the time that it may take."""
+        """`is_late`: whether a turn that began at this time (monotonic seconds) has used up its
+        time.
+        """
         self._stack = stack
         self._shell = shell
         self._is_late = is_late
         self._waiting: deque[tuple[bytes, Physical]] = deque()
-        #: When the next turn is due, in seconds, if nothing happens before; None for never.
+        #: When the next turn is due (s) without further input; None for never.
         self.due: float | None = None
 
     @property
@@ -64,14 +69,14 @@ class TurnLoop:
         return bool(self._waiting)
 
     def is_due(self, now: float) -> bool:
-        """Whether a turn has something to do at this time (monotonic seconds) though nothing has arrived."""
+        """Return whether a turn has work at this time (monotonic seconds) without any input."""
         return self.due is not None and self.due <= now
 
     def turn(self, arrived: Sequence[tuple[bytes, Physical]], now: float) -> None:
-        """Hand in the datagrams that are there, flush the stack once, and carry out the outcome.
+        """Process the arrived datagrams, flush the stack once, and carry out the outcome.
 
-        So the more there is to do, up to the budget, the more each turn does, and the less each message costs. `arrived` are
-        datagrams with the addresses that they came from; `now` is monotonic seconds.
+        More work, up to the budget, makes larger turns and lowers the cost per message. `arrived`
+        are datagrams with their source addresses; `now` is monotonic seconds.
         """
         stack, shell = self._stack, self._shell
         self._take_in(arrived, now)
@@ -85,7 +90,7 @@ class TurnLoop:
         self.due = now if self._waiting else stack.deadline()
 
     def _take_in(self, arrived: Sequence[tuple[bytes, Physical]], now: float) -> None:
-        """Hand the stack at least one datagram, and more as long as the budget lasts."""
+        """Pass at least one datagram to the stack, and more as long as the budget lasts."""
         receive, is_late, waiting = self._stack.receive, self._is_late, self._waiting
         waiting.extend(arrived)
         frames = 0

@@ -1,4 +1,4 @@
-"""How datagrams reach the other members: a channel needs a `Transport`; which one is the configuration's affair."""
+"""Transports, which carry a channel's datagrams to other members. The configuration chooses one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TrafficStatistics:
-    """Counters that every transport over sockets has."""
+    """Counters of every transport over sockets."""
 
     received_datagrams: int = 0
     received_bytes: int = 0
@@ -25,39 +25,41 @@ class TrafficStatistics:
 
 
 class Transport(Protocol):
-    """Unreliable datagrams to one physical address, or to everybody in the site. Nothing but `wait` waits."""
+    """Unreliable datagrams to one physical address, or to all members of the site. Only `wait`
+    blocks.
+    """
 
     def physical(self) -> tuple[Physical, ...]:
-        """Where the others can reach this member, best first (LA-6, LA-30)."""
+        """Return the addresses that reach this member, best first (LA-6, LA-30)."""
         ...
 
     def listener(self) -> socket.socket | WatchDesk | None:
-        """The listening TCP socket at which others watch this member, or the desk at one that several members share.
+        """Return the listening TCP socket at which others watch this member, or a shared desk.
 
-        None where a closed connection would say nothing.
+        None if a closed connection would prove nothing.
         """
         ...
 
     async def wait(self) -> None:
-        """Wait until `receive` has something to do. Always a checkpoint."""
+        """Wait until `receive` has work. Always a checkpoint."""
         ...
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """What has arrived, at most one turn's worth, with where it came from."""
+        """Return arrived datagrams with their sources, at most one turn's worth."""
         ...
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
-        """Send, in order; None means everybody. What cannot be sent is counted: the protocols above repair it."""
+        """Send in order; None means all members. Count failures: the protocols above retransmit."""
         ...
 
     def close(self) -> None:
-        """Give back every resource. Closing twice is allowed."""
+        """Release every resource. Idempotent."""
         ...
 
     def statistics(self) -> object:
-        """A dataclass of counters: a copy, which stays as it is."""
+        """Return a dataclass of counters, a copy."""
         ...
 
     def levels(self) -> dict[str, Level]:
-        """Everything that has a bound, by its name."""
+        """Return every bounded quantity by its name."""
         ...

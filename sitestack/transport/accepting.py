@@ -1,4 +1,4 @@
-"""Accepting connections: one loop for every TCP and Unix listener of a process."""
+"""Accept connections: one loop for every TCP and Unix listener of a process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.transport.places import Places
 
-#: Pause (s) after the system could not accept a connection, for want of descriptors for instance.
+#: Pause (s) after a failure of the system to accept a connection, for example without descriptors.
 ACCEPT_PAUSE_S = 0.1
 
 #: Function that serves an accepted connection to its end, and closes it.
@@ -25,19 +25,19 @@ Serve = Callable[[trio.SocketStream], Awaitable[object]]
 
 @dataclass(slots=True)
 class Admissions:
-    """Count the callers that a listener turned away, and keep the reason for the last one."""
+    """Counts the callers that a listener rejected, with the reason for the last one."""
 
-    #: Why the last caller was turned away; empty if it was admitted.
+    #: Why the last caller was rejected; empty if it was admitted.
     trouble: str = ""
-    #: Number of callers turned away, and of failed attempts to accept one.
+    #: Number of rejected callers, and of failed attempts to accept one.
     refused: int = 0
 
     def admit(self) -> None:
-        """Note that a caller was admitted."""
+        """Record an admitted caller."""
         self.trouble = ""
 
     def refuse(self, why: str) -> None:
-        """Note that a caller was turned away for this reason."""
+        """Record a rejected caller."""
         self.trouble = why
         self.refused += 1
 
@@ -54,11 +54,12 @@ async def accept_bounded(
 ) -> NoReturn:
     """Serve each connection in a task of this nursery, named `name`, until cancelled.
 
-    While `connections_max` are served, further ones wait in the listen queue of the system. Where callers give way to newer
-    ones (`Places`), it counts those without a proof twice: as many may be closing.
+    While `connections_max` are served, others wait in the system's listen queue. Where newer
+    callers replace older ones (`Places`), the bound counts unproven callers twice: as many may be
+    closing.
 
-    When the system cannot accept a connection, the first failure of a row is logged, `relieve` is called to give up the least
-    needed descriptor, and the loop pauses, since accepting would fail again at once.
+    If the system cannot accept a connection, log the first failure of a row and pause, since
+    accepting would fail again at once. `relieve` closes the least needed descriptor.
     """
     free, failing = trio.Semaphore(connections_max), False
 
@@ -91,7 +92,7 @@ async def accept_bounded(
 
 
 def listen_tcp(bind: Physical, backlog: int, what: str) -> socket.socket:
-    """Return a listening socket. Raises ConfigurationError with a sentence that begins with `what`."""
+    """Return a listening socket. Raises ConfigurationError whose message begins with `what`."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -106,7 +107,9 @@ def listen_tcp(bind: Physical, backlog: int, what: str) -> socket.socket:
 
 @contextmanager
 def hold_place(places: Places[trio.CancelScope], host: str = "", timeout_s: float = math.inf) -> Iterator[None]:
-    """Hold a place for the block, which is cancelled after `timeout_s` (s) or when the place goes to a newer caller."""
+    """Hold a place for the block. It is cancelled after `timeout_s` (s) or when a newer caller
+    needs it.
+    """
     with trio.CancelScope(deadline=trio.current_time() + timeout_s) as scope:
         for each in places.enter(scope, host):
             each.cancel()
@@ -117,7 +120,7 @@ def hold_place(places: Places[trio.CancelScope], host: str = "", timeout_s: floa
 
 
 def peer_host(stream: trio.SocketStream) -> str:
-    """Return the address of the other end; empty if the connection is gone or has none."""
+    """Return the address of the other end; empty if the connection is closed or has none."""
     try:
         return str(stream.socket.getpeername()[0])
     except (OSError, IndexError):

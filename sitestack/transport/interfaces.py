@@ -1,4 +1,6 @@
-"""Which address of this machine a site uses: given as an IPv4 address, a subnet or an interface name, or left open."""
+"""The address of this machine that a site uses: an IPv4 address, a subnet, an interface name, or
+open.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,15 @@ from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
-#: ioctl of Linux that answers with the IPv4 address of an interface.
+#: Linux ioctl that returns the IPv4 address of an interface.
 _SIOCGIFADDR = 0x8915
 _NAME_BYTES_MAX = 15
-#: Seconds between two attempts while there is no route, or no name is known.
+#: Seconds between two attempts while there is no route, or no name resolves.
 RETRY_S = 0.5
 
 
 def is_address(host: str) -> bool:
-    """Whether this is an IPv4 address; a name would have to be looked up."""
+    """Return whether this is an IPv4 address; a name would need resolving."""
     try:
         ipaddress.IPv4Address(host)
     except ValueError:
@@ -34,7 +36,7 @@ def is_address(host: str) -> bool:
 
 
 def is_here(host: str) -> bool:
-    """Whether this machine has this address, so that a socket can be bound to it; taken for granted without a descriptor."""
+    """Return whether this machine has this address. True if no descriptor is left to check it."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.bind((host, 0))
@@ -44,15 +46,18 @@ def is_here(host: str) -> bool:
 
 
 def at_both(external: Physical, own: Physical) -> tuple[Physical, ...]:
-    """Where a member is reached, best first: from outside, and from its own network when nothing comes back in from there."""
+    """Return a member's addresses: the external one, then its own, for peers behind the same
+    router.
+    """
     return (external,) if own.host == ANY_INTERFACE else tuple(dict.fromkeys((external, own)))
 
 
 def find_interface(interface: str, group: str) -> str:
-    """The IPv4 address to bind to. An empty `interface` means the one by which the machine would reach `group`.
+    """Return the IPv4 address to bind to. An empty `interface` means the one on the route to
+    `group`.
 
-    A subnet such as 10.1.0.0/24 means this machine's address in it: so one configuration serves machines that are on several
-    networks, whatever their interfaces are called and wherever their default route leads.
+    A subnet such as 10.1.0.0/24 selects this machine's address in it. So one configuration serves
+    machines on several networks with different interface names and default routes.
 
     Raises ConfigurationError.
     """
@@ -70,10 +75,11 @@ def find_interface(interface: str, group: str) -> str:
 
 
 async def route_towards(hosts: Sequence[str], timeout_s: float) -> str:
-    """The address by which this machine reaches the first of these that it has a route to.
+    """Return this machine's address on the route to the first reachable host.
 
-    Waits for the network, which may come after the services when a machine starts. Raises ConfigurationError when the time is
-    up: a member at the loopback interface would find no other member, and found a site of its own.
+    Waits for the network, which may start after the services of a machine. Raises
+    ConfigurationError at the timeout: a member at the loopback interface would find no other
+    member, and start a separate site.
     """
     with trio.move_on_after(timeout_s):
         while True:
@@ -92,7 +98,7 @@ def _unreachable(hosts: Sequence[str]) -> ConfigurationError:
 
 
 def route_to(host: str) -> str | None:
-    """The address of this machine on the route to a host; None without a route. (Connecting a UDP socket sends nothing.)"""
+    """Return this machine's address on the route to a host, or None. Sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((host, 9))
@@ -103,7 +109,7 @@ def route_to(host: str) -> str | None:
 
 
 def _within(subnet: str) -> str:
-    """This machine's address in a subnet; that of the first interface, if several have one."""
+    """Return this machine's address in a subnet; the first interface's, if several have one."""
     try:
         network = ipaddress.IPv4Network(subnet, strict=False)
     except ValueError as error:
@@ -134,21 +140,22 @@ def _address_of(name: str) -> str:
     return socket.inet_ntoa(answer[20:24])
 
 
-#: Attempts to find a free UDP port whose number is free in TCP too.
+#: Attempts to find a free UDP port whose number is also free in TCP.
 ATTEMPTS_MAX = 64
-#: Connections that may wait to be accepted; the system drops more than these, and their makers try again.
+#: Connections that may wait to be accepted; the system drops more, and their clients retry.
 PENDING_MAX = 64
 
 
 def bind_udp(host: str, port: int) -> socket.socket:
-    """A UDP socket at this port; with port 0 at any free one. Raises ConfigurationError."""
+    """Return a UDP socket at this port; with port 0 at any free one. Raises ConfigurationError."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     _bind(sock, host, port)
     return sock
 
 
 def bind_pair(host: str, port: int) -> tuple[socket.socket, socket.socket]:
-    """A UDP socket and a listening TCP socket at one number; with port 0 at any that is free in both.
+    """Return a UDP and a listening TCP socket at one number; with port 0 at any that is free in
+    both.
 
     Raises ConfigurationError.
     """
@@ -164,9 +171,11 @@ def bind_pair(host: str, port: int) -> tuple[socket.socket, socket.socket]:
 
 
 def listen(host: str, port: int, *, again: bool) -> socket.socket:
-    """A listening TCP socket at this port; with port 0 at any free one. Raises ConfigurationError.
+    """Return a listening TCP socket at this port; with port 0 at any free one.
 
-    `again`: the port is a configured one, at which connections of an earlier process may still be winding up."""
+    `again`: the port is configured, and connections of an earlier process may still be closing
+    there. Raises ConfigurationError.
+    """
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     if again:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -185,7 +194,7 @@ def _bind(sock: socket.socket, host: str, port: int) -> None:
 
 
 def why_not_bound(error: OSError, host: str, port: int, protocol: str = "UDP") -> str:
-    """A sentence for operators on why an address could not be bound."""
+    """Return a sentence for operators on why an address could not be bound."""
     if error.errno == errno.EADDRINUSE:
         where = f"port {port} of {host} is already in use in {protocol}"
         return f"transport.port: {where}; choose another one, or 0 for any free one."
@@ -195,10 +204,10 @@ def why_not_bound(error: OSError, host: str, port: int, protocol: str = "UDP") -
 
 
 class Names:
-    """Host names with ports, and the addresses found last: a name may stand for many members, and for others later.
+    """Host names with ports, and their last known addresses. A name may have many, and change them.
 
-    An unknown name is no error: when everything starts at once, names come after members. While a name server is away, the last
-    known addresses stay in use.
+    An unknown name is no error: at a common start, names appear after members. During an outage of
+    the name server, the last known addresses stay in use.
     """
 
     def __init__(self, names: Iterable[Physical]) -> None:
@@ -206,12 +215,12 @@ class Names:
         self._known: dict[Physical, tuple[Physical, ...]] = {}
 
     def addresses(self) -> tuple[Physical, ...]:
-        """The IPv4 addresses last found, each once, in a stable order."""
+        """Return the last known IPv4 addresses, each once, in a stable order."""
         found = [self._known.get(name, ()) for name in self._names]
         return tuple(dict.fromkeys([address for addresses in found for address in addresses]))
 
     async def find(self, timeout_s: float) -> tuple[Physical, ...]:
-        """The addresses, as soon as any name is known; none when no name becomes known in time."""
+        """Return the addresses as soon as any name resolves; none at the timeout."""
         with trio.move_on_after(timeout_s):
             while self._names and not self._known:
                 await self._look_up_all()
@@ -220,7 +229,9 @@ class Names:
         return self.addresses()
 
     async def follow(self, interval_s: float, changed: Callable[[tuple[Physical, ...]], None]) -> None:
-        """Look the names up again and again, and report changed addresses. Returns at once when no host is a name."""
+        """Resolve the names at intervals, and report changed addresses. Returns if all hosts are
+        addresses.
+        """
         told = self.addresses()
         while not all(is_address(name.host) for name in self._names):
             await trio.sleep(interval_s if told else min(interval_s, RETRY_S))
@@ -231,7 +242,7 @@ class Names:
                 changed(addresses)
 
     async def _look_up_all(self) -> None:
-        """Look all names up at once, since a name server may take long not to know one of them."""
+        """Resolve all names in parallel, since a name server may be slow to report an unknown name."""
         async with trio.open_nursery() as nursery:
             for name in self._names:
                 nursery.start_soon(self._look_up, name)
@@ -239,6 +250,6 @@ class Names:
     async def _look_up(self, name: Physical) -> None:
         try:
             answers = await trio.socket.getaddrinfo(name.host, name.port, socket.AF_INET, socket.SOCK_DGRAM)
-        except (OSError, UnicodeError):  # unknown, unanswered, or no possible name
+        except (OSError, UnicodeError):  # unknown, unanswered, or not a valid name
             return
         self._known[name] = tuple(sorted({Physical(str(answer[4][0]), name.port): None for answer in answers}))

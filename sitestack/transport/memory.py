@@ -1,6 +1,7 @@
 """Datagrams inside one process: a network for tests of everything above the sockets.
 
-Bytes only, as on a real wire. Delivery is immediate and in order unless `allow` says that a datagram is lost.
+It carries bytes, like a real wire. Delivery is immediate and in order unless `allow` loses a
+datagram.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ import trio
 from sitestack.model.address import Physical
 from sitestack.model.level import Level
 
-#: Says whether a datagram from the first address to the second gets through.
+#: Returns whether a datagram from the first address to the second arrives.
 Allow = Callable[[Physical, Physical], bool]
 
-#: Like a kernel's receive buffer: what does not fit is lost.
+#: Like a kernel's receive buffer: excess datagrams are lost.
 QUEUED_DATAGRAMS_MAX = 4_096
 
 
 @dataclass(slots=True)
 class MemoryStatistics:
-    """What one member's transport has seen."""
+    """Counters of one member's transport."""
 
     received_datagrams: int = 0
     sent_datagrams: int = 0
@@ -31,7 +32,7 @@ class MemoryStatistics:
 
 
 class MemoryNetwork:
-    """A network on which every transport that it opened hears the others, also their multicasts."""
+    """A network that connects all transports it opened, with multicast."""
 
     def __init__(self, allow: Allow | None = None) -> None:
         self.allow = allow or (lambda source, to: True)
@@ -39,26 +40,26 @@ class MemoryNetwork:
         self._opened = 0
 
     def open(self) -> MemoryTransport:
-        """One more member's transport."""
+        """Open another member's transport."""
         self._opened += 1
         transport = MemoryTransport(self, Physical("memory", self._opened))
         self._members[transport.address] = transport
         return transport
 
     def carry(self, source: Physical, to: Physical | None, data: bytes) -> None:
-        """Deliver a datagram to one member, or to all, the sender included, since multicasts loop back."""
+        """Deliver a datagram to one member, or to all. Multicasts loop back to the sender."""
         for address in list(self._members) if to is None else [to]:
             member = self._members.get(address)
             if member is not None and self.allow(source, address):
                 member.queue_datagram(data, source)
 
     def remove(self, address: Physical) -> None:
-        """Nobody is at this address any more."""
+        """Remove the member at this address."""
         self._members.pop(address, None)
 
 
 class MemoryTransport:
-    """One member's place on a memory network."""
+    """One member's transport on a memory network."""
 
     def __init__(self, network: MemoryNetwork, address: Physical) -> None:
         self.address = address
@@ -71,7 +72,7 @@ class MemoryTransport:
         return (self.address,)
 
     def listener(self) -> None:
-        """None: members inside one process need not be watched."""
+        """Return None: members inside one process need not be watched."""
 
     async def wait(self) -> None:
         await self._arrival.wait()
@@ -90,7 +91,7 @@ class MemoryTransport:
             self._network.carry(self.address, to, data)
 
     def queue_datagram(self, data: bytes, source: Physical) -> None:
-        """Called by the network: something for this member."""
+        """Queue a datagram for this member. Called by the network."""
         if len(self._queue) == QUEUED_DATAGRAMS_MAX:
             self._seen.overrun_datagrams += 1
             return

@@ -1,7 +1,7 @@
 """Bounded places for callers that have shown nothing yet: no proof, no HELLO, no request.
 
-Anybody who reaches a port can take a place. At a bound the oldest such caller gives way: an honest one needs a few round trips,
-and one that only holds a place is pushed out.
+Any process that reaches a port can occupy a place. At a bound the oldest such caller is evicted: an
+honest one needs a few round trips, and an idle one is evicted.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ H = TypeVar("H")
 
 
 class NoPlace(Exception):
-    """No caller can give way to a new one. The argument is the reason."""
+    """No caller can be evicted for a new one. The argument is the reason."""
 
 
 class Places(Generic[H]):
-    """The places at one listener, at most `places_max`, of which one host has at most `host_max`."""
+    """The places at one listener: at most `places_max`, and `host_max` of one host."""
 
     def __init__(self, places_max: int, host_max: int) -> None:
-        #: Number of callers that gave way to newer ones.
+        #: Number of evicted callers.
         self.pushed_out = 0
         #: Number of connections that ended without a proof; the owner of the listener counts them.
         self.unproven = 0
@@ -31,7 +31,7 @@ class Places(Generic[H]):
         self._host_max = host_max
         #: Holder -> its host, the oldest first.
         self._unproved: dict[H, str] = {}
-        #: Those that keep their place for now.
+        #: Holders exempt from eviction for now.
         self._kept: dict[H, str] = {}
 
     def __len__(self) -> int:
@@ -41,11 +41,11 @@ class Places(Generic[H]):
         return holder in self._unproved or holder in self._kept
 
     def __iter__(self) -> Iterator[H]:
-        """All holders: first those that give way, the oldest first."""
+        """Iterate over all holders: evictable ones first, the oldest first."""
         return iter([*self._unproved, *self._kept])
 
     def enter(self, holder: H, host: str = "") -> list[H]:
-        """Add a caller. Returns the holders that gave way to it. Raises NoPlace if none can."""
+        """Add a caller. Return the evicted holders. Raises NoPlace if none can be evicted."""
         gave_way: list[H] = []
         if [*self._unproved.values(), *self._kept.values()].count(host) >= self._host_max:
             if not (gave_way := self._push_out_of(host)):
@@ -56,22 +56,22 @@ class Places(Generic[H]):
         return gave_way
 
     def leave(self, holder: H) -> None:
-        """Free the place of a caller that has gone or has proved itself; nothing happens if it gave way before."""
+        """Free the place of a departed or proven caller; does nothing after its eviction."""
         self._unproved.pop(holder, None)
         self._kept.pop(holder, None)
 
     def keep(self, holder: H) -> None:
-        """Let this caller keep its place until `release`."""
+        """Exempt this caller from eviction until `release`."""
         if holder in self._unproved:
             self._kept[holder] = self._unproved.pop(holder)
 
     def release(self, holder: H) -> None:
-        """Let this caller give way again, as the youngest."""
+        """Make this caller evictable again, as the youngest."""
         if holder in self._kept:
             self._unproved[holder] = self._kept.pop(holder)
 
     def push_out(self) -> list[H]:
-        """Free the place of the oldest caller of the host that has the most, and return that caller, if there is one."""
+        """Evict the oldest caller of the host with the most, and return it, if there is one."""
         [(host, _)] = Counter(self._unproved.values()).most_common(1) or [("", 0)]
         return self._push_out_of(host)
 
@@ -83,5 +83,5 @@ class Places(Generic[H]):
         return oldest
 
     def level(self) -> Level:
-        """Callers without a proof, and those that keep their place."""
+        """Return the number of callers, evictable and exempt."""
         return Level.of(len(self), self._places_max)

@@ -1,6 +1,8 @@
-"""One member's connection to one gossip router: made, proved, kept alive, and made again after a pause when it is lost.
+"""One member's connection to one gossip router: opened, proved, kept alive, and reopened after a
+pause.
 
-A router that does not answer is left soon: members that talk through it would take each other for dead.
+A member soon leaves a router that does not respond: members that communicate through it would
+suspect each other.
 """
 
 from __future__ import annotations
@@ -26,23 +28,24 @@ from sitestack.transport.interfaces import is_address
 from sitestack.wire import routing
 from sitestack.wire.routing import Entry, FrameReader, framed
 
-#: Bytes that are read from a router in one turn.
+#: Bytes read from a router in one turn.
 READ_BYTES = 256 * 1024
 #: Seconds for connecting and for the proofs.
 GREETING_TIMEOUT_S = 2.0
-#: Pauses before the next attempt, give or take a half.
+#: Pauses before the next attempt (s), varied by half.
 PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
-#: How often a member says that it is there, and how long the answer may take: less than members may be silent among each other.
+#: Interval of pings, and timeout of a response (s). Less than the failure detection between
+#: members.
 PING_S, ANSWER_S = 0.5, 2.0
-#: How often it registers again and asks who is there: whatever had gone wrong is then right.
+#: Interval (s) of repeated registration and query, which repairs any earlier error.
 REFRESH_S = 10.0
-#: Members of a cluster that are remembered, of each router.
+#: Maximum known members of a cluster, per router.
 OTHERS_MAX = 4_096
 
 
 @dataclass(frozen=True, slots=True)
 class Registrant:
-    """Who connects: its cluster, what it registers, and by what it proves to belong there."""
+    """The connecting member: its cluster, its entry, and its proofs of membership."""
 
     cluster: str
     entry: Entry
@@ -50,19 +53,19 @@ class Registrant:
 
 
 class LinkState(Enum):
-    """How far a connection is."""
+    """Stages of a connection."""
 
-    #: There is none; the next one is made after a pause.
+    #: No connection; the next one is opened after a pause.
     PAUSED = auto()
     CONNECTING = auto()
     CHALLENGED = auto()
-    #: The router has the proof; its own has not come yet.
+    #: The router has the proof; the router's proof is outstanding.
     ANSWERED = auto()
     UP = auto()
 
 
 class RouterLink:
-    """The connection to one router. Watched through a selector that it shares with those to other routers."""
+    """The connection to one router. All router connections of a member share a selector."""
 
     def __init__(
         self,
@@ -72,14 +75,14 @@ class RouterLink:
         queue_bytes_max: int,
         take: Callable[[RouterLink, bytes], None],
     ) -> None:
-        """`take` is called with each datagram frame that arrives."""
+        """`take` is called with each arriving datagram frame."""
         self.place = place
         self.state = LinkState.PAUSED
-        #: Who else is registered there.
+        #: Other members registered there.
         self.others: dict[Address, Entry] = {}
-        #: Whether the router has told of all others since the connection was made.
+        #: Whether the router has listed all others since the connection was opened.
         self.listed = False
-        #: Whether `others` or the state has changed since that was last asked.
+        #: Whether `others` or the state has changed since the last poll.
         self.changed = False
         #: Why there is no connection; empty while there is one.
         self.problem = "it has not been called yet"
@@ -95,17 +98,17 @@ class RouterLink:
         self._nonces = (b"", b"")
         self._writing = False
         self._pause_s = PAUSE_S
-        #: When the next attempt is made, or the present one given up, or the next ping sent.
+        #: When the next attempt is made, the present one fails, or the next ping is sent.
         self.due = 0.0
         self._asked_at: float | None = None
         self._refresh_at = 0.0
-        #: Those that were told of since the last QUERY.
+        #: Members listed since the last QUERY.
         self._told: set[Address] = set()
 
     # -- time --------------------------------------------------------------------------------------------------------
 
     def tend(self, now: float) -> None:
-        """Do what is due: call the router, give it up, or tell it that this member is there. Read before."""
+        """Do due work: connect, time out, ping or refresh. Read before."""
         if now < self.due:
             return
         if self.state is LinkState.PAUSED:
@@ -136,7 +139,7 @@ class RouterLink:
             self.drop(os.strerror(answer).lower(), now)
 
     def drop(self, why: str, now: float) -> None:
-        """Give the connection up, and with it what waits; make another one after a pause."""
+        """Close the connection, discard unsent bytes, and schedule another attempt."""
         if self._sock is not None:
             self._selector.unregister(self._sock)
             self._sock.close()
@@ -155,7 +158,7 @@ class RouterLink:
         self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
 
     def close(self) -> None:
-        """Close the socket: the router tells the others that this member is gone."""
+        """Close the socket: the router notifies the others of this member's departure."""
         if self._sock is not None:
             self._selector.unregister(self._sock)
             self._sock.close()
@@ -164,18 +167,18 @@ class RouterLink:
     # -- bytes -------------------------------------------------------------------------------------------------------
 
     def write(self, frame: bytes) -> bool:
-        """Have a frame written. False when too much waits already."""
+        """Queue a frame. Return False if the queue is full."""
         if len(self.waiting) + len(frame) > self._queue_bytes_max:
             return False
         self.waiting += frame
         return True
 
     def send(self, frame: bytes) -> bool:
-        """Have a datagram written. False when there is no connection, or too much waits already."""
+        """Queue a datagram. Return False without a connection or if the queue is full."""
         return self.state is LinkState.UP and self.write(frame)
 
     def flush(self, now: float) -> None:
-        """Write what the kernel takes."""
+        """Write as much as the kernel accepts."""
         if self._sock is None or self.state is LinkState.CONNECTING or not (self.waiting or self._writing):
             return
         try:
@@ -191,7 +194,7 @@ class RouterLink:
             self._selector.modify(self._sock, events, self)
 
     def handle(self, ready: int, now: float) -> None:
-        """The socket is ready to be read or written."""
+        """Serve a socket that is ready to be read or written."""
         if self._sock is not None and self.state is LinkState.CONNECTING:
             problem = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if problem:
@@ -247,14 +250,14 @@ class RouterLink:
             self._note(frame)
 
     def _register(self, now: float) -> None:
-        """Say who and where this member is, and ask who else is there."""
+        """Register this member, and query the other members."""
         self._refresh_at = now + REFRESH_S
         self._told.clear()
         entry = routing.pack_entry(self._registrant.entry, self._registrant.proofs)
         self.write(framed(routing.REGISTER, entry) + framed(routing.QUERY))
 
     def _note(self, frame: bytes) -> None:
-        """What the router tells of the others."""
+        """Process the router's report on another member."""
         kind, rest = frame[:1], frame[1:]
         if kind == routing.PRESENT:
             entry = routing.parse_entry(rest, self._registrant.proofs)
@@ -274,27 +277,27 @@ class RouterLink:
             raise ProtocolError("frame_kind")
 
 
-#: Routers at most: each costs a connection, and a name may stand for any number of addresses.
+#: Maximum number of routers: each costs a connection, and a name may have any number of addresses.
 ROUTERS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
 class RouterStatistics:
-    """What the connections to routers have seen."""
+    """Counters of the connections to routers."""
 
-    #: Routers that are configured, and those that this member is registered at.
+    #: Configured routers, and those that this member is registered at.
     routers: int
     up: int
     #: Connections since the start.
     connected: int
-    #: Other members that are registered.
+    #: Other registered members.
     others: int
-    #: Bytes that waited on a connection that broke.
+    #: Unsent bytes of broken connections.
     lost_bytes: int
 
 
 class RouterLinks:
-    """All routers of one member, which are independent of each other. Nothing is opened before the first `poll`."""
+    """All routers of one member, which are independent of each other. The first `poll` connects."""
 
     def __init__(
         self,
@@ -303,19 +306,19 @@ class RouterLinks:
         queue_bytes_max: int,
         take: Callable[[RouterLink, bytes], None] = lambda _link, _frame: None,
     ) -> None:
-        """`take` is called with each datagram frame that comes of a router."""
+        """`take` is called with each datagram frame from a router."""
         self._registrant = registrant
         self._queue_bytes_max = queue_bytes_max
         self._take = take
         self._selector = selectors.DefaultSelector()
-        #: Whether others have come or gone while nobody asked.
+        #: Whether the other members changed between two polls.
         self._has_news = False
         self._gone_connected = self._gone_lost_bytes = 0
         self.links: list[RouterLink] = []
         self.use(places)
 
     def use(self, places: Sequence[Physical]) -> None:
-        """Use the routers at these places from now on: a name may stand for others than before. No name is looked up here."""
+        """Use the routers at these addresses from now on. Names are not resolved here."""
         wanted = [each for each in dict.fromkeys(places) if is_address(each.host)][:ROUTERS_MAX]
         known = {link.place: link for link in self.links}
         for place, link in known.items():
@@ -327,7 +330,7 @@ class RouterLinks:
         self.links = [known.get(place) or self._make(place) for place in wanted]
 
     def move(self, physical: tuple[Physical, ...]) -> None:
-        """Register at all routers anew, as reached at these places."""
+        """Register again at all routers, with these addresses."""
         who, places = self._registrant, [link.place for link in self.links]
         self._registrant = replace(who, entry=replace(who.entry, physical=physical))
         self.use(())
@@ -337,7 +340,7 @@ class RouterLinks:
         return RouterLink(place, self._registrant, self._selector, self._queue_bytes_max, self._take)
 
     async def wait(self) -> None:
-        """Wait until something has arrived, can be written or is due. Always a checkpoint."""
+        """Wait until there is something to read, to write, or due. Always a checkpoint."""
         due = min([link.due for link in self.links], default=trio.current_time() + PAUSE_S_MAX)
         with trio.CancelScope(deadline=due) as scope:
             await trio.lowlevel.wait_readable(self._selector)
@@ -345,14 +348,16 @@ class RouterLinks:
             await trio.lowlevel.checkpoint()
 
     async def find(self, timeout_s: float) -> None:
-        """Wait until a router has told who is there, but no longer than that."""
+        """Wait until a router has listed its members, at most `timeout_s`."""
         with trio.move_on_after(timeout_s):
             while not self.has_answer():
                 await self.wait()
                 self._has_news = self.poll() or self._has_news
 
     def poll(self) -> bool:
-        """Read and write what can be, and do what is due. Whether others have come or gone since the last time."""
+        """Read, write, and do due work. Return whether other members came or left since the last
+        poll.
+        """
         now = trio.current_time()
         for key, ready in self._selector.select(0):
             key.data.handle(ready, now)
@@ -364,25 +369,25 @@ class RouterLinks:
         return changed
 
     def flush(self) -> None:
-        """Write what the kernel takes."""
+        """Write as much as the kernel accepts."""
         now = trio.current_time()
         for link in self.links:
             link.flush(now)
 
     def up(self) -> list[RouterLink]:
-        """The routers that this member is connected to, in the configured order."""
+        """Return the connected routers, in the configured order."""
         return [link for link in self.links if link.state is LinkState.UP]
 
     def has_answer(self) -> bool:
-        """Whether a router has told who is there."""
+        """Return whether a router has listed its members."""
         return any(link.listed for link in self.links)
 
     def others(self) -> dict[Address, Entry]:
-        """All others that are registered anywhere."""
+        """Return all others that are registered at any router."""
         return {address: entry for link in self.links for address, entry in link.others.items()}
 
     def problem(self) -> str:
-        """A sentence's end on the routers that cannot be reached; empty when all can."""
+        """Return a clause that names unreachable routers; empty if there are none."""
         lost = [f"{link.place} ({link.problem})" for link in self.links if link.state is not LinkState.UP]
         return f"no connection to {', '.join(lost)}" if lost else ""
 
@@ -403,7 +408,7 @@ class RouterLinks:
         )
 
     def levels(self) -> dict[str, Level]:
-        """What waits for a router, and who is known of one: of the router where it is most."""
+        """Return the largest queue for a router, and the most members known from one."""
         waiting = max([len(link.waiting) for link in self.links], default=0)
         others = max([len(link.others) for link in self.links], default=0)
         return {

@@ -1,4 +1,4 @@
-"""A transport whose datagrams are sealed: it wraps any other one. The only place in the shell that seals and opens."""
+"""A transport that seals and opens the datagrams of another. The shell does so only here."""
 
 from __future__ import annotations
 
@@ -18,25 +18,29 @@ from sitestack.seal.seal import Seal, SealStatistics
 from sitestack.transport import Transport
 from sitestack.transport.watch import Report, WatchDesk, Watcher
 
-#: Seconds for which nothing is read after all that had arrived was refused. A flood of what nobody sealed is then looked at in
-#: portions: to wake up for each datagram costs fifty times as much as to refuse it.
+#: Seconds without reading after all arrived datagrams were rejected. A flood of unsealed datagrams
+#: is then processed in portions: a wake-up costs fifty times as much as a rejection.
 REFUSED_PAUSE_S = 0.001
 
 
 class SealedTransport:
-    """Seals what is sent, and opens what arrives. What cannot be opened is counted, and nobody hears of it."""
+    """Seals sent datagrams and opens received ones. Those that cannot be opened are counted and
+    dropped.
+    """
 
     def __init__(self, carrier: Transport, proofs: Proofs, count_drop: Callable[[str, int], None]) -> None:
-        """`carrier` is closed with this transport; `count_drop` is called with a reason and how many were dropped for it.
+        """`carrier` is closed with this transport; `count_drop` is called with a reason and a
+        number.
 
-        `proofs` are for the connections of the same member; their keys are changed with those of the seal.
+        `proofs` are for connections of the same member; their keys change with those of the seal.
         """
         self.proofs = proofs
         self.carrier = carrier
         self._count_drop = count_drop
-        #: Whether nothing of what arrived last could be opened.
+        #: Whether all datagrams of the last receive were rejected.
         self._refused_all = False
-        # A sender id for each opening: after a restart counters begin anew, and none may occur twice with one key.
+        # Each opening has a new sender id: counters restart at zero, and none may repeat with one
+        # key.
         self._seal = Seal(
             proofs.cluster,
             proofs.ring,
@@ -58,14 +62,16 @@ class SealedTransport:
         return self.carrier.listener()
 
     async def wait(self) -> None:
-        """Wait for the carrier; a moment longer after everything was refused."""
+        """Wait for the carrier; after a rejected flood, pause first."""
         if self._refused_all:
             self._refused_all = False
             await trio.sleep(REFUSED_PAUSE_S)
         await self.carrier.wait()
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """What has arrived and could be opened. Introductions are answered at once: whoever asks holds something back."""
+        """Return opened datagrams. Answer introductions at once: the sender holds datagrams until
+        then.
+        """
         arrived = self.carrier.receive()
         if not arrived:
             return arrived
@@ -78,7 +84,7 @@ class SealedTransport:
         return opened.datagrams
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
-        """Seal each, also each copy of a fan-out, and hand all to the carrier."""
+        """Seal each datagram, and each copy of a fan-out separately; send all."""
         seal, now = self._seal.seal, trio.current_time()
         self.carrier.send([(to, seal(data, now)) for to, data in datagrams])
 
@@ -86,11 +92,11 @@ class SealedTransport:
         self.carrier.close()
 
     def statistics(self) -> object:
-        """Those of the carrier, whose bytes are sealed ones."""
+        """Return the carrier's counters, whose bytes are sealed ones."""
         return self.carrier.statistics()
 
     def seal_statistics(self) -> SealStatistics:
-        """What the seal has seen."""
+        """Return the counters of the seal."""
         return self._seal.statistics()
 
     def levels(self) -> dict[str, Level]:
@@ -98,12 +104,15 @@ class SealedTransport:
 
 
 def seal_statistics(transport: Transport) -> SealStatistics | None:
-    """What the seal of a transport has seen; None without one."""
+    """Return the counters of a transport's seal; None without one."""
     return transport.seal_statistics() if isinstance(transport, SealedTransport) else None
 
 
 def open_watcher(transport: Transport, me: Address, owner: str, report: Report, nursery: trio.Nursery) -> Watcher | None:
-    """The watcher of a member at its transport's listener, with proofs if the transport is sealed; None without a listener."""
+    """Open the watcher of a member at its transport's listener; None without a listener.
+
+    A sealed transport provides the proofs.
+    """
     listener = transport.listener()
     if listener is None:
         return None

@@ -1,8 +1,9 @@
-"""UDP over several interfaces: one member with an address on each of several networks (send_on_all_interfaces, LA-7).
+"""UDP over several interfaces: one member on several networks (send_on_all_interfaces, LA-7).
 
-Every multicast leaves by all of them, so that a site goes on when one network fails; a unicast leaves by the one on its route.
-Who is on several of these networks hears each multicast as often. Copies are copies, whatever address they come from: the
-sender is named in the datagram, a sealed one is opened once, and what is not sealed has a number or may be heard twice.
+Multicasts leave by all interfaces, so that a site survives the failure of one network. Unicasts
+leave by the interface on their route. A member on several of the networks receives copies, from
+different addresses. They are harmless: the datagram names its sender, a seal opens once, and
+unsealed datagrams are numbered or idempotent.
 """
 
 from __future__ import annotations
@@ -21,17 +22,19 @@ from sitestack.model.level import Level
 from sitestack.transport.interfaces import find_interface, is_address, route_to
 from sitestack.transport.udp import UdpStatistics, UdpTransport
 
-#: Seconds for which a route is remembered: networks come and go.
+#: Seconds for which a route is cached: networks come and go.
 ROUTE_S = 5.0
-#: Hosts whose routes are remembered; beyond, all are forgotten and looked up again.
+#: Maximum cached routes; beyond it the cache is cleared.
 ROUTES_MAX = 4_096
 
 
 class SeveralUdp:
-    """One `UdpTransport` an interface, as one transport. The first is the one at which others watch this member."""
+    """One `UdpTransport` per interface, as one transport. Others watch this member at the first."""
 
     def __init__(self, config: TransportConfig, group: Physical, *, watched: bool = True) -> None:
-        """As those of `UdpTransport`. Raises ConfigurationError when the sockets of one interface cannot be had."""
+        """Open as `UdpTransport` does. Raises ConfigurationError if the sockets of one interface
+        fail.
+        """
         hosts = [find_interface(each, group.host) for each in (config.interface, *config.more_interfaces)]
         for host in hosts:
             if hosts.count(host) > 1:
@@ -41,7 +44,7 @@ class SeveralUdp:
         try:
             for host in hosts:
                 first = not self._parts
-                # Another address from outside leads to the first interface.
+                # An external address leads to the first interface.
                 one = (
                     replace(config, interface=host)
                     if first
@@ -58,7 +61,7 @@ class SeveralUdp:
         self._routes_until = float("-inf")
 
     def physical(self) -> tuple[Physical, ...]:
-        """The addresses on all networks, those of the first interface first (LA-6)."""
+        """Return the addresses on all networks, those of the first interface first (LA-6)."""
         return tuple([place for part in self._parts.values() for place in part.physical()])
 
     def listener(self) -> socket.socket | None:
@@ -68,12 +71,12 @@ class SeveralUdp:
         await trio.lowlevel.wait_readable(self._selector)
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """What has arrived at any interface, but for what another one of this member has sent."""
+        """Return datagrams from all interfaces, without those that this member sent itself."""
         own = self._own
         return [each for part in self._parts.values() for each in part.receive() if each[1] not in own]
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
-        """Send multicasts by all interfaces, and each unicast by the one from which its host is reached."""
+        """Send multicasts by all interfaces, and each unicast by the one on its route."""
         shares: dict[UdpTransport, list[tuple[Physical | None, bytes]]] = {part: [] for part in self._parts.values()}
         for datagram in datagrams:
             to = datagram[0]
@@ -93,7 +96,7 @@ class SeveralUdp:
             self._routes_until = now + ROUTE_S
         part = self._routes.get(host)
         if part is None:
-            # A name is not looked up: that would block. The transport counts what is addressed to one.
+            # Resolving a name would block. The transport counts datagrams addressed to one.
             own = route_to(host) if is_address(host) else None
             part = self._routes[host] = self._parts.get(own or "", self._first)
         return part
@@ -104,7 +107,7 @@ class SeveralUdp:
             part.close()
 
     def statistics(self) -> UdpStatistics:
-        """The sums over all interfaces; of the sizes of the kernel's buffers the smallest."""
+        """Return the sums over all interfaces, and the smallest of the kernel's buffer sizes."""
         each = [part.statistics() for part in self._parts.values()]
         return replace(
             UdpStatistics(*map(sum, zip(*map(astuple, each), strict=True))),

@@ -1,9 +1,9 @@
 """One pair of sockets for the channels of several clusters (the shared transport of JGroups).
 
-Every channel has a part of it, which it uses as a transport of its own: what it sends goes out by the sockets, and what arrives
-is handed to the part of the cluster that it names (`sitestack/wire/cluster.py`). Nothing on the wire tells that sockets are
-shared. A channel that is busy looks at the sockets itself, as with sockets of its own, and finds what is for the others, too;
-for those that wait one task looks. What is sent shares the kernel's buffer, and a connection with TCP.
+Every channel uses its part as a transport. Its datagrams leave by the sockets. Arriving datagrams
+go to the part of the cluster that they name (`sitestack/wire/cluster.py`). Sharing is invisible on
+the wire. A busy channel reads the sockets itself and queues datagrams for the others; one task
+reads for waiting channels. Sending shares the kernel's buffer, and with TCP the connections.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from sitestack.transport.udp import UdpTransport
 from sitestack.transport.watch import WatchDesk
 from sitestack.wire.cluster import mark_of, marks_of
 
-#: The channels of one transport: fewer than the multicast groups that Linux lets one socket hear (20).
+#: Maximum channels of a transport, below the multicast groups that Linux allows a socket (20).
 CHANNELS_MAX = 16
-#: Seconds for which nothing is read for those that wait, after all that arrived was for others or for nobody: they read
-#: themselves, and to wake up for each datagram of a flood costs fifty times as much as to drop it.
+#: Seconds without reading after no arrived datagram was for a waiting channel. The others read
+#: themselves, and in a flood a wake-up per datagram costs fifty times as much as dropping it.
 OTHERS_PAUSE_S = 0.001
-#: What a queued datagram counts besides its bytes: about what it takes in memory.
+#: Overhead of a queued datagram in bytes: about its size in memory.
 OVERHEAD_BYTES = 256
 
 
 @dataclass(slots=True)
 class PartStatistics(TrafficStatistics):
-    """What one channel has seen of a shared transport, and what the sockets have."""
+    """Counters of one channel on a shared transport, and of the sockets."""
 
-    #: Datagrams dropped because this channel had not read the ones before.
+    #: Datagrams dropped because the channel's queue was full.
     overrun_datagrams: int = 0
-    #: Datagrams for clusters that have no channel on the transport.
+    #: Datagrams for clusters without a channel on the transport.
     unclaimed_datagrams: int = 0
     carrier: object = None
 
@@ -49,15 +49,18 @@ class PartStatistics(TrafficStatistics):
 class TransportPart:
     """The transport of one channel over shared sockets.
 
-    Its queue of unread datagrams is bounded as a kernel bounds a socket; further ones are dropped and counted.
+    Its queue of unread datagrams is bounded like a socket's; excess datagrams are dropped and
+    counted.
     """
 
     def __init__(self, shared: SharedTransport, config: SiteConfig, proofs: Proofs | None, group: Physical | None) -> None:
-        """`group` is where the cluster's multicasts go; None where the carrier knows, or has no multicast."""
+        """`group` is the destination of multicasts; None if the carrier knows it, or has no
+        multicast.
+        """
         self.cluster = config.site
         self.proofs = proofs
         self.group = group
-        #: Whether its channel waits for something to arrive.
+        #: Whether its channel waits for a datagram.
         self.waits = False
         self._shared = shared
         self._is_open = True
@@ -68,15 +71,15 @@ class TransportPart:
         self._seen = PartStatistics()
 
     def physical(self) -> tuple[Physical, ...]:
-        """Those of the sockets: the members of a process differ in their UUIDs, and not in their addresses."""
+        """Return the addresses of the sockets: the members of a process differ in their UUIDs only."""
         return self._shared.carrier.physical()
 
     def listener(self) -> WatchDesk | None:
-        """The desk at which all members of the transport are watched."""
+        """Return the desk at which all members of the transport are watched."""
         return self._shared.desk
 
     async def wait(self) -> None:
-        """Wait until something is here. Raises ChannelClosed when the transport was closed first."""
+        """Wait for a datagram. Raises ChannelClosed if the transport closes first."""
         self.waits = True
         try:
             await self._arrival.wait()
@@ -96,7 +99,9 @@ class TransportPart:
         self._arrival.set()
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """What has arrived, at most `receive_datagrams_max`. When nothing has, it looks at the sockets first."""
+        """Return at most `receive_datagrams_max` datagrams. If the queue is empty, poll the sockets
+        first.
+        """
         if not self._queue and not self._shared.is_closed:
             self._shared.poll()
         count = min(len(self._queue), self._received_max)
@@ -111,7 +116,7 @@ class TransportPart:
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
         if not self._is_open or self._shared.is_closed:
-            return  # what leaves a transport that is gone is lost, as in a network
+            return  # datagrams on a closed transport are lost, as in a network
         if (group := self.group) is not None:
             datagrams = [(to or group, data) for to, data in datagrams]
         self._seen.sent_datagrams += len(datagrams)
@@ -119,11 +124,11 @@ class TransportPart:
         self._shared.carrier.send(datagrams)
 
     def wake(self) -> None:
-        """Wake the channel, as the sockets are closed."""
+        """Wake the channel because the sockets are closed."""
         self._arrival.set()
 
     def close(self) -> None:
-        """Give the part back; the sockets stay open. Closing twice is allowed."""
+        """Leave the shared transport; the sockets stay open. Idempotent."""
         if self._is_open:
             self._is_open = False
             self._queue.clear()
@@ -142,17 +147,17 @@ class SharedTransport:
     """The sockets of one process, for the channels of several clusters. Made by `open_transport`."""
 
     def __init__(self, config: SiteConfig, carrier: Transport) -> None:
-        """`carrier` has the sockets; it was opened with this configuration, and is closed with this transport."""
+        """`carrier` was opened with this configuration, and is closed with this transport."""
         self.carrier = carrier
         self.is_closed = False
         self._config = config
         self._parts: dict[bytes, TransportPart] = {}
-        #: Whether the channels have keys: as the first one, for ever.
+        #: Whether the channels have keys; fixed by the first one.
         self._secured: bool | None = None
         self._used = trio.Event()
         self._unclaimed = 0
         places = carrier.physical()
-        #: Where this process is reached, for the names of tasks.
+        #: The process's address, for the names of tasks.
         self.place = places[0]
         listener = carrier.listener()
         self.desk: WatchDesk | None = None
@@ -161,11 +166,11 @@ class SharedTransport:
 
     @property
     def clusters(self) -> tuple[str, ...]:
-        """The clusters that have a channel now, in the order of their opening."""
+        """The clusters with a channel now, in the order of their opening."""
         return tuple(dict.fromkeys([part.cluster for part in self._parts.values()]))
 
     def open(self, config: SiteConfig, proofs: Proofs | None) -> TransportPart:
-        """The part of one more channel, which its end closes. Raises ConfigurationError."""
+        """Open a part for another channel, which closes it. Raises ConfigurationError."""
         if why := self._why_not(config, proofs):
             raise ConfigurationError(why)
         has_groups = isinstance(self.carrier, UdpTransport) and config.transport.multicast
@@ -177,7 +182,7 @@ class SharedTransport:
         return part
 
     def _why_not(self, config: SiteConfig, proofs: Proofs | None) -> str:
-        """Why such a channel cannot have a part, in one sentence; empty when it can."""
+        """Return why such a channel cannot share, in one sentence; empty if it can."""
         site, mine, theirs = config.site, self._config, config
         if self.is_closed:
             return f"transport: {site} cannot share a transport that is closed."
@@ -207,7 +212,7 @@ class SharedTransport:
             carrier.greeting.add(part.proofs)
 
     def leave(self, part: TransportPart) -> None:
-        """Nothing is for this part any more. The others go on, and connections stay until they are idle (LA-25)."""
+        """Remove this part. The others continue, and connections stay until they are idle (LA-25)."""
         for mark in marks_of(part.cluster):
             del self._parts[mark]
         carrier = self.carrier
@@ -222,8 +227,8 @@ class SharedTransport:
         return any(part.group == group for part in self._parts.values())
 
     async def run(self) -> None:
-        """Hand what arrives to the channels that wait for it, until cancelled."""
-        await self._used.wait()  # before, nobody knows who is to be let in
+        """Queue arriving datagrams for waiting channels, until cancelled."""
+        await self._used.wait()  # before the first channel it is unknown whom to admit
         async with trio.open_nursery() as nursery:
             if self.desk is not None:
                 nursery.start_soon(self.desk.run, bool(self._secured), name=f"watchers of the transport at {self.place}")
@@ -233,7 +238,7 @@ class SharedTransport:
                     await trio.sleep(OTHERS_PAUSE_S)
 
     def poll(self) -> bool:
-        """Look at the sockets, and hand out what is there. Returns whether anybody has waited for it."""
+        """Read the sockets and queue the datagrams. Return whether a channel waited for one."""
         arrived = self.carrier.receive()
         awaited = not arrived
         parts = self._parts
@@ -247,17 +252,17 @@ class SharedTransport:
         return awaited
 
     def close(self) -> None:
-        """Close the sockets. A channel that is still open fails with ChannelClosed. Closing twice is allowed."""
+        """Close the sockets. A channel that is still open fails with ChannelClosed. Idempotent."""
         self.is_closed = True
         for part in self._parts.values():
             part.wake()
         self.carrier.close()
 
     def statistics(self) -> PartStatistics:
-        """What the sockets have seen, and what was for nobody."""
+        """Return the counters of the sockets, and of unclaimed datagrams."""
         return PartStatistics(unclaimed_datagrams=self._unclaimed, carrier=self.carrier.statistics())
 
     def levels(self) -> dict[str, Level]:
-        """Those of the sockets, and how many channels there are."""
+        """Return the levels of the sockets and the number of channels."""
         why = "each has its part of the transport until it is closed"
         return {"channels": Level.of(len(self.clusters), CHANNELS_MAX, why), **self.carrier.levels()}

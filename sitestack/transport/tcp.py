@@ -1,20 +1,21 @@
-"""TCP for one member of a site (TCP of JGroups): for networks that let no UDP through.
+"""TCP for one member of a site (TCP of JGroups): for networks that block UDP.
 
-Datagrams travel as frames, a size and then the bytes, on one connection with each other member. A member that has something to
-send connects, and its first frame says where it can be reached, so that answers use the same connection. Two members that
-connect to each other at the same time have two connections, until one falls idle. An idle connection is closed, and made again
-when it is needed.
+Datagrams travel as frames (size, bytes) on one connection per pair of members. A sender connects,
+and its first frame names its own address, so that responses use the same connection. Two members
+that connect simultaneously have two connections, until one is idle. An idle connection is closed,
+and reopened on demand.
 
-To the layers above this is as unreliable as UDP: datagrams that do not fit into a connection's bounded queue, or are on their
-way when a connection breaks, are counted and lost, and the layers send them again. There is no multicast: the resolver sends to
-each member.
+For the layers above this is as unreliable as UDP. Datagrams are counted and lost if a connection's
+bounded queue is full, or if the connection breaks; the layers retransmit them. There is no
+multicast: the resolver sends to each member.
 
-`Greeting` has the first frames and their proofs: a process without a key of a secured site gets no further. A
-connection whose first frame has not come is one of PENDING_MAX, for GREETING_TIMEOUT_S.
+`Greeting` makes and checks the first frames and their proofs, which exclude processes without a key
+of a secured site. A connection without its first frame is one of PENDING_MAX, for
+GREETING_TIMEOUT_S.
 
-The transport has a selector of its own and accepts by itself instead of using trio's streams and `accepting.py`: a turn of the
-stack reads all connections and sends on all of them without a checkpoint, so that no task switch comes between a datagram and
-its answer, and no task per connection is needed.
+The transport uses its own selector instead of trio's streams and `accepting.py`. A turn of the
+stack reads and writes all connections without a checkpoint. So no task switch separates a datagram
+from its response, and connections need no tasks.
 """
 
 from __future__ import annotations
@@ -39,21 +40,21 @@ from sitestack.transport.interfaces import at_both, find_interface, is_address, 
 from sitestack.transport.places import Places
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
-#: Accepted connections that have not said who they are, of all and of one host; beyond, the oldest of them is closed.
+#: Maximum accepted connections without a first frame, in all and per host; the oldest is evicted.
 PENDING_MAX, PENDING_HOST_MAX = 64, 32
-#: Seconds for saying it.
+#: Seconds for the first frame.
 GREETING_TIMEOUT_S = 2.0
 _SIZE = struct.Struct("<I")
-#: The most connections. Further incoming ones are closed at once, and no further ones are made.
+#: Maximum connections. Further incoming ones are closed at once, and no further ones are opened.
 CONNECTIONS_MAX = 1_024
-#: Bytes that are read from a connection in one turn.
+#: Bytes read from a connection in one turn.
 READ_BYTES = 256 * 1024
-#: Seconds for connecting, and before another attempt at a member that could not be reached.
+#: Seconds for connecting, and before another attempt at an unreachable member.
 CONNECT_TIMEOUT_S = 5.0
 PAUSE_S = 0.2
-#: Milliseconds that sent bytes may stay unacknowledged before the connection is given up.
+#: Milliseconds that sent bytes may stay unacknowledged before the connection is closed.
 SILENT_MS_MAX = 10_000
-#: Errors when the process or the machine can open no more sockets for now.
+#: Errors if the process or the machine can open no more sockets for now.
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -63,7 +64,7 @@ MAGIC = b"SST\x01"
 SEALED_MAGIC = b"SST\x02"
 #: Begins the first frame of a connecting process with several clusters.
 SHARED_MAGIC = b"SST\x03"
-#: The largest first frame: one with the proofs of as many clusters as may share a transport, and some more.
+#: Maximum first frame: the proofs of all clusters that may share a transport, and a margin.
 GREETING_BYTES_MAX = 1_024
 _PORT = struct.Struct("<H")
 _HOST_AT = len(MAGIC) + _PORT.size
@@ -72,47 +73,49 @@ _HOST_AT = len(MAGIC) + _PORT.size
 class Greeting:
     """Makes and checks the first frames of a connection.
 
-        C -> A   magic, port, host: where C can be reached
+        C -> A   magic, port, host: the address of C
 
-    With keys the accepting end speaks first, and the other frame ends in a proof over its nonce:
+    With keys the accepting end begins, and the other frame ends in a proof over its nonce:
 
         A -> C   sealed magic, nonce
         C -> A   magic, port, host, proof
 
-    Several clusters with keys that share their connections (`shared.py`) cannot know which of them the other end has, so C
-    proves that it has the keys of all, and A is content with one:
+    With several secured clusters on shared connections (`shared.py`), C does not know which of them
+    A has. C proves that it has the keys of all, and A accepts one:
 
         C -> A   shared magic, port, size of host, host, proofs
     """
 
     def __init__(self, place: Physical, proofs: Proofs | None) -> None:
-        """`place` is where this process can be reached."""
+        """`place` is the address of this process."""
         self._place = place
         self._proofs: list[Proofs] = []
-        #: Whether both ends prove that they have a key. That it once was so stays.
+        #: Whether both ends prove that they have a key. Once true, it stays true.
         self.is_proved = False
         if proofs is not None:
             self.add(proofs)
 
     def add(self, proofs: Proofs) -> None:
-        """Prove these, too, and let in whoever does."""
+        """Also prove with these, and admit peers that do."""
         self._proofs.append(proofs)
         self.is_proved = True
 
     def remove(self, proofs: Proofs) -> None:
-        """Do so no longer. Connections that are made stay."""
+        """Stop using these proofs. Open connections stay."""
         self._proofs.remove(proofs)
 
     def draw_nonce(self) -> bytes:
-        """What an accepting end draws, for the proof of the other one."""
+        """Draw the accepting end's nonce, for the proof of the other end."""
         return secrets.token_bytes(NONCE_BYTES)
 
     def hello(self) -> bytes:
-        """The first frame of the connecting end where nothing is proved."""
+        """Return the first frame of the connecting end without keys."""
         return MAGIC + _PORT.pack(self._place.port) + self._place.host.encode()
 
     def proven_hello(self, challenge: bytes) -> bytes:
-        """The first frame of the connecting end, for what the accepting one has said; empty if that is no challenge."""
+        """Return the first frame of the connecting end for this challenge; empty for an invalid
+        one.
+        """
         nonce = challenge[len(SEALED_MAGIC) :]
         if not challenge.startswith(SEALED_MAGIC):
             return b""
@@ -123,7 +126,7 @@ class Greeting:
         return hello + b"".join([each.make("connection", nonce, hello) for each in self._proofs])
 
     def admit(self, hello: bytes, nonce: bytes) -> Physical | None:
-        """Where the connecting end can be reached; None if it must not be let in."""
+        """Return the address of the connecting end; None to reject it."""
         if not self.is_proved:
             return _place(hello, _HOST_AT) if hello.startswith(MAGIC) else None
         if hello.startswith(SHARED_MAGIC):
@@ -147,36 +150,36 @@ def _place(hello: bytes, host_at: int) -> Physical | None:
 
 @dataclass(slots=True)
 class TcpStatistics(TrafficStatistics):
-    """What the connections have seen."""
+    """Counters of the connections."""
 
     connections_made: int = 0
     connections_taken: int = 0
     #: Closed because they were idle.
     reaped: int = 0
-    #: Closed because the other end did not say, or not prove, who it is, or because too many others had not yet.
+    #: Closed without a first frame or proof, by timeout or eviction.
     unproven: int = 0
     #: Closed by the other end or by an error.
     broken: int = 0
-    #: Datagrams given up before they were queued: no connection could be had, or its queue was full.
+    #: Datagrams dropped before they were queued: no connection, or a full queue.
     unsent_datagrams: int = 0
-    #: Bytes that waited on a connection that broke.
+    #: Unsent bytes of broken connections.
     lost_bytes: int = 0
 
 
 class _Connection:
-    """One connection, with the bytes that are read or written in part."""
+    """One connection, with its partly read or written bytes."""
 
     def __init__(self, sock: socket.socket, peer: Physical | None, now: float) -> None:
         self.sock = sock
-        #: Where the other member can be reached; None until its first frame has said so.
+        #: The other member's address; None before its first frame.
         self.peer = peer
         self.established = peer is None
-        #: What the accepting end has drawn, for the proof of the other one.
+        #: Nonce of the accepting end, for the proof of the other one.
         self.nonce = b""
-        #: Whether the connecting end still has to be told a nonce before it may speak.
+        #: Whether the connecting end still waits for a nonce and must not send.
         self.mute = False
         self.began_at = self.used_at = now
-        #: Bytes read and not yet whole frames; bounded by one turn's reading and a frame.
+        #: Read bytes of incomplete frames; bounded by one turn's reading and a frame.
         self.arrived = bytearray()
         #: Bytes to write; bounded by `send_queue_bytes_max`.
         self.waiting = bytearray()
@@ -184,12 +187,14 @@ class _Connection:
 
 
 class TcpTransport:
-    """The connections of one member. Opened by the constructor; everything is watched through one selector."""
+    """The connections of one member, watched through one selector. The constructor opens the
+    listener.
+    """
 
     def __init__(self, config: TransportConfig, group: Physical | None, proofs: Proofs | None = None) -> None:
-        """`group` only says which interface is meant when none is configured. Raises ConfigurationError."""
+        """`group` only selects the interface if none is configured. Raises ConfigurationError."""
         self._config = config
-        #: Accepted connections that have not said who they are.
+        #: Accepted connections without a first frame.
         self._pending = Places[_Connection](PENDING_MAX, PENDING_HOST_MAX)
         host = find_interface(config.interface, "" if group is None else group.host)
         self._listener = listen(host, config.port, again=config.port != 0)
@@ -200,10 +205,11 @@ class TcpTransport:
         external = Physical(config.external_host or host, config.external_port or port)
         self._places = at_both(external, Physical(host, port))
         self.greeting = Greeting(external, proofs)
-        #: All connections, at most CONNECTIONS_MAX; datagrams to a member use the one in `_by_peer`.
+        #: All connections, at most CONNECTIONS_MAX; datagrams to a member use the one in
+        #: `_by_peer`.
         self._connections: dict[socket.socket, _Connection] = {}
         self._by_peer: dict[Physical, _Connection] = {}
-        #: Member -> until when not to connect to it again; bounded, since `_reap` clears it.
+        #: Member -> earliest time to connect again; bounded, since `_reap` clears it.
         self._pauses: dict[Physical, float] = {}
         self._reap_at = 0.0
         self._queued_high = 0
@@ -212,17 +218,19 @@ class TcpTransport:
     # -- the transport -----------------------------------------------------------------------------------------------
 
     def physical(self) -> tuple[Physical, ...]:
-        """Where the others connect to: its external address, where one is configured (LA-8), and its own."""
+        """Return the addresses that others connect to: a configured external one (LA-8), then its
+        own.
+        """
         return self._places
 
     def listener(self) -> None:
-        """Nobody watches: connections are closed when they are idle, which says nothing about the member."""
+        """Return None: idle connections are closed, so a close proves nothing about the member."""
 
     async def wait(self) -> None:
         await trio.lowlevel.wait_readable(self._selector)
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """What has arrived: from each connection at most READ_BYTES, so that one cannot starve the others."""
+        """Return arrived datagrams. Reads at most READ_BYTES per connection, so that none starves."""
         now = trio.current_time()
         arrived: list[tuple[bytes, Physical]] = []
         if not self._listening and now >= self._reap_at:
@@ -243,7 +251,9 @@ class TcpTransport:
         return arrived
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
-        """Queue each at the connection with its receiver, and write what the kernel takes."""
+        """Queue each datagram at its receiver's connection, and write as much as the kernel
+        accepts.
+        """
         now = trio.current_time()
         touched: dict[_Connection, None] = {}
         for to, data in datagrams:
@@ -264,7 +274,7 @@ class TcpTransport:
                 self._write(connection)
 
     def close(self) -> None:
-        """Close all sockets; what waits is lost."""
+        """Close all sockets; unsent bytes are lost."""
         for connection in list(self._connections.values()):
             self._drop(connection)
         self._listener.close()
@@ -278,11 +288,11 @@ class TcpTransport:
                 sock, (host, _) = self._listener.accept()
             except OSError as error:
                 if error.errno in EXHAUSTED:
-                    # Connections that cannot be accepted would wake this member again and again: do not look at them
-                    # until the next reaping.
+                    # Connections that cannot be accepted would wake this member repeatedly: ignore
+                    # them until the next reaping.
                     self._selector.unregister(self._listener)
                     self._listening = False
-                return  # nobody is left
+                return  # the queue is empty
             if len(self._connections) >= CONNECTIONS_MAX:
                 sock.close()
                 continue
@@ -290,7 +300,7 @@ class TcpTransport:
             self._await_greeting(_Connection(sock, None, now), host)
 
     def _await_greeting(self, connection: _Connection, host: str) -> None:
-        """Give an accepted connection a place among the pending ones, and a nonce if it has to prove something."""
+        """Make an accepted connection pending, and send a nonce if it must prove a key."""
         for each in self._pending.enter(connection, host):
             self._refuse(each)
         self._add(connection)
@@ -300,12 +310,12 @@ class TcpTransport:
             self._write(connection)
 
     def _refuse(self, connection: _Connection) -> None:
-        """Close a connection that has not shown who it is."""
+        """Close a connection that has not identified itself."""
         self._seen.unproven += 1
         self._drop(connection)
 
     def _connect(self, to: Physical, now: float) -> _Connection | None:
-        """Begin to connect; the first frame says who this is. None when it cannot be, or should not be so soon."""
+        """Begin to connect; the first frame identifies this member. None if impossible or too soon."""
         if len(self._connections) >= CONNECTIONS_MAX or self._pauses.get(to, now) > now or not is_address(to.host):
             return None
         try:
@@ -352,14 +362,14 @@ class TcpTransport:
             del self._by_peer[connection.peer]
 
     def _fail(self, connection: _Connection) -> None:
-        """Drop a connection that broke or was not made; in the second case the peer is not tried again at once."""
+        """Drop a broken or failed connection. After a failure to connect, pause the peer."""
         self._seen.broken += 1
         if connection.peer is not None and not connection.established:
             self._pauses[connection.peer] = trio.current_time() + PAUSE_S
         self._drop(connection)
 
     def _reap(self, now: float) -> None:
-        """Close connections that are idle (LA-29), or that could not be made in time."""
+        """Close idle connections (LA-29), and those that could not be opened in time."""
         idle_s = self._config.connection_idle_s_max
         self._reap_at = now + min(idle_s / 4, GREETING_TIMEOUT_S / 2)
         self._pauses = {peer: until for peer, until in self._pauses.items() if until > now}
@@ -411,7 +421,7 @@ class TcpTransport:
             end = at + _SIZE.size + size
             greets = connection.peer is None or connection.mute
             if size > (GREETING_BYTES_MAX if greets else DATAGRAM_BYTES_MAX):
-                self._fail(connection)  # it does not speak this protocol
+                self._fail(connection)  # not this protocol
                 return
             if len(buffer) < end:
                 break
@@ -428,7 +438,9 @@ class TcpTransport:
             self._write(connection)
 
     def _greeted(self, connection: _Connection, hello: bytes) -> bool:
-        """Take in the first frame: the other member's address. Answers use this connection, unless there is another."""
+        """Process the first frame: the other member's address. Responses prefer an existing
+        connection.
+        """
         peer = self.greeting.admit(hello, connection.nonce)
         if peer is None:
             return False
@@ -438,7 +450,7 @@ class TcpTransport:
         return True
 
     def _prove(self, connection: _Connection, challenge: bytes) -> bool:
-        """Say first, with a proof over the other end's nonce, where this member can be reached; then what has waited."""
+        """Send the first frame, with a proof over the other end's nonce, before queued frames."""
         hello = self.greeting.proven_hello(challenge)
         if hello:
             connection.waiting[:0] = _frame(hello)
@@ -449,7 +461,7 @@ class TcpTransport:
         return replace(self._seen)
 
     def levels(self) -> dict[str, Level]:
-        """What waits is bounded for each connection, and is told of the one where most does."""
+        """Return the levels; the queue is bounded per connection, so report the largest."""
         waiting = max([len(each.waiting) for each in self._connections.values()], default=0)
         why = "members that were spoken with, until the connection has been idle for long"
         return {

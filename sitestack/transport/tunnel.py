@@ -1,11 +1,15 @@
-"""TUNNEL of JGroups: all datagrams go through gossip routers, over connections that the members make.
+"""TUNNEL of JGroups: all datagrams go through gossip routers, over connections that the members
+open.
 
-For a site whose members nobody can connect to, each other included. A member's physical address is its uuid: the router knows
-it by that, and by the connection on which it has registered. A multicast is one datagram to the router, which copies it. With
-several routers a member is registered at each; a datagram for one goes through the first router that knows it, one for all
-through as few as reach everybody, so that two members meet that have lost different routers.
+For a site whose members accept no connections, even from each other. A member's physical address is
+its uuid: the router knows the member by the connection of its registration. A multicast is one
+datagram to the router, which copies it.
 
-To the layers above this is as unreliable as UDP: what is on its way when a connection breaks is lost, and they send it again.
+A member registers at each of several routers. A unicast goes through the first router that knows
+its target. A multicast goes through the fewest routers that reach all members, so that members
+connect that have lost different routers.
+
+For the layers above this is as unreliable as UDP: they retransmit datagrams lost with a connection.
 """
 
 from __future__ import annotations
@@ -22,24 +26,24 @@ from sitestack.transport.router_link import Registrant, RouterLink, RouterLinks,
 from sitestack.wire import routing
 from sitestack.wire.routing import Entry, framed
 
-#: The port in a physical address that is a uuid: no router looks at it.
+#: The port in a physical address that is a uuid; routers ignore it.
 TUNNEL_PORT = 1
-#: Places of members that are remembered; then all are forgotten, and made again when needed.
+#: Maximum cached addresses of members; beyond it the cache is cleared.
 PLACES_MAX = 4_096
 _DATA_START = 1 + UUID_BYTES
 
 
 @dataclass(slots=True)
 class TunnelStatistics(TrafficStatistics):
-    """What went through the routers."""
+    """Counters of datagrams through the routers."""
 
-    #: Datagrams given up: no router knows the member, or the queue for the router was full.
+    #: Dropped datagrams: no router knows the member, or the router's queue was full.
     unsent_datagrams: int = 0
     routers: RouterStatistics | None = None
 
 
 def place_of(member: Address) -> Physical:
-    """The physical address of a member that is reached through a tunnel."""
+    """Return the physical address of a member that is reached through a tunnel."""
     return Physical(bytes(member).hex(), TUNNEL_PORT)
 
 
@@ -47,33 +51,33 @@ class TunnelTransport:
     """The datagrams of one member, through its routers."""
 
     def __init__(self, config: TransportConfig, routers: Sequence[Physical], registrant: Registrant) -> None:
-        """Nothing is opened before the first `receive`: the routers may come later than the members."""
+        """Connect at the first `receive`: the routers may start after the members."""
         me = registrant.entry.address
         self._physical = place_of(me)
         registered = replace(registrant, entry=Entry(me, registrant.entry.name, (self._physical,)))
         self.links = RouterLinks(routers, registered, config.send_queue_bytes_max, self._take)
-        #: What has arrived and was not received yet; bounded by one turn's reading.
+        #: Arrived datagrams that are not received yet; bounded by one turn's reading.
         self._arrived: deque[tuple[bytes, Physical]] = deque()
         #: The routers that a multicast goes to, and the one for each member.
         self._casting: list[RouterLink] = []
         self._ways: dict[str, RouterLink] = {}
         self._places: dict[bytes, Physical] = {}
-        #: Told of members that no router knows any more, as a sign that they may be dead.
+        #: Called with members that no router knows any more, which may be dead.
         self.report: Callable[[Address], None] = lambda _member: None
         self._seen = TunnelStatistics()
 
     def physical(self) -> tuple[Physical, ...]:
-        """The uuid, in the form of an address: nobody connects to it."""
+        """Return the uuid in the form of an address, which accepts no connections."""
         return (self._physical,)
 
     def listener(self) -> None:
-        """Nobody can connect, so nobody watches."""
+        """Return None: no member can connect to watch."""
 
     async def wait(self) -> None:
         await self.links.wait()
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """What has arrived: from each router at most one reading."""
+        """Return arrived datagrams, at most one reading per router."""
         if self.links.poll():
             self._find_ways()
         arrived = list(self._arrived)
@@ -94,24 +98,24 @@ class TunnelTransport:
         self._arrived.append((frame[_DATA_START:], place))
 
     def _find_ways(self) -> None:
-        """Choose the routers anew, as somebody has come or gone."""
+        """Choose the routers again after a change of members."""
         before, self._ways, self._casting = self._ways, {}, []
         for link in self.links.up():
             new = [each for each in link.others if bytes(each).hex() not in self._ways]
             self._ways.update(dict.fromkeys([bytes(each).hex() for each in new], link))
             if new:
                 self._casting.append(link)
-        if self.links.has_answer():  # else it is this member that has lost the routers
+        if self.links.has_answer():  # else this member has lost the routers
             for gone in before:
                 if gone not in self._ways:
                     self.report(Address(bytes.fromhex(gone)))
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
-        """Queue each for a router, and write what the kernel takes."""
+        """Queue each for a router, and write as much as the kernel accepts."""
         seen = self._seen
         for to, data in datagrams:
             if to is None:
-                # Without others there is nobody to be reached; without a router nobody knows.
+                # Without other members there is no target; without a router the datagram is unsent.
                 seen.unsent_datagrams += not self.links.up()
                 for link in self._casting:
                     self._count(link.send(framed(routing.CAST, data)), data)

@@ -1,9 +1,9 @@
-"""UDP and IP multicast for one member of a site (UDP of JGroups), or for members of several sites that share it (`shared.py`).
+"""UDP and IP multicast for one member of a site (UDP of JGroups), or of several (`shared.py`).
 
-Two sockets: one at this member's own port, from which everything is sent; and, where the network has multicast, one that
-listens to the site's group. Both are watched through one selector, so a turn waits for one file descriptor. Loss is no error
-here: lost datagrams are counted where that is possible, and the protocols above repair it. A third socket, TCP at the port of
-the first, is only opened here, for `watch.py`.
+One socket at this member's port sends everything. Where the network has multicast, a second one
+listens to the site's group. One selector watches both, so a turn waits for one file descriptor.
+Loss is no error: lost datagrams are counted if possible, and the protocols above repair it. A third
+socket, TCP at the port of the first, is opened here for `watch.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sitestack.transport import TrafficStatistics
 from sitestack.transport.interfaces import at_both, bind_pair, bind_udp, find_interface, is_address, why_not_bound
 
 _READ_BYTES = 65_535
-#: The most hosts that are remembered to be addresses; then all are forgotten and checked again.
+#: Maximum hosts cached as numeric addresses; beyond it the cache is cleared.
 NUMERIC_MAX = 4_096
 # Socket options of Linux that the socket module does not name.
 _SO_SNDBUFFORCE = 32
@@ -36,7 +36,7 @@ _SO_RCVBUFFORCE = 33
 _SO_MEMINFO = 55
 _IP_MULTICAST_ALL = 49
 _IP_PKTINFO = 8
-#: Where the destination of a datagram stands in what the kernel adds to it, and the room for that.
+#: Position of the destination in a datagram's ancillary data, and the size of that data.
 _DESTINATION = slice(8, 12)
 _PKTINFO_SPACE = socket.CMSG_SPACE(12)
 _MEMINFO = struct.Struct("9I")
@@ -44,42 +44,43 @@ _MEMINFO = struct.Struct("9I")
 
 #: Seconds between two attempts to join the group again.
 RENEW_INTERVAL_S = 1.0
-#: Errors of sending when the interface is gone, has lost its address, is down, or came back as another interface.
+#: Send errors for an interface that is removed, lost its address, is down, or was replaced.
 _AWAY = frozenset({errno.ENODEV, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.ENETDOWN})
 
 
 class GroupMembership:
-    """Two sockets, one that hears the group and one that sends to it, both through the interface with one address.
+    """A group's two sockets, one that receives and one that sends, through one interface.
 
-    The kernel forgets both memberships when the interface goes, also when it comes back with the same address (a reloaded
-    driver, a container that is connected again). A member notices when sending to the group fails, as heartbeats will. An
-    interface that was away only between two sends is not noticed; then multicasts are missed and asked for by unicast.
+    The kernel forgets both memberships when the interface disappears, even if it returns with the
+    same address (a reloaded driver, a reconnected container). A member notices when sending to the
+    group fails, as heartbeats will. It does not notice an absence between two sends; members then
+    request missed multicasts by unicast.
     """
 
     def __init__(
         self, listener: socket.socket, sender: socket.socket, group: Physical, host: str, *, lost: bool = False
     ) -> None:
-        """The address of the interface is `host`; `lost` says that the group is joined with the next datagram to anybody."""
+        """`host` is the interface's address; `lost` makes the next datagram join the group."""
         self._listener = listener
         self._sender = sender
         self._interface = socket.inet_aton(host)
         self._request = socket.inet_aton(group.host) + self._interface
         self._renew_at = float("-inf")
-        #: Whether sending to the group has failed since the group was last joined.
+        #: Whether sending to the group has failed since the last join.
         self.lost = lost
 
     def join(self) -> None:
-        """Hear the group and send to it through the interface. Raises OSError when that cannot be."""
+        """Receive from the group and send to it through the interface. Raises OSError."""
         self._sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, self._interface)
         self._listener.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, self._request)
 
     def leave(self) -> None:
-        """Hear the group no more."""
+        """Stop receiving from the group."""
         with suppress(OSError):  # the kernel may have forgotten it
             self._listener.setsockopt(socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, self._request)
 
     def failed(self, error: OSError) -> None:
-        """A datagram to the group could not be sent."""
+        """Note a failure to send to the group."""
         if error.errno in _AWAY:
             self.lost = True
 
@@ -97,21 +98,22 @@ class GroupMembership:
 
 @dataclass(slots=True)
 class UdpStatistics(TrafficStatistics):
-    """What the sockets have seen."""
+    """Counters of the sockets."""
 
     #: Datagrams that waited because the kernel's send buffer was full.
     delayed_datagrams: int = 0
-    #: Datagrams that were given up: the queue was full, or the kernel refused them.
+    #: Dropped datagrams: the queue was full, or the kernel rejected them.
     unsent_datagrams: int = 0
-    #: Errors that the network reported (ICMP); they are ignored, since the failure detection decides who is dead.
+    #: Errors that the network reported (ICMP). Ignored, since the failure detection decides on
+    #: deaths.
     network_errors: int = 0
-    #: Datagrams that the kernel threw away because nobody read them in time.
+    #: Datagrams that the kernel dropped because its receive buffer was full.
     overrun_datagrams: int = 0
-    #: With the sockets of several sites: datagrams to the groups' port that went to none of their groups.
+    #: With sockets of several sites: datagrams to the groups' port for none of their groups.
     misdirected_datagrams: int = 0
-    #: How often the sockets have gone to another address of the machine.
+    #: Number of moves to another address of the machine.
     moves: int = 0
-    #: Sizes that the kernel granted, which may be less than the configured ones.
+    #: Sizes granted by the kernel, possibly less than the configured ones.
     receive_buffer_bytes: int = 0
     send_buffer_bytes: int = 0
 
@@ -120,12 +122,13 @@ class UdpTransport:
     """The sockets of one member, or of several. Opened by the constructor."""
 
     def __init__(self, config: TransportConfig, group: Physical | None, *, watched: bool = True) -> None:
-        """`group` is the site's multicast group; None where several sites have one each, which are joined later (`join`).
+        """`group` is the site's multicast group; None if several sites join theirs later (`join`).
 
-        `watched` says whether there is to be a listener. Raises ConfigurationError when the sockets cannot be had.
+        `watched`: whether to open a listener. Raises ConfigurationError if the sockets cannot be
+        opened.
         """
         self._config = config
-        #: Where everybody is reached; None where nobody is by one datagram.
+        #: The destination of multicasts; None if one datagram does not reach all members.
         self._group = group if config.multicast else None
         #: The address of this machine that the sockets are bound to.
         self.host = host = find_interface(config.interface, "" if group is None else group.host)
@@ -169,9 +172,10 @@ class UdpTransport:
         return at_both(Physical(self._config.external_host or host, self._config.external_port or port), Physical(host, port))
 
     def _open_multicast(self, at: Physical) -> socket.socket:
-        """Members on one machine share the group's port; nothing but their group arrives at the socket.
+        """Open the multicast socket. Members on one machine share the group's port.
 
-        That is so where it is bound to the group. For several groups it is bound to none, and is told where each datagram went.
+        Bound to its group, the socket receives nothing else. For several groups it is unbound, and
+        the kernel reports each datagram's destination.
         """
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self._add(sock)
@@ -185,7 +189,7 @@ class UdpTransport:
         return sock
 
     def join(self, group: Physical) -> None:
-        """Hear a group, and send to it. Raises ConfigurationError. Only where the network has multicast."""
+        """Receive from a group and send to it. Needs multicast. Raises ConfigurationError."""
         sock, membership = self._multicast, GroupMembership(self._multicast, self._unicast, group, self.host)
         try:
             if sys.platform == "linux":
@@ -200,14 +204,16 @@ class UdpTransport:
         self._joined = {each.host for each in self._memberships}
 
     def leave(self, group: Physical) -> None:
-        """Hear this group no more."""
+        """Stop receiving from this group."""
         self._memberships.pop(group).leave()
         self._joined = {each.host for each in self._memberships}
 
     def move(self, host: str) -> socket.socket | None:
-        """Go on at another address of this machine, at the same port. Groups are joined with the next datagrams.
+        """Move to another address of this machine, at the same port. The next datagrams join the
+        groups.
 
-        Returns the former listener, for who waits at it to close. Raises ConfigurationError; then everything is as it was.
+        Returns the former listener, for a caller that waits there to close it. Raises
+        ConfigurationError, and then changes nothing.
         """
         before, listener = self._unicast, self._listener
         self._unicast = self._open_unicast(host, self._own[1], listener is not None)
@@ -232,11 +238,13 @@ class UdpTransport:
     # -- the transport ---------------------------------------------------------------------------------------------
 
     def physical(self) -> tuple[Physical, ...]:
-        """Where the others can reach this member: at its external address, where one is configured (LA-8), and at its own."""
+        """Return the addresses that reach this member: a configured external one (LA-8), then its
+        own.
+        """
         return self._places
 
     def listener(self) -> socket.socket | None:
-        """TCP at the port of the unicast socket, for those who watch this member; None when nobody is to."""
+        """Return the TCP listener at the unicast port, for watchers; None if unwatched."""
         return self._listener
 
     def fileno(self) -> int:
@@ -246,7 +254,9 @@ class UdpTransport:
         await trio.lowlevel.wait_readable(self._selector)
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """Arrived datagrams, at most `receive_datagrams_max` a socket, so that a flood cannot starve the rest of the turn."""
+        """Return arrived datagrams, at most `receive_datagrams_max` per socket, so that no flood
+        starves the turn.
+        """
         if self._queue:
             self._drain()
         own = self._own
@@ -269,7 +279,9 @@ class UdpTransport:
         return arrived
 
     def _receive_of_groups(self, size: int) -> tuple[bytes, tuple[str, int]]:
-        """As `recvfrom`; what went to none of the groups that are joined counts as my own, which nobody reads."""
+        """Receive like `recvfrom`. A datagram for no joined group gets the own address, so it is
+        skipped.
+        """
         data, told, _, source = self._multicast.recvmsg(size, _PKTINFO_SPACE)
         if not told or any(socket.inet_ntoa(each[_DESTINATION]) in self._joined for _, _, each in told):
             return data, source
@@ -277,7 +289,9 @@ class UdpTransport:
         return data, self._own
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
-        """Send in order. Datagrams that the kernel has no room for wait in a bounded queue; beyond it they are given up."""
+        """Send in order. A bounded queue holds datagrams while the kernel's buffer is full; the
+        excess is dropped.
+        """
         for membership in self._memberships.values():
             if membership.lost:
                 membership.renew()
@@ -291,7 +305,9 @@ class UdpTransport:
                 self._enqueue(address, data)
 
     def _is_numeric(self, host: str) -> bool:
-        """Whether a host, which another member has named, is an address: looking a name up would block the whole process."""
+        """Return whether a host named by another member is an address. Resolving a name would block
+        the process.
+        """
         if not is_address(host):
             return False
         if len(self._numeric) == NUMERIC_MAX:
@@ -306,7 +322,7 @@ class UdpTransport:
             if error.errno in (errno.EAGAIN, errno.ENOBUFS):
                 return False
             if error.errno == errno.ECONNREFUSED:
-                self._seen.network_errors += 1  # about an earlier datagram to somebody else
+                self._seen.network_errors += 1  # about an earlier datagram to another host
             if (membership := self._memberships.get(address)) is not None:
                 membership.failed(error)
             self._seen.unsent_datagrams += 1
@@ -341,7 +357,9 @@ class UdpTransport:
         self._selector.close()
 
     def statistics(self) -> UdpStatistics:
-        """The counters as they are now; those of the kernel are read now, and are zero once the sockets are closed."""
+        """Return the counters. Those of the kernel are read now, and are zero once the sockets are
+        closed.
+        """
         return replace(
             self._seen,
             overrun_datagrams=sum(map(_overrun, self._sockets)),
@@ -354,7 +372,7 @@ class UdpTransport:
 
 
 def _enlarge(sock: socket.socket, option: int, forced: int, size: int) -> None:
-    """Set a buffer size beyond the system's limit, which needs privileges; else as much as the limit allows."""
+    """Set a buffer size beyond the system's limit if privileged, else up to the limit."""
     try:
         if sys.platform != "linux":
             raise PermissionError
@@ -364,7 +382,7 @@ def _enlarge(sock: socket.socket, option: int, forced: int, size: int) -> None:
 
 
 def _size(sock: socket.socket, option: int) -> int:
-    """The size of a buffer. Linux doubles every size for its own book-keeping, and reports the double."""
+    """Return the size of a buffer. Linux doubles it for its bookkeeping, and reports the double."""
     size = sock.getsockopt(socket.SOL_SOCKET, option)
     return size // 2 if sys.platform == "linux" else size
 
@@ -373,5 +391,5 @@ def _overrun(sock: socket.socket) -> int:
     try:
         numbers: tuple[int, ...] = _MEMINFO.unpack(sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size))
     except (OSError, struct.error):
-        return 0  # a system that does not tell
+        return 0  # a system without this counter
     return numbers[8]

@@ -1,33 +1,36 @@
-"""Watching: TCP connections that are held open for nothing but to see them close (FD_SOCK in JGroups).
+"""Watching: TCP connections that exist only to see them close (FD_SOCK in JGroups).
 
-Every member listens at the TCP port with the number of its UDP port, sends its UUID on each connection, and keeps it open:
+Every member listens at the TCP port with the number of its UDP port, sends its UUID on each
+connection, and keeps it open:
 
     B connects to A      A -> B   magic, UUID of A
     A is killed          its kernel closes the connection
-    B connects again     refused, or a process with another UUID is there: `Gone(A)`
-                         A is still there (something in between closed the connection): B goes on watching
+    B connects again     rejected, or a process with another UUID responds: `Gone(A)`
+                         A responds (a middlebox closed the connection): B continues to watch
 
-Nothing else proves a death: no answer, an answer that makes no sense, a broken route, a paused process. Then the heartbeats
-decide. Nor does a refusal prove anything at a port that has never answered for A, since a firewall may refuse; then A is
-checked by other means (`CheckMember`).
+Nothing else proves a death: no response, an invalid one, a broken route, a paused process. The
+heartbeats decide then. A rejection proves nothing at a port where A has never responded, since a
+firewall may reject; A is checked by other means (`CheckMember`).
 
-With the keys of a site both ends prove that they have one before either says who it is:
+With the keys of a site both ends prove that they have one before either identifies itself:
 
     A -> B   magic, nonce a
-    B -> A   nonce b, proof over both and the place that B has connected to: somebody else's listener is not taken for A's
+    B -> A   nonce b, proof over both and the address that B connected to, so that no other listener passes for A's
     A -> B   UUID of A, proof over all that
 
-Then a stranger's connection takes one of PENDING_MAX places for ANSWER_TIMEOUT_S at most, and the place of the oldest when
-there are more. And a refusal proves nothing any more, since anybody can send one: the member is checked by other means then.
+A stranger's connection occupies one of PENDING_MAX places, for ANSWER_TIMEOUT_S or until a newer
+one evicts it. A rejection proves nothing then, since any process can send one: the member is
+checked by other means.
 
-Where several members share one listener (`WatchDesk`), B says whom it means. With keys its proof does; without:
+Where several members share one listener (`WatchDesk`), B names its target. With keys its proof
+does; without:
 
     A -> B   the shared magic
     B -> A   UUID of A
-    A -> B   magic, UUID of A; or another one, if A is not there any more
+    A -> B   magic, UUID of A; or another UUID, if A has left
 
-Bytes from a watcher are not read after that: they close its connection. Without keys the UUID in an answer is believed as much
-as one in a datagram.
+Later bytes from a watcher close its connection unread. Without keys the UUID in a response is
+trusted like one in a datagram.
 """
 
 from __future__ import annotations
@@ -56,34 +59,36 @@ from sitestack.transport.places import Places
 MAGIC = b"SSW\x01"
 #: Begins an exchange of proofs.
 SEALED_MAGIC = b"SSW\x02"
-#: Begins an exchange in which B says whom it means.
+#: Begins an exchange in which B names its target.
 SHARED_MAGIC = b"SSW\x03"
-#: Connections that have not shown a proof yet, of all and of one host. Many members may be on one host.
+#: Maximum connections without a proof, in all and per host. Many members may share a host.
 PENDING_MAX, PENDING_HOST_MAX = 64, 32
-#: The most watchers of this member. Further connections are closed without an answer, and their makers rely on heartbeats.
+#: Maximum watchers of this member. Further ones are closed without an answer, and rely on
+#: heartbeats.
 WATCHERS_MAX = 256
 #: Seconds for connecting and for the answer.
 ANSWER_TIMEOUT_S = 2.0
-#: Pauses before the next attempt, give or take a half. Short at first: a process that dies closes its sockets one by one.
+#: Pauses before the next attempt (s), varied by half. Short at first: a dying process closes its
+#: sockets one by one.
 PAUSE_S = 0.005
 PAUSE_S_MAX = 5.0
-#: Seconds after which a connection counts as good: when it closes, the next attempt is made at once.
+#: Seconds after which a connection counts as good: when it closes, reconnect at once.
 HELD_S = 1.0
-#: Seconds of silence after which, and then as often, the kernel asks whether the other end is still there.
+#: Seconds of silence before, and between, the kernel's probes of the other end.
 KEEPALIVE_S = 30
 
-#: A member, and where it is.
+#: A member and its address.
 Target = tuple[Address, Physical]
-#: Takes `Gone` and `CheckMember`.
+#: Accepts `Gone` and `CheckMember`.
 Report = Callable[[Event], None]
 
 
 class WatchOutcome(Enum):
     """How one connection ended."""
 
-    #: It was the member, and later the connection closed.
+    #: The member responded, and later the connection closed.
     CLOSED = auto()
-    #: It was another process of ours.
+    #: Another process of this project responded.
     OTHER = auto()
     REFUSED = auto()
     UNKNOWN = auto()
@@ -99,14 +104,14 @@ class WatchStatistics:
     targets: int = 0
     #: Closed because there were WATCHERS_MAX already.
     refused: int = 0
-    #: Closed because no proof came, a wrong one, or too many others.
+    #: Closed without a valid proof, or evicted.
     unproven: int = 0
     attempts: int = 0
     gone: int = 0
 
 
 class Watcher:
-    """Watches members and lets itself be watched. All its tasks live in the nursery that it is given."""
+    """Watches members and accepts watchers. All its tasks run in the given nursery."""
 
     def __init__(
         self,
@@ -118,7 +123,9 @@ class Watcher:
         places: Sequence[Physical] = (),
         proofs: Proofs | None = None,
     ) -> None:
-        """The tasks are named after `owner`. The listener belongs to whoever opened it; others reach it at these places."""
+        """Name the tasks after `owner`. The opener of the listener closes it; `places` are its
+        addresses.
+        """
         self.me = me
         self.proofs = proofs
         self._places = places
@@ -129,7 +136,7 @@ class Watcher:
         self._targets: dict[Target, trio.CancelScope] = {}
         self._watchers = 0
         self._seen = WatchStatistics()
-        #: Connections without a proof: the desk's, where there is one.
+        #: Connections without a proof: the desk's, if there is one.
         self._pending = make_places() if isinstance(listener, socket.socket) else listener.pending
         if isinstance(listener, socket.socket):
             nursery.start_soon(self._accept, trio.socket.from_stdlib_socket(listener), name=f"watchers of {owner}")
@@ -137,7 +144,7 @@ class Watcher:
             nursery.start_soon(self._be_found, listener, name=f"watchers of {owner}")
 
     def watch(self, targets: Iterable[Target]) -> None:
-        """Watch these from now on, and nobody else. Nothing is looked up for the sake of what others say."""
+        """Watch exactly these targets from now on. Hosts named by others are not resolved."""
         wanted = dict.fromkeys([each for each in targets if is_address(each[1].host)])
         for target in [each for each in self._targets if each not in wanted]:
             self._targets.pop(target).cancel()
@@ -156,7 +163,7 @@ class Watcher:
     # -- watching --------------------------------------------------------------------------------------------------
 
     async def _watch(self, member: Address, place: Physical, scope: trio.CancelScope) -> None:
-        """Until the member is gone, or need not be watched any more."""
+        """Watch until the member is dead, or the target is removed."""
         seen = asked = False
         pause_s = PAUSE_S
         with scope:
@@ -181,7 +188,7 @@ class Watcher:
                 pause_s = min(2 * pause_s, PAUSE_S_MAX)
 
     async def _connect(self, member: Address, place: Physical) -> WatchOutcome:
-        """Connect, and hold the connection if it is the member that answers."""
+        """Connect, and hold the connection if the member responds."""
         self._seen.attempts += 1
         try:
             sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -198,7 +205,7 @@ class Watcher:
             return outcome
 
     async def _ask(self, sock: trio.socket.SocketType, member: Address, place: Physical) -> WatchOutcome:
-        """Who is there. CLOSED: the member, and it remains to be seen when it closes the connection."""
+        """Return who responds. CLOSED: the member; its connection is still open."""
         try:
             with trio.fail_after(ANSWER_TIMEOUT_S):
                 await sock.connect(place)
@@ -214,7 +221,7 @@ class Watcher:
         return WatchOutcome.CLOSED if who == member else WatchOutcome.OTHER
 
     async def _ask_plainly(self, sock: trio.socket.SocketType, member: Address) -> bytes:
-        """The UUID that the other end says it has; empty when it says nothing of the kind."""
+        """Return the UUID that the other end states; empty for an invalid response."""
         magic = await receive_exactly(sock, len(MAGIC))
         if magic == SHARED_MAGIC:
             await sock.send(member)
@@ -223,7 +230,7 @@ class Watcher:
         return answer if len(answer) == UUID_BYTES else b""
 
     async def _exchange(self, sock: trio.socket.SocketType, place: Physical, proofs: Proofs) -> bytes:
-        """The UUID that the other end has proven to be that of a member at this place; empty when it has not."""
+        """Return the UUID proven to be that of a member at this address; empty without a proof."""
         challenge = await receive_exactly(sock, len(SEALED_MAGIC) + NONCE_BYTES)
         if len(challenge) < len(SEALED_MAGIC) + NONCE_BYTES or not challenge.startswith(SEALED_MAGIC):
             return b""
@@ -236,7 +243,7 @@ class Watcher:
     # -- being watched ---------------------------------------------------------------------------------------------
 
     async def _be_found(self, desk: WatchDesk) -> None:
-        """Have what others ask for at a shared listener, for as long as this watcher has tasks."""
+        """Accept watchers from a shared listener for as long as this watcher has tasks."""
         with desk.watched(self):
             await trio.sleep_forever()
 
@@ -254,7 +261,7 @@ class Watcher:
             await self._hold(stream.socket, answer)
 
     def adopt(self, sock: trio.socket.SocketType, answer: bytes) -> None:
-        """Answer a watcher of this member that came to a shared listener, and keep the connection."""
+        """Answer a watcher of this member from a shared listener, and keep the connection."""
         self._nursery.start_soon(self._hold, sock, answer, name=f"watcher of {self._owner}")
 
     async def _hold(self, sock: trio.socket.SocketType, answer: bytes) -> None:
@@ -266,13 +273,13 @@ class Watcher:
             else:
                 self._watchers += 1
                 try:
-                    await sock.send(answer)  # among the first bytes of a connection: the kernel takes them all
+                    await sock.send(answer)  # among the first bytes of a connection: the kernel accepts them all
                     await _wait_closed(sock)
                 finally:
                     self._watchers -= 1
 
     def answer_to(self, mine: bytes, shown: bytes) -> bytes:
-        """The answer to what was shown for this nonce, if it proves that its sender has a key; else empty."""
+        """Return the answer to a valid proof over this nonce; else empty."""
         return b"" if self.proofs is None else answer_as(self.me, self.proofs, self._places, mine, shown)
 
 
@@ -282,7 +289,9 @@ def make_places() -> Places[trio.CancelScope]:
 
 
 async def demand_proof(stream: trio.SocketStream, pending: Places[trio.CancelScope]) -> tuple[bytes, bytes]:
-    """Send a nonce; return it with the answer of the other end, empty if none came in time. Raises OSError."""
+    """Send a nonce; return it with the other end's response, empty after the timeout. Raises
+    OSError.
+    """
     mine, shown = secrets.token_bytes(NONCE_BYTES), b""
     with hold_place(pending, peer_host(stream), ANSWER_TIMEOUT_S):
         await stream.socket.send(SEALED_MAGIC + mine)
@@ -291,7 +300,7 @@ async def demand_proof(stream: trio.SocketStream, pending: Places[trio.CancelSco
 
 
 def answer_as(me: Address, proofs: Proofs, places: Iterable[Physical], mine: bytes, shown: bytes) -> bytes:
-    """What `me` answers to a proof that one of these places was meant; empty if it is none."""
+    """Return the answer of `me` to a proof for one of these addresses; empty for an invalid one."""
     theirs, proof = shown[:NONCE_BYTES], shown[NONCE_BYTES:]
     for where in [str(place).encode() for place in places]:
         if proofs.are_sound(proof, "watch", mine, theirs, where):
@@ -300,7 +309,7 @@ def answer_as(me: Address, proofs: Proofs, places: Iterable[Physical], mine: byt
 
 
 async def receive_exactly(sock: trio.socket.SocketType, size: int) -> bytes:
-    """So many bytes, or fewer when the other end closes the connection."""
+    """Return this number of bytes, or fewer if the other end closes the connection."""
     received = b""
     while len(received) < size:
         data = await sock.recv(size - len(received))
@@ -311,7 +320,7 @@ async def receive_exactly(sock: trio.socket.SocketType, size: int) -> bytes:
 
 
 async def _wait_closed(sock: trio.socket.SocketType) -> None:
-    """Until the other end closes the connection, or says something, which nobody has to."""
+    """Wait until the other end closes the connection, or sends an unexpected byte."""
     with suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if sys.platform == "linux":
@@ -320,10 +329,11 @@ async def _wait_closed(sock: trio.socket.SocketType) -> None:
         await sock.recv(1)
 
 
-#: Clusters whose members have left, and that are answered for; beyond, the one that left first is forgotten.
+#: Maximum clusters of departed members that are answered for; the oldest is evicted.
 LEFT_MAX = 64
 
-#: The watcher of the member that is meant, and the answer in its name; nobody's answer without one, which may be empty.
+#: The watcher of the intended member, with the answer; None for no member, whose answer may be
+#: empty.
 _Found = tuple[Watcher | None, bytes]
 _Ask = Callable[[trio.SocketStream], Awaitable[_Found]]
 
@@ -331,25 +341,28 @@ _Ask = Callable[[trio.SocketStream], Awaitable[_Found]]
 class WatchDesk:
     """The listener of a shared transport.
 
-    It asks each watcher for the member that it means, and passes the connection to that member's `Watcher`, with whose channel
-    the connection ends. In the name of a member that has left it answers with a UUID that no member has, since the process
-    lives and its port refuses no connection: the watchers of that member would otherwise have to wait for its silence.
+    It asks each watcher for its target, and passes the connection to that member's `Watcher`. The
+    connection ends with the member's channel. For a departed member the desk answers with a UUID
+    that no member has. The process is alive and its port rejects no connection, so the watchers
+    would otherwise wait for heartbeats.
     """
 
     def __init__(self, listener: socket.socket, owner: str, places: Sequence[Physical]) -> None:
-        """The tasks are named after `owner`. The listener belongs to whoever opened it; others reach it at these places."""
+        """Name the tasks after `owner`. The opener of the listener closes it; `places` are its
+        addresses.
+        """
         self.pending = make_places()
         self._listener = listener
         self._owner = owner
         self._places = places
         self._watchers: dict[Address, Watcher] = {}
-        #: By cluster: the proofs of members that have left.
+        #: By cluster: the proofs of departed members.
         self._left: dict[str, Proofs] = {}
         self._nobody = Address(secrets.token_bytes(UUID_BYTES))
 
     @contextmanager
     def watched(self, watcher: Watcher) -> Iterator[None]:
-        """Hand what is meant for the member of this watcher to it, inside the block."""
+        """Route connections for this watcher's member to it, inside the block."""
         self._watchers[watcher.me] = watcher
         if watcher.proofs is not None:
             self._left.pop(watcher.proofs.cluster, None)
@@ -371,7 +384,7 @@ class WatchDesk:
             await accept_bounded(listener, serve, nursery, name=f"watcher of {self._owner}", connections_max=bound)
 
     async def _serve(self, ask: _Ask, stream: trio.SocketStream) -> None:
-        """Ask which member is meant, and pass the connection to its watcher, or answer in the name of no member."""
+        """Ask for the target, and pass the connection to its watcher, or answer for no member."""
         found: Watcher | None = None
         try:
             answer = b""
@@ -398,7 +411,9 @@ class WatchDesk:
         return found, MAGIC + (self._nobody if found is None else found.me)
 
     async def _ask_for_proof(self, stream: trio.SocketStream) -> _Found:
-        """The proof says for which cluster it is, as each has keys of its own, and the name is in the proof."""
+        """Find the target's cluster by the proof: each cluster has its own keys, and the proof
+        covers the name.
+        """
         mine, shown = await demand_proof(stream, self.pending)
         for watcher in self._watchers.values():
             if answer := watcher.answer_to(mine, shown):

@@ -1,8 +1,10 @@
-"""For which cluster a datagram is, without a look at anything else in it: how several clusters share a pair of sockets.
+"""The cluster of a datagram, found without decoding it: several clusters can share a pair of
+sockets.
 
-A plain datagram begins with the cluster's name (`codec.py`), and a sealed one, an introduction too, has a tag of it in the
-clear (`envelope.py`). So a shared transport needs no header of its own, and whoever speaks to it need not know that it is
-shared. What this says is not checked: the cluster's own codec or seal does that.
+A plain datagram begins with the cluster's name (`codec.py`). A sealed one, also an introduction,
+has a tag of it in the clear (`envelope.py`). So a shared transport needs no separate header, and
+its peers need not know that it is shared. The name is not verified here: the cluster's codec or
+seal does that.
 """
 
 from __future__ import annotations
@@ -12,17 +14,17 @@ from sitestack.wire.codec import MAGIC
 
 #: Where msgpack's name of the cluster begins: behind the prefix, and the head of an array of five.
 _NAME_AT = 4
-#: msgpack's codes of strings whose size takes one byte and two.
+#: msgpack's codes of strings with a size of one byte and two.
 _STR_8, _STR_16 = 0xD9, 0xDA
 
 
 def marks_of(cluster: str) -> tuple[bytes, bytes]:
-    """What `mark_of` answers for the plain and the sealed datagrams of a cluster."""
+    """Return the results of `mark_of` for the plain and the sealed datagrams of a cluster."""
     return b"=" + cluster.encode(), b"#" + envelope.tag(cluster)
 
 
 def mark_of(data: bytes) -> bytes:
-    """By what the cluster of a datagram is known; empty when it is none."""
+    """Return the mark of a datagram's cluster; empty if it has none."""
     magic = data[:2]
     if magic == envelope.MAGIC:
         return b"#" + data[envelope.TAG_START : envelope.TAG_END]

@@ -1,10 +1,12 @@
-"""The border between bytes and frames: every datagram is made and parsed here, and nowhere else.
+"""The border between bytes and frames: only this module encodes and parses datagrams.
 
-Datagram: magic, version, then one msgpack array `[cluster, source, kind, dest, [frame, ...]]`; frame: `[unreliable, headers,
-batch | nil]`. With short ids the first array has a sixth element, the name of their table, and in all of it addresses may be
-integers (`model/short_ids.py`). A slice of a datagram that was too large for its way ends in `nil, [digest, index, count,
-bytes]` instead. Every length is checked before anything is allocated for it, trailing bytes are refused, and whatever is wrong
-raises `ProtocolError` with a short reason (C11, C12).
+Datagram: magic, version, then one msgpack array `[cluster, source, kind, dest, [frame, ...]]`;
+frame: `[unreliable, headers, batch | nil]`. With short ids the first array has a sixth element, the
+name of their table. All addresses in it may then be integers (`model/short_ids.py`). A slice of a
+datagram that was too large for its path ends in `nil, [digest, index, count, bytes]` instead.
+
+Every length is checked before allocation, and trailing bytes are rejected. Every violation raises
+`ProtocolError` with a short reason (C11, C12).
 """
 
 from __future__ import annotations
@@ -29,20 +31,21 @@ from sitestack.wire.slices import DIGEST_BYTES, SLICES_MAX, Slice
 MAGIC = b"\xb7R"
 VERSION = 2
 _PREFIX = MAGIC + bytes([VERSION])
-#: Headers of one frame at most: each layer adds one at most, and there are about a dozen layers.
+#: Maximum headers of one frame: each layer adds at most one, and there are about a dozen layers.
 HEADERS_MAX = 24
-#: Frames of one datagram at most; so many if they are small, and one more for each so many bytes. A frame costs a receiver a
-#: thousand times as much as one of its bytes, so without these bounds a datagram of the smallest frames holds up a member for
-#: longer than a heartbeat may take.
+#: Maximum frames of a datagram: SMALL_FRAMES_MAX, plus one for every BYTES_PER_FRAME bytes, up to
+#: FRAMES_MAX. A frame costs a receiver a thousand times as much as a byte: a datagram of the
+#: smallest frames would otherwise block a member for longer than a heartbeat may take.
 FRAMES_MAX, SMALL_FRAMES_MAX, BYTES_PER_FRAME = 256, 8, 32
-#: Bytes that one frame adds to a datagram besides its headers' fields and its body: generous, for size estimates only.
+#: Overhead of a frame besides its headers' fields and its body (bytes). Generous, for size
+#: estimates only.
 FRAME_OVERHEAD_BYTES = 128
 #: Bytes that the datagram itself adds: prefix, cluster name, addresses.
 DATAGRAM_OVERHEAD_BYTES = 128
-#: Tables of short ids that are read by, at most; one more, and the oldest is forgotten. A member that is so many views behind
-#: sends again what it had sent, in the view that it catches up with.
+#: Maximum tables of short ids for reading; the oldest is evicted. A member that is more views
+#: behind retransmits in the view that it catches up with.
 TABLES_MAX = 8
-#: Bytes of a UDP datagram at most.
+#: Maximum bytes of a UDP datagram.
 DATAGRAM_BYTES_MAX = 65_507
 
 _EVERYBODY, _MEMBER, _WHOEVER, _SLICE = 0, 1, 2, 3
@@ -50,12 +53,14 @@ _SCOPES = tuple(Scope)
 
 
 def frames_max(size: int) -> int:
-    """How many frames of together `size` bytes one datagram may have."""
+    """Return the maximum number of frames of together `size` bytes in one datagram."""
     return min(FRAMES_MAX, SMALL_FRAMES_MAX + size // BYTES_PER_FRAME)
 
 
 def bundles(frames: Sequence[bytes], room: int) -> Iterator[Sequence[bytes]]:
-    """Encoded frames, in order, as many to a datagram as it may have within `room` bytes; a larger frame goes alone."""
+    """Yield encoded frames in order, as many as a datagram may have within `room` bytes; a larger
+    one is alone.
+    """
     start, size = 0, 0
     for end, frame in enumerate(frames):
         if end > start and (size + len(frame) > room or end - start == frames_max(size)):
@@ -68,7 +73,9 @@ def bundles(frames: Sequence[bytes], room: int) -> Iterator[Sequence[bytes]]:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """A parsed datagram. `dest` is its member, or None when it is for everybody or for any process at the address."""
+    """A parsed datagram. `dest` is a member; None for all members, or for any process at the
+    address.
+    """
 
     source: Address
     dest: Address | None
@@ -77,28 +84,28 @@ class Datagram:
 
 
 class Codec:
-    """Encodes and decodes for one stack: it knows the headers of that stack's layers, and no others."""
+    """Encodes and decodes for one stack, with the headers of that stack's layers."""
 
     def __init__(self, cluster: str, headers: Mapping[int, type[Header]]) -> None:
-        """`cluster` names the site: datagrams of other sites on the same group are refused."""
+        """`cluster` names the site: datagrams of other sites on the same group are rejected."""
         self.cluster = cluster
         self.schema = Schema(headers, {Batch: Converter(_pack_batch, self._parse_batch), str: PRINTABLE})
         self._parse_address = self.schema.parse_address
         self._scanner = _scanner()
-        #: The tables of short ids that are read by, by their names, the newest last.
+        #: The tables of short ids for reading, by name, the newest last.
         self._tables: dict[bytes, ShortIds] = {}
 
     def learn(self, ids: ShortIds) -> None:
-        """Read datagrams by this table of short ids, too."""
+        """Also read datagrams by this table of short ids."""
         self._tables.pop(ids.name, None)
         if len(self._tables) == TABLES_MAX:
             del self._tables[next(iter(self._tables))]
         self._tables[ids.name] = ids
 
     def encode_frame(self, frame: Frame, ids: ShortIds | None = None) -> bytes:
-        """One frame as it is in a datagram. Encoded once, also when it goes to many addresses.
+        """Return one frame as bytes. Encode it once, even for many addresses.
 
-        With `ids` it can be read only in a datagram that names the same table.
+        With `ids` it is readable only in a datagram that names the same table.
         """
         pack = self.schema.pack_header
         headers = [pack(header) for header in frame.headers]
@@ -108,7 +115,9 @@ class Codec:
     def encode_datagram(
         self, source: Address, dest: Destination, frames: Iterable[bytes], ids: ShortIds | None = None
     ) -> bytes:
-        """A datagram of encoded frames that share source, destination, and the table of short ids that they are written by."""
+        """Return a datagram of encoded frames that share source, destination, and table of short
+        ids.
+        """
         bodies = list(frames)
         if dest is None:
             kind, target = _EVERYBODY, None
@@ -117,7 +126,8 @@ class Codec:
         else:
             kind, target = _WHOEVER, None
         head = _packed([self.cluster, source, kind, target], ids)
-        # The array of four becomes an array of five whose last element is the array of frames, spliced in as encoded.
+        # The array of four becomes an array of five whose last element is the encoded array of
+        # frames.
         count = len(bodies)
         frames_head = bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
         if ids is None:
@@ -125,16 +135,16 @@ class Codec:
         return b"".join((_PREFIX, b"\x96", head[1:], frames_head, *bodies, _packed(ids.name, None)))
 
     def encode_slice(self, piece: Slice) -> bytes:
-        """A slice of a datagram, as a datagram."""
+        """Return a slice of a datagram, as a datagram."""
         inner = [piece.digest, piece.index, piece.count, piece.data]
         packed: bytes = msgpack.packb([self.cluster, bytes(piece.source), _SLICE, None, inner], use_bin_type=True)
         return _PREFIX + packed
 
     def decode(self, data: bytes) -> Datagram:
-        """The datagram in these bytes.
+        """Return the datagram in these bytes.
 
-        Raises ProtocolError with reason magic, sealed (its members have keys), version, malformed, cluster, header, field,
-        batch, body, unknown_ids, or slice when they are a slice of one.
+        Raises ProtocolError with reason magic, sealed (its members have keys), version, malformed,
+        cluster, header, field, batch, body, unknown_ids, or slice for a slice of a datagram.
         """
         datagram = self.decode_any(data)
         if isinstance(datagram, Slice):
@@ -142,7 +152,7 @@ class Codec:
         return datagram
 
     def decode_any(self, data: bytes) -> Datagram | Slice:
-        """The datagram, or the slice of one, in these bytes. Raises ProtocolError as `decode` does."""
+        """Return the datagram, or the slice, in these bytes. Raises ProtocolError as `decode` does."""
         if data[:2] != MAGIC:
             raise ProtocolError("sealed" if data[:2] == envelope.MAGIC else "magic")
         if data[2:3] != _PREFIX[2:]:
@@ -153,7 +163,9 @@ class Codec:
         return self._parse_datagram(fields, len(data))
 
     def _parse_by_ids(self, fields: list[Any], size: int) -> Datagram | Slice:
-        """A datagram in which addresses may be short ids of the table that its last element names."""
+        """Parse a datagram whose addresses may be short ids of the table that its last element
+        names.
+        """
         name = fields.pop()
         table = self._tables.get(name) if type(name) is bytes else None
         if table is None:
@@ -181,7 +193,9 @@ class Codec:
         return Datagram(origin, target, kind == _EVERYBODY, tuple([self._frame(each, origin, target) for each in frames]))
 
     def decode_frame(self, data: bytes, source: Address, dest: Destination) -> Frame:
-        """The frame in the bytes that `encode_frame` made, for a frame that came in pieces. Raises ProtocolError."""
+        """Return the frame that `encode_frame` encoded, for a frame in pieces. Raises
+        ProtocolError.
+        """
         return self._frame(self.unpack(data), source, dest)
 
     def _frame(self, value: Any, source: Address, dest: Destination) -> Frame:
@@ -197,12 +211,12 @@ class Codec:
         return Frame(source, dest, parsed, None if batch is None else self._parse_batch(batch), unreliable)
 
     def pack(self, header: Header) -> bytes:
-        """One header as bytes, for use outside of datagrams (bridge frames, states)."""
+        """Return one header as bytes, for use outside of datagrams (bridge frames, states)."""
         packed: bytes = msgpack.packb(self.schema.pack_header(header), use_bin_type=True)
         return packed
 
     def parse(self, data: bytes) -> Header:
-        """The header in these bytes. Raises ProtocolError."""
+        """Return the header in these bytes. Raises ProtocolError."""
         return self.schema.parse_header(self.unpack(data))
 
     def _parse_batch(self, value: Any) -> Batch:
@@ -215,7 +229,7 @@ class Codec:
             raise ProtocolError("batch")
         if type(first) is not int or type(count) is not int or type(body) is not bytes:
             raise ProtocolError("batch")
-        # The number after the last one must fit as well: the table that a joiner is handed contains it.
+        # The number after the last one must fit as well: a joiner's table contains it.
         if not 0 < count <= len(body) // 4 or not 0 < first <= INT_MAX - count:
             raise ProtocolError("batch")
         if type(scope) is not int or not 0 <= scope < len(_SCOPES) or (target is None) == (scope in UNICASTS):
@@ -231,7 +245,7 @@ class Codec:
         return self._parse_address(value)
 
     def unpack(self, data: bytes | memoryview) -> Any:
-        """Plain values from msgpack. Raises ProtocolError("malformed")."""
+        """Return plain values from msgpack. Raises ProtocolError("malformed")."""
         try:
             return unpack_bounded(data, self._scanner if len(data) <= DATAGRAM_BYTES_MAX else None)
         except ProtocolError:
@@ -258,7 +272,7 @@ def _packed(value: Any, ids: ShortIds | None) -> bytes:
     packed: bytes
     if ids is None:
         packed = msgpack.packb(value, use_bin_type=True)
-    else:  # what is no plain value, so every address, is shown to the hook
+    else:  # the hook receives every value that is not plain, so every address
         packed = msgpack.packb(value, use_bin_type=True, strict_types=True, default=ids.write)
     return packed
 

@@ -1,4 +1,4 @@
-"""Plain values from msgpack bytes, within bounds. All data from other processes and from disk is unpacked here."""
+"""Unpack bounded plain values from msgpack: all data from other processes and from disk."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import msgpack
 from sitestack.model.errors import ProtocolError
 from sitestack.wire.schema import ITEMS_MAX, TEXT_BYTES_MAX
 
-#: Maximum lists in any data, in small data, and the bytes that allow one more. No header has more, as most list items are
-#: addresses; and an empty list takes one byte on the wire and seventy in memory.
+#: Maximum lists in any data, in small data, and the bytes that allow one more. No header has more,
+#: as most list items are addresses; and an empty list takes one byte on the wire and seventy in
+#: memory.
 LISTS_MAX, SMALL_LISTS_MAX, BYTES_PER_LIST = 5 * ITEMS_MAX, 1_024, 8
 #: Bytes up to which lists are not counted, because there is no room for many.
 UNCOUNTED_BYTES = 4_096
 
 
 def unpack_bounded(data: bytes | memoryview, scanner: msgpack.Unpacker | None = None) -> Any:
-    """Return the plain values in `data`. Raise ProtocolError("malformed") for other data, trailing bytes, or too many lists.
+    """Return the plain values in `data`.
 
-    A `scanner` is reused by one caller, to save its creation; after an error it must be replaced.
+    Raises ProtocolError("malformed") for other data, trailing bytes, or too many lists. A `scanner`
+    is reused by one caller, to save its creation; after an error it must be replaced.
     """
     size = len(data)
     try:
@@ -36,14 +38,16 @@ def unpack_bounded(data: bytes | memoryview, scanner: msgpack.Unpacker | None = 
             max_map_len=0,
             max_ext_len=0,
         )
-    except (ValueError, RecursionError, msgpack.OutOfData) as error:  # msgpack's own and bad UTF-8 are ValueErrors
+    except (ValueError, RecursionError, msgpack.OutOfData) as error:  # msgpack's own errors and bad UTF-8 are ValueErrors
         raise ProtocolError("malformed") from error
 
 
 def require_whole(data: bytes | memoryview, values: int = 1, scanner: msgpack.Unpacker | None = None) -> None:
-    """Scan the values without creating them. Raise msgpack.OutOfData when an array claims more items than follow.
+    """Scan the values without creating them. Raises msgpack.OutOfData if an array claims more items
+    than follow.
 
-    Otherwise memory would be reserved for the array first: a thousand nested claims take less than a datagram.
+    Otherwise memory would be reserved for the array first: a thousand nested claims take less than
+    a datagram.
     """
     if scanner is None:
         scanner = msgpack.Unpacker(max_buffer_size=max(1, len(data)))
@@ -53,7 +57,9 @@ def require_whole(data: bytes | memoryview, values: int = 1, scanner: msgpack.Un
 
 
 class ListCounter:
-    """A list hook of msgpack that refuses more lists than the size of the data allows, before their items are parsed."""
+    """A list hook of msgpack that rejects more lists than the data's size allows, before parsing
+    their items.
+    """
 
     __slots__ = ("_left",)
 

@@ -1,25 +1,25 @@
-"""What a member and a gossip router say to each other, over one TCP connection.
+"""The protocol between a member and a gossip router, over one TCP connection.
 
     router -> member   challenge   nonce
     member -> router   hello       nonce, proof that it has a key of the site, cluster
     router -> member   welcome     proof that it has one too
-    member -> router   REGISTER    who it is and where; again after a while, and after each reconnection
-    member -> router   QUERY       answered by PRESENT for each other member that is registered, and LISTED
-    router -> member   PRESENT, GONE    unasked, as others come and go
+    member -> router   REGISTER    its identity and addresses; repeated at intervals and after each reconnection
+    member -> router   QUERY       answered by PRESENT for each other registered member, and LISTED
+    router -> member   PRESENT, GONE    unrequested, as others come and go
     member -> router   PING        answered by PONG
     member -> router   CAST, SEND  a datagram for all others of the cluster, or for one: it arrives there as DATA
 
 A relay uses further connections to link its site with others, one for each link (decision 31):
 
-    relay  -> router   LISTEN      relays of other sites may call; until one does, PING as above
-    relay  -> router   CALL        the site to call; answered by SPLICED, or by NOBODY and why
-    router -> relay    CALLED      by which site; answered by ACCEPT
+    relay  -> router   LISTEN      accept calls of other sites' relays; until one calls, PING as above
+    relay  -> router   CALL        the site to call; answered by SPLICED, or by NOBODY and a reason
+    router -> relay    CALLED      the calling site; answered by ACCEPT
 
-After ACCEPT and SPLICED there are no frames any more: each byte of one connection leaves by the other one.
+After ACCEPT and SPLICED there are no frames: each byte of one connection leaves by the other one.
 
-Each is a frame, its size and then its bytes. What is said before the proof has a fixed layout, so that nothing of a stranger is
-parsed. What a member registers carries a proof of its own, by which the other members know that one of them has said it; and
-the datagrams are sealed. Without keys the places of the proofs are empty.
+Each frame is its size and then its bytes. Frames before the proof have a fixed layout, so that no
+stranger's bytes are parsed. A registration carries a separate proof, which shows the other members
+that a member made it. The datagrams are sealed. Without keys the places of the proofs are empty.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
 #: Begins a challenge; the last byte is the version.
 MAGIC = b"SSR\x01"
-#: What begins a frame of each kind.
+#: First byte of a frame of each kind.
 REGISTER, QUERY, PING, CAST, SEND = b"r", b"q", b"p", b"c", b"s"
 PRESENT, GONE, LISTED, PONG, DATA = b"P", b"G", b"L", b"O", b"D"
 LISTEN, CALL, ACCEPT = b"l", b"k", b"a"
 CALLED, SPLICED, NOBODY = b"C", b"S", b"N"
-#: Why there is nobody to be called, as NOBODY says it: no relay of the site waits there, the router does not serve the site, or
-#: it has no room.
+#: Reasons in `NOBODY`: no relay of the site waits there, the router does not serve the site, or it
+#: has no room.
 ABSENT, UNSERVED, FULL = b"absent", b"unserved", b"full"
 #: The largest frame before the proof: a hello with the longest name of a cluster.
 GREETING_BYTES_MAX = 512
-#: The largest frame after it.
+#: The largest frame after the proof.
 FRAME_BYTES_MAX = 1 + UUID_BYTES + DATAGRAM_BYTES_MAX
 #: The largest registration: all its addresses with the longest names.
 ENTRY_BYTES_MAX = 4_096
@@ -59,28 +59,32 @@ _ENTRY_START = PROOF_BYTES + UUID_BYTES
 
 
 def framed(*parts: bytes | memoryview) -> bytes:
-    """One frame of these bytes, with its size."""
+    """Return one frame of these bytes, with its size."""
     return b"".join((_SIZE.pack(sum(map(len, parts))), *parts))
 
 
 class FrameReader:
-    """Finds the frames in what arrives on one connection; holds less than one frame between two readings."""
+    """Finds the frames in the bytes of one connection; holds less than one frame between two
+    readings.
+    """
 
     def __init__(self) -> None:
         self.bytes_max = GREETING_BYTES_MAX
         self._arrived = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Take in what was read."""
+        """Add bytes that were read."""
         self._arrived += data
 
     @property
     def has_begun(self) -> bool:
-        """Whether the beginning of a frame has arrived, or of something else that follows the frames."""
+        """Whether an incomplete frame has arrived, or bytes that follow the frames."""
         return bool(self._arrived)
 
     def frames(self) -> Iterator[bytes]:
-        """The whole frames, each once. Raises ProtocolError for one that is larger than it may be, or empty."""
+        """Yield the whole frames, each once. Raises ProtocolError for one that is empty or too
+        large.
+        """
         arrived = self._arrived
         at = 0
         try:
@@ -102,40 +106,40 @@ class FrameReader:
 
 
 def challenge(nonce: bytes) -> bytes:
-    """The router's first frame."""
+    """Return the router's first frame."""
     return MAGIC + nonce
 
 
 def read_challenge(frame: bytes) -> bytes:
-    """The router's nonce. Raises ProtocolError."""
+    """Return the router's nonce. Raises ProtocolError."""
     if len(frame) != _NONCE_END or not frame.startswith(MAGIC):
         raise ProtocolError("greeting")
     return frame[len(MAGIC) :]
 
 
 def hello(cluster: str, proofs: Proofs | None, theirs: bytes, mine: bytes) -> bytes:
-    """A member's answer to the nonce `theirs`, with one of its own."""
+    """Return a member's answer to the nonce `theirs`, with its own nonce."""
     proof = _NOBODY if proofs is None else proofs.make("router", theirs, mine)
     return b"".join((MAGIC, mine, proof, cluster.encode()))
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What a member has answered: nothing in it is believed before `is_sound`."""
+    """A member's answer, untrusted before `is_sound`."""
 
     nonce: bytes
     proof: bytes
     cluster: str
 
     def is_sound(self, proofs: Proofs | None, mine: bytes) -> bool:
-        """Whether the member has a key of the site; without keys, whether it claims none."""
+        """Return whether the member has a key of the site; without keys, whether it claims none."""
         if proofs is None:
             return self.proof == _NOBODY
         return proofs.are_sound(self.proof, "router", mine, self.nonce)
 
 
 def read_hello(frame: bytes) -> Hello:
-    """The parts of a hello. Raises ProtocolError."""
+    """Return the parts of a hello. Raises ProtocolError."""
     if len(frame) <= _HELLO_END or not frame.startswith(MAGIC):
         raise ProtocolError("greeting")
     cluster = frame[_HELLO_END:].decode("utf-8", "replace")
@@ -143,12 +147,12 @@ def read_hello(frame: bytes) -> Hello:
 
 
 def welcome(proofs: Proofs | None, mine: bytes, theirs: bytes) -> bytes:
-    """The router's proof, over the same nonces."""
+    """Return the router's proof, over the same nonces."""
     return _NOBODY if proofs is None else proofs.make("routed", mine, theirs)
 
 
 def is_welcome(frame: bytes, proofs: Proofs | None, theirs: bytes, mine: bytes) -> bool:
-    """Whether the router has a key of the site; without keys, whether it claims none."""
+    """Return whether the router has a key of the site; without keys, whether it claims none."""
     return frame == _NOBODY if proofs is None else proofs.are_sound(frame, "routed", theirs, mine)
 
 
@@ -157,7 +161,7 @@ def is_welcome(frame: bytes, proofs: Proofs | None, theirs: bytes, mine: bytes) 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a member registers: its uuid, its logical name and its physical addresses (LA-16)."""
+    """A member's registration: its uuid, its logical name and its physical addresses (LA-16)."""
 
     address: Address
     name: str
@@ -165,7 +169,9 @@ class Entry:
 
 
 def pack_entry(entry: Entry, proofs: Proofs | None) -> bytes:
-    """A registration as it is on the wire. What cannot be known by others is cut: a long name, a tenth address."""
+    """Return a registration as bytes. Long names are cut, and addresses beyond PHYSICAL_MAX
+    omitted.
+    """
     name = entry.name[:NAME_CHARS_MAX].encode()
     parts = [entry.address, _PORT.pack(len(name)), name]
     for host, port in entry.physical[:PHYSICAL_MAX]:
@@ -176,7 +182,7 @@ def pack_entry(entry: Entry, proofs: Proofs | None) -> bytes:
 
 
 def parse_entry(data: bytes, proofs: Proofs | None) -> Entry:
-    """The registration in these bytes. Raises ProtocolError, also when nobody of the site has made it."""
+    """Return the registration in these bytes. Raises ProtocolError, also for an invalid proof."""
     if not _ENTRY_START + _PORT.size <= len(data) <= ENTRY_BYTES_MAX:
         raise ProtocolError("registration")
     if proofs is not None and not proofs.are_sound(data[:PROOF_BYTES], "registration", data[PROOF_BYTES:]):
@@ -203,7 +209,7 @@ def _places(data: bytes, at: int) -> Iterator[Physical]:
 
 
 def _text(data: bytes, size: int, bytes_max: int) -> str:
-    """A text of this size that goes into logs and tables. Raises ProtocolError."""
+    """Return a text of this size, which goes into logs and tables. Raises ProtocolError."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -214,5 +220,5 @@ def _text(data: bytes, size: int, bytes_max: int) -> str:
 
 
 def listed(count: int) -> bytes:
-    """The end of an answer to QUERY: how many others are registered."""
+    """Return the end of an answer to QUERY: the number of other registered members."""
     return LISTED + _SIZE.pack(count)

@@ -1,6 +1,7 @@
-"""Schemas: typed fields <-> plain msgpack values, by one converter for each type, made once from the dataclass annotations.
+"""Schemas: typed fields <-> plain msgpack values, by one converter for each type, made once from
+annotations.
 
-Parsing is the only validation there is (parse, don't validate): a value that does not have exactly the declared shape raises
+Parsing is the only validation (parse, don't validate): a value of another shape raises
 `ProtocolError`, and every layer can trust a parsed value. All sizes are bounded.
 """
 
@@ -18,11 +19,12 @@ from sitestack.model.address import UUID_BYTES, Address, Physical, ProxyUUID
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 
-#: Members, ranges or vector entries of one field at most (a site has at most a few hundred members).
+#: Maximum members, ranges or vector entries of one field (a site has at most a few hundred
+#: members).
 ITEMS_MAX = 20_000
-#: Characters of a text field at most: names, reasons and site names are short.
+#: Maximum characters of a text field: names, reasons and site names are short.
 TEXT_BYTES_MAX = 1_024
-#: Address objects that a parser remembers, so as not to make them again; at the bound it forgets all.
+#: Maximum Address objects that a parser caches; beyond it the cache is cleared.
 ADDRESSES_MAX = 4_096
 INT_MAX = (1 << 63) - 1
 NO_IDS: Mapping[int, Address] = types.MappingProxyType({})
@@ -67,7 +69,7 @@ def _parse_str(value: Any) -> str:
 
 
 def parse_printable(value: Any) -> str:
-    """A text from another process, which goes into logs and tables: it has no line ends and steers no terminal (C25)."""
+    """Return a text for logs and tables: it has no line ends or terminal controls (C25)."""
     if type(value) is not str or len(value) > TEXT_BYTES_MAX or not value.isprintable():
         raise ProtocolError("field")
     return value
@@ -80,7 +82,9 @@ def _parse_bytes(value: Any) -> bytes:
 
 
 def _addresses(schema: Schema) -> Callable[[Any], Address]:
-    """A parser that remembers addresses: few occur in all frames, and identical objects compare fastest."""
+    """Return a parser that caches addresses: few occur in all frames, and identical objects compare
+    fastest.
+    """
     known: dict[bytes, Address] = {}
 
     def parse(value: Any) -> Address:
@@ -115,7 +119,7 @@ def _parse_list(value: Any, length: int) -> list[Any]:
     return value
 
 
-#: Of texts in datagrams and in frames of bridges.
+#: For texts in datagrams and in frames of bridges.
 PRINTABLE = Converter(_same, parse_printable)
 
 _ATOMS: dict[Any, Converter] = {
@@ -130,18 +134,20 @@ _ATOMS: dict[Any, Converter] = {
 
 @cache
 def hints_of(kind: type) -> dict[str, Any]:
-    """The types of a class's fields. Finding them takes long, and every stack of a simulated world asks for the same ones."""
+    """Return the types of a class's fields. Cached, as every stack of a simulated world needs the
+    same ones.
+    """
     return get_type_hints(kind)
 
 
 class Schema:
     """Converters for every type that a set of headers mentions.
 
-    `headers` maps wire ids to header classes; `special` holds types whose converter is written by hand.
+    `headers` maps wire ids to header classes; `special` holds types with hand-written converters.
     """
 
     def __init__(self, headers: Mapping[int, type[Header]], special: Mapping[Any, Converter]) -> None:
-        #: The short ids that are read as addresses just now: those of the datagram that is parsed.
+        #: The short ids of the datagram that is being parsed.
         self.short_ids: Mapping[int, Address] = NO_IDS
         self.parse_address = _addresses(self)
         self._converters: dict[Any, Converter] = {**_ATOMS, **special}
@@ -152,12 +158,14 @@ class Schema:
         self._headers = {number: self.converter(kind) for number, kind in headers.items()}
 
     def pack_header(self, header: Header) -> list[Any]:
-        """The header as a list `[id, field, ...]`."""
+        """Return the header as a list `[id, field, ...]`."""
         number = self._ids[type(header)]
         return [number, *self._headers[number].pack(header)]
 
     def parse_header(self, value: Any) -> Header:
-        """The header of a list `[id, field, ...]`. Raises ProtocolError("header") for an unknown id."""
+        """Return the header of a list `[id, field, ...]`. Raises ProtocolError("header") for an
+        unknown id.
+        """
         if type(value) is not list or not value or type(value[0]) is not int or value[0] not in self._headers:
             raise ProtocolError("header")
         header = self._headers[value[0]].parse(value[1:])
@@ -165,7 +173,7 @@ class Schema:
         return header
 
     def converter(self, kind: Any) -> Converter:
-        """The converter of a type, made on first use."""
+        """Return the converter of a type, made on first use."""
         found = self._converters.get(kind)
         if found is None:
             found = self._converters[kind] = self._make(kind)
@@ -222,7 +230,9 @@ class Schema:
 
     @staticmethod
     def _mapping(key: Converter, item: Converter) -> Converter:
-        """A dict travels as a flat list, in its own order, so that equal runs give equal bytes; duplicate keys are refused."""
+        """Convert a dict to a flat list, in its order, so that equal runs give equal bytes. Reject
+        duplicate keys.
+        """
 
         def pack(value: dict[Any, Any]) -> list[Any]:
             flat: list[Any] = []
@@ -250,7 +260,9 @@ class Schema:
         return Converter(_same if same else pack, _maker(make, [converter.parse for converter in converters]))
 
     def _field(self, kind: type, hint: Any) -> Converter:
-        """A class whose sequences may be longer than ITEMS_MAX declares so in `items_max`."""
+        """Return a field's converter. A class may allow longer sequences than ITEMS_MAX in
+        `items_max`.
+        """
         args = get_args(hint)
         if hasattr(kind, "items_max") and get_origin(hint) is tuple and args[1:] == (Ellipsis,):
             return self._sequence(self.converter(args[0]), kind.items_max)
@@ -271,7 +283,7 @@ class Schema:
 
 
 def _sound(parse: Parse) -> Parse:
-    """For classes with `is_sound`, which tells whether their fields go together: an unsound value is refused."""
+    """Return a parser that rejects values whose `is_sound` is False."""
 
     def parse_sound(value: Any) -> Any:
         parsed = parse(value)
@@ -283,14 +295,17 @@ def _sound(parse: Parse) -> Parse:
 
 
 def _getter(names: Sequence[str]) -> Pack:
-    """Packs the fields as they are, for classes none of whose fields needs packing."""
+    """Return a packer for classes whose fields need no packing."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda value: [getattr(value, name) for name in names]
 
 
 def _maker(make: Callable[..., Any], parsers: Sequence[Parse]) -> Parse:
-    """A parser of a list with one value a field. Up to four fields are spelt out, for speed: every frame has such headers."""
+    """Return a parser of a list with one value a field.
+
+    Up to four fields are unrolled for speed: every frame has such headers.
+    """
     count = len(parsers)
     if not 1 <= count <= 4:
         return lambda value: make(*[parse(each) for parse, each in zip(parsers, _parse_list(value, count), strict=True)])
@@ -327,7 +342,7 @@ def _enum_parser(kind: type[IntEnum]) -> Parse:
 
 
 def _word_parser(kind: type[StrEnum]) -> Parse:
-    """A parser of words: an unknown word is refused, unless the class maps it to a known one (`_missing_`)."""
+    """Return a parser that rejects unknown words, unless the class maps them (`_missing_`)."""
 
     def parse(value: Any) -> StrEnum:
         try:

@@ -1,4 +1,4 @@
-"""Upper bounds of the size of a value on the wire (msgpack), as far as its type alone can tell."""
+"""Upper bounds of the size of a value on the wire (msgpack), derived from its type alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ATOM_BYTES: dict[Any, int] = {
 
 
 def fixed_bytes(kind: Any) -> int | None:
-    """Bytes that any value of this type takes at most; None when there is no such bound."""
+    """Return the maximum bytes of any value of this type; None without a bound."""
     if kind in _ATOM_BYTES:
         return _ATOM_BYTES[kind]
     if isinstance(kind, type) and issubclass(kind, IntEnum):

@@ -1,8 +1,8 @@
-"""Slices: datagrams that are too large for their way travel in pieces, below all layers.
+"""Slices: datagrams that are too large for their path travel in pieces, below all layers.
 
-What IP does with fragments, for ways on which fragments get lost. A slice carries a digest of the whole datagram, so that the
-slices of a datagram and those of the same one sent again complete each other: on a lossy way each slice has to arrive once, and
-not all of them at once.
+Like IP fragments, for paths that lose fragments. A slice carries a digest of the whole datagram, so
+that slices of retransmissions complete each other: on a lossy path each slice must arrive once, and
+not all at once.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from sitestack.model.level import Level
 
 #: Bytes of the digest that names a datagram.
 DIGEST_BYTES = 8
-#: Bytes that a slice counts besides its data.
+#: Overhead of a slice in bytes.
 SLICE_COST_BYTES = 128
-#: Slices of one datagram at most: the largest datagram in slices of the least size that a path is searched for.
+#: Maximum slices of one datagram: the largest datagram in slices of the smallest probed path size.
 SLICES_MAX = 64
 
 
@@ -35,17 +35,19 @@ class Slice:
 
 
 def cut(source: Address, datagram: bytes, slice_bytes: int) -> list[Slice]:
-    """The slices of a datagram, each with at most so many bytes of it."""
+    """Return the slices of a datagram, each with at most `slice_bytes` of it."""
     digest = hashlib.blake2b(datagram, digest_size=DIGEST_BYTES).digest()
     pieces = [datagram[start : start + slice_bytes] for start in range(0, len(datagram), slice_bytes)]
     return [Slice(source, digest, index, len(pieces), piece) for index, piece in enumerate(pieces)]
 
 
 class Assembly:
-    """Puts slices together. What is incomplete is bounded in bytes: for each source, and in all."""
+    """Assembles slices. Incomplete datagrams are bounded in bytes: for each source, and in all."""
 
     def __init__(self, bytes_max: int, each_bytes_max: int) -> None:
-        """Beyond `each_bytes_max` of one source its oldest datagram goes; beyond `bytes_max` the oldest source's oldest."""
+        """Evict a source's oldest datagram beyond `each_bytes_max`, and the oldest source's beyond
+        `bytes_max`.
+        """
         self.bytes = Level(bytes_max, "slices of datagrams of which others were lost; later ones push them out")
         self._each_bytes_max = each_bytes_max
         #: Source -> digest and count of a datagram -> its pieces by index. Neither is ever empty.
@@ -53,7 +55,7 @@ class Assembly:
         self._bytes_of: dict[Address, int] = {}
 
     def put(self, piece: Slice) -> bytes | None:
-        """Add a slice; returns the datagram when it was the last one missing."""
+        """Add a slice. Return the datagram if it is complete."""
         ours = self._partial.setdefault(piece.source, {})
         key = (piece.digest, piece.count)
         pieces = ours.setdefault(key, {})

@@ -143,46 +143,34 @@ class Sending(ABC):
         headers: Mapping[str, bytes] | None = None,
         key: bytes = b"",
     ) -> None:
-        """Send a message to all sites, to this site, or to one member.
+        """Send a message to all sites, to this site, or to one member. Return once it is accepted.
 
-        Returns once the message is accepted; delivery follows. `flushed` waits for delivery.
-
-        Parameters:
-
-        - `payload`: the message. A buffer other than `bytes` is copied at once.
-        - `scope`: "all" multicasts to the members of all sites, "site" to those of this site.
-        - `target`: a member, by its address; `scope` is then ignored. `AllOf` or `RelayOf` stand for
-          members, each of which gets a unicast.
-        - `loopback`: whether a multicast is also delivered to its sender, at its place in the order.
-        - `oob`: out of band: deliver to one member of this site on arrival, once, before earlier
-          messages that are still missing. A message too large for a datagram keeps its place. With
-          scope "site" each member gets a copy.
+        - `payload`: a buffer. One other than `bytes` is copied at once.
+        - `scope`: "all" for the members of all sites, "site" for those of this site.
+        - `target`: one member instead. `AllOf` or `RelayOf` send a unicast to each of their members.
+        - `loopback`: whether a multicast is also delivered here, at its place in the order.
+        - `oob`: out of band. A unicast inside this site is delivered on arrival, once, even before
+          missing earlier ones, unless it exceeds a datagram. With scope "site" each member gets one.
         - `headers`: a few short values for `Message.headers`. `idempotency-key` is reserved.
         - `key`: 1 to 128 bytes. Of all multicasts with this key, from any sender, each member shows
           only the first. `message_keys.py` has how long keys are remembered.
 
-        Guarantees: each member delivers the messages of a sender and scope in the order sent, once, and
-        receives a `Gap` for missing ones. With `order: total` all members of a site deliver all multicasts,
-        relayed ones included, in one order. **Each site has an order of its own; there is no total order
-        across sites.**
+        A member delivers the messages of one sender, scope and target in the order sent, once, or
+        reports a `Gap`. With `order: total` all members of a site deliver all multicasts, relayed ones
+        included, in one order. **Each site has an order of its own; there is no total order across
+        sites.** `flushed` waits for delivery.
 
-        Waits only while this member has no credit or, for a multicast to all, while another site
-        lags by the whole budget (`relay/replica/pace.py`). It is a checkpoint once in
-        `BURST_MESSAGES` messages or `BURST_BYTES` bytes. Both come first, so a cancelled `send` has
-        sent nothing. On an idle channel the datagram leaves inside `send`.
+        Waits while this member has no credit or, for a multicast to all, while another site lags by
+        the whole budget (`relay/replica/pace.py`). It is a checkpoint once in `BURST_MESSAGES` messages
+        or `BURST_BYTES` bytes. Both come first, so a cancelled `send` has sent nothing. On an idle
+        channel the datagram leaves inside `send`. A member that only sends must still receive, if only
+        to discard: `backlog_bytes_max` unread bytes stop its site. The receiving task does not wait
+        while others need it to read, or a joiner needs its state: its messages then stay in memory,
+        beyond `send_credit_bytes`. It must not wait for another task that sends.
 
-        A member that only sends must still receive, if only to discard: `backlog_bytes_max` unread
-        bytes stop its site. The receiving task does not wait while other members need it to read,
-        or a joiner needs its state. Its messages are then held in memory, beyond
-        `send_credit_bytes`. It must not wait for another task that sends.
-
-        Raises, with nothing sent:
-
-        - TypeError: `payload` is not a buffer.
-        - MessageTooLarge: the payload exceeds the maximum size.
-        - ChannelClosed: this member has left; SlowConsumer if it was excluded.
-        - LocalError: `oob` to other sites, headers that are too large, an unfit key, or a place
-          without a member.
+        Raises TypeError if `payload` is no buffer, MessageTooLarge, ChannelClosed, and SlowConsumer
+        after an exclusion. Raises LocalError for `oob` to other sites, too large headers, an unfit key,
+        and a place without a member. Nothing was sent then.
         """
         if type(payload) is not bytes:
             payload = copy_buffer("a message", payload)
@@ -315,9 +303,8 @@ class Sending(ABC):
         is over.
 
         Without `targets` one multicast asks all members of this site or of all sites (`scope`),
-        including this one, at its place in the order. Consecutive calls that wait for all members
-        have one order at all members, whoever makes them. With `targets` each one is asked by a
-        unicast.
+        including this one, at its place in the order. Successive calls that wait for all members have
+        one order everywhere, from any callers. With `targets` each one is asked by a unicast.
 
         The application receives the question as a `Message` with a `call`, and answers with
         `Channel.answer`. So the task that receives must not be the one that calls. Raises as `send`
