@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-#: Modules of the extra `node`.
 _NODE_EXTRA = {"click", "hypercorn", "prometheus_client", "rich", "starlette"}
 
 

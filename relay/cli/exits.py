@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import click
 
-#: The command succeeded, and every check passed.
 EXIT_DONE = 0
-#: A check failed, or a needed resource is temporarily unavailable.
 EXIT_CHECK_FAILED = 1
-#: Wrong usage or configuration, described in one sentence.
 EXIT_USAGE = 2
-#: No check failed, but the expected event did not happen.
 EXIT_NOT_EXERCISED = 3
-#: A signal ended the command.
 EXIT_INTERRUPTED = 130
 
 #: Meaning of each code, for docs/reference/cli.md.

@@ -14,15 +14,12 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-#: Console for tables.
 stdout = Console(soft_wrap=True, highlight=False)
 #: Width (columns) above that of any table.
 _WIDE = 100_000
-#: Console for progress.
 stderr = Console(stderr=True, highlight=False)
 
 
-#: An option shared by all commands with a result.
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 

@@ -33,7 +33,6 @@ from relay.node.status.status_socket import (
 from sitestack.model.errors import LocalError
 from sitestack.model.printable import escaped
 
-#: Interval (s) of --watch.
 WATCH_INTERVAL_S = 1.0
 _SCHEMES = ("http://", "https://")
 _STRANGE = "not a node of this version; --json prints its answer"
@@ -88,7 +87,6 @@ def command(ctx: click.Context, target: str | None, token: Path | None, queues: 
 
 
 def _ask_here(as_json: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the statuses of nodes on this machine, and the error of each socket without one."""
     answers: dict[Path, dict[str, Any] | str] = trio.run(_ask_all, find_sockets(run_directory()))
     if not as_json:
         answers = {path: each if _can_be_shown(each) else _STRANGE for path, each in answers.items()}
@@ -163,7 +161,6 @@ def _ask_url(url: str, token: Path | None) -> dict[str, Any]:
 
 
 async def _ask_all(sockets: Sequence[Path]) -> dict[Path, dict[str, Any] | str]:
-    """Return the status of each node, or the error as a sentence, in the given order."""
     answers: dict[Path, dict[str, Any] | str] = dict.fromkeys(sockets, "")
 
     async def ask(path: Path) -> None:

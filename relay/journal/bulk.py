@@ -235,7 +235,6 @@ def _columns(kind: Kind, payloads: list[bytes]) -> list[Row] | None:
     return list(zip(*rows, strict=True))[1:]
 
 
-#: Types of each field.
 _TYPES: dict[Kind, tuple[set[Any], ...]] = {
     records.Send: (
         *({int}, {int}, {str}, {bytes}, {int}, {int}, {int}),

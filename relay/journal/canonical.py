@@ -47,7 +47,6 @@ def _send(head: str, record: records.Send) -> Iterator[str]:
 
 
 def _messages(name: str, head: str, record: records.Send | records.Deliver, body: str) -> Iterator[str]:
-    """Yield a line for each message of a batch."""
     front = f'{{"ev":"{name}",{head},"id":[{_id_head(record)}'
     middle, back = f'],{body},"size":', f',"sha256":"{record.digest.hex()}"}}'
     for n, size in enumerate(_sizes(record), record.first):
@@ -65,7 +64,6 @@ def _unreach(head: str, record: records.Unreach) -> Iterator[str]:
 
 
 def _event(record: records.Record) -> tuple[str, dict[str, Any]]:
-    """Return the name and fields of a record with a single line."""
     match record:
         case records.Start():
             seed = {} if record.seed is None else {"seed": record.seed}
@@ -98,7 +96,6 @@ def _event(record: records.Record) -> tuple[str, dict[str, Any]]:
 
 
 def _id_head(record: records.Send | records.Deliver | records.Unreach) -> str:
-    """Return a message id up to its number."""
     return f'{_json(record.site)},"{record.origin.hex()}","{record.scope.name.lower()}",'
 
 

@@ -222,7 +222,6 @@ def _refuse(value: Any) -> Any:
 
 
 def _word(*words: str) -> Converter:
-    """Return a converter for a literal type: one of a few words."""
 
     def parse(value: Any) -> str:
         if type(value) is not str or value not in words:

@@ -131,7 +131,6 @@ def read_header(file: Path, problems: list[Problem]) -> Header | None:
 
 
 def _payloads(file: Path, problems: list[Problem]) -> Iterator[tuple[int, bytes]]:
-    """Yield offset and payload of every valid frame."""
     try:
         with open(file, "rb") as stream:
             yield from _frames(stream, file, problems)

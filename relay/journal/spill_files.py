@@ -37,7 +37,6 @@ class SpillFiles:
     def __init__(self, directory: Path) -> None:
         """Use an existing, empty directory of this process, as made by `spill_files`."""
         self._directory = directory
-        #: The current segment, its file and its size in bytes.
         self._number = 0
         self._file: int | None = None
         self._size = 0

@@ -233,7 +233,6 @@ class JournalStore:
         self._seen.written_bytes += len(frame)
 
     def _fail(self, error: Exception, record: records.Record) -> None:
-        """Count a record as lost and store the reason."""
         self._seen.lost_records += 1
         self._seen.error = str(error) or type(error).__name__
         self._retry_at = record.t

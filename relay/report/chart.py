@@ -38,8 +38,6 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """A scale with ticks that maps values to pixels."""
-
     low: float
     high: float
     ticks: Sequence[float]
@@ -164,7 +162,6 @@ def _value_axis(values: Sequence[float], log: bool) -> _Axis:
     if log and min(values) > 0 and max(values) / min(values) > _LOG_RATIO_MIN:
         first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
         return _Axis(10.0**first, 10.0**last, [10.0**power for power in range(first, last + 1)], bottom, top, True)
-    # Round ticks that enclose zero and all values.
     low, high = min(*values, 0.0), max(*values, 0.0)
     rough = (high - low) / 5 or 1.0
     power = 10.0 ** math.floor(math.log10(rough))
@@ -174,7 +171,6 @@ def _value_axis(values: Sequence[float], log: bool) -> _Axis:
 
 
 def _time_axis(begin: float, end: float) -> tuple[_Axis, int]:
-    """Return the time axis, and the unit of its labels in seconds."""
     steps = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)
     length = end - begin
     step = max(next((each for each in steps if length / each <= 12), length / 10), 0.001)

@@ -15,7 +15,6 @@ class Figure(str):
     __slots__ = ()
 
 
-#: Content of a table cell; None leaves it empty.
 Cell: TypeAlias = str | int | float | None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 #: Line colours that most readers can distinguish, on white and in print; `_DARK` on black.
 _LIGHT = ("#0b62a4", "#c2571a", "#3d7f2b", "#8a3f8f", "#8c6d1f", "#16808a", "#b0304f", "#555b66")
 _DARK = ("#5aa9e6", "#f0955a", "#7cc46b", "#c792d8", "#d6b45c", "#55c2cb", "#ef7d95", "#a8b0b8")
-#: Number of colours; further lines reuse them.
 COLOURS = len(_LIGHT)
 
 

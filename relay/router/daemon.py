@@ -163,7 +163,6 @@ class RouterDaemon:
         }
 
     def _problems(self) -> list[str]:
-        """Yield a sentence for each present failure."""
         keys = {f"keys of {site.name}": site.keys.problem for site in self._sites if site.keys is not None}
         troubles = {"connections": self._server.admissions.trouble, "http": self.http_admissions.trouble}
         return [f"{where}: {why}." for where, why in {**keys, **troubles}.items() if why]

@@ -88,8 +88,6 @@ class Registry:
 
 @dataclass(slots=True)
 class _Client:
-    """One connection."""
-
     number: int
     #: The challenge that the router sent.
     nonce: bytes
@@ -97,7 +95,6 @@ class _Client:
     #: The proven cluster; empty before the proof.
     cluster: str = ""
     proofs: Proofs | None = None
-    #: The registered member, if any.
     member: Address | None = None
     queried_at: float | None = None
 
@@ -129,8 +126,6 @@ class Router:
             routing.ACCEPT: self._accept,
             routing.PING: self._ping,
         }
-
-    # -- connections -----------------------------------------------------------------------------------------------
 
     def open(self, client: int, nonce: bytes, now: float, host: str = "") -> list[Effect]:
         """Add an accepted connection. `nonce` must be fresh."""
@@ -168,8 +163,6 @@ class Router:
             if not self.switchboard.is_spliced(client):
                 effects += self._cut(client, "silent", now)
         return effects + self._switched(self.switchboard.expire(now), now)
-
-    # -- frames ----------------------------------------------------------------------------------------------------
 
     def bytes_max(self, client: int) -> int:
         """Return the size limit (bytes) of frames from this connection."""
@@ -244,7 +237,6 @@ class Router:
         return [Say([client.number], framed(routing.PONG))]
 
     def _cast(self, client: _Client, frame: bytes, _now: float) -> list[Effect]:
-        """Copy a datagram to all other members of the cluster."""
         member = self._registered(client)
         self.casts += 1
         others = [each.client for each in self.registry.others(client.cluster, member)]

@@ -34,7 +34,6 @@ SPLICED_BYTES = 64 * 1024
 SLOW_S = 5.0
 #: Time (ms) that written bytes may stay unacknowledged.
 SILENT_MS_MAX = 10_000
-#: Maximum number of connections waiting to be accepted.
 BACKLOG = 256
 #: Interval (s) of the search for silent members.
 EXPIRE_INTERVAL_S = 0.25
@@ -45,7 +44,6 @@ OUTBOX_BYTES_MAX = 8 << 20
 TOTAL_BYTES_MAX = 256 << 20
 #: Extra outbox room (bytes) for non-datagrams, so that datagrams cannot crowd out notices.
 NOTICE_BYTES_MAX = 1 << 20
-#: Bytes written to a connection at a time.
 WRITE_BYTES = 256 * 1024
 
 
@@ -114,8 +112,6 @@ class Outboxes:
 
 
 class _Link:
-    """The socket of one connection, with the state of its tasks."""
-
     def __init__(self, number: int, stream: trio.SocketStream) -> None:
         self.number = number
         self.stream = stream
@@ -177,7 +173,6 @@ class RouterServer:
             await trio.aclose_forcefully(stream)
 
     async def _read(self, link: _Link) -> None:
-        """Read until the peer closes the connection or violates the protocol."""
         try:
             while data := await link.stream.receive_some(READ_BYTES if link.other is None else SPLICED_BYTES):
                 if link.other is not None:
@@ -222,7 +217,6 @@ class RouterServer:
             await (link.stream.send_all(data) if data else link.stream.send_eof())
 
     async def _write(self, link: _Link) -> None:
-        """Write queued frames until the peer stops reading or disconnects."""
         while True:
             await link.filled.wait()
             link.filled = trio.Event()

@@ -98,8 +98,6 @@ class Switchboard:
         """Return all splices, the oldest first."""
         return [each for client, each in self._splices.items() if client == each.listener]
 
-    # -- requests of relays --------------------------------------------------------------------------------------------
-
     def listen(self, client: int, site: str, now: float) -> list[Effect]:
         """Add a listener for calls to this site."""
         effects: list[Effect] = []
@@ -142,8 +140,6 @@ class Switchboard:
             listener.caller, listener.due, call.listener = caller, now + ACCEPT_S, number
             effects.append(Say([number], framed(routing.CALLED, call.site.encode())))
         return effects
-
-    # -- connections ---------------------------------------------------------------------------------------------------
 
     def close(self, client: int, now: float) -> list[Effect]:
         """Remove a closed connection. Cut the other one of its splice; rematch a waiting peer."""

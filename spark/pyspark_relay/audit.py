@@ -80,7 +80,6 @@ def run_audit(spark: SparkSession, paths: Sequence[str], partitions: int, out: P
         evidence.release()
 
 
-#: Table -> its function.
 _TABLES: dict[str, Callable[[Evidence], DataFrame]] = {
     "completeness": lambda evidence: spread(evidence.origins, "receptions"),
     "conservation": lambda evidence: spread(evidence.origins, "accounts"),
@@ -179,7 +178,6 @@ def _plain_failover(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describe_clocks(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a sentence on the apparent clock skew between sites."""
     if not rows:
         return "Wall clocks are compared as they are."
     seem = "; ".join(

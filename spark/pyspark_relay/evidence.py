@@ -24,9 +24,7 @@ from relay.journal import JournalError, Problem, find_journals
 from sitestack.model.address import Address
 from sitestack.promises import Ending, History, Violation
 
-#: Maximum notes on files, and on the run.
 NOTES_MAX = 100
-#: Maximum reported problems of files.
 PROBLEMS_MAX = 1_000
 #: Maximum intervals in charts and tables; an interval is at least one second.
 STRETCHES_MAX = 120
@@ -67,20 +65,15 @@ class Evidence:
     file_violations: Sequence[Violation]
     notes: Sequence[str]
     persisted: tuple[DataFrame, ...]
-    #: All records of the run.
     facts: DataFrame
-    #: The facts other than sends and deliveries.
     events: DataFrame
     processes: DataFrame
-    #: The runs of sends.
     sent: DataFrame
     #: A row per origin: findings of its checkers, and messages received by each process.
     origins: DataFrame
-    #: The order of each view at each member.
     orders: DataFrame
     #: Deliveries with their sends: those across sites, and mismatches.
     matched: DataFrame
-    #: The lag of every delivery across sites.
     lags: DataFrame
 
     def release(self) -> None:
@@ -143,13 +136,11 @@ def gather(spark: SparkSession, paths: Sequence[str], partitions: int) -> Eviden
 
 
 def _list_processes(spark: SparkSession, histories: Sequence[History]) -> DataFrame:
-    """Return a row per process: `uuid`, `site`, `node`, `label` and `fate`."""
     rows = [(each.uuid.hex(), each.site, each.name, each.label, each.fate.value) for each in histories]
     return settle(spark.createDataFrame(rows, "uuid string, site string, node string, label string, fate string"))
 
 
 def _cut(frame: DataFrame, cuts: Mapping[Address, int]) -> DataFrame:
-    """Return the rows before these positions of the journals."""
     if not cuts:
         return frame
     cut = F.create_map(*[F.lit(part) for uuid, position in cuts.items() for part in (uuid.hex(), position)])
@@ -157,7 +148,6 @@ def _cut(frame: DataFrame, cuts: Mapping[Address, int]) -> DataFrame:
 
 
 def _collect_problems(events: DataFrame) -> dict[Address, list[Problem]]:
-    """Return at most `PROBLEMS_MAX` problems inside the files of the journals."""
     rows = events.where("kind = 'problem' and uuid is not null").orderBy("position").limit(PROBLEMS_MAX)
     found: dict[Address, list[Problem]] = {}
     for row in rows.select("uuid", "file", "offset", "reason", "detail").collect():

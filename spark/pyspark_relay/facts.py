@@ -108,7 +108,6 @@ def fold_runs(rows: DataFrame, broken_by: Sequence[str] = ()) -> DataFrame:
 
 
 def _fold(rows: DataFrame, keys: Sequence[str], broken_by: Sequence[str]) -> DataFrame:
-    """Merge adjacent rows of each key."""
     ordered = Window.partitionBy(*keys).orderBy("position")
     same = ("kind", "stay", *broken_by)
     previous = F.lag(F.struct(*same, "last")).over(ordered)

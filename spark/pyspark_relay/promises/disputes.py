@@ -48,7 +48,6 @@ def judge_view(vid: Row, rows: Sequence[Row]) -> list[tuple[Any, ...]]:
 
 
 def _orders(rows: Sequence[Row]) -> list[Order]:
-    """Return the distinct orders, each with its members."""
     members: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         members.setdefault((row["node"], row["uuid"], row["label"]), []).append(row)

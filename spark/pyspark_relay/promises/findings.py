@@ -29,7 +29,6 @@ _TYPES = {
 }
 
 
-#: The columns of findings, for Spark.
 SCHEMA = ", ".join(["invariant string, issue string, what string", *[f"{name} {kind}" for name, kind in _TYPES.items()]])
 
 

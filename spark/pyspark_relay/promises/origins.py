@@ -25,7 +25,6 @@ from sitestack.promises.reception import Reception
 from sitestack.promises.sites import check_conservation, find_owed
 from sitestack.promises.unicast import check_unicast_outcomes, check_unicasts
 
-#: Checkers that judge one origin at a time.
 OF_ORIGIN: frozenset[Checker] = frozenset(
     {
         *(check_no_duplication, check_relayed_once, check_fifo, check_remote_fifo, check_same_view, check_virtual_synchrony),

@@ -39,7 +39,6 @@ class Outline:
 
     #: Process -> records with positions, in order; without messages, gaps and reports.
     journals: Journals
-    #: Process -> last send and last delivery.
     lasts: Journals
     #: Process -> deliveries, with stays, in the wrong view or by the wrong route.
     misfits: Journals

@@ -19,7 +19,6 @@ from sitestack.promises import Floors, History
 
 #: A record, and its position in the journal or the stay that it belongs to.
 Placed: TypeAlias = tuple[int, records.Record]
-#: A position after all others.
 NEVER = (1 << 63) - 1
 
 #: The columns of all records but messages.
@@ -57,7 +56,6 @@ class RowReader:
     """Converts rows to records. Equal addresses, view ids and member lists are shared."""
 
     def __init__(self) -> None:
-        #: Hex text -> address.
         self.address = cache(_address)
         self._vid = cache(lambda counter, creator: ViewId(counter, self.address(creator)))
         self._group = cache(lambda uuids: tuple(map(self.address, uuids)))

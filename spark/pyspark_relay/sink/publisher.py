@@ -135,7 +135,6 @@ class Publisher:
 
 
 def _why(body: bytes) -> str:
-    """Return the error sentence of an answer, if any."""
     try:
         about = json.loads(body)
         text = about["error"] if isinstance(about, dict) and "error" in about else ""

@@ -20,7 +20,6 @@ from pyspark_relay.sink.rows import read_rows
 from pyspark_relay.sink.target import Target
 from sitestack.model.errors import ConfigurationError
 
-#: Local properties of Spark's streaming tasks.
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 

@@ -79,8 +79,6 @@ def _within(selection: Selection, batch: Batch) -> Iterator[Batch]:
 
 
 class _Hex(dict[bytes | None, str | None]):
-    """Cache of addresses in hex."""
-
     def __missing__(self, key: bytes | None) -> str | None:
         text = self[key] = None if key is None else key.hex()
         return text
@@ -193,7 +191,6 @@ def _vid(vid: ViewId | None) -> dict[str, Any] | None:
 
 
 def _row(header: Header, record: records.Record) -> dict[str, Any]:
-    """Return the columns of a record other than a send or delivery."""
     times = {"mono_ns": record.t, "wall_ns": record.w, "time": pa.scalar(record.w // 1_000, pa.timestamp("us", tz="UTC"))}
     return {"kind": KIND_NAMES[type(record)], **times, **_fields(header, record)}
 

@@ -26,7 +26,6 @@ class SegmentPartition(InputPartition):
 
     file: Path
     start: int = 0
-    #: None: the end of the file.
     end: int | None = None
     #: Problems of a missing file or one with an unknown owner; it has no rows.
     problems: tuple[Problem, ...] = ()
