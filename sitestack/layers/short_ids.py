@@ -141,9 +141,7 @@ class ShortIdsLayer(Layer):
         return [Down(Frame(self._me, None, (self._number(view.members),)))]
 
     def _number(self, members: tuple[Address, ...]) -> IdTable:
-        """Keep known ids and assign the next ones to other members; without enough left, number all
-        again.
-        """
+        """Keep known ids and number the others; without enough ids left, number all again."""
         epoch, highest = self._given
         ids = {member: self._ids[member] for member in members if member in self._ids}
         new = [member for member in members if member not in ids]

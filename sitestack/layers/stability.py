@@ -151,8 +151,8 @@ class Stability(Layer):
         return self._vector_due if self._report_due is None else self._report_due
 
     def levels(self) -> dict[str, Level]:
-        """Frames delivered here and not known to be stable, of all streams together, which flow
-        control bounds.
+        """Frames delivered here and not known to be stable, in all streams; flow control bounds
+        them.
         """
         unstable = sum(self._digest.values()) - sum(self._stable.values())
         return {"unstable_count": Level.of(unstable, None, high=max(self._unstable_high, unstable))}
@@ -191,9 +191,7 @@ class Stability(Layer):
         return [Down(Frame(self._me, self._view.coordinator, (header,), unreliable=True)) for header in headers]
 
     def _next_report(self, now: float) -> float:
-        """Return the time of the next report, with jitter, so that members report at different
-        instants.
-        """
+        """Return the time of the next report, with jitter against simultaneous reports."""
         return now + self._config.report_interval_s * (0.75 + 0.5 * self._rng.random())
 
     def _handle_vector(self, header: StableVector, source: Address) -> list[Effect]:

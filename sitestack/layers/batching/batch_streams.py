@@ -29,9 +29,7 @@ class Manner(IntFlag):
 
 
 class BatchStream:
-    """The messages of one scope and target: full batches that wait to be sent, and the one that is
-    filling.
-    """
+    """The messages of one scope and target: full batches, and the one that is filling."""
 
     __slots__ = ("body_bytes", "full", "manner", "next_back", "next_number", "payloads", "scope", "target")
 
@@ -78,10 +76,9 @@ class Targets:
         return sum(map(len, self._lines.values()))
 
     def open(self, target: Address, scope: Scope) -> BatchStream:
-        """Return the stream of a target, which is about to get a message.
+        """Return the stream of a target for the next message.
 
-        Raise LocalError after TARGETS_MAX targets, or for an out-of-band message to a non-member of
-        this site.
+        Raise LocalError after TARGETS_MAX targets, or for an out-of-band message to a non-member.
         """
         lines = self._lines[scope]
         line = lines.get(target)
@@ -101,9 +98,8 @@ class Targets:
         return any(self._open.values())
 
     def pop_streams(self, scope: Scope) -> list[BatchStream]:
-        """Return the streams with unsent messages, the longest waiting first.
-
-        The caller has to send all of it now.
+        """Return the streams with unsent messages, the longest waiting first, for the caller to
+        send.
         """
         opened = self._open[scope]
         if not opened:

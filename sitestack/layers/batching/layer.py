@@ -37,8 +37,7 @@ from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 #: Bytes that a message adds to a body besides its payload: its entry in the size table.
 SIZE_BYTES = 4
-#: Maximum number and bytes of unicasts held because they overtake this member's first view. Flow
-#: control allows less.
+#: Bounds of unicasts held because they overtake this member's first view. Flow control allows less.
 EARLY_MAX = 65_536
 EARLY_BYTES_MAX = 64 * 1024 * 1024
 
@@ -97,9 +96,8 @@ class Batching(Layer):
     def append(self, payload: bytes, scope: Scope, target: Address | None = None, manner: Manner = Manner.PLAIN) -> bool:
         """Append a message to the open batch; return whether the sender may continue at once.
 
-        A SILENT multicast is not delivered to this member's own application (see `is_silent`).
-        Raise MessageTooLarge, ChannelClosed, and LocalError after TARGETS_MAX targets or for an
-        out-of-band message to a non-member. After an error nothing was sent.
+        A SILENT multicast is not delivered to this member's application (see `is_silent`). Raise
+        MessageTooLarge, ChannelClosed, or LocalError (see `Targets.open`); then nothing was sent.
         """
         assert (target is None) == (scope not in UNICASTS), "a unicast has a target, a multicast has none"
         if self._refusing:
@@ -119,8 +117,7 @@ class Batching(Layer):
         return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._send_credit_bytes
 
     def extend(self, payloads: list[bytes], scope: Scope, target: Address | None = None, manner: Manner = Manner.PLAIN) -> bool:
-        """Append messages to the open batch, all together if one batch can hold them, else one by
-        one.
+        """Append messages together if one batch can hold them, else one by one.
 
         Raise as `append` does, before any message is sent.
         """
@@ -155,7 +152,7 @@ class Batching(Layer):
         return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._send_credit_bytes
 
     def is_silent(self, batch: Batch) -> bool:
-        """Whether this delivery is an own multicast sent with `loopback=False`; call it once a
+        """Whether this delivery is an own multicast sent with `loopback=False`; ask once a
         delivery.
         """
         if not self._silent or batch.origin != self._me or batch.site != self._site:
@@ -251,9 +248,7 @@ class Batching(Layer):
     # -- closing -----------------------------------------------------------------------------------------------------
 
     def _close_batches(self) -> list[Effect]:
-        """Close the batches that may be closed: none before the first view (SEQ-22), and none
-        during a block.
-        """
+        """Close batches, but none before the first view (SEQ-22) or during a block."""
         if not self._open_bytes or not self._flowing:
             return []
         effects = self._close_unicasts(Scope.OOB)
@@ -269,9 +264,7 @@ class Batching(Layer):
         return effects
 
     def _closable(self) -> Iterator[BatchStream]:
-        """Yield the closable batches of both scopes in turn, so that a busy scope does not starve
-        the other.
-        """
+        """Yield the closable batches of both scopes in turn, so that neither starves."""
         more = True
         while more:
             more = False
@@ -281,8 +274,8 @@ class Batching(Layer):
                     yield opened
 
     def _may_close(self, opened: BatchStream) -> bool:
-        """Whether a batch of this scope may be sent: with none under way any, else a full one
-        within the window.
+        """Whether a batch of this scope may be sent: any with none under way, else a full one in
+        the window.
         """
         if opened.is_empty:
             return False
@@ -315,8 +308,7 @@ class Batching(Layer):
     def _maybe_leave(self, now: float) -> list[Effect]:
         """Pass `Disconnect` down when no own message is under way, or at the time limit.
 
-        This happens only at the end of a turn: leaving may begin a flush of the view while other
-        multicasts are still passing through the layers.
+        Only at the end of a turn: leaving may begin a flush while other multicasts pass the layers.
         """
         if self._leave_at is None or (now < self._leave_at and not self._is_drained()):
             return []
@@ -325,8 +317,8 @@ class Batching(Layer):
         return [*[Dropped(reason, count) for reason, count in rest.items() if count], Down(Disconnect())]
 
     def _count_outstanding(self) -> int:
-        """Return the number of multicast messages sent and not delivered here; their fate is
-        unknown after leaving (SEQ-16).
+        """Return the number of sent, undelivered multicasts, whose fate is unknown after leaving
+        (SEQ-16).
         """
         return sum(opened.next_number - opened.next_back for opened in self._multicasts)
 

@@ -15,8 +15,8 @@ from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect
 
-#: How many members, in order of rank, answer for the whole view; the rest answer only for
-#: themselves. With one, its recent death could leave the question unanswered.
+#: How many members, by rank, answer for the view; the others answer only for themselves. A single
+#: one may just have died.
 TELLERS = 3
 #: Maximum contacts in one datagram: with names of usual length it stays below an Ethernet frame.
 CONTACTS_PER_FRAME = 12
@@ -25,9 +25,9 @@ CONTACTS_PER_FRAME = 12
 class Directory:
     """Contacts with the rules of authority (A2).
 
-    The owner of a contact may state anything newer about itself. Each of its statements is newer
-    than all before, so it replaces any remembered one, including a tombstone. The coordinator of
-    the view may correct contacts. Third parties may only add unknown contacts.
+    A member's statements about itself are always newer, so each replaces any remembered one,
+    including a tombstone. The coordinator of the view may correct contacts. Third parties may only
+    add unknown ones.
     """
 
     def __init__(self, address: Address, name: str, contacts: AddressCache, answered: RateLimit) -> None:
@@ -83,8 +83,8 @@ class Directory:
         return [contact for member in members if (contact := self.contacts.get(member)) is not None]
 
     def others(self, asker: Address) -> tuple[Contact, ...]:
-        """Return the contacts for an answer: the coordinator, then strangers, which are harder to
-        find, then the view.
+        """Return the contacts for an answer: the coordinator, strangers (harder to find), then the
+        view.
         """
         view = self.view
         if view is not None and view.rank(self.address) >= TELLERS:
@@ -96,8 +96,7 @@ class Directory:
         return tuple(chosen[:CONTACTS_PER_FRAME])
 
     def tells_of(self, member: Address) -> bool:
-        """Whether this member answers for `member`: only the first ones answer for the view, any
-        for a stranger.
+        """Whether this member answers for `member`: a stranger, or as one of the first in rank.
 
         Otherwise a hundred members would answer one question.
         """
@@ -105,9 +104,7 @@ class Directory:
         return view is None or view.rank(member) < 0 or view.rank(self.address) < TELLERS
 
     def may_answer(self, asker: Address, member: Address, now: float) -> bool:
-        """Whether to answer a question: the asker is known, and was not answered too recently
-        (C15).
-        """
+        """Whether the asker is known, and was not answered too recently (C15)."""
         return asker in self.contacts and self.answered.allow((asker, member), now)
 
 

@@ -14,10 +14,7 @@ from sitestack.stack.layer import Down, Effect
 
 @dataclass(frozen=True, slots=True)
 class WhoIsThere(Header):
-    """Discovery request.
-
-    It describes the asker as an answer describes the answerer, so that both sides learn.
-    """
+    """Discovery request, with the asker's contact, so that both sides learn."""
 
     contact: Contact
     #: The coordinator and the id of the asker's view; None before its first view.
@@ -30,9 +27,7 @@ class WhoIsThere(Header):
 
 @dataclass(frozen=True, slots=True)
 class IAmHere(Header):
-    """Discovery answer with contacts known to the answerer: two initial hosts let a joiner find the
-    rest (LA-28).
-    """
+    """Discovery answer. With `others`, two initial hosts let a joiner find the rest (LA-28)."""
 
     contact: Contact
     coordinator: Address | None
@@ -43,9 +38,7 @@ class IAmHere(Header):
 
 @dataclass(frozen=True, slots=True)
 class WhoHas(Header):
-    """Question for the contact of `member`, with the asker's contact, as the member may have
-    forgotten it too.
-    """
+    """Question for the contact of `member`, which may have forgotten the asker's, too."""
 
     member: Address
     asker: Contact
@@ -72,7 +65,5 @@ class KnownContacts(Header):
 
 
 def say(me: Address, header: Header, dests: Iterable[Destination]) -> list[Effect]:
-    """Return unreliable frames with this header to each destination, which may share no view with
-    the sender.
-    """
+    """Return unreliable frames with this header: the receivers may share no view with the sender."""
     return [Down(Frame(me, dest, (header,), unreliable=True)) for dest in dests]

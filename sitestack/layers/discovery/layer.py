@@ -122,16 +122,14 @@ class Discovery(Layer):
         return [Down(event)]
 
     def _set_initial_hosts(self, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
-        """Ask new initial hosts at once: a member that started before its names resolved finds the
-        others this way.
-        """
+        """Ask new initial hosts at once, for a member that started before its names resolved."""
         known, self._initial_hosts = (*self._initial_hosts, *self._directory.physical), initial_hosts
         new = [each for each in initial_hosts if each not in known]
         return say(self.local.address, self._request(), new) if new and self._directory.physical else []
 
     def _set_registered(self, contacts: tuple[Contact, ...], now: float) -> list[Effect]:
-        """Learn registered contacts as from a third party, and ask new ones: one of them may have
-        started alone.
+        """Learn registered contacts as from a third party, and ask new ones, which may have started
+        alone.
         """
         effects: list[Effect] = []
         for contact in contacts:
@@ -199,8 +197,7 @@ class Discovery(Layer):
     def _meet(self, header: WhoIsThere | IAmHere, source: Address, now: float) -> list[Effect]:
         """Learn a process's contact from its own statement.
 
-        A running search counts an answer, and also the request of another process that starts at
-        the same time.
+        A running search counts an answer, and also another process's request.
         """
         effects = self._directory.learn(header.contact, source, now)
         contact = replace(header.contact, name=printable(header.contact.name))
@@ -211,11 +208,9 @@ class Discovery(Layer):
         return effects
 
     def _refuse(self, header: WhoIsThere | IAmHere, name: str, now: float) -> list[Effect]:
-        """Report a process with other parameters: one that orders or agrees differently would lose
-        messages.
+        """Report a process with other parameters, with which messages would be lost.
 
-        A member reports it to the operator. A joiner waits for a site with its own parameters until
-        its search ends.
+        A joiner waits for a site with its own parameters until its search ends.
         """
         member = header.contact.address
         other = OtherParameters(member, name, printable(header.parameters))

@@ -20,8 +20,7 @@ from sitestack.model.events import RemovePhysical, SetPhysical
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect
 
-#: How often a change of this member's own address is announced, because announcements are
-#: unacknowledged.
+#: How often a change of this member's own address is announced, without acknowledgements.
 ANNOUNCEMENTS = 3
 
 
@@ -150,9 +149,7 @@ class Lookup:
         return effects
 
     def _introduce(self, members: list[Address]) -> list[Effect]:
-        """Announce the contacts of these members: without multicast, only members that know a
-        joiner reach it.
-        """
+        """Announce these members' contacts: without multicast, others need them to reach a joiner."""
         me, directory = self._directory.address, self._directory
         contacts = [directory.me() if each == me else self._contacts.get(each) for each in members]
         known = [contact for contact in contacts if contact is not None]

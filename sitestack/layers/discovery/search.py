@@ -9,9 +9,7 @@ from sitestack.model.view import ViewId
 
 
 class Search:
-    """Ends at `until`, or soon after a coordinator has answered, which gives others a moment to
-    answer too.
-    """
+    """Ends at `until`, or soon after a coordinator has answered, to let others answer too."""
 
     def __init__(self, now: float, join_wait_s: float, settle_s: float, peers_max: int) -> None:
         self.until = now + join_wait_s
@@ -25,10 +23,7 @@ class Search:
         return min(self.until, self.ask_at)
 
     def heard(self, contact: Contact, coordinator: Address | None, view: ViewId | None, now: float) -> bool:
-        """Note the statement of a process; the newest version counts.
-
-        Return False without room for one more.
-        """
+        """Note a process's statement; the newest version counts. Return False without room."""
         known = self._peers.get(contact.address)
         if known is None and len(self._peers) >= self.peers_max:
             return False
@@ -47,9 +42,7 @@ class Search:
         self._peers.pop(member, None)
 
     def outcome(self) -> Found | OtherParameters:
-        """Return the processes that answered; or the refusal if only a site with other parameters
-        was found.
-        """
+        """Return the processes that answered, or the refusal if only other parameters were found."""
         peers = self.peers()
         if self._refused is not None and all(peer.coordinator is None for peer in peers):
             return self._refused

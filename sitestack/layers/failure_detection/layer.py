@@ -49,8 +49,8 @@ from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 _OWN = frozenset(HEADERS.values())
-#: The share of the usual time in which a member must answer whose port refuses connections: most
-#: likely it is dead.
+#: The share of the usual time for a member to answer whose port refuses connections: it is probably
+#: dead.
 REFUSED_SHARE = 0.1
 
 
@@ -82,20 +82,19 @@ class FailureDetection(Layer):
         self.local = local
         self.config = config
         self._view: View | None = None
-        #: The time of the last frame from each other member of the view. This and the next four
-        #: hold members of the view only, which bounds them.
+        #: The time of the last frame from each other member of the view, which bounds this and the
+        #: next four.
         self._heard: dict[Address, float] = {}
         self._checks: dict[Address, _Check] = {}
         self._suspected: dict[Address, None] = {}
-        #: Suspected members that are certainly dead: frames that still arrive from them were sent
-        #: before.
+        #: Suspected members that are certainly dead: later frames of theirs were sent before.
         self._gone: dict[Address, None] = {}
-        #: Members checked or suspected because they do not receive this one's frames. Theirs
-        #: arrive, so only an answer clears them.
+        #: Members checked or suspected because they do not receive this one's frames. Only an
+        #: answer clears them.
         self._deaf: dict[Address, None] = {}
         self._heartbeat_at = 0.0
-        #: The earliest time at which some member can have been silent for too long, so that frames
-        #: move no deadline.
+        #: The earliest time at which a member can have been silent too long; frames move no
+        #: deadline.
         self._scan_at = 0.0
         self._not_here = RateLimit(config.not_here_interval_s, config.limited_max)
         self._seen = RateLimit(config.seen_interval_s, config.limited_max)
@@ -145,8 +144,7 @@ class FailureDetection(Layer):
             answer = self._send_header(source, IAmAlive())
             if header.attempt == 1:
                 return [answer]
-            # A member that asks twice may not receive frames at the address that this one uses, or
-            # none of them.
+            # A member that asks twice may not receive frames at the address in use, or at all.
             coordinates = self._view is not None and self._view.coordinator == self.local.address
             deaf = self._check_deaf(source, now) if coordinates and source in self._heard else []
             return [Down(TryNextPhysical(source)), answer, *deaf]
@@ -298,8 +296,7 @@ class FailureDetection(Layer):
     def _watch(self, view: View) -> list[Effect]:
         """Keep connections to the coordinator, the second in line, and the next member in the ring.
 
-        Every member watches the first two: if both die, the third becomes coordinator at once. The
-        ring covers the other members.
+        If the first two die, the third becomes coordinator at once. The ring covers the others.
         """
         rank = view.rank(self.local.address)
         if not self.config.watch or rank < 0:

@@ -23,12 +23,12 @@ def cost(frame: Frame) -> int:
 
 
 class Outlet:
-    """The frames to one receiver or to all: they pass while less than a window is unacknowledged,
-    or queue in order.
+    """The frames to one receiver or to all: less than a window is unacknowledged, more queue in
+    order.
 
-    Marks are at most a quarter of the window apart. So when all marks are acknowledged there is
-    credit. A sender without credit has a mark under way, whatever the other windows are.
-    Out-of-band frames wait for credit too, in front of the others.
+    Marks are at most a quarter of the window apart. So with all marks acknowledged there is credit,
+    and a sender without credit has a mark under way. Out-of-band frames queue in front of the
+    others.
     """
 
     __slots__ = ("_mark_bytes", "_window_bytes", "acknowledged", "marked", "queue", "queued_bytes", "sent", "urgent")
@@ -124,8 +124,8 @@ class Account:
 
     def _start_totals(self) -> None:
         self.cast_acknowledged = 0
-        #: For multicasts and for unicasts: the last mark of the member reached here, and the last
-        #: returned to it.
+        #: For multicasts and unicasts: the last mark of the member reached here, and the last
+        #: returned.
         self.cast_consumed = 0
         self.cast_returned = 0
         self.unicast_consumed = 0

@@ -1,22 +1,20 @@
 """FlowControl: a sender is never more than a window ahead of the slowest receiver.
 
-A sender counts the bytes that it sends, to all together and to each member. It regularly puts its
-total on a frame: a `Mark`. A receiver that has reached a mark returns it (`Credits`). Because they
-are totals, late, lost or repeated ones do no harm. The sender decides which totals are returned, so
-a receiver need not know its window. A sender that is a whole window ahead of a receiver queues, in
-order. With nothing under way one frame always passes, however large it is. Frames without a batch
-cost nothing, but keep their place in the queue. Frames of the layers below never pass through here.
+A sender counts the bytes that it sends, to all together and to each member, and regularly puts its
+total on a frame: a `Mark`. A receiver that has reached a mark returns it (`Credits`). Totals may be
+late, lost or repeated. The sender decides which totals return, so a receiver need not know its
+window. A sender a whole window ahead of a receiver queues, in order. With nothing under way one
+frame always passes, however large. Frames without a batch cost nothing, but keep their place in the
+queue. Frames of the layers below do not pass here.
 
-Accounts belong to the members of a view, and both sides begin them at zero in every view: a total
-counts only with the view that it names. So splits and merges lose no credit permanently. While both
-sides stay in the view, its frames arrive, or UNICAST reports them and nothing is under way any
-more. When one side enters another view, the account is void, with its multicasts and forwards.
+Accounts belong to the members of a view, and begin at zero in every view, so splits and merges lose
+no credit permanently. While both sides stay in the view, its frames arrive, or UNICAST reports
+them. When one side enters another view, the account is void, with its multicasts and forwards.
 Other unicasts still arrive, uncounted: at most a window of them. A unicast that overtakes its view
 is counted when the view comes.
 
-Frames to a non-member are not counted, and do not wait here: the two share no view, and so no
-account. If such a process does not receive its frames in time, UNICAST refuses or abandons them,
-and reports them.
+Frames to a non-member are not counted and do not wait here, because the two share no view. UNICAST
+refuses or abandons, and reports, those that are not received in time.
 """
 
 from __future__ import annotations
@@ -35,8 +33,8 @@ from sitestack.model.level import Level
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
-#: Maximum number of remembered senders that are ahead of this member in views. The others' marks
-#: are returned with their next mark.
+#: Maximum remembered senders ahead of this member in views. The others' marks are returned with
+#: their next mark.
 EARLY_MAX = 10_000
 
 
@@ -64,8 +62,8 @@ class FlowControl(Layer):
         #: Accounts of the members; while blocked also of other destinations, which may be in the
         #: next view.
         self._accounts: dict[Address, Account] = {}
-        #: The last mark on a unicast of each sender in a later view. That is the next view here,
-        #: because a view waits for all its members.
+        #: The last mark on a unicast of each sender in the next view; a view waits for all its
+        #: members.
         self._early: dict[Address, Mark] = {}
         #: Senders that have marks to be returned, in order.
         self._due: dict[Address, None] = {}
@@ -238,11 +236,9 @@ class FlowControl(Layer):
         return [*self._release(account.unicasts), *self._release(casts)]
 
     def _give_up(self, event: Undeliverable) -> list[Effect]:
-        """Settle the account of a process that UNICAST reports undeliverable: nothing is under way
-        to it.
+        """Settle the account of a process that UNICAST reports undeliverable.
 
-        Credits for the marks of that process may be lost as well, so all its marks are returned
-        once more.
+        Its marks are returned once more, because their credits may be lost as well.
         """
         told = Up(replace(event, frames=tuple([_without_mark(frame) for frame in event.frames])))
         account = self._accounts.get(event.dest)
@@ -255,9 +251,7 @@ class FlowControl(Layer):
         return [told, *self._release(account.unicasts)]
 
     def _report_queued(self) -> list[Effect]:
-        """Report the unicasts that still wait for credit, because this member has left and will not
-        send them.
-        """
+        """Report the unicasts still waiting for credit, because this member has left."""
         queues = [(member, self._forget(account.unicasts)) for member, account in self._accounts.items()]
         return [Up(Undeliverable(member, tuple(frames))) for member, frames in queues if frames]
 
@@ -295,9 +289,7 @@ class FlowControl(Layer):
         return frames
 
     def waited_for(self) -> dict[Address, int]:
-        """Return the members that frames wait for, with the bytes each consumed; for multicasts the
-        slowest ones.
-        """
+        """Return the members that frames wait for (for multicasts the slowest), and their consumed bytes."""
         if self._blocked:
             return {}
         found = {each: account.unicasts.acknowledged for each, account in self._accounts.items() if account.unicasts.queue}

@@ -90,9 +90,7 @@ class Fragment(Layer):
         return FragmentStatistics(self._frames_cut)
 
     def levels(self) -> dict[str, Level]:
-        """Incomplete frames, and the bytes of their pieces: of processes outside the view, and of
-        members.
-        """
+        """Incomplete frames, and their bytes: of processes outside the view, and of members."""
         partials = self._partials
         return {
             "partials": Level.of(len(partials), self._config.partials_max),
@@ -112,9 +110,7 @@ class Fragment(Layer):
         return size <= limit and size + self._headers_bytes(frame) <= limit
 
     def _headers_bytes(self, frame: Frame) -> int:
-        """Return the maximum bytes of the headers; encode them only if one of them has no largest
-        size.
-        """
+        """Return the maximum bytes of the headers; encode them only if one has no largest size."""
         total = 0
         for header in frame.headers:
             kind = type(header)

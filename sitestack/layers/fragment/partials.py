@@ -33,15 +33,15 @@ STALE_S = 5.0
 class Partials:
     """Incomplete frames in the order of their last pieces.
 
-    The layers below have acknowledged these pieces, so a discarded frame is lost. Frames of members
-    are therefore never discarded to make room: each has at most two, and flow control bounds their
-    bytes. The bounds hold for other processes. The frame that waits longest is discarded if it is
-    stale; otherwise the largest, so that a flooding sender discards no frames of others.
+    Their pieces are acknowledged, so a discarded frame is lost. Frames of members are therefore
+    never discarded to make room: each has at most two, and flow control bounds their bytes. Of
+    other processes the longest waiting frame is discarded if it is stale, otherwise the largest, so
+    that a flooding sender discards no frames of others.
     """
 
     def __init__(self, partials_max: int, bytes_max: int, frame_bytes_max: int, idle_s: float) -> None:
-        """Set the bounds: number of frames, bytes of all and of each, and seconds before the next
-        piece of a unicast.
+        """Bound the frames, the bytes of all and of each, and the seconds between pieces of a
+        unicast.
         """
         self._partials_max = partials_max
         self._frame_bytes_max = frame_bytes_max
@@ -106,8 +106,8 @@ class Partials:
         return len(partial.pieces)
 
     def install_view(self, members: frozenset[Address]) -> None:
-        """Discard incomplete multicasts, because all multicast streams restart with a view; protect
-        these members' frames.
+        """Discard incomplete multicasts, whose streams restart with a view; protect the members'
+        frames.
         """
         for key in [key for key in self._partials if key[1]]:
             self._discard(key)
@@ -117,9 +117,7 @@ class Partials:
             self._level(key).add(partial.size)
 
     def expire(self, now: float) -> int:
-        """Discard the unicasts whose last piece came too long ago; return the number of their
-        pieces.
-        """
+        """Discard the unicasts whose last piece is too old; return the number of their pieces."""
         dropped = 0
         for key, partial in list(self._partials.items()):
             if now < partial.heard_at + self._idle_s:

@@ -61,9 +61,7 @@ class Entrance:
         return [offer, Up(Unreached((joiner,), (request.name,), "join"))] if told else [offer]
 
     def known(self) -> tuple[Header, ...]:
-        """Return the states known to all waiting joiners, in sequence; empty if one of them knows
-        nothing.
-        """
+        """Return the states of all waiting joiners; empty if one of them knows nothing."""
         each = [self._known[joiner] for joiner in self.waiting]
         return tuple([header for headers in each for header in headers]) if all(each) else ()
 
@@ -121,8 +119,8 @@ class WantedChanges:
         self.suspected = [m for m in self.suspected if m not in members]
 
     def may_merge(self, other: View, now: float) -> bool:
-        """Whether a merge with `other` may be tried: False for a while after one that blocked all
-        without success.
+        """Whether a merge with `other` may be tried: not soon after one that blocked all without
+        success.
         """
         view = self._member.view
         return view is not None and not self.failed.waits((view.members, other.members), now)

@@ -45,9 +45,7 @@ class Part:
 
     @property
     def representative(self) -> Address:
-        """The member whose layers send the part's states: all its survivors are at the same point
-        of its stream.
-        """
+        """The member whose layers send the part's states; all survivors are at the same point."""
         return self.survivors[0]
 
 
@@ -121,10 +119,9 @@ class Flush:
         return stage is not Stage.GIVING or source in self.missing()
 
     def note_answer(self, source: Address, answer: Prepared | Given | Shared) -> list[tuple[Address, Header]]:
-        """Note that `source` has completed the present stage; return the messages to send at once.
+        """Note that `source` has completed the present stage; return the messages to send.
 
-        The joiners' first view begins at the cut, where the own part's representative collected its
-        states.
+        The joiners' first view begins at the cut, where the representative collected its states.
         """
         if source not in self.done:
             self.done.append(source)
@@ -158,8 +155,8 @@ class Flush:
         return [(member, commit) for member in (*[m for m in self.everybody if m != leader], leader)]
 
     def strangers(self) -> tuple[Address, ...]:
-        """Return survivors that have neither installed nor prepared the view of their part: they
-        follow another leader.
+        """Return survivors that follow another leader: without their part's view installed or
+        prepared.
         """
         return tuple(
             [
@@ -191,7 +188,7 @@ class Flush:
         return False
 
     def view(self) -> View:
-        """Return the next view: the members that stay, part by part in the old order, then the
+        """Return the next view: the remaining members, part by part in the old order, then the
         joiners.
         """
         stay = [(m, part.view.name_of(m)) for part in self.parts for m in part.survivors if m not in self.leaving]
@@ -204,9 +201,7 @@ class Flush:
         return View(self.proposal, lineage, members, (*[name for _, name in stay], *self.joiners.values()), subviews)
 
     def _prepares(self) -> list[tuple[Address, Prepare]]:
-        """Return the `Prepare` of each survivor: the cut of its part, and whether it sends the
-        part's states.
-        """
+        """Return the `Prepare` of each survivor: its part's cut, and whether it sends states."""
         view = self.view()
         messages = []
         for part in self.parts:
@@ -218,8 +213,7 @@ class Flush:
         return messages
 
     def _cut(self, part: Part) -> tuple[dict[Address, int], dict[Address, Address]]:
-        """Return the longest prefix of each stream that some survivor holds, and its holder; omit
-        empty streams.
+        """Return the longest held prefix of each stream, and its holder; omit empty streams.
 
         A survivor that has not installed the view holds nothing of it.
         """

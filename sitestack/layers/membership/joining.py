@@ -53,7 +53,7 @@ class Joining:
         self._local = local
         self._timeout_s = join_timeout_s
         self._due: float | None = None
-        #: Whether a layer above fetches state between the offer and the second request (`Offered`).
+        #: Whether a layer above fetches state before the second request (`Offered`).
         self._fetches = fetches
         #: The coordinator whose offer was accepted, while state is fetched from it.
         self._source: Address | None = None
@@ -64,9 +64,7 @@ class Joining:
         self._silent: list[Address] = []
 
     def deadline(self) -> float | None:
-        """When to abandon a silent coordinator and restart discovery; None while no coordinator is
-        awaited.
-        """
+        """When to abandon a silent coordinator and restart discovery."""
         return self._due
 
     def find_site(self) -> list[Effect]:
@@ -131,9 +129,7 @@ class Joining:
         return self._request(source, hears=True, known=event.known)
 
     def ready(self, now: float) -> None:
-        """Wait for the commit of the view that a coordinator has prepared with this process; ask no
-        other one.
-        """
+        """Wait for the commit of a view prepared with this process; ask no other coordinator."""
         self.phase = Phase.READY
         self._due = now + self._timeout_s
 

@@ -56,9 +56,7 @@ class Flushing:
         return self.due
 
     def extend(self, until: float) -> None:
-        """Extend the deadline of a merge that made progress, up to `end`: the states of its parts
-        can be large.
-        """
+        """Extend the deadline of a merge that made progress, up to `end`: states can be large."""
         if self.flush.merges:
             self.due = min(until, self.end)
 
@@ -99,10 +97,9 @@ class Leader:
         return self.candidate() == self._local.address
 
     def candidate(self) -> Address | None:
-        """Return the member that has to lead, as far as this process knows; None without a view or
-        a member left.
+        """Return the member that has to lead; None without a view or a member left.
 
-        Once this process has committed a view without itself, another member leads that view.
+        After committing a view without itself, this process leaves that view to another member.
         """
         view, phase = self._member.view, self._phase
         if view is None:
@@ -113,12 +110,12 @@ class Leader:
         return next((m for m in view.members if m not in gone), None)
 
     def join(self, joiner: Address, request: wire.JoinRequest, now: float) -> list[Effect]:
-        """Handle a request to join from a process that may be a member already.
+        """Handle a request to join.
 
         A flush waits for its joiners, so a joiner first shows that it receives this leader's
-        messages. A member that asks to join has not received the commit that admitted it. At its
-        first request the commit may still arrive. At its second the commit is lost and all others
-        would wait for it, so it is excluded and joins again.
+        messages. A member that asks to join has not received its commit. At its first request the
+        commit may still arrive. At its second the commit is lost and all others would wait for it,
+        so it is excluded and joins again.
         """
         view = self._member.view
         if view is None:
@@ -184,16 +181,12 @@ class Leader:
         return effects
 
     def yield_to(self, leader: Address) -> None:
-        """Abandon this process's flush, which cannot win after the promise of a higher proposal of
-        `leader`.
-        """
+        """Abandon this process's flush, which cannot win against the higher proposal of `leader`."""
         if isinstance(self._phase, Flushing) and self._phase.flush.proposal.creator != leader:
             self._phase = Idle()
 
     def retry(self, now: float) -> None:
-        """Start a flush if this process leads and none is under way, because the last leader seems
-        dead.
-        """
+        """Start a flush if this process leads and none is under way: the last leader seems dead."""
         if isinstance(self._phase, Idle) and self._phase.change_due is None and self.leads():
             self._phase.change_due = now
 
@@ -252,9 +245,7 @@ class Leader:
         return [self._local.unicast(m, wire.FlushRequest(flush.proposal)) for m in asked]
 
     def _give_up(self, flush: Flush, now: float) -> list[Effect]:
-        """Restart the flush without members that did not answer in time; failure detection is
-        usually faster.
-        """
+        """Restart the flush without the members that did not answer in time."""
         missing, changes = flush.missing(), self.changes
         effects: list[Effect] = [Dropped("flush_timeout", len(missing))]
         if flush.merges:
@@ -273,15 +264,13 @@ class Leader:
         return [*effects, *self._restart(flush, now)]
 
     def _restart(self, flush: Flush, at: float) -> list[Effect]:
-        """Discard the flush and schedule another one at time `at`; notify the other coordinators of
-        a merge.
-        """
+        """Schedule another flush at time `at`; notify the other coordinators of a merge."""
         self._phase = Idle(at)
         return [self._local.unicast(part.view.coordinator, wire.MergeRefusal(())) for part in flush.parts[1:]]
 
     def handle_reply(self, source: Address, reply: wire.FlushReply, now: float) -> list[Effect]:
-        """Handle a member's answer to the flush request; after the last one, send each member its
-        part's cut.
+        """Handle an answer to the flush request; after the last one, send each member its part's
+        cut.
         """
         phase = self._phase
         if not isinstance(phase, Flushing) or not phase.flush.expects(reply.proposal, source, Stage.COLLECTING):
@@ -343,9 +332,7 @@ class Leader:
         return self._want_change(now, self._times.batch_s * 10 * self._local.rng.random())
 
     def confirm(self, source: Address, header: wire.Installed) -> bool:
-        """Note that a member has installed the view; return True once all have, so that a leaving
-        leader may leave.
-        """
+        """Note that a member has installed the view; return True once all have."""
         phase = self._phase
         if not isinstance(phase, Confirming) or header.proposal != phase.flush.proposal:
             return False

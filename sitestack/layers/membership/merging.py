@@ -53,8 +53,8 @@ class Merging:
         self._apart = Backoff(times.retry_s, times.retry_s_max, times.apart_max)
         #: Silent members of other parts -> their coordinator, which was refused because of them.
         self._silent: dict[Address, Address] = {}
-        #: Coordinators with lower addresses that refused this one because they do not reach all its
-        #: members. This coordinator leads instead.
+        #: Coordinators with lower addresses that do not reach all members here, so that this one
+        #: leads.
         self._entrusted: list[Address] = []
         #: Coordinators that others report and that do not answer this process -> time of the first
         #: report.
@@ -157,8 +157,8 @@ class Merging:
     def requested(self, source: Address, now: float) -> list[Effect]:
         """Agree to a merge led by `source` if this process is idle and `source` has to lead.
 
-        The lower address leads. A higher one may lead after this coordinator refused it, unless
-        this one is just trying again.
+        The lower address leads; a higher one only after this coordinator refused it, unless this
+        one is trying again.
         """
         view = self._member.view
         turn = source < self._local.address or (source in self._silent.values() and not self._attempts())
@@ -268,8 +268,7 @@ class Merging:
     def _begin(self, now: float) -> list[Effect]:
         """Merge with the parts that have fetched everything, and postpone the others.
 
-        In the merge they would receive the rest over a slow line while all members are blocked.
-        Their members keep what they have and continue fetching.
+        In the merge all members would wait for the rest. The postponed members continue fetching.
         """
         fetch = self._fetch
         assert fetch is not None, "a merge begins once"
@@ -314,9 +313,7 @@ class Merging:
         return self._replies_due is not None or self._survey is not None or self._fetch is not None
 
     def _quiet(self) -> bool:
-        """Whether this process coordinates its view, without a flush, a suspicion or a change that
-        is due.
-        """
+        """Whether this process coordinates its view, without a flush, a suspicion or a due change."""
         view = self._member.view
         if view is None or view.coordinator != self._local.address or self._member.blocked_since is not None:
             return False

@@ -156,8 +156,7 @@ class Participant:
     def commit(self, leader: Address, header: wire.Commit) -> list[Effect]:
         """Install the view, if it is the one promised last.
 
-        After a promise to another leader the view may come too late. The leader that counts on this
-        member must know, because the other leader may have abandoned its flush.
+        Otherwise the leader must know: the one promised since may have abandoned its flush.
         """
         prepare = self._member.ready_for(header.proposal)
         if prepare is None:
@@ -168,11 +167,9 @@ class Participant:
         return [*self.install(prepare.view, prepare.states), self._local.unicast(leader, wire.Installed(header.proposal))]
 
     def _too_late(self, leader: Address, proposal: ViewId) -> list[Effect]:
-        """Reject the proposal of a leader that counts on this member after a promise to another
-        leader.
+        """Reject a proposal that this member has overtaken with a promise to another leader.
 
-        Otherwise the leader waits for an answer until its timeout, and the ready members wait with
-        it.
+        Otherwise the leader and the ready members wait until its timeout.
         """
         if proposal >= self._member.promised:
             return []

@@ -38,8 +38,8 @@ class Promises:
         return None
 
     def _knows(self, leader: Address) -> bool:
-        """Whether `leader` is in the view in force or in the prepared one; no other process can
-        lead this one.
+        """Whether `leader` is in the installed or the prepared view; no other process can lead this
+        one.
         """
         if self.view is not None and leader in self.view.members:
             return True
@@ -55,8 +55,7 @@ class Promises:
     def accepts(self, prepare: Prepare, me: Address) -> bool:
         """Whether a prepare belongs to the promise.
 
-        A process without a view accepts any prepare that makes it a member and is not below its
-        promise.
+        Without a view, any prepare that makes this process a member and is not below the promise.
         """
         proposal = prepare.view.id
         if self.view is None and prepare.base is None:

@@ -44,9 +44,7 @@ class Quarantine:
         return bool(self._companions)
 
     def seen(self, event: SeenView, now: float) -> list[Effect]:
-        """Handle a heartbeat of another view; one of a companion in a later view begins or prolongs
-        the quarantine.
-        """
+        """Begin or prolong the quarantine with a companion's heartbeat of a later view."""
         view, prepare = self._member.view, self._member.prepare
         if view is None or (prepare is not None and prepare.view.id == event.view):
             return []  # the commit of that view is on its way here

@@ -39,8 +39,8 @@ class Reminders:
         return []
 
     def view_installed(self, view: View) -> list[Effect]:
-        """Remind members that reported before this member received the commit, unless it leads and
-        sends it anyway.
+        """Remind members that reported before this one received the commit, unless it sends it as
+        leader.
         """
         reporters, self._reporters = self._reporters, []
         if view.id.creator == self._me:

@@ -50,9 +50,7 @@ class Fetch:
     """
 
     def __init__(self, number: int, parts: tuple[View, ...], due: float, limit: float) -> None:
-        """Start fetching in all merging `parts`, for the survey `number`, until `limit` at the
-        latest.
-        """
+        """Fetch in all merging `parts`, for the survey `number`, until `limit` at the latest."""
         self.number = number
         self.parts = parts
         self.due = due
@@ -64,9 +62,7 @@ class Fetch:
         self.due = min(until, self._limit)
 
     def ready(self) -> tuple[View, ...]:
-        """Return the other parts that have fetched everything; none before the leader's own part
-        has.
-        """
+        """Return the other parts that have fetched everything; none before the leader's own part."""
         own, *others = [all(member not in self.missing for member in part.members) for part in self.parts]
         return tuple([part for part, ready in zip(self.parts[1:], others, strict=True) if own and ready])
 

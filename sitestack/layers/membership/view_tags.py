@@ -37,10 +37,7 @@ class ViewTags:
         return {"held_frames": self._held.count, "held_bytes": self._held.bytes}
 
     def tag(self, frame: Frame) -> list[Effect]:
-        """Tag a unicast going down.
-
-        Drop it if its destination is outside the view and would never deliver it.
-        """
+        """Tag a unicast going down. Drop it if its destination is outside the view."""
         view = self._member.view
         if view is None or _is_application_unicast(frame) or (frame.headers and frame.headers[-1].OUTSIDE_VIEWS):
             return [Down(frame)]
@@ -66,7 +63,5 @@ class ViewTags:
 
 
 def _is_application_unicast(frame: Frame) -> bool:
-    """Whether a unicast is the application's and survives view changes; all others belong to one
-    view.
-    """
+    """Whether a unicast is the application's and survives view changes."""
     return frame.batch is not None and frame.batch.scope in UNICASTS

@@ -16,8 +16,8 @@ RANGES_MAX = 64
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Cast(Header):
-    """On every reliable multicast and its retransmissions, which any member may send: `sender` owns
-    the stream.
+    """On every reliable multicast and its copies, which any member may send: `sender` owns the
+    stream.
     """
 
     view: ViewId
@@ -27,9 +27,7 @@ class Cast(Header):
 
 @dataclass(frozen=True, slots=True)
 class Retransmit(Header):
-    """To a member that should hold frames of the stream of `sender`: retransmit these ranges
-    (first, last).
-    """
+    """To a member that should hold frames of `sender`: retransmit these ranges (first, last)."""
 
     view: ViewId
     sender: Address

@@ -38,9 +38,7 @@ class LaterViews:
         self.bytes = Level(bytes_max, why)
 
     def hold(self, view: ViewId, frame: Frame) -> int:
-        """Hold a frame of a later view; return the number of frames evicted for it, itself
-        included.
-        """
+        """Hold a frame of a later view; return the number of frames evicted, itself included."""
         self._senders.setdefault(frame.source, _Held()).views.setdefault(view, []).append(frame)
         self._count(frame, 1)
         evicted = 0
@@ -56,9 +54,7 @@ class LaterViews:
         return evicted
 
     def release(self, view: ViewId) -> tuple[list[Frame], int]:
-        """Return the frames of the view being installed, and the number of discarded frames of
-        earlier views.
-        """
+        """Return the frames of the installed view, and the number of discarded earlier frames."""
         frames: list[Frame] = []
         skipped = 0
         for sender, held in list(self._senders.items()):
@@ -71,9 +67,7 @@ class LaterViews:
         return frames, skipped
 
     def _who_gives_way(self, sender: Address) -> Address:
-        """Return this sender if it holds its share; otherwise the largest holder, found by a search
-        of all.
-        """
+        """Return this sender if it holds its share; otherwise the largest holder."""
         all_of_it = max(self.count.now / self._count_max, self.bytes.now / self._bytes_max)
         if sender in self._senders and self._share(sender) * len(self._senders) >= all_of_it:
             return sender

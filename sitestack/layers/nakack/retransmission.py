@@ -27,9 +27,7 @@ class Hole:
 
 
 class Holes:
-    """The streams with holes, and the time of the next request for each: soon at first, then less
-    and less often.
-    """
+    """The streams with holes, and when to request each: soon at first, then ever less often."""
 
     def __init__(self, rng: random.Random, delay_s: float, wait_s_max: float) -> None:
         self._rng = rng
@@ -48,8 +46,8 @@ class Holes:
         return len(self._gaps)
 
     def watch(self, owner: Address, contiguous: int, wanted: int, now: float) -> None:
-        """Follow a stream in which a hole may have opened, shrunk or closed; request it after a
-        short delay.
+        """Follow a stream whose hole may have opened, shrunk or closed; request it after a short
+        delay.
         """
         gap = self._gaps.get(owner)
         if contiguous >= wanted:
@@ -60,9 +58,7 @@ class Holes:
             gap.ask_at = min(gap.ask_at, now + self.jitter(self._delay_s))
 
     def urge(self, owner: Address, wanted: int, now: float) -> None:
-        """Request a stream up to `wanted` at once, because some member is known to hold those
-        numbers.
-        """
+        """Request a stream up to `wanted` at once, because some member holds those numbers."""
         self._gaps[owner] = Hole(now, wanted)
 
     def enter(self, others: tuple[Address, ...]) -> None:
@@ -78,9 +74,7 @@ class Holes:
         self._holders = holders or {}
 
     def due(self, now: float) -> list[tuple[Address, Hole]]:
-        """Return the streams to ask for now; the caller answers each with `choose_holders` or
-        `postpone`.
-        """
+        """Return the due streams; the caller answers each with `choose_holders` or `postpone`."""
         return [(owner, gap) for owner, gap in self._gaps.items() if gap.ask_at <= now]
 
     def deadline(self) -> float | None:
@@ -115,9 +109,7 @@ class Holes:
         gap.ask_at = now + self.jitter(self._delay_s)
 
     def jitter(self, delay_s: float) -> float:
-        """Vary the delay by a quarter, so that members that lost the same frame ask at different
-        times.
-        """
+        """Vary the delay by a quarter, so that members ask for a lost frame at different times."""
         return delay_s * (0.75 + 0.5 * self._rng.random())
 
 

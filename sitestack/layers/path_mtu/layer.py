@@ -180,9 +180,7 @@ class PathMtu(Layer):
         return [Down(SendAlone(self._padded(member, search.number, size))) for size in sizes]
 
     def _padded(self, member: Address, number: int, size: int) -> Frame:
-        """Return a probe whose datagram has exactly `size` bytes, if that leaves more than 255
-        bytes of padding.
-        """
+        """Return a probe whose datagram has exactly `size` bytes (with over 255 bytes of padding)."""
         assert self._codec is not None, "bind() was not called"
         codec, guess = self._codec, size - size // 4
         datagram = codec.encode_datagram(self._me, member, [codec.encode_frame(self._frame(member, number, size, guess))])

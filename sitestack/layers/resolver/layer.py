@@ -125,8 +125,7 @@ class Resolver(Layer):
         self._everybody = self._fellows = None
 
     def _fan_out(self, frame: Frame) -> tuple[Physical, ...]:
-        """Return the destinations of a multicast: members for streams, all known processes for
-        unreliable frames.
+        """Return the destinations: members for streams, all known processes for unreliable frames.
 
         Any process may announce itself, and even another one: it is sent discovery and heartbeats,
         but no message.
@@ -140,9 +139,7 @@ class Resolver(Layer):
         return self._fellows
 
     def _places(self, members: Iterable[Address]) -> tuple[Physical, ...]:
-        """Return the distinct addresses of these members without the own ones: each gets one copy
-        of a multicast (LA-19).
-        """
+        """Return the members' distinct addresses without the own ones: one copy for each (LA-19)."""
         mine = self._contacts.get(self.local.address)
         own = () if mine is None else mine.physical
         places = [self._picked[each] for each in members if each in self._picked]
@@ -256,9 +253,7 @@ class Resolver(Layer):
         return effects
 
     def levels(self) -> dict[str, Level]:
-        """The cache, and the frames that wait for it; `queued_frames` is the level of the member
-        with most.
-        """
+        """`queued_frames` is the level of the member with most of them."""
         config, frames = self.config, max([len(each.frames) for each in self._waiting.values()], default=0)
         return {
             "contacts": Level.of(len(self._contacts), config.contacts_max, "addresses of the members of the site"),

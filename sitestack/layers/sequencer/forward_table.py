@@ -69,9 +69,7 @@ class ForwardTable:
             self._unstable.popleft()
 
     def view_changed(self) -> None:
-        """Begin a view: after the flush, delivered batches are everywhere; all others are forwarded
-        again first (S11).
-        """
+        """Begin a view: delivered batches are everywhere; forward all others again first (S11)."""
         self._unstable.clear()
         self.rewind()
 

@@ -112,9 +112,7 @@ class Sequencer(Layer):
     # -- from below --------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Unwrap the entries of the stream; at the coordinator, multicast the batches that members
-        forward.
-        """
+        """Unwrap the entries of the stream; as coordinator, multicast forwarded batches."""
         if isinstance(event, Frame):
             kind = type(event.headers[-1]) if event.headers else None
             if kind is Sequenced:
@@ -160,9 +158,8 @@ class Sequencer(Layer):
         return [self._cast(batch)]
 
     def _ask_again(self) -> list[Effect]:
-        """Ask for the batches dropped meanwhile.
-
-        A flush needs no request, because its view makes all members forward again.
+        """Ask for the batches dropped meanwhile; after a flush the view makes all members forward
+        again.
         """
         dropped, self._dropped = self._dropped, {}
         return [Down(Frame(self._me, member, (ForwardAgain(),))) for member in dropped]
@@ -219,9 +216,7 @@ class Sequencer(Layer):
     # -- time --------------------------------------------------------------------------------------------------------
 
     def expire(self, now: float) -> list[Effect]:
-        """Forward all undelivered batches again, in order, after a long wait (S11); receivers drop
-        duplicates.
-        """
+        """Forward all undelivered batches again after a long wait (S11); receivers drop duplicates."""
         due = self.deadline()
         if due is None or now < due:
             return []
@@ -245,9 +240,7 @@ class Sequencer(Layer):
         self._received.restore(state.numbers)
 
     def merge_state(self, state: Header) -> None:
-        """Merge the received-table of another part of a split site into this one; the merge view
-        follows.
-        """
+        """Merge another part's received-table into this one; the merge view follows."""
         assert isinstance(state, SequencerState)
         self._missed += self._received.merge(state.numbers, self._members)
 

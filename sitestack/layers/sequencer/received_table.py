@@ -60,9 +60,7 @@ class ReceivedTable:
         return Receipt.HOLE if batch.first > expected else Receipt.RECUT
 
     def retain(self, members: Collection[Address]) -> None:
-        """Install a view: departed members become tombstones, returning ones are revived, the
-        oldest tombstones are dropped.
-        """
+        """Make departed members tombstones, revive returning ones, drop the oldest tombstones."""
         known = self.snapshot()
         self._members = {member: known.pop(member, _FRESH) for member in members}
         excess = max(0, len(known) - self._tombstones_max)

@@ -177,9 +177,7 @@ class StateTransfer(Layer):
         return effects
 
     def _may_give(self) -> bool:
-        """Whether this member may be the provider, including each holder while the view is
-        undecided.
-        """
+        """Whether this member provides the state, or may have to while the view is undecided."""
         return self._holders.provider == self._me or (self._holders.undecided and self._complete)
 
     def _await(self) -> list[Effect]:
@@ -197,8 +195,8 @@ class StateTransfer(Layer):
     def _say_standing(self) -> list[Effect]:
         """Let the coordinator write this member's changed standing into the stream.
 
-        If the message is lost, the provider keeps a needless snapshot until the next view, where it
-        is sent again.
+        After a loss it is sent again in the next view; meanwhile the provider keeps a needless
+        snapshot.
         """
         assert self._view is not None
         if self._takes_part:

@@ -121,9 +121,7 @@ class Unicast(Layer):
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Handle the frames of connections; follow the view; abandon all frames once this member
-        has left.
-        """
+        """Handle the frames of connections; follow the view; abandon all frames after leaving."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if isinstance(header, UnicastData):
@@ -210,9 +208,7 @@ class Unicast(Layer):
         return [*effects, *self._forget_sender(peer, sender)] if self._has_left else effects
 
     def _next_conn_id(self) -> int:
-        """Return a conn-id higher than all before: no two connections of this process share one
-        (U2-16).
-        """
+        """Return a conn-id higher than all before (U2-16)."""
         return next(self._conn_ids)
 
     def _handle_ack(self, sender: Sender, header: UnicastAck, now: float) -> list[Effect]:
@@ -270,8 +266,7 @@ class Unicast(Layer):
         self._owing.pop(peer, None)
 
     def _shed(self, size: int) -> list[Effect]:
-        """Discard unacknowledged frames of the largest holders when all peers together hold too
-        much ahead of holes.
+        """Discard held frames of the largest holders when all peers together exceed the bound.
 
         It frees some extra room, so that thousands of peers are not searched for each frame.
         """
@@ -298,9 +293,7 @@ class Unicast(Layer):
     # -- connections -----------------------------------------------------------------------------------------------
 
     def _close(self, peer: Address, now: float) -> list[Effect]:
-        """Scenarios #3 to #5 of UNICAST2: forget both directions except the numbers that
-        exactly-once needs.
-        """
+        """Scenarios #3 to #5 of UNICAST2: forget both directions, except for exactly-once delivery."""
         receiver = self._receivers.get(peer)
         if receiver is not None:
             receiver.close()
@@ -312,9 +305,7 @@ class Unicast(Layer):
         return sender.reopen(self._next_conn_id())
 
     def _follow_view(self, event: ViewInstalled, now: float) -> None:
-        """Shorten the wait for members that left; their connections stay for the last
-        acknowledgements (U2-0).
-        """
+        """Shorten the wait for departed members, whose last acknowledgements may still come (U2-0)."""
         for member in event.view.members:
             if member in self._senders:
                 self._senders[member].be_patient()

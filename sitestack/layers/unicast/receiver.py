@@ -83,9 +83,7 @@ class Receiver:
 
     @property
     def must_answer(self) -> bool:
-        """Whether the answer waits for no frame to the peer: frames are missing, the peer needs it,
-        or many are unanswered.
-        """
+        """Whether to answer without waiting for a frame to the peer."""
         return (
             self._is_awaited or self._lacks_some or self._owed_frames >= self._ack_frames or self._owed_bytes >= self._ack_bytes
         )
@@ -161,9 +159,8 @@ class Receiver:
         """Open the window at this number, or move it there, because the sender has settled all
         lower ones.
 
-        Settled frames were acknowledged here, perhaps before this receiver was forgotten, or
-        abandoned by the sender. If more was delivered here than the sender knows of, the window
-        opens behind that. A retransmitted first message finds the window at or above it, and
+        Settled frames were acknowledged here or abandoned by the sender. If more was delivered here
+        than the sender knows of, the window opens behind that. A retransmitted first message
         changes nothing.
         """
         start = max(seqno, self.last_mid + 1 - self._offset)
@@ -257,9 +254,7 @@ class Receiver:
         return UnicastAck(self.conn_id, self._window, self._next_seqno - 1, missing)
 
     def _missing(self, expected: int) -> tuple[tuple[int, int], ...]:
-        """Return the holes below the highest frame seen, as far as the buffer and a header have
-        room.
-        """
+        """Return the holes below the highest frame seen, within the room of buffer and header."""
         missing: list[tuple[int, int]] = []
         start = expected
         for seqno in sorted(self.buffer):
