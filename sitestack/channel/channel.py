@@ -156,7 +156,6 @@ class Channel(Sending, Generic[X_co]):
             Left: lambda event: self._driver.finish(event.answered),
             **dict.fromkeys(get_args(StateEvent), self._state.handle),
         }
-        #: Keys of delivered messages.
         self.keys = MessageKeys()
         self._messages: Iterator[Message] = iter(())
         self._burst_messages = self._burst_bytes = 0
@@ -199,7 +198,6 @@ class Channel(Sending, Generic[X_co]):
 
     @property
     def has_joined(self) -> bool:
-        """Whether this member has been in a view."""
         return self._view is not None
 
     def name_of(self, member: Address) -> str:
@@ -384,7 +382,6 @@ class Channel(Sending, Generic[X_co]):
             self._joined.set()
 
     def _move(self, places: tuple[Physical, ...]) -> None:
-        """Announce this member's new addresses."""
         if self.rendezvous is not None:
             self.rendezvous.move(places)
         self.hand_in(Connect(places))

@@ -82,13 +82,11 @@ class Driver:
         self.answered = True
         self._loop = TurnLoop(stack, Shell(self._journal, self._transmit, act, hand_over), _is_late)
         self._recorder = recorder
-        #: Whether the next turn begins without a sleep.
         self.awake = True
         #: Cancel scope of the sleep, or None. An idle member keeps it for many turns.
         self._nap: trio.CancelScope | None = None
         self._in_turn = False
         self._input_at = -math.inf
-        #: Turns for which this member still streams.
         self._streaming = 0
         self._turn_bytes = 0
         #: Error of a turn run outside of this task, for this task to raise.

@@ -29,7 +29,6 @@ from sitestack.transport.shared import SharedTransport
 from sitestack.wire.schema import TEXT_BYTES_MAX
 
 C = TypeVar("C", bound=Channel[Any])
-#: Makes the sink of this member's journal records.
 Journal = Callable[[Local], Write]
 
 

@@ -68,7 +68,6 @@ class Recorder:
         self._drops: dict[str, int] = {}
 
     def record_start(self, name: str, pid: int, incarnation: int, version: str, seed: int | None = None) -> None:
-        """Record the start, before joining."""
         t, w = self.clock()
         self.write(records.Start(t, w, self.site, self.address, name, pid, incarnation, version, seed))
 
@@ -79,7 +78,6 @@ class Recorder:
         self.write(records.Stop(*self.clock(), "left" if answered else records.UNANSWERED))
 
     def reject(self, reason: str) -> None:
-        """Record a rejected send."""
         self.write(records.Reject(*self.clock(), reason))
 
     def record(self, event: Event | Frame) -> None:
@@ -196,7 +194,6 @@ class Recorder:
         return known[1] if known is not None and known[0] is batch.body else hashlib.sha256(batch.body).digest()
 
     def install(self, view: View) -> None:
-        """Record that a view is in force."""
         t, w = self.clock()
         self._view = view.id
         subs = tuple([(sub.id, sub.members) for sub in view.subviews])
@@ -204,7 +201,6 @@ class Recorder:
         self.write(records.View(t, w, view.id, view.lineage, view.members, view.names, kind, subs))
 
     def take_role(self, view: View) -> None:
-        """Record this process's role in a view."""
         if view.coordinator == self.address:
             self.role("coord", view.id)
         else:

@@ -1,4 +1,4 @@
-"""The records of the journal: what a process records about itself, in order of occurrence.
+"""The records of the journal: events of one process, in order of occurrence.
 
 One record is one event of one process. For messages it covers one *batch*: 1..n messages of one
 origin, numbered `first .. first + count - 1` in the origin's counter of that scope. Recording (a
@@ -30,7 +30,6 @@ class Start:
     w: int
     site: str
     uuid: Address
-    #: The logical name, for display only.
     name: str
     pid: int
     #: Incarnation: differs from every earlier start of the same name (a boot counter, or the start
@@ -71,14 +70,12 @@ class Send:
     target_site: str
     #: The sizes of the payloads in bytes: `count` little-endian u32.
     sizes: bytes
-    #: SHA-256 of the body of the batch, 32 bytes.
     digest: bytes
     #: The body, if the journal keeps payloads.
     payload: bytes | None = None
 
     @property
     def last(self) -> int:
-        """The number of the last message in the batch."""
         return self.first + self.count - 1
 
 
@@ -115,20 +112,16 @@ class Deliver:
 
     @property
     def last(self) -> int:
-        """The number of the last message in the batch."""
         return self.first + self.count - 1
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view of the site, delivered to the application."""
-
     t: int
     w: int
     vid: ViewId
     lineage: ViewId
     members: tuple[Address, ...]
-    #: `names[i]` is the logical name of `members[i]`.
     names: tuple[str, ...]
     kind: Literal["view", "merge"] = "view"
     #: The views that a merge view joins, with their members; empty for a plain view.
@@ -137,8 +130,6 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class GlobalView:
-    """A global view, delivered to the application."""
-
     t: int
     w: int
     gvec: Mapping[str, ViewId]
@@ -213,7 +204,6 @@ class Unreach:
 
     @property
     def last(self) -> int:
-        """The number of the last message in the batch."""
         return self.first + self.count - 1
 
 

@@ -31,16 +31,13 @@ import hashlib
 #: The bitwise complement of a plain datagram's magic, so that no damaged one looks sealed.
 MAGIC = b"H\xad"
 VERSION = 1
-#: Where the tag of the cluster begins and ends.
 TAG_START, TAG_END = 4, 8
 SENDER_ID_BYTES = 16
 COUNTER_BYTES = 8
 STAMP_BYTES = 8
-#: End of the counter and of the nonce.
 NONCE_END = 36
 HEADER_BYTES = NONCE_END + STAMP_BYTES
 TAG_BYTES = 16
-#: Bytes that sealing adds to a datagram.
 OVERHEAD_BYTES = HEADER_BYTES + TAG_BYTES
 
 DATAGRAM, INTRODUCTION = b"\x00", b"\x01"
@@ -49,7 +46,6 @@ _PURPOSE = b"sitestack seal 1"
 
 
 def head(kind: bytes, cluster: str) -> bytes:
-    """Return the first 8 bytes of an envelope."""
     return MAGIC + bytes([VERSION]) + kind + tag(cluster)
 
 

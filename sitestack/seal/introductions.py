@@ -28,7 +28,6 @@ NONCE_BYTES = 8
 #: In place of a nonce: no question, or no answer.
 NO_NONCE = bytes(NONCE_BYTES)
 _BODY = Struct(f">{SENDER_ID_BYTES}s{NONCE_BYTES}s{NONCE_BYTES}sQ")
-#: Bytes of a sealed introduction.
 INTRODUCTION_BYTES = _BODY.size + OVERHEAD_BYTES
 #: Maximum senders being asked. Beyond it the oldest is evicted with its held datagrams, and asked
 #: again later.
@@ -38,7 +37,6 @@ HELD_DATAGRAMS_MAX = 4_096
 HELD_BYTES_MAX = 4 << 20
 #: Seconds after which a stranger is asked again, if it sends more.
 ASK_INTERVAL_S = 0.1
-#: Maximum introductions sent in a second.
 INTRODUCTIONS_PER_S = 2_000
 
 
@@ -54,7 +52,6 @@ class Introduction:
     floor: int
 
     def pack(self) -> bytes:
-        """Return the bytes to seal."""
         return _BODY.pack(self.to, self.ask, self.answer, self.floor)
 
     @classmethod
@@ -117,12 +114,10 @@ class Strangers:
         return True
 
     def is_answer(self, sender_id: bytes, nonce: bytes) -> bool:
-        """Return whether this stranger was asked with this nonce."""
         stranger = self._strangers.get(sender_id)
         return stranger is not None and stranger.nonce == nonce
 
     def release(self, sender_id: bytes) -> list[Held]:
-        """Return the held datagrams of an introduced sender."""
         return self._forget(sender_id)
 
     def clear(self) -> int:

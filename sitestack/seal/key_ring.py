@@ -89,7 +89,6 @@ class KeyRing:
         return cls(keys, used[0])
 
     def format(self) -> str:
-        """Return the ring as text, secrets included."""
         lines = [f"key {each.id.hex()} {each.secret.hex()}" for each in self.keys.values()]
         return "\n".join([f"use {self.in_use.hex()}", *lines, ""])
 
@@ -126,7 +125,6 @@ class Statement(NamedTuple):
 
 
 def _statements(text: str) -> Iterator[Statement]:
-    """Yield the lines of a text without the empty ones and the comments."""
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if words and not words[0].startswith("#"):

@@ -29,7 +29,6 @@ class Proofs:
         self.ring = ring
 
     def make(self, purpose: str, *parts: bytes) -> bytes:
-        """Return a proof with the key in use."""
         return self.ring.in_use + self._code(self.ring.keys[self.ring.in_use], purpose, parts)
 
     def are_sound(self, proof: bytes, purpose: str, *parts: bytes) -> bool:

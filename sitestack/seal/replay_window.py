@@ -29,7 +29,6 @@ class ReplayWindow:
         """Counters below `floor` are rejected."""
         self._bits = bytearray(_BYTES)
         self._floor = self._next_floor = floor
-        #: The highest counter so far.
         self._top = floor - 1
         self._raise_at = now + LATE_S
 

@@ -59,23 +59,17 @@ class SealStatistics:
 
 @dataclass(slots=True)
 class Opened:
-    """The outcome of opening envelopes."""
-
     datagrams: list[Arrived] = field(default_factory=list)
-    #: Introductions to send.
     answers: list[Answer] = field(default_factory=list)
     #: Reason -> number of rejected envelopes.
     drops: dict[str, int] = field(default_factory=dict)
 
     def drop(self, reason: str, count: int = 1) -> None:
-        """Count rejected envelopes."""
         if count:
             self.drops[reason] = self.drops.get(reason, 0) + count
 
 
 class _Sender:
-    """An introduced process."""
-
     __slots__ = ("ciphers", "heard_at", "window")
 
     def __init__(self, window: ReplayWindow, now: float) -> None:
@@ -101,7 +95,6 @@ class Seal:
         self._marked_at = now
         self._cipher, self._stamp = self._own_cipher()
         self._senders: dict[bytes, _Sender] = {}
-        #: By sender id, key id and the upper half of the counter.
         self._strangers_ciphers: dict[bytes, AESGCM] = {}
         self._strangers = Strangers(draw_nonce)
         self._second_began, self._sent_in_second = now, 0
@@ -140,7 +133,6 @@ class Seal:
         return header + self._cipher.encrypt(nonce, body, header)
 
     def _own_cipher(self) -> tuple[AESGCM, bytes]:
-        """Return the cipher for the next envelopes, and the stamp."""
         key_and_epoch = self._ring.in_use + self._counter.to_bytes(COUNTER_BYTES, "big")[:4]
         stamp = make_stamp(self._stamp_keys[self._ring.in_use], self._sender_id, key_and_epoch)
         return self._cipher_of(self._sender_id, key_and_epoch), stamp
@@ -261,7 +253,6 @@ class Seal:
             opened.drop("seal_stranger")
 
     def _meet(self, sender_id: bytes, body: bytes, counter: int, source: Physical, now: float, opened: Opened) -> None:
-        """Process an introduction, and answer it."""
         told = Introduction.parse(body)
         if told is None or told.to != self._sender_id:
             opened.drop("seal_introduction")
@@ -303,7 +294,6 @@ class Seal:
                 opened.datagrams.append((each.data, each.source))
 
     def statistics(self) -> SealStatistics:
-        """Return the present counters."""
         return SealStatistics(len(self._senders), self._introduced, self._introductions_sent)
 
     def levels(self) -> dict[str, Level]:

@@ -30,8 +30,6 @@ class Up:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Down:
-    """Pass this event or frame to the next layer below."""
-
     event: Event | Frame
 
 
@@ -147,7 +145,6 @@ class Layer:
     FRAMES_DOWN: ClassVar[Literal["all", "multicasts", "unicasts", "none"]] = "all"
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Handle an event or frame from above."""
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:

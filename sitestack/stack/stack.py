@@ -49,8 +49,6 @@ Datagram = tuple[Physical | None, bytes]
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The outcome of one turn."""
-
     #: For the journal and the application, in stream order: frames with a batch are deliveries.
     events: tuple[Event | Frame, ...]
     datagrams: tuple[Datagram, ...]
@@ -115,7 +113,6 @@ class Stack:
     # -- input -----------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> None:
-        """Pass an event or a frame to the topmost layer."""
         self._walk(-1, (Down(event),), now)
 
     def receive(self, data: bytes, source: Physical, now: float) -> int:
@@ -152,7 +149,6 @@ class Stack:
             return None
 
     def expire(self, now: float) -> None:
-        """Run every layer whose deadline has passed."""
         self.deadline()
         for index in range(self._bottom):
             due = self._deadlines[index]
@@ -168,7 +164,6 @@ class Stack:
         return min((due for due in self._deadlines if due is not None), default=None)
 
     def flush(self, now: float) -> Turn:
-        """End a turn: the layers close batches and acknowledge. Return the outcome."""
         for index in self._flushing:
             effects = self.layers[index].flush(now)
             self._stale.add(index)
@@ -343,11 +338,9 @@ class Stack:
         return [self.codec.encode_slice(each) for each in cut(self.address, datagram, limit - DATAGRAM_OVERHEAD_BYTES)]
 
     def count_drop(self, reason: str, count: int = 1) -> None:
-        """Count discarded input."""
         self.drops[reason] = self.drops.get(reason, 0) + count
 
     def statistics(self) -> dict[str, object]:
-        """Return the counters of every layer by its name, and the drop counters."""
         numbers = {layer.name: layer.statistics() for layer in self.layers}
         return {**{name: value for name, value in numbers.items() if value is not None}, "drops": dict(self.drops)}
 

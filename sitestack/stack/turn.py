@@ -25,7 +25,6 @@ from sitestack.model.events import Event, ShellEffect
 from sitestack.model.frame import Frame
 from sitestack.stack.stack import Datagram, Stack
 
-#: The steps of a turn, in order.
 Step = Literal["journal", "transmit", "act", "hand_over"]
 STEPS: tuple[Step, ...] = get_args(Step)
 #: Frames after which a turn accepts no further datagram: several times the frames of a busy turn.

@@ -19,7 +19,6 @@ from sitestack.transport.places import Places
 #: Pause (s) after a failure of the system to accept a connection, for example without descriptors.
 ACCEPT_PAUSE_S = 0.1
 
-#: Function that serves an accepted connection to its end, and closes it.
 Serve = Callable[[trio.SocketStream], Awaitable[object]]
 
 
@@ -33,11 +32,9 @@ class Admissions:
     refused: int = 0
 
     def admit(self) -> None:
-        """Record an admitted caller."""
         self.trouble = ""
 
     def refuse(self, why: str) -> None:
-        """Record a rejected caller."""
         self.trouble = why
         self.refused += 1
 

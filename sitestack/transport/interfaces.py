@@ -19,7 +19,6 @@ from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
-#: Linux ioctl that returns the IPv4 address of an interface.
 _SIOCGIFADDR = 0x8915
 _NAME_BYTES_MAX = 15
 #: Seconds between two attempts while there is no route, or no name resolves.

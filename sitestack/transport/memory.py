@@ -24,8 +24,6 @@ QUEUED_DATAGRAMS_MAX = 4_096
 
 @dataclass(slots=True)
 class MemoryStatistics:
-    """Counters of one member's transport."""
-
     received_datagrams: int = 0
     sent_datagrams: int = 0
     overrun_datagrams: int = 0
@@ -40,7 +38,6 @@ class MemoryNetwork:
         self._opened = 0
 
     def open(self) -> MemoryTransport:
-        """Open another member's transport."""
         self._opened += 1
         transport = MemoryTransport(self, Physical("memory", self._opened))
         self._members[transport.address] = transport
@@ -54,13 +51,10 @@ class MemoryNetwork:
                 member.queue_datagram(data, source)
 
     def remove(self, address: Physical) -> None:
-        """Remove the member at this address."""
         self._members.pop(address, None)
 
 
 class MemoryTransport:
-    """One member's transport on a memory network."""
-
     def __init__(self, network: MemoryNetwork, address: Physical) -> None:
         self.address = address
         self._network = network
@@ -99,7 +93,6 @@ class MemoryTransport:
         self._arrival.set()
 
     def close(self) -> None:
-        """Leave the network."""
         self._network.remove(self.address)
 
     def statistics(self) -> MemoryStatistics:

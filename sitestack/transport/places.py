@@ -23,7 +23,6 @@ class Places(Generic[H]):
     """The places at one listener: at most `places_max`, and `host_max` of one host."""
 
     def __init__(self, places_max: int, host_max: int) -> None:
-        #: Number of evicted callers.
         self.pushed_out = 0
         #: Number of connections that ended without a proof; the owner of the listener counts them.
         self.unproven = 0
@@ -83,5 +82,4 @@ class Places(Generic[H]):
         return oldest
 
     def level(self) -> Level:
-        """Return the number of callers, evictable and exempt."""
         return Level.of(len(self), self._places_max)

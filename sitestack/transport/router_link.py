@@ -28,7 +28,6 @@ from sitestack.transport.interfaces import is_address
 from sitestack.wire import routing
 from sitestack.wire.routing import Entry, FrameReader, framed
 
-#: Bytes read from a router in one turn.
 READ_BYTES = 256 * 1024
 #: Seconds for connecting and for the proofs.
 GREETING_TIMEOUT_S = 2.0
@@ -39,7 +38,6 @@ PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
 PING_S, ANSWER_S = 0.5, 2.0
 #: Interval (s) of repeated registration and query, which repairs any earlier error.
 REFRESH_S = 10.0
-#: Maximum known members of a cluster, per router.
 OTHERS_MAX = 4_096
 
 
@@ -53,8 +51,6 @@ class Registrant:
 
 
 class LinkState(Enum):
-    """Stages of a connection."""
-
     #: No connection; the next one is opened after a pause.
     PAUSED = auto()
     CONNECTING = auto()
@@ -78,7 +74,6 @@ class RouterLink:
         """`take` is called with each arriving datagram frame."""
         self.place = place
         self.state = LinkState.PAUSED
-        #: Other members registered there.
         self.others: dict[Address, Entry] = {}
         #: Whether the router has listed all others since the connection was opened.
         self.listed = False
@@ -102,7 +97,6 @@ class RouterLink:
         self.due = 0.0
         self._asked_at: float | None = None
         self._refresh_at = 0.0
-        #: Members listed since the last QUERY.
         self._told: set[Address] = set()
 
     # -- time --------------------------------------------------------------------------------------------------------
@@ -250,14 +244,12 @@ class RouterLink:
             self._note(frame)
 
     def _register(self, now: float) -> None:
-        """Register this member, and query the other members."""
         self._refresh_at = now + REFRESH_S
         self._told.clear()
         entry = routing.pack_entry(self._registrant.entry, self._registrant.proofs)
         self.write(framed(routing.REGISTER, entry) + framed(routing.QUERY))
 
     def _note(self, frame: bytes) -> None:
-        """Process the router's report on another member."""
         kind, rest = frame[:1], frame[1:]
         if kind == routing.PRESENT:
             entry = routing.parse_entry(rest, self._registrant.proofs)
@@ -283,14 +275,10 @@ ROUTERS_MAX = 16
 
 @dataclass(frozen=True, slots=True)
 class RouterStatistics:
-    """Counters of the connections to routers."""
-
     #: Configured routers, and those that this member is registered at.
     routers: int
     up: int
-    #: Connections since the start.
     connected: int
-    #: Other registered members.
     others: int
     #: Unsent bytes of broken connections.
     lost_bytes: int
@@ -369,7 +357,6 @@ class RouterLinks:
         return changed
 
     def flush(self) -> None:
-        """Write as much as the kernel accepts."""
         now = trio.current_time()
         for link in self.links:
             link.flush(now)
@@ -379,11 +366,9 @@ class RouterLinks:
         return [link for link in self.links if link.state is LinkState.UP]
 
     def has_answer(self) -> bool:
-        """Return whether a router has listed its members."""
         return any(link.listed for link in self.links)
 
     def others(self) -> dict[Address, Entry]:
-        """Return all others that are registered at any router."""
         return {address: entry for link in self.links for address, entry in link.others.items()}
 
     def problem(self) -> str:

@@ -96,7 +96,6 @@ class SealedTransport:
         return self.carrier.statistics()
 
     def seal_statistics(self) -> SealStatistics:
-        """Return the counters of the seal."""
         return self._seal.statistics()
 
     def levels(self) -> dict[str, Level]:

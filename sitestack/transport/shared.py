@@ -39,7 +39,6 @@ OVERHEAD_BYTES = 256
 class PartStatistics(TrafficStatistics):
     """Counters of one channel on a shared transport, and of the sockets."""
 
-    #: Datagrams dropped because the channel's queue was full.
     overrun_datagrams: int = 0
     #: Datagrams for clusters without a channel on the transport.
     unclaimed_datagrams: int = 0
@@ -60,7 +59,6 @@ class TransportPart:
         self.cluster = config.site
         self.proofs = proofs
         self.group = group
-        #: Whether its channel waits for a datagram.
         self.waits = False
         self._shared = shared
         self._is_open = True
@@ -89,7 +87,6 @@ class TransportPart:
             raise ChannelClosed(f"the transport at {self._shared.place} was closed before the channel of {self.cluster}")
 
     def queue_datagram(self, datagram: tuple[bytes, Physical]) -> None:
-        """Queue a datagram for this channel, if there is room."""
         size = len(datagram[0]) + OVERHEAD_BYTES
         if not self._queued_bytes.fits(size):
             self._seen.overrun_datagrams += 1
@@ -124,7 +121,6 @@ class TransportPart:
         self._shared.carrier.send(datagrams)
 
     def wake(self) -> None:
-        """Wake the channel because the sockets are closed."""
         self._arrival.set()
 
     def close(self) -> None:
@@ -263,6 +259,5 @@ class SharedTransport:
         return PartStatistics(unclaimed_datagrams=self._unclaimed, carrier=self.carrier.statistics())
 
     def levels(self) -> dict[str, Level]:
-        """Return the levels of the sockets and the number of channels."""
         why = "each has its part of the transport until it is closed"
         return {"channels": Level.of(len(self.clusters), CHANNELS_MAX, why), **self.carrier.levels()}

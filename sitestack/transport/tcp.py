@@ -47,7 +47,6 @@ GREETING_TIMEOUT_S = 2.0
 _SIZE = struct.Struct("<I")
 #: Maximum connections. Further incoming ones are closed at once, and no further ones are opened.
 CONNECTIONS_MAX = 1_024
-#: Bytes read from a connection in one turn.
 READ_BYTES = 256 * 1024
 #: Seconds for connecting, and before another attempt at an unreachable member.
 CONNECT_TIMEOUT_S = 5.0
@@ -87,7 +86,6 @@ class Greeting:
     """
 
     def __init__(self, place: Physical, proofs: Proofs | None) -> None:
-        """`place` is the address of this process."""
         self._place = place
         self._proofs: list[Proofs] = []
         #: Whether both ends prove that they have a key. Once true, it stays true.
@@ -109,7 +107,6 @@ class Greeting:
         return secrets.token_bytes(NONCE_BYTES)
 
     def hello(self) -> bytes:
-        """Return the first frame of the connecting end without keys."""
         return MAGIC + _PORT.pack(self._place.port) + self._place.host.encode()
 
     def proven_hello(self, challenge: bytes) -> bytes:
@@ -150,11 +147,8 @@ def _place(hello: bytes, host_at: int) -> Physical | None:
 
 @dataclass(slots=True)
 class TcpStatistics(TrafficStatistics):
-    """Counters of the connections."""
-
     connections_made: int = 0
     connections_taken: int = 0
-    #: Closed because they were idle.
     reaped: int = 0
     #: Closed without a first frame or proof, by timeout or eviction.
     unproven: int = 0
@@ -194,7 +188,6 @@ class TcpTransport:
     def __init__(self, config: TransportConfig, group: Physical | None, proofs: Proofs | None = None) -> None:
         """`group` only selects the interface if none is configured. Raises ConfigurationError."""
         self._config = config
-        #: Accepted connections without a first frame.
         self._pending = Places[_Connection](PENDING_MAX, PENDING_HOST_MAX)
         host = find_interface(config.interface, "" if group is None else group.host)
         self._listener = listen(host, config.port, again=config.port != 0)
@@ -310,7 +303,6 @@ class TcpTransport:
             self._write(connection)
 
     def _refuse(self, connection: _Connection) -> None:
-        """Close a connection that has not identified itself."""
         self._seen.unproven += 1
         self._drop(connection)
 

@@ -35,8 +35,6 @@ _DATA_START = 1 + UUID_BYTES
 
 @dataclass(slots=True)
 class TunnelStatistics(TrafficStatistics):
-    """Counters of datagrams through the routers."""
-
     #: Dropped datagrams: no router knows the member, or the router's queue was full.
     unsent_datagrams: int = 0
     routers: RouterStatistics | None = None
@@ -48,8 +46,6 @@ def place_of(member: Address) -> Physical:
 
 
 class TunnelTransport:
-    """The datagrams of one member, through its routers."""
-
     def __init__(self, config: TransportConfig, routers: Sequence[Physical], registrant: Registrant) -> None:
         """Connect at the first `receive`: the routers may start after the members."""
         me = registrant.entry.address
@@ -98,7 +94,6 @@ class TunnelTransport:
         self._arrived.append((frame[_DATA_START:], place))
 
     def _find_ways(self) -> None:
-        """Choose the routers again after a change of members."""
         before, self._ways, self._casting = self._ways, {}, []
         for link in self.links.up():
             new = [each for each in link.others if bytes(each).hex() not in self._ways]

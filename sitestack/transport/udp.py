@@ -75,12 +75,10 @@ class GroupMembership:
         self._listener.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, self._request)
 
     def leave(self) -> None:
-        """Stop receiving from the group."""
         with suppress(OSError):  # the kernel may have forgotten it
             self._listener.setsockopt(socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, self._request)
 
     def failed(self, error: OSError) -> None:
-        """Note a failure to send to the group."""
         if error.errno in _AWAY:
             self.lost = True
 
@@ -98,8 +96,6 @@ class GroupMembership:
 
 @dataclass(slots=True)
 class UdpStatistics(TrafficStatistics):
-    """Counters of the sockets."""
-
     #: Datagrams that waited because the kernel's send buffer was full.
     delayed_datagrams: int = 0
     #: Dropped datagrams: the queue was full, or the kernel rejected them.
@@ -111,7 +107,6 @@ class UdpStatistics(TrafficStatistics):
     overrun_datagrams: int = 0
     #: With sockets of several sites: datagrams to the groups' port for none of their groups.
     misdirected_datagrams: int = 0
-    #: Number of moves to another address of the machine.
     moves: int = 0
     #: Sizes granted by the kernel, possibly less than the configured ones.
     receive_buffer_bytes: int = 0
@@ -204,7 +199,6 @@ class UdpTransport:
         self._joined = {each.host for each in self._memberships}
 
     def leave(self, group: Physical) -> None:
-        """Stop receiving from this group."""
         self._memberships.pop(group).leave()
         self._joined = {each.host for each in self._memberships}
 

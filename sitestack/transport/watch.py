@@ -57,7 +57,6 @@ from sitestack.transport.places import Places
 
 #: Begins an answer; the last byte is the version.
 MAGIC = b"SSW\x01"
-#: Begins an exchange of proofs.
 SEALED_MAGIC = b"SSW\x02"
 #: Begins an exchange in which B names its target.
 SHARED_MAGIC = b"SSW\x03"
@@ -66,7 +65,6 @@ PENDING_MAX, PENDING_HOST_MAX = 64, 32
 #: Maximum watchers of this member. Further ones are closed without an answer, and rely on
 #: heartbeats.
 WATCHERS_MAX = 256
-#: Seconds for connecting and for the answer.
 ANSWER_TIMEOUT_S = 2.0
 #: Pauses before the next attempt (s), varied by half. Short at first: a dying process closes its
 #: sockets one by one.
@@ -79,13 +77,10 @@ KEEPALIVE_S = 30
 
 #: A member and its address.
 Target = tuple[Address, Physical]
-#: Accepts `Gone` and `CheckMember`.
 Report = Callable[[Event], None]
 
 
 class WatchOutcome(Enum):
-    """How one connection ended."""
-
     #: The member responded, and later the connection closed.
     CLOSED = auto()
     #: Another process of this project responded.
@@ -96,8 +91,6 @@ class WatchOutcome(Enum):
 
 @dataclass(slots=True)
 class WatchStatistics:
-    """Counters of watching and of being watched."""
-
     #: Members that this one is connected to.
     watching: int = 0
     #: Members that it wants to be connected to.
@@ -163,7 +156,6 @@ class Watcher:
     # -- watching --------------------------------------------------------------------------------------------------
 
     async def _watch(self, member: Address, place: Physical, scope: trio.CancelScope) -> None:
-        """Watch until the member is dead, or the target is removed."""
         seen = asked = False
         pause_s = PAUSE_S
         with scope:
@@ -188,7 +180,6 @@ class Watcher:
                 pause_s = min(2 * pause_s, PAUSE_S_MAX)
 
     async def _connect(self, member: Address, place: Physical) -> WatchOutcome:
-        """Connect, and hold the connection if the member responds."""
         self._seen.attempts += 1
         try:
             sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -253,7 +244,6 @@ class Watcher:
         await accept_bounded(listener, self._identify, self._nursery, name=f"watcher of {self._owner}", connections_max=bound)
 
     async def _identify(self, stream: trio.SocketStream) -> None:
-        """Send the UUID of this member to a watcher, and keep the connection."""
         answer = self._answer
         with stream.socket, suppress(OSError):
             if self.proofs is not None:
@@ -284,7 +274,6 @@ class Watcher:
 
 
 def make_places() -> Places[trio.CancelScope]:
-    """Return the places for connections without a proof, at one listener."""
     return Places(PENDING_MAX, PENDING_HOST_MAX)
 
 

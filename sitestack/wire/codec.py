@@ -45,7 +45,6 @@ DATAGRAM_OVERHEAD_BYTES = 128
 #: Maximum tables of short ids for reading; the oldest is evicted. A member that is more views
 #: behind retransmits in the view that it catches up with.
 TABLES_MAX = 8
-#: Maximum bytes of a UDP datagram.
 DATAGRAM_BYTES_MAX = 65_507
 
 _EVERYBODY, _MEMBER, _WHOEVER, _SLICE = 0, 1, 2, 3
@@ -135,7 +134,6 @@ class Codec:
         return b"".join((_PREFIX, b"\x96", head[1:], frames_head, *bodies, _packed(ids.name, None)))
 
     def encode_slice(self, piece: Slice) -> bytes:
-        """Return a slice of a datagram, as a datagram."""
         inner = [piece.digest, piece.index, piece.count, piece.data]
         packed: bytes = msgpack.packb([self.cluster, bytes(piece.source), _SLICE, None, inner], use_bin_type=True)
         return _PREFIX + packed
@@ -216,7 +214,6 @@ class Codec:
         return packed
 
     def parse(self, data: bytes) -> Header:
-        """Return the header in these bytes. Raises ProtocolError."""
         return self.schema.parse_header(self.unpack(data))
 
     def _parse_batch(self, value: Any) -> Batch:

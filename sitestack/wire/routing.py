@@ -12,7 +12,7 @@
 A relay uses further connections to link its site with others, one for each link (decision 31):
 
     relay  -> router   LISTEN      accept calls of other sites' relays; until one calls, PING as above
-    relay  -> router   CALL        the site to call; answered by SPLICED, or by NOBODY and a reason
+    relay  -> router   CALL        the site to call; answered by SPLICED, or by `NOBODY` and a reason
     router -> relay    CALLED      the calling site; answered by ACCEPT
 
 After ACCEPT and SPLICED there are no frames: each byte of one connection leaves by the other one.
@@ -36,7 +36,6 @@ from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
 #: Begins a challenge; the last byte is the version.
 MAGIC = b"SSR\x01"
-#: First byte of a frame of each kind.
 REGISTER, QUERY, PING, CAST, SEND = b"r", b"q", b"p", b"c", b"s"
 PRESENT, GONE, LISTED, PONG, DATA = b"P", b"G", b"L", b"O", b"D"
 LISTEN, CALL, ACCEPT = b"l", b"k", b"a"
@@ -46,7 +45,6 @@ CALLED, SPLICED, NOBODY = b"C", b"S", b"N"
 ABSENT, UNSERVED, FULL = b"absent", b"unserved", b"full"
 #: The largest frame before the proof: a hello with the longest name of a cluster.
 GREETING_BYTES_MAX = 512
-#: The largest frame after the proof.
 FRAME_BYTES_MAX = 1 + UUID_BYTES + DATAGRAM_BYTES_MAX
 #: The largest registration: all its addresses with the longest names.
 ENTRY_BYTES_MAX = 4_096
@@ -59,7 +57,6 @@ _ENTRY_START = PROOF_BYTES + UUID_BYTES
 
 
 def framed(*parts: bytes | memoryview) -> bytes:
-    """Return one frame of these bytes, with its size."""
     return b"".join((_SIZE.pack(sum(map(len, parts))), *parts))
 
 
@@ -73,7 +70,6 @@ class FrameReader:
         self._arrived = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Add bytes that were read."""
         self._arrived += data
 
     @property
@@ -106,7 +102,6 @@ class FrameReader:
 
 
 def challenge(nonce: bytes) -> bytes:
-    """Return the router's first frame."""
     return MAGIC + nonce
 
 
@@ -139,7 +134,6 @@ class Hello:
 
 
 def read_hello(frame: bytes) -> Hello:
-    """Return the parts of a hello. Raises ProtocolError."""
     if len(frame) <= _HELLO_END or not frame.startswith(MAGIC):
         raise ProtocolError("greeting")
     cluster = frame[_HELLO_END:].decode("utf-8", "replace")

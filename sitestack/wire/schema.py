@@ -173,7 +173,6 @@ class Schema:
         return header
 
     def converter(self, kind: Any) -> Converter:
-        """Return the converter of a type, made on first use."""
         found = self._converters.get(kind)
         if found is None:
             found = self._converters[kind] = self._make(kind)

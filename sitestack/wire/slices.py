@@ -16,7 +16,6 @@ from sitestack.model.level import Level
 
 #: Bytes of the digest that names a datagram.
 DIGEST_BYTES = 8
-#: Overhead of a slice in bytes.
 SLICE_COST_BYTES = 128
 #: Maximum slices of one datagram: the largest datagram in slices of the smallest probed path size.
 SLICES_MAX = 64

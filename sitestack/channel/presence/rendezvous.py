@@ -31,13 +31,10 @@ CUT_OFF_INTERVAL_S, CUT_OFF_S_MAX = 0.5, 30.0
 
 
 def registrant(local: Local, physical: tuple[Physical, ...], proofs: Proofs | None) -> Registrant:
-    """Return this member's registration."""
     return Registrant(local.site, Entry(local.address, local.name, physical), proofs)
 
 
 class Rendezvous:
-    """The gossip routers of one member."""
-
     def __init__(self, links: RouterLinks, find_s: float, tunnel: TunnelTransport | None = None) -> None:
         """`find_s`: maximum wait (s) for the first response of a router before the member starts
         without.

@@ -105,7 +105,6 @@ class Inbox(Generic[E]):
         return item
 
     def abandon(self) -> None:
-        """Drop all present and later items: the application has stopped reading."""
         self._abandoned = True
         self._items.clear()
         self.backlog_bytes.now = 0

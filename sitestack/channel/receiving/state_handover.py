@@ -84,7 +84,6 @@ class StateHandover:
         return not before
 
     def handle(self, event: StateEvent) -> None:
-        """Process an event of the stack about the state."""
         if isinstance(event, GiveState):
             self._give_at = event.point
         elif isinstance(event, GiveSnapshot):
@@ -143,7 +142,6 @@ class StateHandover:
             hand_in(StateGiven(mark.at, mine, self._contains))
 
     def _reach_token(self, token: int, hand_in: Callable[[Event], None]) -> None:
-        """Install another site's state, or provide a snapshot for another site."""
         assert self._state is not None
         if token == FETCHED:
             fetched, self._fetched = self._fetched, None

@@ -49,8 +49,6 @@ def require_fit(key: bytes, target: Address | Place | None, oob: bool) -> None:
 
 
 class MessageKeys:
-    """The keys of the messages that one member has delivered."""
-
     def __init__(self, keys_max: int = KEYS_MAX, age_s: float = KEY_AGE_S) -> None:
         #: Number of messages that were not shown because their keys were repeats.
         self.repeats = 0
@@ -68,7 +66,6 @@ class MessageKeys:
         return self._known.get(key)
 
     async def delivered(self, key: bytes) -> DeliveredKey:
-        """Wait until a message with this key is delivered here."""
         while (known := self.known(key)) is None:
             awaited = self._awaited.setdefault(key, trio.Event())
             try:
@@ -81,7 +78,6 @@ class MessageKeys:
 
     @property
     def awaited(self) -> int:
-        """Number of keys that callers wait for."""
         return len(self._awaited)
 
     def is_repeat(self, batch: Batch) -> bool:
@@ -112,7 +108,6 @@ class MessageKeys:
             del self._known[batch.key]
 
     def level(self) -> Level:
-        """Return the number of known keys, with its bound."""
         return Level.of(len(self._known), self._keys_max, "keys by which messages are recognised for an hour", high=self._high)
 
     def _forget(self, now: float) -> None:

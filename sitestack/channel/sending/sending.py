@@ -37,7 +37,6 @@ BURST_BYTES = 4 * 59_000
 
 #: Bytes, with sizes, in a portion of `send_many`: a full batch with the default settings.
 PORTION_BYTES = 59_000
-#: Maximum messages in a portion: those of a batch.
 PORTION_MESSAGES = 4_096
 #: Portions between two checkpoints, like a burst of `send`.
 PORTIONS_MAX = 4
@@ -124,7 +123,6 @@ class Sending(ABC):
 
     def __init__(self) -> None:
         self._desk = Desk()
-        #: The open calls that tasks wait for.
         self._waiting: dict[int, trio.Event] = {}
 
     @property
@@ -388,11 +386,9 @@ class Sending(ABC):
         self._note_gap(Gap(batch.site, batch.origin, batch.first, batch.last, GapReason.BACKLOG, batch.scope))
 
     def _note_gone(self, member: Address) -> None:
-        """End calls that wait for this member: messages to it were given up."""
         self._end_calls(self._desk.calls.gone(member))
 
     def _note_members(self) -> None:
-        """End calls that wait for departed members."""
         if self._waiting:
             self._end_calls(self._desk.calls.retain(self._members_of("all")))
 
@@ -402,7 +398,6 @@ class Sending(ABC):
                 self._waiting[number].set()
 
     def _end_all_calls(self) -> None:
-        """Release all callers: this member has left."""
         self._end_calls(tuple(self._waiting))
 
     def _call_levels(self) -> dict[str, Level]:
@@ -442,7 +437,6 @@ class Sending(ABC):
         return found if isinstance(place, AllOf) else found[:1]
 
     def _require_open(self) -> None:
-        """Raise SlowConsumer or ChannelClosed if nothing can be sent any more."""
         if self.excluded is not None:
             raise self.excluded
         if self._gone.is_set():
