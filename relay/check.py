@@ -25,12 +25,12 @@ def check_directories(paths: Iterable[Path], *, quiescent: bool | None = None, e
     """Check all invariants over the journals in these files and directories.
 
     `quiescent` states whether faults were healed and all messages could arrive before the processes
-    stopped. None infers it: no send in the last second before the first survivor's stop. `ended_w`
-    is the wall clock (ns) at which the stopping began; None infers it from the observed departures.
+    stopped; None infers it: no send in the last second before the first survivor's stop. `ended_w`
+    is the wall clock (ns) at which the stopping began; None infers it from observed departures.
 
-    Total order is judged if messages have a place in the stream of their own site. Damaged journals
-    are violations of `JOURNAL`, except a tail torn by a crash. Messages sent before the last record
-    that retention deleted are not judged; a note gives that time.
+    Total order is judged if messages have a place in their own site's stream. Damage, except a tail
+    torn by a crash, is a violation of `JOURNAL`. Messages sent before the last record that
+    retention deleted are not judged; a note gives that time.
 
     Raises JournalError if a path does not exist or there is no journal.
     """

@@ -1,8 +1,8 @@
 """The columnar reader for millions of records in a segment file or a part of it.
 
-Sends and deliveries, nearly all records, are decoded in chunks to columns of plain values, and
-checked by column. If a check fails, `Decoder` decodes that chunk record by record. So records and
-problems equal those of `relay.journal.reader`. All other records become objects.
+Sends and deliveries, nearly all records, are decoded in chunks to columns, and checked by column.
+If a check fails, `Decoder` decodes that chunk record by record, so that records and problems equal
+those of `relay.journal.reader`. All other records become objects.
 """
 
 from __future__ import annotations
@@ -75,8 +75,7 @@ def read_bulk(
     """Yield the records of these kinds that begin in `start..end`, and the problems there.
 
     Records must begin at `start` and `end`; None is the end of the file. Earlier records only count
-    views and define vectors. `in_force` adds records in force at the segment's beginning, for
-    readers without the earlier segments.
+    views and define vectors. `in_force` adds records in force at the segment's beginning.
     """
     try:
         with open(file, "rb") as stream:

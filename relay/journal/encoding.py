@@ -1,14 +1,14 @@
 """Encodes records to bytes of a segment file, and decodes them.
 
 A segment is a sequence of frames, all little-endian: u32 payload length, u32 CRC-32 of those four
-bytes, u32 CRC-32 of the payload, payload. With its own check of the length, a reader distinguishes
-a torn tail (valid length, file too short) from corruption, and can skip a corrupt payload.
+bytes, u32 CRC-32 of the payload, payload. The check of the length tells a torn tail from
+corruption, and allows skipping a corrupt payload.
 
 A payload is one msgpack array `[kind, field, ...]`. Kind 0 opens every segment and names its owner.
-Kind 1 numbers a global view vector, which would otherwise be repeated in every `Deliver`. Kind 14
-repeats, at the beginning of later segments, a record still in force (start, view, role); only a
-reader without the earlier segments uses it. All other kinds are the classes of
-`sitestack.journal.records`. So every segment is readable alone.
+Kind 1 numbers a global view vector for later `Deliver` records. Kind 14 repeats, at the beginning
+of later segments, a record still in force (start, view, role), for readers without earlier
+segments. All other kinds are the classes of `sitestack.journal.records`. So every segment is
+readable alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Retention: deletes whole segments of a member, the oldest first, by bytes and by age.
 
-Messages are never retransmitted from a journal, so deletion loses none. A reader must not mistake
-deletion for loss: before it, a record of the newest segment states until when (wall clock) the
-deleted segments reached. The newest segment is deleted last.
+Messages are never retransmitted from a journal, so deletion loses none. A record of the newest
+segment, the last one to be deleted, states until when (wall clock) the deleted segments reached.
+Otherwise a reader would mistake deletion for loss.
 """
 
 from __future__ import annotations
@@ -65,9 +65,8 @@ def find_retired(
     """Return the segments of a member beyond the limits, the oldest first. Raises OSError.
 
     Searches all its processes in the directory of `current`, which is kept and may grow to
-    `reserved` bytes. `owner` is site and name, since members of other sites may have the same name.
-    `written` has the time of the last record of segments closed by this process; others use their
-    mtime.
+    `reserved` bytes. `owner` is site and name. `written` has the time of the last record of
+    segments closed by this process; others use their mtime.
     """
     closed = []
     for path in current.parent.glob(f"{_literal(file_stem(owner[1]))}-*{SUFFIX}"):

@@ -1,9 +1,9 @@
 """Spill files: entries evicted from memory to disk for other sites (`relay/replica/spill.py`).
 
-A process has a directory `SITE-NAME-uuidprefix` with one file per segment. Records are framed as in
-a journal. No later process reads them, so there is no fsync: a restarted member is a new member and
-is sent everything it needs. A process deletes its directory at its end, and at its start those of
-killed processes. Their locks, which end with the process, identify these.
+A process has a directory `SITE-NAME-uuidprefix` with one file per segment, framed as in a journal.
+There is no fsync, since no later process reads them: a restarted member is sent everything it
+needs. A process deletes its directory at its end, and at its start those of killed processes,
+recognised by their released locks.
 """
 
 from __future__ import annotations

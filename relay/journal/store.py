@@ -1,12 +1,11 @@
 """The journal's writer: one unbuffered `write` per record, into segment files of bounded size.
 
 Files `NAME-uuidprefix.000001.rlj` are append-only, and deleted whole
-(`relay/journal/retention.py`). Records survive the death of the process, but not of the machine:
-there is no fsync.
+(`relay/journal/retention.py`). There is no fsync: records survive the death of the process, but not
+of the machine.
 
-A full or read-only disk never blocks messages (B6). Unwritten records are counted, and
-`statistics()` reports the error. The journal retries with a new segment, whose second record counts
-the missing records. `strict` raises instead.
+A full or read-only disk never blocks messages (B6). Unwritten records are counted, and the journal
+retries with a new segment, whose second record counts them. `strict` raises instead.
 """
 
 from __future__ import annotations

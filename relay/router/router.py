@@ -1,10 +1,10 @@
 """The gossip router without sockets: it receives frames and returns effects.
 
-A connection must first prove a key of its site; its frames then stay in that site's cluster.
-At most PENDING_MAX connections are unproven, each for GREETING_TIMEOUT_S; a further one evicts the
-oldest. A registration lasts as long as its connection; a silent connection is closed after SILENT_S
-(LA-16). The router stores nothing on disk: members register again after its restart. A connection
-serves either a member or a relay that calls or is called (`switchboard.py`), never both.
+A connection must prove a key of its site; its frames then stay in that site's cluster. At most
+PENDING_MAX connections are unproven, each for GREETING_TIMEOUT_S; a further one evicts the oldest.
+A registration lasts as long as its connection; a silent one is closed after SILENT_S (LA-16).
+Nothing is stored on disk: members register again after a restart. A connection serves either a
+member or a relay that calls or is called (`switchboard.py`).
 """
 
 from __future__ import annotations

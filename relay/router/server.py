@@ -1,7 +1,7 @@
 """The sockets of a gossip router. Each connection has a reading and a writing task.
 
-The reading task of a spliced connection writes to the other one before it reads again. So a splice
-buffers one read in each direction, and a slow relay delays only its peer.
+A spliced connection's reading task writes to the other one before it reads again. So a splice
+buffers one read per direction, and a slow relay delays only its peer.
 """
 
 from __future__ import annotations
@@ -48,11 +48,10 @@ WRITE_BYTES = 256 * 1024
 
 
 class Outboxes:
-    """The frames queued for each connection, with a bound for each connection and a total bound.
+    """The frames queued for each connection, with a bound for each and a total bound.
 
-    A datagram above a bound is lost and counted, as on any network; members retransmit it. Any
-    other frame above the bound closes the connection, since its member's view of the cluster would
-    be wrong.
+    A datagram above a bound is dropped and counted; members retransmit it. Any other frame above it
+    closes the connection, since its member's view of the cluster would be wrong.
     """
 
     def __init__(self, outbox_bytes_max: int = OUTBOX_BYTES_MAX, total_bytes_max: int = TOTAL_BYTES_MAX) -> None:

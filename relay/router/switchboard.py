@@ -1,9 +1,9 @@
 """The switchboard: splices the connections of two relays that can both only call.
 
 A relay keeps listening connections open here. A caller gets the longest waiting listener of the
-called site. After its acceptance the two are spliced; the TLS bytes between them are not inspected.
+called site; once accepted, the two are spliced. Their TLS bytes are not inspected.
 
-All waits are bounded. A listener that does not accept is cut, and the next one is asked. A caller
+All waits are bounded. A listener that does not accept is cut, and the next one asked. A caller
 without a listener is rejected. A splice ends with either connection, when idle, or soon after an
 EOF.
 """

@@ -99,7 +99,7 @@ def fold_runs(rows: DataFrame, broken_by: Sequence[str] = ()) -> DataFrame:
 
     `first_last` is the end of the first batch, `last_position` the position of the last batch, and
     `wall_ns` the latest clock. Segments are folded first, which spreads a busy origin over the
-    segments of all its receivers. Only their runs are then ordered over the whole journal.
+    segments of all its receivers.
     """
     columns = (*RECEPTION, "segment", "position", "kind", "stay", "first", "last", "wall_ns", *broken_by)
     ends = {"first_last": F.col("last"), "last_position": F.col("position")}

@@ -97,8 +97,8 @@ def measure_failover(facts: DataFrame, events: DataFrame, processes: DataFrame) 
     """Return a row per takeover and remote site.
 
     `taken_ns` is the time at which another process of `origin_site` became its relay.
-    `last_before_ns` and `first_after_ns` belong to the member of `site` with the longest silence,
-    `silence_ms`, in that site's messages. They are null without deliveries before or after.
+    `last_before_ns` and `first_after_ns`, null if missing, are the deliveries around the longest
+    silence, `silence_ms`, at a member of `site`.
     """
     relays = events.where("kind = 'role' and role = 'relay'").select("site", "uuid", "wall_ns", "epoch")
     order = Window.partitionBy("site").orderBy("wall_ns")

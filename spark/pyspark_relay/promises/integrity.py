@@ -40,8 +40,8 @@ def match_sends(facts: DataFrame) -> DataFrame:
 def find_corrupted(facts: DataFrame, sent: DataFrame, matched: DataFrame, processes: DataFrame) -> DataFrame:
     """Find deliveries without exactly one equal send in the journal of their origin.
 
-    Exempt is the last batch of a crashed origin, whose send may not have reached its journal: the
-    first batch after the last journaled one of a stream. Its deliveries must still agree.
+    Exempt is the first batch after the last journaled one of a crashed origin's stream, whose send
+    may be missing from the journal. Its deliveries must still agree.
     """
     wrong = settle(matched.where("not is_same").drop("send_contents", "send_last", "send_ns", "send_time"))
     sends = facts.where("kind = 'send' and uuid = origin and site = origin_site")

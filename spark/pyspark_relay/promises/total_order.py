@@ -1,9 +1,9 @@
 """L8: the members of a site deliver all messages, also relayed ones, in one order.
 
-Places (gseq) must strictly increase within each segment of a member, and from segment to segment.
-Then a hash sum over (place, batch) stands for a member's order of a view. Equal sums mean equal
-orders, without comparing deliveries. Only views with different sums (membership changed, or an
-error) are compared place by place. `disputes` judges the disputed rows with the checker.
+Places (gseq) must strictly increase at each member, within and between segments. Then equal hash
+sums over (place, batch) mean equal orders of a view, without comparing deliveries. Only views with
+different sums (membership changed, or an error) are compared place by place. `disputes` judges the
+disputed rows with the checker.
 """
 
 from __future__ import annotations

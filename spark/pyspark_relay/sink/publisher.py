@@ -1,8 +1,7 @@
 """The publisher: posts messages to a node of a site, one at a time, until each is delivered.
 
-Members deduplicate messages by key (`relay/node/http/messages.py`). So after any failure the same
-message is posted again with the same key, to this or the next node. The standard library's client
-suffices, and executors need no other package.
+Members deduplicate messages by key (`relay/node/http/messages.py`), so after any failure the same
+message is posted again, to this or the next node. The standard library's client suffices.
 """
 
 from __future__ import annotations

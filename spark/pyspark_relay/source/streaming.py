@@ -1,12 +1,11 @@
 """The streaming reader, which follows growing journals.
 
-The offset holds the next segment and byte of every journal, and is the only state: a query can
-resume from its checkpoint in another process. It never drops a journal, about 80 bytes each. Bytes
-between two offsets never change, so a repeated batch has the same rows.
+The offset, its only state, holds the next segment and byte of every journal, about 80 bytes each. A
+query resumes from its checkpoint in any process. Bytes between two offsets never change, so a
+repeated batch has the same rows.
 
 A micro-batch has at most `maxBytesPerTrigger` and one record more. The journal furthest behind by
-wall clock advances first. So a query that catches up reads time in order, and watermarks do not
-run ahead.
+wall clock advances first, so watermarks do not run ahead while a query catches up.
 """
 
 from __future__ import annotations
