@@ -12,6 +12,7 @@ class FailureDetectionConfig:
     The defaults fit a LAN: a crash is reported after 3.5 to 4 seconds.
     """
 
+    #: The period of heartbeats.
     heartbeat_interval_s: float = 0.5
     #: How long a member may be silent before it is asked.
     timeout_s: float = 2.5

@@ -109,6 +109,7 @@ class UnicastConfig:
     tombstone_s: float = 240.0
     #: How many frames may be unacknowledged, per peer. Further ones queue in this layer, in order.
     window_frames_max: int = 1_024
+    #: How many bytes may be unacknowledged, per peer.
     window_bytes_max: int = 2 * 1024 * 1024
     #: How many bytes may queue for room in the window, per peer. Frames beyond are reported as
     #: undeliverable. Flow control, above, bounds a member much lower; for non-members this is the
