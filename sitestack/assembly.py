@@ -99,8 +99,9 @@ def build_layers(
 
 
 def _prompt(config: SiteConfig, *, is_relayed: bool) -> Prompt:
-    """Return whose acknowledgement must be prompt: all members' for uniform agreement, the next
-    relay's in a relayed site.
+    """Return the members whose stability reports a delivery or the relay waits for.
+
+    Uniform agreement delays each delivery until all report; the relay waits for its successor.
     """
     if config.agreement == "uniform":
         return "everybody"

@@ -5,12 +5,12 @@ connection, and keeps it open:
 
     B connects to A      A -> B   magic, UUID of A
     A is killed          its kernel closes the connection
-    B connects again     rejected, or a process with another UUID responds: `Gone(A)`
+    B connects again     refused, or a process with another UUID responds: `Gone(A)`
                          A responds (a middlebox closed the connection): B continues to watch
 
 Nothing else proves a death: no response, an invalid one, a broken route, a paused process. The
-heartbeats decide then. A rejection proves nothing at a port where A has never responded, since a
-firewall may reject; A is checked by other means (`CheckMember`).
+heartbeats decide then. A refusal proves nothing at a port where A has never responded, since a
+firewall may refuse; A is checked by other means (`CheckMember`).
 
 With the keys of a site both ends prove that they have one before either identifies itself:
 
@@ -19,7 +19,7 @@ With the keys of a site both ends prove that they have one before either identif
     A -> B   UUID of A, proof over all that
 
 A stranger's connection occupies one of PENDING_MAX places, for ANSWER_TIMEOUT_S or until a newer
-one evicts it. A rejection proves nothing then, since any process can send one: the member is
+one evicts it. A refusal proves nothing then, since any process can send one: the member is
 checked by other means.
 
 Where several members share one listener (`WatchDesk`), B names its target. With keys its proof
@@ -332,7 +332,7 @@ class WatchDesk:
 
     It asks each watcher for its target, and passes the connection to that member's `Watcher`. The
     connection ends with the member's channel. For a departed member the desk answers with a UUID
-    that no member has. The process is alive and its port rejects no connection, so the watchers
+    that no member has. The process is alive and its port refuses no connection, so the watchers
     would otherwise wait for heartbeats.
     """
 
