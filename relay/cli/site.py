@@ -40,7 +40,7 @@ def command() -> None:
 @_node
 @click.pass_context
 def offline(ctx: click.Context, site: str, socket: Path | None) -> None:
-    """Close the link to SITE, and neither hold messages for it nor wait for it."""
+    """Close the link to SITE, and hold no messages for it."""
     _switch(ctx, site, socket, offline=True)
 
 
@@ -57,7 +57,7 @@ def online(ctx: click.Context, site: str, socket: Path | None) -> None:
 @_node
 @json_option
 def list_sites(socket: Path | None, as_json: bool) -> None:
-    """Print the other sites with their states: linked, away, down or offline."""
+    """Print the other sites: linked, away, down or offline."""
     status = trio.run(_one_node, socket, "")[1]
     states = {link["site"]: _state(link, status) for link in status["links"]}
     if as_json:
