@@ -75,7 +75,7 @@ class _Call:
 
     @property
     def hopeless(self) -> bool:
-        """Whether there can never be enough answers, because the remaining members do not suffice."""
+        """Whether the remaining members cannot suffice any more."""
         possible = len(self.asked) - len(self.unreachable)
         match self.mode:
             case CallMode.FIRST:

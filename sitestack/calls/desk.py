@@ -1,6 +1,4 @@
-"""The desk of a member: messages between channels, the answers that they need, and the calls that
-they end.
-"""
+"""The desk of a member: messages between channels, and their answers."""
 
 from __future__ import annotations
 

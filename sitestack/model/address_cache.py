@@ -16,8 +16,7 @@ from sitestack.model.printable import escaped
 
 #: Maximum characters of a name in logs and tables; longer names are cut.
 NAME_CHARS_MAX = 64
-#: Maximum addresses of one contact: a host has a few interfaces. A contact with more addresses, or
-#: none, is refused.
+#: Maximum addresses of one contact: a host has a few interfaces. More, or none, are refused.
 PHYSICAL_MAX = 8
 #: Maximum characters of a host name, as in DNS.
 HOST_CHARS_MAX = 253
@@ -58,8 +57,7 @@ class AddressCache:
     """A bounded table of contacts. When full, it evicts the one updated longest ago, but never a
     pinned one.
 
-    Pinned are the members of the view, which is bounded elsewhere; with them the table may exceed
-    its bound.
+    Members of the view are pinned, and may exceed the bound.
     """
 
     def __init__(self, contacts_max: int, tombstone_s: float) -> None:
@@ -99,8 +97,8 @@ class AddressCache:
         return tombstone is not None and now < tombstone.until
 
     def last_known(self, member: Address) -> tuple[Physical, ...]:
-        """Return the addresses of a removed member: one that was excluded while it lives may still
-        be there.
+        """Return the addresses of a removed member, which may still be there if it was falsely
+        excluded.
         """
         tombstone = self._tombstones.get(member)
         return () if tombstone is None else tombstone.contact.physical

@@ -1,8 +1,8 @@
-"""The envelope of a message: the application's headers, and the message's role in a group call.
+"""The envelope of a message: the application's headers, and its role in a group call.
 
-Few messages have one. So a batch contains only messages with envelopes or only messages without,
-marked by one bit of its body (`message.py`): messages without an envelope cost nothing. An envelope
-is part of the body, which only the two ends read, so it also crosses the bridges unchanged.
+Few messages have one. So all messages of a batch have envelopes or none has, marked by one bit of
+its body (`message.py`). An envelope is part of the body, which only the two ends read, so it also
+crosses the bridges unchanged.
 
 Layout: kind (u8), call (u64), count of headers (u8), then each header as length (u8), name (UTF-8),
 length (u16), value; then the payload. All numbers are little-endian.

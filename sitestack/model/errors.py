@@ -32,9 +32,7 @@ class ChannelClosed(LocalError):
 
 
 class SlowConsumer(ChannelClosed):
-    """This member has left, because its application did not read for too long while the site waited
-    for it.
-    """
+    """This member has left: its application did not read for too long while the site waited."""
 
 
 class JoinFailed(LocalError):
@@ -46,9 +44,7 @@ class StateTooLarge(LocalError):
 
 
 class StateUnavailable(LocalError):
-    """The application with the site's state failed to provide it; a member that joins again asks
-    again.
-    """
+    """The application with the site's state failed to provide it; joining again asks again."""
 
 
 class RemoteError(SiteStackError):
@@ -68,9 +64,7 @@ class ProtocolError(RemoteError):
 
 @contextmanager
 def unwrapped() -> Iterator[None]:
-    """Raise an error that is alone in its group without the group, to hide the nursery inside from
-    callers.
-    """
+    """Raise an error that is alone in its group without the group, to hide a nursery."""
     alone: BaseException | None = None
     try:
         yield

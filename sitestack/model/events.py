@@ -1,8 +1,7 @@
-"""The events that travel through a stack besides frames: a closed set, to which package `relay`
-adds its own.
+"""The events that travel through a stack besides frames; package `relay` adds its own.
 
-Each docstring names the sender of the event, its direction, and its receiver. No other part needs
-to know it: layers pass events that they do not handle.
+Each docstring names the sender of the event, its direction, and its receiver. Layers pass events
+that they do not handle.
 """
 
 from __future__ import annotations
@@ -28,9 +27,7 @@ class Event:
 
 
 class ShellEffect(Event):
-    """Base of effects for the shell itself: the application does not see them, and they are not
-    journaled.
-    """
+    """Base of effects for the shell itself, unseen by the application and not journaled."""
 
     __slots__ = ()
 
@@ -45,9 +42,7 @@ class StatesCollected(Event):
 
 @dataclass(frozen=True, slots=True)
 class Misdirected(Event):
-    """Enters at the bottom: `source` sent a frame to a member that is no longer at this physical
-    address (A3).
-    """
+    """Enters at the bottom: `source` sent a frame to a member that has left this address (A3)."""
 
     source: Address
     wanted: Address
@@ -55,9 +50,7 @@ class Misdirected(Event):
 
 @dataclass(frozen=True, slots=True)
 class Connect(Event):
-    """Travels down from the shell once, at start: find the other members and join, or found the
-    site.
-    """
+    """Down from the shell, at start: find the other members and join, or found the site."""
 
     #: The addresses of this member, best first (LA-6); never empty.
     physical: tuple[Physical, ...]
@@ -65,7 +58,7 @@ class Connect(Event):
 
 @dataclass(frozen=True, slots=True)
 class Disconnect(Event):
-    """Travels down from the shell: leave gracefully. `Left` is announced afterwards."""
+    """Down from the shell: leave gracefully. `Left` is announced afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +72,8 @@ class Left(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind(Event):
-    """Up from batching before `Left`: own multicasts not delivered here, which others may have
-    delivered (SEQ-16).
+    """Up from batching before `Left`: own multicasts not delivered here, but perhaps elsewhere
+    (SEQ-16).
     """
 
     scope: Scope
@@ -90,9 +83,7 @@ class LeftBehind(Event):
 
 @dataclass(frozen=True, slots=True)
 class ViewInstalled(Event):
-    """Announced at the view's place in the stream: all messages of older views were delivered
-    before it.
-    """
+    """Announced at the view's place in the stream, after all messages of older views."""
 
     view: View
     #: The previous view of this member; None when it has just joined.
@@ -112,8 +103,8 @@ class ViewInstalled(Event):
 class Blocked(Event):
     """Announced when a flush or a quarantine begins.
 
-    Nothing new is sequenced, forwarded or multicast before the next view. Only a quarantine may end
-    without one (`Unblocked`).
+    Nothing new is sequenced, forwarded or multicast before the next view, or `Unblocked` after a
+    quarantine.
     """
 
     quarantined: bool = False
@@ -121,34 +112,29 @@ class Blocked(Event):
 
 @dataclass(frozen=True, slots=True)
 class Unblocked(Event):
-    """Announced when a quarantine ends in the view in force (`membership/quarantine.py`): continue
-    after `Blocked`.
-    """
+    """Announced when a quarantine ends in the view in force: continue after `Blocked`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect(Event):
-    """Travels up from failure detection: these members were silent for too long and did not answer
-    when asked.
-    """
+    """Up from failure detection: these members were silent too long and did not answer."""
 
     members: tuple[Address, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Unsuspect(Event):
-    """Travels up from failure detection: frames of these members arrive again."""
+    """Up from failure detection: frames of these members arrive again."""
 
     members: tuple[Address, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Unreached(Event):
-    """Up from membership to a leader's shell: these processes do not answer, so they or their part
-    stay out of its view.
+    """Up from membership to a leader's shell: these processes do not answer and stay out of its
+    view.
 
-    It comes once for each failed merge or join, which become rarer; otherwise at most once a
-    minute.
+    Once for each failed merge or join, which become rarer; otherwise at most once a minute.
     """
 
     members: tuple[Address, ...]
@@ -162,9 +148,7 @@ class Unreached(Event):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Stable(Event):
-    """Travels up from stability, and down to NAKACK: every member has each stream up to these
-    numbers.
-    """
+    """Up from stability, and down to NAKACK: every member has each stream up to these numbers."""
 
     vector: dict[Address, int]
 
@@ -172,16 +156,12 @@ class Stable(Event):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Settled(Event):
-    """Up from membership, right before a view: all survivors are at the cut, so the old view is
-    decided.
-    """
+    """Up from membership, right before a view: all survivors are at the cut of the old one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held(Event):
-    """Travels up from stability: at least one other member holds each stream up to these numbers
-    (safe relay, X4).
-    """
+    """Up from stability: another member holds each stream up to these numbers (safe relay, X4)."""
 
     vector: dict[Address, int]
 
@@ -189,7 +169,7 @@ class Held(Event):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Credit(Event):
-    """Travels down from the shell: bytes that were delivered and not yet read by the application."""
+    """Down from the shell: bytes that were delivered and not yet read by the application."""
 
     backlog_bytes: int
 
@@ -217,8 +197,8 @@ class DigestQuery(Event):
 
 @dataclass(frozen=True, slots=True)
 class DigestAnswer(Event):
-    """Up from NAKACK: for each stream of the view, the number up to which all frames are held or
-    were delivered.
+    """Up from NAKACK: for each stream, the number up to which all frames are held or were
+    delivered.
     """
 
     digest: dict[Address, int]
@@ -226,8 +206,8 @@ class DigestAnswer(Event):
 
 @dataclass(frozen=True, slots=True)
 class ReachCut(Event):
-    """Down from membership to NAKACK: fetch missing frames from the holders, deliver up to the cut,
-    discard the rest.
+    """Down from membership to NAKACK: fetch missing frames, deliver up to the cut, discard the
+    rest.
 
     `CutReached` answers. A later `ReachCut` of the same block replaces this one.
     """
@@ -243,9 +223,7 @@ class CutReached(Event):
 
 @dataclass(frozen=True, slots=True)
 class CheckMember(Event):
-    """Down from membership or the shell to failure detection: check this member, and report it if
-    it is dead.
-    """
+    """Down from membership or the shell to failure detection: check this member for death."""
 
     member: Address
     #: Its port refuses connections and accepted them before. A stranger can cause that, too, but
@@ -255,9 +233,7 @@ class CheckMember(Event):
 
 @dataclass(frozen=True, slots=True)
 class FindMembers(Event):
-    """Down from membership to discovery: search for members; `Found` answers after the configured
-    wait.
-    """
+    """Down from membership to discovery: search for members; `Found` answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +258,7 @@ class Found(Event):
 
 @dataclass(frozen=True, slots=True)
 class OtherParameters(Event):
-    """Up from discovery to the shell: this process has other parameters, so neither admits the
-    other.
+    """Up from discovery to the shell: this process has other parameters; neither admits the other.
 
     A joiner gets it instead of `Found`, and cannot join. A member gets it at most once per interval
     and process.
@@ -336,20 +311,17 @@ class FindPhysical(Event):
 
 @dataclass(frozen=True, slots=True)
 class TryNextPhysical(Event):
-    """Down from failure detection to the resolver: this member's picked address may be dead; use
-    its next (LA-6).
-    """
+    """Down from failure detection to the resolver: use the member's next address (LA-6)."""
 
     member: Address
 
 
 @dataclass(frozen=True, slots=True)
 class SeenView(Event):
-    """Up from failure detection to membership: a heartbeat names another view, or comes from a
-    stranger (A11).
+    """Up from failure detection to membership: a heartbeat of another view or a stranger (A11).
 
-    It comes at most once per interval and member. Around a view change it is normal, so only a
-    lasting difference matters.
+    At most once per interval and member. Around a view change it is normal, so only a lasting
+    difference matters.
     """
 
     member: Address
@@ -360,7 +332,7 @@ class SeenView(Event):
 class CloseConnection(Event):
     """Down to unicast: close both directions of the connection to this peer without notice.
 
-    Unacknowledged frames are carried over to a new connection.
+    A new connection carries over unacknowledged frames.
     """
 
     member: Address
@@ -368,10 +340,7 @@ class CloseConnection(Event):
 
 @dataclass(frozen=True, slots=True)
 class Undeliverable(Event):
-    """Up from unicast: this peer did not acknowledge these frames in time.
-
-    It may have received them all the same.
-    """
+    """Up from unicast: this peer did not acknowledge these frames in time, but may have them."""
 
     dest: Address
     #: The frames as they came down, in order.
@@ -380,9 +349,7 @@ class Undeliverable(Event):
 
 @dataclass(frozen=True, slots=True)
 class Watch(Event):
-    """Down from failure detection to discovery: keep a connection to these members, and to no
-    other; see `WatchAt`.
-    """
+    """Down from failure detection to discovery: the only members to watch; see `WatchAt`."""
 
     members: tuple[Address, ...]
 
@@ -407,19 +374,17 @@ class Gone(Event):
 
 @dataclass(frozen=True, slots=True)
 class PathDoubt(Event):
-    """Travels down from NAKACK and UNICAST: retransmissions to this process do not seem to arrive."""
+    """Down from NAKACK and UNICAST: retransmissions to this process do not seem to arrive."""
 
     member: Address
-    #: Whether it has ever answered this member. A stranger may name any address; only one that
-    #: answers there is sent more.
+    #: Whether it has ever answered this member. Any stranger may name an address; more is sent only
+    #: to one that answered.
     answers: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SendAlone(Event):
-    """Travels down from path MTU discovery to the resolver: send this frame, to a member, in a
-    separate datagram.
-    """
+    """Down from path MTU discovery to the resolver: send this frame in a separate datagram."""
 
     frame: Frame
 
@@ -440,15 +405,13 @@ class NarrowPath(Event):
 
 @dataclass(frozen=True, slots=True)
 class SetRegistered(Event):
-    """Down from the shell to discovery: processes registered at the gossip routers (LA-14); some
-    may be dead.
-    """
+    """Down from the shell to discovery: the processes registered at gossip routers (LA-14)."""
 
     contacts: tuple[Contact, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CutOff(Event):
-    """Down from the shell to failure detection, repeated: this member has no router, so silence is
-    no sign of death.
+    """Down from the shell to failure detection, repeatedly: without a router silence shows no
+    death.
     """

@@ -14,9 +14,8 @@ from sitestack.model.level import Level
 class FairHold:
     """Holds frames in the order of their arrival.
 
-    At a bound a sender with its share loses its last frame; a sender below its share evicts the
-    last frame of the largest holder. So thousands of senders, each with its share, are not searched
-    for each frame.
+    At a bound, a sender below its share evicts the last frame of the largest holder; any other
+    loses its own. So thousands of senders with equal shares are not searched for each frame.
     """
 
     def __init__(self, count_max: int, bytes_max: int, size: Callable[[Frame], int]) -> None:

@@ -1,9 +1,8 @@
 """Frozen dataclasses whose objects are created as quickly as those of plain ones.
 
 A frozen dataclass assigns its fields past its own guard. A frame or a batch then costs four to six
-times the assignments alone, and one batch makes dozens of such objects on its way through a stack.
-The type checker sees every assignment to them before anything runs, so the guard at run time can be
-removed.
+times the assignments alone, and one batch makes dozens of such objects in a stack. The type checker
+sees every assignment, so the guard at run time can be removed.
 """
 
 from __future__ import annotations

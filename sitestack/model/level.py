@@ -10,8 +10,8 @@ class Level:
     """The contents of a queue, a window, a buffer or a table: now, highest since the start, and
     bound.
 
-    It belongs to the queue's owner. A part that counts its contents keeps one level and counts in
-    it. Where a length suffices, a level is made on request (`of`). Readers never change a level.
+    It belongs to the queue's owner, which counts in it, or makes it on request where a length
+    suffices (`of`). Readers never change a level.
     """
 
     __slots__ = ("bound", "high", "now", "stands")

@@ -199,9 +199,8 @@ class Message(_MessageFields):
     """A message as the application receives it. `source` can be replied to; for another site it is
     a `ProxyUUID`.
 
-    Two messages are equal when their source, payload and id are, even with different names. It is a
-    tuple only because a tuple is made in half the time of any other object: its parts have names,
-    and no order.
+    Two messages are equal when their source, payload and id are, even with different names. A tuple
+    is made in half the time of any other object; its order means nothing.
     """
 
     __slots__ = ()

@@ -1,6 +1,4 @@
-"""A limit of once per interval and key: it keeps answers to strangers, questions and reports from
-becoming storms.
-"""
+"""A limit of once per interval and key, against storms of answers, questions and reports."""
 
 from __future__ import annotations
 

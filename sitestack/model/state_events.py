@@ -1,5 +1,4 @@
-"""Events about the application's state: sent to a joiner of the site, or to a site that fetches it
-from this one.
+"""Events about the application's state: for a joiner, or for a site that fetches it.
 
 Each docstring names the sender of the event, its direction, and its receiver, as in `events.py`.
 """
@@ -20,9 +19,7 @@ Contents = dict[str, dict[Address, int]]
 
 @dataclass(frozen=True, slots=True)
 class GiveState(Event):
-    """Up from state transfer, right after view `point`: joiners need the application's state before
-    that view.
-    """
+    """Up from state transfer, right after view `point`: provide the state before that view."""
 
     point: ViewId
 
@@ -44,9 +41,7 @@ class StateGiven(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateAwaited(Event):
-    """Up from state transfer at a joiner, after each view in which it still has no state: its
-    provider.
-    """
+    """Up from state transfer, after each view in which a joiner still has no state: its provider."""
 
     provider: Address
 
@@ -115,9 +110,7 @@ class SiteStateArrived(Event):
 
 @dataclass(frozen=True, slots=True)
 class GiveSnapshot(Event):
-    """Up from the relay layer: another site needs the application's state at this event's place in
-    the stream.
-    """
+    """Up from the relay layer: provide the state at this event's place, for another site."""
 
     in_stream: ClassVar[bool] = True
     token: int

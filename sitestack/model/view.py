@@ -49,8 +49,8 @@ class View:
     subviews: tuple[SubView, ...] = ()
 
     def is_sound(self) -> bool:
-        """Whether there is a coordinator and every member has a name; a view without is refused by
-        the parser.
+        """Whether there is a coordinator and every member has a name; the parser refuses other
+        views.
         """
         return 0 < len(self.members) == len(self.names)
 

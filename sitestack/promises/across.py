@@ -133,7 +133,7 @@ def _stood_by(survivor: History, history: History, view: records.View, by_uuid: 
 
 
 def _left_to_others(leaver: History, view: records.View, survivor: History, by_uuid: dict[Address, History]) -> bool:
-    """Whether a member created the next view for others than the survivor, which then hold its
+    """Whether a member created the next view without the survivor; its members then hold the
     messages.
     """
     made = {vid for each in by_uuid.values() for vid in each.stay_in if vid.creator == leaver.uuid}

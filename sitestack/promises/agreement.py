@@ -134,9 +134,7 @@ def _multicast_runs(history: History) -> Iterator[tuple[Stream, NumberRun, ViewI
 def _overlaps(
     delivered: list[tuple[NumberRun, ViewId, History]],
 ) -> Iterator[tuple[int, int, tuple[ViewId, History], tuple[ViewId, History]]]:
-    """Yield ranges that two processes delivered in different views: first, last, and both with
-    their views, earlier first.
-    """
+    """Yield ranges delivered in different views: first, last, and both processes with their views."""
     if len({vid for _, vid, _ in delivered}) == 1:
         return
     active: list[tuple[NumberRun, ViewId, History]] = []

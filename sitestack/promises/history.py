@@ -98,11 +98,10 @@ class History:
         return self.stays[stay + 1].view if stay is not None and stay + 1 < len(self.stays) else None
 
     def came_with(self, vid: ViewId, following: records.View) -> bool:
-        """Whether the process went to the view `following` together with the members that came from
-        view `vid`.
+        """Whether the process went to `following` with the members from view `vid`.
 
-        True for every process that installs a plain view; for a merge view only for those that came
-        from `vid`.
+        True for every process that installs a plain view; for a merge view only for those from
+        `vid`.
         """
         stay = self.stay_in.get(following.vid)
         if stay is None:

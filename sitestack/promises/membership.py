@@ -71,8 +71,7 @@ def check_membership(histories: Sequence[History]) -> list[Violation]:
     return findings.violations()
 
 
-#: The checked place of a delivery: equal for most deliveries of a stay, so that few distinct values
-#: are checked.
+#: The checked place of a delivery: few distinct values in a stay have to be checked.
 _PLACE = attrgetter("vid", "site", "origin", "scope")
 
 

@@ -87,9 +87,7 @@ def _check_view(findings: Findings, vid: ViewId, orders: dict[_Order, list[Histo
 
 
 class Misplaced(NamedTuple):
-    """A batch out of order: the number of the order, the index in it, the kind of mistake, and a
-    sentence.
-    """
+    """A batch out of order: number of its order, index in it, kind of mistake, and a sentence."""
 
     order: int
     at: int
@@ -125,9 +123,7 @@ def _describe(place: OrderedBatch, vid: ViewId, why: str) -> str:
 
 
 def _falls(order: Sequence[OrderedBatch]) -> Iterator[tuple[int, str]]:
-    """Yield the fewest indices without which places strictly increase, each with the batch that it
-    contradicts most.
-    """
+    """Yield the fewest indices without which places rise, each with its worst contradiction."""
     placed = [(place.gseq, at) for at, place in enumerate(order) if place.gseq is not None]
     misplaced = find_misplaced([gseq for gseq, _ in placed])
     if not misplaced:
@@ -154,9 +150,7 @@ def _compare(order: Sequence[OrderedBatch], reference: Sequence[OrderedBatch]) -
 
 
 def find_misplaced(ranks: Sequence[int]) -> list[int]:
-    """Return the fewest indices without which the ranks strictly increase: all but a longest
-    increasing subsequence.
-    """
+    """Return the fewest indices without which the ranks rise: all but a longest rising subsequence."""
     if _rises(ranks):
         return []
     # From the right, so that of two batches that changed places the late one is named, as in L3.

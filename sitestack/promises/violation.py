@@ -13,9 +13,7 @@ Harm = Literal["lost", "reordered", "duplicated"]
 
 
 class Damage(NamedTuple):
-    """The deliveries that a violation concerns, so that a message missed by two checkers counts as
-    one lost message.
-    """
+    """The deliveries that a violation concerns: two checkers may miss the same message."""
 
     harm: Harm
     process: Address
