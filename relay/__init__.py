@@ -1,13 +1,13 @@
-"""Between sites: the coordinator of each site relays to those of the others; every multicast is delivered once everywhere.
+"""Between sites: the coordinators of sites relay to each other; every multicast is delivered once everywhere.
 
     async with relay.open_channel(relay.load_config("nyc.yaml"), name="A") as channel:
-        await channel.send(b"to everybody in all sites")
+        await channel.send(b"to all members of all sites")
         async for event in channel:  # Message | View | Gap | GlobalView | SiteSwitched | Unreachable
             ...
 
-The channel      `open_channel`, `RelayChannel` (its `Role`: `Duty`), `RelayChannelStatistics`, `Level` of whatever has a bound;
+The channel      `open_channel`, `RelayChannel` (its `Role`: `Duty`), `RelayChannelStatistics`, `Level` of each bounded queue;
                  `open_transport` of a `SharedTransport`, for the channels of several sites
-What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`), `GlobalView`, `Gap` (`GapReason`),
+Events           `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`), `GlobalView`, `Gap` (`GapReason`),
                  `SiteSwitched` or `Unreachable` (`Certainty`); `BatchEvent` of `RelayChannel.batches`: the same with `Delivery`
                  (`Batch`)
 Calls            `CallResult` (`NoAnswer`) of `RelayChannel.call`, `Flushed` (`Lack`) of `RelayChannel.flushed`
@@ -25,8 +25,8 @@ Settings         `NodeConfig`, read from a file by `load_config`; in it `RelaySe
 A journal        `JournalStore`, `JournalOptions`
 For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets inside the site
 
-See `docs/reference/library.md`. What is not listed here is internal and may change at any time. The names are loaded
-when they are first used: who only reads a journal or runs a simulation needs no event loop.
+See `docs/reference/library.md`. Names not listed here are internal and may change at any time. Names load on
+first use: a program that only reads a journal or runs a simulation needs no event loop.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ _MODULES = {
     "relay.site_state.config": ("SiteStateSettings",),
     "relay.unicast.config": ("RemoteUnicastConfig",),
 }
-#: What a program that uses one site alone needs instead of what is here.
+#: Names for programs that use one site alone, replaced by names of this package.
 _OF_ONE_SITE = {"Channel", "ChannelStatistics", "KeyRing", "SiteConfig", "lan", "local", "named_hosts"}
 _HOMES = {name: "sitestack" for name in sitestack.__all__ if name not in _OF_ONE_SITE}
 _HOMES |= {name: module for module, names in _MODULES.items() for name in names}

@@ -1,8 +1,8 @@
-"""Events that package `relay` adds to those of a stack: for the application, from the shell, and effects for the shell.
+"""Events of package `relay`: for the application, from the shell, and effects for the shell.
 
-The gateway is part of the relay layer, so everything enters and leaves through the stack. The shell reports on its TCP
-connections with `Stack.down`, and finds what it must do about them (`BridgeEffect`) among the effects of a `Turn`. The shell
-numbers its connections, and uses no number twice.
+The gateway is part of the relay layer, so all events pass through the stack. The shell reports
+events of its TCP connections with `Stack.down`. It finds its orders (`BridgeEffect`) among the
+effects of a `Turn`. It numbers its connections and never reuses a number.
 """
 
 from __future__ import annotations
@@ -20,34 +20,39 @@ from sitestack.model.view import ViewId
 
 @dataclass(frozen=True, slots=True)
 class GlobalView(Event):
-    """The members of all living sites. Equal components mean the same members in the same order, in every site (G2)."""
+    """The members of all living sites.
+
+    Equal components mean equal members in equal order everywhere (G2).
+    """
 
     in_stream: ClassVar[bool] = True
-    #: The view of each living site, in order of the sites' names; no component is ever replaced by an older view (G3).
+    #: The view of each living site, in order of the sites' names; no older view ever replaces one
+    #: (G3).
     components: dict[str, ViewId]
-    #: In order of site, then rank. Members of this site are proxies too, so that the list is the same in every site.
+    #: In order of site, then rank. Members of this site are proxies too, so the list is equal in
+    #: all sites.
     members: tuple[ProxyUUID, ...]
     #: The logical name of each member, in the order of `members`.
     names: tuple[str, ...]
-    #: Known sites that have been without a link for longer than the grace time, in order of their names.
+    #: Known sites without a link for longer than the grace time, in order of their names.
     down: tuple[str, ...] = ()
-    #: Sites that this member's last global view did not have: a first contact, or a healed bridge, as with a merge view inside
-    #: a site (REL-25). Differs between members, so it does not count when global views are compared.
+    #: Sites missing from this member's last global view: a first contact, or a healed bridge, as in
+    #: a merge view of a site (REL-25). Differs between members, so comparisons ignore it.
     joined: tuple[str, ...] = field(default=(), compare=False)
 
     def named(self) -> Iterator[tuple[Address, str]]:
-        """Each member, and its `name@site`."""
+        """Iterate over members, each with its `name@site`."""
         for member, name in zip(self.members, self.names, strict=True):
             yield member, f"{name}@{member.site}"
 
     def name_of(self, member: Address) -> str:
-        """`name@site` of a member; of an address that is no member, its printed form (REL-30)."""
+        """Return `name@site` of a member, or the printed form of another address (REL-30)."""
         return next((name for each, name in self.named() if each == member), str(member))
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline(Event):
-    """Where delivery from another site begins: for each origin after this number (R29)."""
+    """Start of delivery from another site: after this number of each origin (R29)."""
 
     in_stream: ClassVar[bool] = True
     site: str
@@ -55,17 +60,14 @@ class Baseline(Event):
 
 
 class Certainty(Enum):
-    """Whether a unicast that failed may have been delivered. In doubt: UNKNOWN."""
+    """Whether a failed unicast may have been delivered. In doubt: UNKNOWN."""
 
     #: The unicast was certainly not delivered, and never will be.
     NOT_DELIVERED = "not_delivered"
-    #: The unicast may have been delivered.
     UNKNOWN = "unknown"
 
 
 class Failure(StrEnum):
-    """Why a unicast was given up."""
-
     #: The target is in no part of its site.
     NO_MEMBER = "no_member"
     #: No frame of the link can hold the unicast.
@@ -76,7 +78,7 @@ class Failure(StrEnum):
     TIMEOUT = "timeout"
     #: The origin has left its site.
     LEFT = "left"
-    #: The target, which is in the origin's own site, has not acknowledged the unicast.
+    #: The target, in the origin's own site, has not acknowledged the unicast.
     UNACKNOWLEDGED = "unacknowledged"
 
 
@@ -94,7 +96,7 @@ class Unreachable(Event):
 
     @classmethod
     def unacknowledged(cls, batch: Batch) -> Unreachable:
-        """A batch of unicasts inside this site that was not acknowledged in time, reported like one to another site."""
+        """Report a batch of unacknowledged unicasts inside this site like one to another site."""
         assert batch.target is not None, "a unicast has a target"
         target = ProxyUUID(batch.target, batch.target_site)
         return cls(target, batch.first, batch.last, Failure.UNACKNOWLEDGED, Certainty.UNKNOWN, batch.scope)
@@ -113,7 +115,10 @@ class Duty(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Role(Event):
-    """The duty of this member has changed, or the sites that it is linked to. `epoch`: the view in which it relays, or did."""
+    """This member's duty or its linked sites have changed.
+
+    `epoch`: the view in which it relays, or did.
+    """
 
     duty: Duty
     epoch: ViewId
@@ -122,14 +127,14 @@ class Role(Event):
 
 @dataclass(frozen=True, slots=True)
 class Pacing(Event):
-    """Senders of relayed multicasts must wait for these sites; with no sites they go on."""
+    """Senders of relayed multicasts must wait for these sites; with none they continue."""
 
     sites: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SlowSite(Event):
-    """A site is too slow for senders to wait for it, so what exceeds the budget becomes a gap there; or it has recovered."""
+    """A site is too slow for senders to wait, so excess entries become a gap there; or it has recovered."""
 
     in_stream: ClassVar[bool] = True
     site: str
@@ -138,9 +143,10 @@ class SlowSite(Event):
 
 @dataclass(frozen=True, slots=True)
 class SiteSwitched(Event):
-    """An operator of this site has taken another one offline: nothing is held for it, and nobody waits for it; or online again.
+    """An operator here took another site offline, or online again. No entries are held for an
+    offline site.
 
-    The global view says `down` of it from then on, until it is linked again.
+    The global view lists it as `down` from then on, until it is linked again.
     """
 
     in_stream: ClassVar[bool] = True
@@ -150,7 +156,9 @@ class SiteSwitched(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateProgress(ShellEffect):
-    """How far the state of another site has come: a tenth more; or the end, with an `outcome`: taken, or why not."""
+    """Progress of another site's state: a tenth more, or the end with an `outcome`: taken, or the
+    reason.
+    """
 
     site: str
     arrived_bytes: int
@@ -160,7 +168,10 @@ class StateProgress(ShellEffect):
 
 @dataclass(frozen=True, slots=True)
 class Misconfigured(Event):
-    """A peer's configuration or this member's is wrong, which trying again does not mend. `sentence` is for the operator."""
+    """A peer's or this member's configuration is wrong; retrying is useless.
+
+    `sentence`: for the operator.
+    """
 
     site: str
     sentence: str
@@ -171,9 +182,10 @@ class Misconfigured(Event):
 
 @dataclass(frozen=True, slots=True)
 class Budget(Event):
-    """From the shell: what is held for other sites may be so much from now on. A smaller budget takes effect at once.
+    """From the shell: a new budget held for other sites. A smaller one takes effect at once.
 
-    As with members that are restarted one by one, those of a site may differ for a while: the coordinator decides what goes.
+    Members of a site may differ for a while, as during a rolling restart: the coordinator's budget
+    counts.
     """
 
     entries: int
@@ -182,9 +194,10 @@ class Budget(Event):
 
 @dataclass(frozen=True, slots=True)
 class Peers(Event):
-    """From the shell: the neighbours in this member's configuration from now on, and where their relays may be.
+    """From the shell: this member's configured neighbours from now on, and the addresses of their
+    relays.
 
-    As with members that are restarted one by one, those of a site may differ for a while (`gateway/retention.py`).
+    Members of a site may differ for a while, as during a rolling restart (`gateway/retention.py`).
     """
 
     places: dict[str, tuple[Physical, ...]]
@@ -192,9 +205,9 @@ class Peers(Event):
 
 @dataclass(frozen=True, slots=True)
 class SwitchSite(Event):
-    """From the shell: an operator wants another site offline, or online again. It is when `SiteSwitched` comes.
+    """From the shell: an operator wants another site offline or online. `SiteSwitched` confirms it.
 
-    Until then the word may be lost with the coordinator; saying it again does no harm.
+    Until then the request may be lost with the coordinator; repeating it is harmless.
     """
 
     site: str
@@ -203,10 +216,10 @@ class SwitchSite(Event):
 
 @dataclass(frozen=True, slots=True)
 class BridgeConnected(Event):
-    """Down: a TCP (TLS) connection is ready for use."""
+    """Down: a TCP (TLS) connection is ready."""
 
     connection: int
-    #: The site and address that were dialed; None for a connection that was accepted.
+    #: The dialed site and address; None for an accepted connection.
     dialed: tuple[str, Physical] | None = None
     #: The site that the peer's TLS certificate names (C9); None without one.
     certified: str | None = None
@@ -214,7 +227,7 @@ class BridgeConnected(Event):
 
 @dataclass(frozen=True, slots=True)
 class BridgeReceived(Event):
-    """Down: bytes have come in, cut at any byte. The shell never stops reading."""
+    """Down: received bytes, cut at any byte. The shell never stops reading."""
 
     connection: int
     data: bytes
@@ -222,14 +235,14 @@ class BridgeReceived(Event):
 
 @dataclass(frozen=True, slots=True)
 class BridgeWritten(Event):
-    """Down: the kernel has taken the last `BridgeSend` of this connection; the next one may come."""
+    """Down: the kernel has accepted the last `BridgeSend` of this connection; the next one may follow."""
 
     connection: int
 
 
 @dataclass(frozen=True, slots=True)
 class BridgeClosed(Event):
-    """Down: the connection has ended, for whatever reason other than a `BridgeClose`."""
+    """Down: the connection has ended for any reason except a `BridgeClose`."""
 
     connection: int
 
@@ -271,7 +284,10 @@ class Dial(BridgeEffect):
 
 @dataclass(frozen=True, slots=True)
 class BridgeSend(BridgeEffect):
-    """Write these bytes, then say `BridgeWritten`. At most one write of a connection is under way (a farewell excepted)."""
+    """Write these bytes, then report `BridgeWritten`.
+
+    At most one write is under way, except for a BYE.
+    """
 
     connection: int
     data: bytes
@@ -279,7 +295,10 @@ class BridgeSend(BridgeEffect):
 
 @dataclass(frozen=True, slots=True)
 class BridgeClose(BridgeEffect):
-    """Close as soon as what was sent has left, at the latest after a short while. The shell hands in nothing more of it."""
+    """Close once all bytes are sent, or after a short while.
+
+    The shell reports no more events of it.
+    """
 
     connection: int
     reason: str

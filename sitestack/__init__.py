@@ -1,13 +1,13 @@
 """Group communication inside one site: membership, reliable ordered multicast, reliable unicast.
 
     async with sitestack.open_channel(sitestack.local("NYC"), name="A") as channel:
-        await channel.send(b"to everybody")
+        await channel.send(b"to all members")
         async for event in channel:  # Message | View | Gap
             ...
 
-The channel      `open_channel`, `Channel`, `ChannelStatistics`, `Level` of whatever has a bound; `open_transport` of a
+The channel      `open_channel`, `Channel`, `ChannelStatistics`, `Level` of each bounded queue; `open_transport` of a
                  `SharedTransport`, for the channels of several sites
-What it yields   `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`) or `Gap` (`GapReason`);
+Events           `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`) or `Gap` (`GapReason`);
                  `BatchEvent` of `Channel.batches`: the same with `Delivery` (`Batch`)
 Calls            `CallResult` (`NoAnswer`) of `Channel.call`, `Flushed` (`Lack`) of `Channel.flushed`
 Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port; as targets also `AllOf`
@@ -22,8 +22,8 @@ Settings         `SiteConfig`, made by `lan`, `local` or `named_hosts`; in it `T
                  `StateTransferConfig`, `UnicastConfig`
 For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets
 
-See `docs/reference/library.md`. What is not listed here is internal and may change at any time. The names are loaded
-when they are first used: who only reads a journal or runs a simulation needs no event loop.
+See `docs/reference/library.md`. Names not listed here are internal and may change at any time. Names load on
+first use: a program that only reads a journal or runs a simulation needs no event loop.
 """
 
 from __future__ import annotations

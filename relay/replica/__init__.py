@@ -1,1 +1,4 @@
-"""What every member of a site knows about relaying. Fed by the stream alone, so all know the same at the same point."""
+"""The replicated knowledge about relaying.
+
+Fed by the stream alone, so equal at all members of a site.
+"""

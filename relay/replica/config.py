@@ -1,4 +1,4 @@
-"""The budget of the relay buffer and the bounds of its spill, as they are configured."""
+"""Configuration of the relay buffer's budget and of its spill."""
 
 from __future__ import annotations
 
@@ -10,34 +10,38 @@ from sitestack.model.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class SpillSettings:
-    """What each member keeps on its own disk of the entries that the budget drops, so that they are no gap.
+    """Trimmed entries kept on each member's own disk, so that they are no gap.
 
-    With it a site that was away for days is sent everything.
+    With it a site receives all messages even after days of absence.
     """
 
-    #: Bytes on the disk at most; beyond, the oldest entries become a gap. At least twice `relay.budget.bytes`.
+    #: Bytes on the disk at most; beyond, the oldest entries become a gap. At least twice
+    #: `relay.budget.bytes`.
     bytes: int = 16 << 30
-    #: Seconds after its delivery at which an entry is dropped from the disk, a sixteenth of that later at most.
+    #: Seconds from delivery until an entry leaves the disk; up to a sixteenth longer.
     age_s: float = 259_200.0
-    #: Directory below which the process makes one for its files, and removes it when it ends. Empty: nothing is kept.
+    #: Directory in which the process makes and finally removes one for its files. Empty: no spill.
     directory: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class BufferConfig:
-    """How much is held for sites that cannot be reached. Beyond it the oldest entries are dropped: a gap at those sites."""
+    """Budget held for unreachable sites.
 
-    #: Batches and views held at most. Each takes half a kilobyte of memory besides its body; the default is so high that
+    Beyond it the oldest entries are dropped: a gap at those sites.
+    """
+
+    #: Maximum number of batches and views. Each costs half a kilobyte besides its body; by default
     #: `budget_bytes` is reached first.
     budget_entries: int = 262_144
-    #: Bytes held at most: the bodies of the batches, and `ENTRY_BYTES` for each entry.
+    #: Maximum bytes: the bodies of the batches, and `ENTRY_BYTES` for each entry.
     budget_bytes: int = 64 * 1024 * 1024
-    #: Seconds after its delivery here at which an entry is too old and is dropped.
+    #: Seconds from its delivery here after which an entry is dropped.
     budget_age_s: float = 600.0
-    #: What each member keeps on its own disk of the entries that are dropped, so that they are no gap; None: nothing.
+    #: Dropped entries kept on each member's own disk, so that they are no gap; None: no spill.
     spill: SpillSettings | None = None
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError for a budget that cannot work."""
+        """Raise ConfigurationError for a budget that cannot work."""
         if not 0 < self.budget_entries <= ENTRIES_MAX:
             raise ConfigurationError(f"the relay budget must be between 1 and {ENTRIES_MAX} entries, not {self.budget_entries}")

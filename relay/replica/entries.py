@@ -1,7 +1,7 @@
-"""Headers of package `relay`: the entries of a site's stream, and the messages between members of one site.
+"""Headers of package `relay`: entries of a site's stream, and messages between members of one site.
 
-Ids: block 0x100-0x13f. Every header that concerns another site names that site, so the number of sites is not limited.
-0.2.0 used 0x10a, 0x10b and 0x12b for several relays in a site: do not use them again.
+Ids: block 0x100-0x13f. Every header about another site names it, so the number of sites is
+unlimited. Do not reuse 0x10a, 0x10b and 0x12b: 0.2.0 used them for several relays in a site.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sitestack.model.view import View, ViewId
 
 @dataclass(frozen=True, slots=True)
 class SiteVector:
-    """How much of one site's messages (scope ALL) a receiver has: the last number per origin, and the last view of that site.
+    """A receiver's place in a site's messages (scope ALL): last number per origin, and last view.
 
-    An absent origin counts as 0. A vector, because a single number means nothing across origins (R2).
+    An absent origin counts as 0. A single number means nothing across origins (R2).
     """
 
     origins: dict[Address, int] = field(default_factory=dict)
@@ -33,14 +33,17 @@ class SiteVector:
 
 @dataclass(frozen=True, slots=True)
 class Relayed(Header):
-    """The batch of this frame comes from another site; `visited` names the sites that the batch has been to (R12)."""
+    """The batch of this frame comes from another site; `visited` names the sites it has visited (R12)."""
 
     visited: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteView(Header):
-    """A site has installed this view. The same frame crosses the bridge, in its place among that site's batches (R20)."""
+    """A site has installed this view.
+
+    The frame also crosses the bridge, among that site's batches (R20).
+    """
 
     site: str
     view: View
@@ -48,7 +51,7 @@ class RemoteView(Header):
 
 @dataclass(frozen=True, slots=True)
 class SiteDown(Header):
-    """A lineage of a site has had no link for the grace time; with `forget`, for so long that nothing is held for it now."""
+    """A lineage had no link for the grace time; with `forget`, so long that no entries are held for it."""
 
     site: str
     lineage: ViewId
@@ -57,7 +60,7 @@ class SiteDown(Header):
 
 @dataclass(frozen=True, slots=True)
 class LinkUp(Header):
-    """The relay of a site's lineage has connected in this epoch; from now on every relay here refuses a lower epoch (R6)."""
+    """The relay of a lineage has connected in this epoch; relays here now refuse a lower one (R6)."""
 
     site: str
     lineage: ViewId
@@ -66,7 +69,7 @@ class LinkUp(Header):
 
 @dataclass(frozen=True, slots=True)
 class Acked(Header):
-    """What of this site is stable in another one: members drop the entries that all sites have for which they are held."""
+    """This site's numbers stable in another one: members drop the entries that all required sites have."""
 
     site: str
     lineage: ViewId
@@ -75,7 +78,7 @@ class Acked(Header):
 
 @dataclass(frozen=True, slots=True)
 class LinkPace(Header):
-    """From this entry on a lineage of a site is too slow for senders to wait for it, or no longer too slow."""
+    """From this entry on a lineage is too slow for senders to wait, or no longer too slow."""
 
     site: str
     lineage: ViewId
@@ -84,21 +87,24 @@ class LinkPace(Header):
 
 @dataclass(frozen=True, slots=True)
 class HeldFor(Header):
-    """From this entry on this site's stream is held for these other sites, in order of their names. Empty: nothing is held."""
+    """From this entry on the stream is held for these sites, in order of their names.
+
+    Empty: for none.
+    """
 
     sites: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Trim(Header):
-    """The budget is exceeded: every member drops the entries of its buffer up to and including this position."""
+    """Budget exceeded: every member drops its buffer up to and including this position."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
 class SiteSwitch(Header):
-    """From this entry on a site is offline, or online again, because an operator of this site says so (`switches.py`)."""
+    """From this entry on a site is offline or online, by order of an operator here (`switches.py`)."""
 
     site: str
     is_offline: bool
@@ -106,11 +112,12 @@ class SiteSwitch(Header):
 
 @dataclass(frozen=True, slots=True)
 class RemoteGap(Header):
-    """A site no longer holds these messages, `first` to `last`, of its member. The same frame crosses the bridge (R21).
+    """A site no longer holds its member's messages `first` to `last`. Also crosses the bridge
+    (R21).
 
-    `reason`: `budget` (dropped so that the budget holds), `disk` (spilled to a disk that failed), `too_large` (no frame of the
-    link can hold them), `offline` (not held for a site that was offline) or `not_held` (dropped when every site had them for
-    which they were held, or before the relay that says so knew of them).
+    `reason`: `budget` (dropped for the budget), `disk` (lost with a failed disk), `too_large` (for
+    any frame of the link), `offline` (not held for an offline site) or `not_held` (dropped once
+    every required site had them, or before this relay knew them).
     """
 
     site: str
@@ -122,7 +129,10 @@ class RemoteGap(Header):
 
 @dataclass(frozen=True, slots=True)
 class RemoteBaseline(Header):
-    """What a receiver gets of this site begins after these numbers, per origin. The same frame crosses the bridge (R29)."""
+    """A receiver's messages of this site begin after these numbers.
+
+    Also crosses the bridge (R29).
+    """
 
     site: str
     origins: dict[Address, int]
@@ -133,14 +143,14 @@ class RemoteBaseline(Header):
 
 @dataclass(frozen=True, slots=True)
 class Configured(Header):
-    """The other sites in the sender's configuration, sent when they differ from the sites that the stream is held for."""
+    """The sender's configured sites, sent when they differ from the sites that the stream is held for."""
 
     sites: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchRequest(Header):
-    """An operator has told the sender that a site is offline, or online again: put it into the stream."""
+    """The sender's operator wants a site offline or online: cast a `SiteSwitch`."""
 
     site: str
     is_offline: bool
@@ -151,9 +161,9 @@ class SwitchRequest(Header):
 
 @dataclass(frozen=True, slots=True)
 class ForwardUnicast(Header):
-    """Origin to relay: bring this unicast to its site. `after`: the number that the target must have reached before it.
+    """Origin to relay: forward this unicast. `after`: the number that the target must have reached.
 
-    `attempt` counts how often the origin has forwarded what waits for this target; a refusal names it.
+    `attempt` counts how often the origin has forwarded this target's batches; a refusal names it.
     """
 
     after: int
@@ -169,21 +179,20 @@ class DeliverUnicast(Header):
 
 
 class UnicastRefusal(StrEnum):
-    """Why an attempt to bring a unicast to its target has certainly failed."""
+    """Why an attempt to forward a unicast has certainly failed."""
 
-    #: The target is in no part of its site. Trying again is useless: a UUID seldom comes back.
+    #: The target is in no part of its site. A retry is useless: a UUID seldom returns.
     NO_MEMBER = "no_member"
-    #: A part of the target's site said NO_MEMBER, but a view of that site known here has the target: worth another try.
+    #: A part of the target's site answered NO_MEMBER, but a view known here has the target: retry.
     OTHER_PART = "other_part"
-    #: No frame of the link can hold the unicast, however often it is tried.
+    #: No frame of the link can hold the unicast, ever.
     TOO_LARGE = "too_large"
-    #: The queue of the link has no room at present.
     QUEUE_FULL = "queue_full"
     #: The relay has no link to the target's site.
     NO_LINK = "no_link"
-    #: The member that was asked does not relay.
+    #: The asked member does not relay.
     NOT_RELAY = "not_relay"
-    #: A reason of a later version, unknown here.
+    #: A reason of a later version.
     OTHER = "other"
 
     @classmethod
@@ -193,10 +202,10 @@ class UnicastRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UnicastReply(Header):
-    """The answer to a unicast, on its way back to the origin inside a site and over the bridge.
+    """The answer to a unicast, on its way back to the origin.
 
-    Without a refusal: the target has everything up to number `n`. With one: this attempt to bring the batch that ends in `n`
-    has certainly failed.
+    Without a refusal: the target has all numbers up to `n`. With one: this attempt to forward the
+    batch that ends in `n` has certainly failed.
     """
 
     site: str
@@ -213,7 +222,7 @@ class UnicastReply(Header):
 
 @dataclass(frozen=True, slots=True)
 class LineageState:
-    """What a joiner is told about one lineage of another site; the fields are those of `Lineage`."""
+    """A joiner's information about one lineage of another site; fields as in `Lineage`."""
 
     lineage: ViewId
     epoch: ViewId | None
@@ -224,7 +233,7 @@ class LineageState:
 
 @dataclass(frozen=True, slots=True)
 class RemoteState:
-    """What a joiner is told about another site; the fields are those of `Remote`."""
+    """A joiner's information about another site; fields as in `Remote`."""
 
     site: str
     known: bool
@@ -238,14 +247,14 @@ class RemoteState:
 
 @dataclass(frozen=True, slots=True)
 class HeldRuns(Header):
-    """Numbers of this site's origins, each run from a first to a last one, that somebody has the batches of."""
+    """Runs of numbers of this site's origins, first to last, whose batches a member has."""
 
     runs: tuple[tuple[Address, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRequest(Header):
-    """Joiner to coordinator: send me held entries from this position on. At first, without a token: I have these runs."""
+    """Joiner to coordinator: request entries from this position; first, without a token, reports runs."""
 
     OUTSIDE_VIEWS: ClassVar[bool] = True
 
@@ -256,7 +265,7 @@ class HeldRequest(Header):
 
 @dataclass(frozen=True, slots=True)
 class HeldChunk(Header):
-    """Coordinator to joiner: the next entries. Ask for those from `position` on with this token; so many bytes are left."""
+    """Coordinator to joiner: entries, the `position` and token for the next request, and the bytes left."""
 
     OUTSIDE_VIEWS: ClassVar[bool] = True
 
@@ -268,9 +277,10 @@ class HeldChunk(Header):
 
 @dataclass(frozen=True, slots=True)
 class RelayState(Header):
-    """The whole replicated relay state at a point of the stream (R3, R23, S9); `view` is the one that the giver was in.
+    """The whole replicated relay state at a point of the stream (R3, R23, S9); `view`: the
+    sender's.
 
-    Bodies of entries that its taker has may be missing (`known.py`).
+    Bodies that the recipient has may be missing (`known.py`).
     """
 
     view: ViewId | None
@@ -285,7 +295,7 @@ class RelayState(Header):
 
 @dataclass(frozen=True, slots=True)
 class SwitchState:
-    """What a joiner is told about a site that has been offline; the fields are those of `Switch`."""
+    """A joiner's information about a site that has been offline; fields as in `Switch`."""
 
     site: str
     number: int
@@ -295,7 +305,7 @@ class SwitchState:
 
 @dataclass(frozen=True, slots=True)
 class SwitchedState(RelayState):
-    """RelayState of a site whose operator has taken another one offline, ever."""
+    """RelayState of a site whose operator has ever taken another one offline."""
 
     switches: tuple[SwitchState, ...]
 

@@ -1,4 +1,4 @@
-"""Which numbers of this site are held, and why others are held no more, so that a gap tells its true reason."""
+"""Held numbers of this site, and the reasons for dropped ones, so that gaps have true reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Run(NamedTuple):
 
 
 class HeldNumbers:
-    """The numbers in memory of each origin, as runs. Kept up with every entry, so that the rewind of a link need not walk them.
+    """The runs of each origin's numbers in memory, updated per entry so that a link's rewind need
+    not scan.
 
     Bound: that of the entries.
     """
@@ -40,7 +41,10 @@ class HeldNumbers:
             runs.append([batch.first, batch.last])
 
     def drop(self, batch: Batch) -> None:
-        """Remove the numbers of a batch. Batches are dropped in the order of appending, so it begins its origin's first run."""
+        """Remove a batch's numbers.
+
+        Batches are dropped in order, so it begins its origin's first run.
+        """
         runs = self._runs[batch.origin]
         if runs[0][1] > batch.last:
             runs[0][0] = batch.last + 1
@@ -50,31 +54,30 @@ class HeldNumbers:
             del self._runs[batch.origin]
 
     def runs(self) -> dict[Address, list[Run]]:
-        """Return the runs of each origin, lowest first."""
         return {origin: [Run(*run) for run in runs] for origin, runs in self._runs.items()}
 
     def has_between(self, origin: Address, above: int, below: int) -> bool:
-        """Return whether a number of an origin between these two is held."""
+        """Return whether a number of an origin strictly between these two is held."""
         return any(first < below and last > above for first, last in self._runs.get(origin, ()))
 
 
 class Gone:
-    """The last consecutive numbers of each origin that went, for each reason. Not replicated: tells only why numbers are gone.
+    """The last consecutive numbers of each origin dropped for each reason. Not replicated.
 
     Bound: `ORIGINS_MAX` origins for each reason.
     """
 
     def __init__(self) -> None:
-        #: What the budget took, and what a disk did not take or give back.
+        #: Numbers dropped for the budget, and numbers lost by a disk.
         self._taken: dict[Address, Run] = {}
         self._failed: dict[Address, Run] = {}
 
     def note(self, batch: Batch) -> None:
-        """The budget has taken this batch."""
+        """Note that the budget dropped this batch."""
         self._note(self._taken, batch.origin, Run(batch.first, batch.last))
 
     def note_run(self, origin: Address, run: Run, reason: GapReason) -> None:
-        """These numbers are held no more: the reason is `budget` or `disk`."""
+        """Note that these numbers are dropped for the budget, or lost by the disk."""
         self._note(self._failed if reason is GapReason.DISK else self._taken, origin, run)
 
     @staticmethod
@@ -84,18 +87,18 @@ class Gone:
         bound(runs)
 
     def explain(self, origin: Address, first: int, last: int) -> list[tuple[Run, GapReason]]:
-        """Why these numbers, none of which is held, are gone: runs, lowest first; `not_held` where no reason is known."""
+        """Return why these numbers are gone: runs, lowest first; `not_held` without a known reason."""
         parts = _explain([(Run(first, last), GapReason.NOT_HELD)], self._taken.get(origin), GapReason.BUDGET)
         return _explain(parts, self._failed.get(origin), GapReason.DISK)
 
     def held_again(self, held: Mapping[Address, Sequence[Run]]) -> None:
-        """Another part of the site still held these runs, lowest first: the budget of this part is no reason now."""
+        """Forget this part's budget as a reason for runs that another part of the site held."""
         for origin in [each for each in held if each in self._taken and self._taken[each].last >= held[each][0].first]:
             del self._taken[origin]
 
 
 def _explain(parts: list[tuple[Run, GapReason]], run: Run | None, why: GapReason) -> list[tuple[Run, GapReason]]:
-    """The same runs, with this reason for the numbers of the given one that have none yet; empty runs are left out."""
+    """Return the runs, with this reason for unexplained numbers of the given run; drop empty runs."""
     explained: list[tuple[Run, GapReason]] = []
     for part, reason in parts:
         if run is None or reason is not GapReason.NOT_HELD:
@@ -110,7 +113,7 @@ def _explain(parts: list[tuple[Run, GapReason]], run: Run | None, why: GapReason
 
 
 def joined(runs: Iterable[Run]) -> list[Run]:
-    """The same numbers in runs that neither touch nor overlap, lowest first."""
+    """Return the same numbers in runs that neither touch nor overlap, lowest first."""
     found: list[Run] = []
     for run in sorted(runs):
         if found and run.first <= found[-1].last + 1:

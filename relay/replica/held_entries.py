@@ -1,6 +1,6 @@
-"""The buffer's entries as they are handed to a joiner: in columns, because there may be hundreds of thousands of entries.
+"""The buffer's entries for a joiner: in columns, because there may be hundreds of thousands.
 
-One record per batch would take ten times as long to encode and decode, while the whole site waits for the joiner.
+One record per batch would take ten times as long to encode, while the whole site waits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View
 from sitestack.wire.schema import INT_MAX
 
-#: Entries that a buffer may be configured to hold at most: half a gigabyte of objects, bodies not counted.
+#: Upper bound of the configured entries of a buffer: half a gigabyte of objects, besides the
+#: bodies.
 ENTRIES_MAX = 1_000_000
 #: Value in column `origin_of` for an entry that is a view.
 _VIEW = -1
@@ -33,29 +34,33 @@ class HeldEntry:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Entry(HeldEntry):
-    """An entry in the buffer of one member. `since`: when this member delivered it (s), which differs between members."""
+    """An entry in one member's buffer.
+
+    `since`: its delivery time here (s), different at each member.
+    """
 
     size: int
     since: float
-    #: Messages and bytes appended here before this entry, so that `held_from` subtracts instead of walking the entries.
+    #: Messages and bytes appended here before this entry, so that `held_from` need not scan.
     messages_before: int
     bytes_before: int
 
 
 @dataclass(frozen=True, slots=True)
 class HeldEntries:
-    """Entries of one site in order. `origin_of` has an element per entry, the other columns one per batch or per view.
+    """Entries of one site in order. `origin_of` has an element per entry, others per batch or view.
 
-    A body that whoever takes them has already may be left out: then it is empty (`known.py`).
+    A body that the recipient has may be left empty (`known.py`).
     """
 
-    #: Length limit of a column (read by the codec): a buffer exceeds its budget until the Trim comes back in the stream.
+    #: Length limit of a column, read by the codec: a buffer exceeds its budget until its Trim
+    #: returns.
     items_max: ClassVar[int] = 2 * ENTRIES_MAX
 
-    #: The site of all batches, which are of scope ALL: no other batches are held for other sites.
+    #: The site of all batches, which have scope ALL.
     site: str
     origins: tuple[Address, ...]
-    #: For each entry the index of its origin in `origins`, or -1 when the entry is a view.
+    #: For each entry the index of its origin in `origins`, or -1 for a view.
     origin_of: tuple[int, ...]
     firsts: tuple[int, ...]
     counts: tuple[int, ...]
@@ -64,7 +69,7 @@ class HeldEntries:
 
     @classmethod
     def of(cls, entries: Iterable[HeldEntry]) -> HeldEntries:
-        """The columns of these entries."""
+        """Return the columns of these entries."""
         site, index = "", dict[Address, int]()
         batches: list[Batch] = []
         views: list[View] = []
@@ -84,7 +89,7 @@ class HeldEntries:
         return cls(site, tuple(index), tuple(origin_of), firsts, counts, bodies, tuple(views))
 
     def is_sound(self) -> bool:
-        """Whether the columns fit together and every batch is valid. The codec refuses what is not."""
+        """Return whether the columns match and every batch is valid; the codec rejects others."""
         views = self.origin_of.count(_VIEW)
         batches = len(self.origin_of) - views
         fits = len(self.views) == views and len(self.firsts) == len(self.counts) == len(self.bodies) == batches
@@ -103,7 +108,6 @@ class HeldEntries:
         return len(self.origin_of)
 
     def __iter__(self) -> Iterator[HeldEntry]:
-        """The entries, in order."""
         views = iter(self.views)
         batches = zip(self.firsts, self.counts, self.bodies, strict=True)
         for origin in self.origin_of:

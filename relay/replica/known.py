@@ -1,7 +1,8 @@
-"""What need not be handed over: bodies of held entries that whoever takes a state has already.
+"""Bodies of held entries that the recipient of a state has, and that need not be sent.
 
-A state lists all entries, as it must: their order is replicated. But bodies make up nearly all of its bytes, a batch is never
-re-cut, and its origin and first number name it; so a body that the taker has is left out, and put back from what it has.
+A state lists all entries, because their order is replicated. Bodies are nearly all of its bytes. A
+batch is never re-cut, so its origin and first number name it, and the recipient can restore its
+body.
 """
 
 from __future__ import annotations
@@ -19,34 +20,34 @@ from sitestack.model.message import Batch
 from sitestack.wire.schema import INT_MAX, ITEMS_MAX
 
 _Runs = dict[Address, list[tuple[int, int]]]
-#: Where the taker has the batch of this origin that begins with this number.
+#: Lookup of the recipient's batch of this origin that begins with this number.
 Find = Callable[[Address, int], Batch | None]
 
 
 def runs_of(runs: Mapping[Address, Iterable[Run]]) -> HeldRuns:
-    """As they travel: as many runs as an array may have; what is left out is handed over, though it is known."""
+    """Return the runs as an array of at most `ITEMS_MAX`; bodies of any others are sent."""
     flat = [(origin, run.first, run.last) for origin, each in runs.items() for run in each]
     return HeldRuns(tuple(flat[:ITEMS_MAX]))
 
 
 class Known:
-    """What each of several takers has."""
+    """The runs that all of several recipients have."""
 
     def __init__(self, takers: Sequence[HeldRuns]) -> None:
-        """Without any taker nothing is known."""
+        """Without recipients no run is known."""
         each = [_joined(taker) for taker in takers]
-        #: Runs that all takers have, lowest first, none of which touches another.
+        #: Runs that all recipients have, lowest first, none touching another.
         self._runs = reduce(_common, each) if each else {}
 
     def has(self, origin: Address, first: int, last: int) -> bool:
-        """Whether all takers have these numbers."""
+        """Return whether all recipients have these numbers."""
         runs = self._runs.get(origin, ())
         place = bisect_right(runs, (first, INT_MAX))
         return place > 0 and last <= runs[place - 1][1]
 
 
 def _joined(taker: HeldRuns) -> _Runs:
-    """Runs by origin, lowest first; those that touch or overlap are one."""
+    """Return runs by origin, lowest first; joined where they touch or overlap."""
     joined: _Runs = {}
     for origin, first, last in sorted(taker.runs):
         runs = joined.setdefault(origin, [])
@@ -75,7 +76,7 @@ def _common(one: _Runs, other: _Runs) -> _Runs:
 
 
 def without(entries: HeldEntries, known: Known) -> HeldEntries:
-    """The entries without the bodies that are known."""
+    """Return the entries without known bodies."""
     batches = [origin for origin in entries.origin_of if origin >= 0]
     bodies = [
         b"" if known.has(entries.origins[origin], first, first + count - 1) else body
@@ -85,10 +86,10 @@ def without(entries: HeldEntries, known: Known) -> HeldEntries:
 
 
 def completed(entries: HeldEntries, find: Find) -> tuple[HeldEntries, int]:
-    """The entries with all their bodies, and how many entries had to be dropped for that.
+    """Return the entries with all bodies, and the number of entries dropped for that.
 
-    Nobody leaves out a body that is not known; should it be so all the same, everything up to that entry goes, as the budget
-    would take it, and becomes a gap where it is needed.
+    A missing body that is not found here is an error of the sender. The entries up to it are then
+    dropped, as for the budget, and become gaps.
     """
     if all(entries.bodies):
         return entries, 0
@@ -110,7 +111,7 @@ def completed(entries: HeldEntries, find: Find) -> tuple[HeldEntries, int]:
 
 
 def _place_of(entries: HeldEntries, batch: int) -> int:
-    """The place among all entries of a batch, which is given by its place among the batches."""
+    """Return a batch's index among all entries, from its index among the batches."""
     seen = -1
     for place, origin in enumerate(entries.origin_of):
         seen += origin >= 0

@@ -1,9 +1,10 @@
-"""The merge of a split site: one replicated relay state out of those of all parts, the same at every member.
+"""The merge of a split site: one replicated relay state from all parts, equal at every member.
 
-Of this site, the merged state holds all batches that any part holds for other sites; they are relayed, and never delivered in
-another part (M2). Of each origin it keeps the higher number. Of another site it keeps the lower number of the parts that know
-that site, so that the site sends again what one part lacks; each member drops what it has had (`Remote.ahead`). What another
-site has acknowledged of this one stays true after a merge: there the higher number counts.
+The merged state holds all batches of this site that any part holds for other sites. They are
+relayed, and never delivered in another part (M2). It keeps each origin's higher number. For another
+site it keeps the lower number of the parts that know it: that site resends messages that one part
+lacks, and each member drops its duplicates (`Remote.ahead`). Of another site's acknowledgements the
+higher counts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from sitestack.model.view import View, ViewId
 
 
 def merge_parts(parts: Sequence[RelayState], members: Mapping[ViewId, Sequence[Address]]) -> RelayState:
-    """One state out of those of all parts; their order does not matter. `members`: those of each part, by the part's view."""
+    """Return one state from those of all parts, in any order.
+
+    `members`: those of each part, by its view.
+    """
 
     def place(part: RelayState) -> ViewId:
         assert part.view is not None, "a part of a split site has a view"
@@ -37,9 +41,9 @@ def merge_parts(parts: Sequence[RelayState], members: Mapping[ViewId, Sequence[A
 def _ahead(
     merged: RemoteState, parts: Sequence[RelayState], members: Mapping[ViewId, Sequence[Address]]
 ) -> dict[Address, dict[Address, int]]:
-    """Per member and origin: up to which number a member's own part had a site, where that is above the merged number.
+    """Return per member and origin its part's number of a site, where above the merged number.
 
-    Such a member has delivered these messages, and drops them when the site sends them again.
+    Such a member has delivered these messages, and drops them when the site resends them.
     """
     found: dict[Address, dict[Address, int]] = {}
     known = [(part.view, remote) for part in parts for remote in part.remotes if remote.site == merged.site]
@@ -67,10 +71,10 @@ def _merge(one: RelayState, other: RelayState) -> RelayState:
 
 
 def _merge_entries(one: HeldEntries, other: HeldEntries) -> HeldEntries:
-    """The entries of two parts: each batch once, the batches of each origin in order.
+    """Return the entries of two parts: each batch once, the batches of each origin in order.
 
-    What only `other` has goes before the next higher batch of its origin in `one`, else to the end; to the very front when it
-    is below all of these. What a third part held and these two had dropped then goes between the front and the rest.
+    An entry only in `other` goes before the next higher batch of its origin in `one`, else to the
+    end. If it is below all of these it goes to the front. So a third part's entries fit in between.
     """
     mine = list(one)
     held = {_name(entry): None for entry in mine}
@@ -116,7 +120,7 @@ def _merge_remote(one: RemoteState, other: RemoteState) -> RemoteState:
             lineages[name] = replace(each, view=None)
     if one.known and other.known:
         admitted = lower_of(one.admitted, other.admitted)
-    else:  # a part that knows nothing of a site has missed nothing of it: it begins where the other part stands
+    else:  # a part that knows no message of a site has missed none: it begins at the other part's place
         admitted = dict(one.admitted if one.known else other.admitted)
     down = (one.down or other.down) and all(each.view is None for each in lineages.values())
     shown = _shown(lineages, one.shown, other.shown)
@@ -124,7 +128,7 @@ def _merge_remote(one: RemoteState, other: RemoteState) -> RemoteState:
 
 
 def _shown(lineages: Mapping[ViewId, LineageState], *candidates: ViewId | None) -> ViewId | None:
-    """Of the lineages that either part showed, the one with the newer view; else any that has the newest one."""
+    """Return the lineage with the newer view of those that either part showed; else the newest of any."""
     views = [each.view for each in lineages.values() if each.view is not None]
     shown = [view for view in views if view.lineage in candidates] or views
     newest = max(shown, key=lambda view: view.id, default=None)
@@ -140,9 +144,10 @@ def _merge_lineage(one: LineageState, other: LineageState) -> LineageState:
 
 
 def _has_hidden(part: RemoteState, lineage: ViewId, reached: ViewId | None) -> bool:
-    """True when a part took the lineage out of its global view while the lineage's newest view was the newest known anywhere.
+    """Return whether a part hid the lineage although it knew the lineage's newest view.
 
-    The other part has merely not noticed yet. Should the lineage live after all, its link shows it again.
+    The other part has merely not noticed yet. A lineage that still lives is shown again by its
+    link.
     """
     shown = any(each.lineage == lineage and each.view is not None for each in part.lineages)
     return not shown and reached is not None and part.reached.get(lineage) == reached

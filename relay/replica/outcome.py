@@ -1,4 +1,4 @@
-"""Outcome: what follows at a member from an entry of the site's stream, besides the change of the replicated state."""
+"""Outcome: the effects of a stream entry at a member, besides the changed state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sitestack.model.view import ViewId
 
 
 class Numbers(NamedTuple):
-    """Messages of one origin, a member of another site, that count as admitted: from above `before` up to `n`."""
+    """Messages of another site's member that count as admitted: from above `before` up to `n`."""
 
     origin: Address
     before: int
@@ -21,26 +21,29 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one entry. `APPLIED` and the refusals are shared objects, so that no batch needs one of its own."""
+    """The outcome of one entry.
 
-    #: NEXT: the entry was applied, and its batch is to be delivered. DELIVERED: it was applied, but this member had delivered
-    #: its batch before. Any other value: why it was not applied.
+    `APPLIED` and the refusals are shared, to spare an object per batch.
+    """
+
+    #: NEXT: applied; deliver its batch. DELIVERED: applied, but this member had delivered its batch
+    #: before. Other values: why it was not applied.
     admission: Admission = Admission.NEXT
-    #: Events for the application, in this order.
     events: tuple[Event, ...] = ()
-    #: Numbers of another site that were admitted without their batches, by a gap or a baseline.
+    #: Numbers of another site admitted without their batches, by a gap or a baseline.
     numbers: tuple[Numbers, ...] = ()
     #: The lineages of the entry's site that a merge view has ended.
     ended: tuple[ViewId, ...] = ()
-    #: Only when this site begins to hold its stream (`HeldFor`): the buffer position of the view in force.
+    #: Only when this site begins to hold its stream (`HeldFor`): the buffer position of the view in
+    #: force.
     position: int | None = None
 
 
-#: The entry was applied, and nothing follows from it.
+#: The outcome of an entry without further effects.
 APPLIED = Outcome()
 _REFUSED = {admission: Outcome(admission) for admission in Admission}
 
 
 def refused(admission: Admission) -> Outcome:
-    """The shared outcome of an entry that was not applied, or is not to be delivered."""
+    """Return the shared outcome of an entry that was not applied, or must not be delivered."""
     return _REFUSED[admission]

@@ -1,7 +1,9 @@
-"""Remote: what every member of a site knows about one other site; only entries of the stream change it (`state.py`).
+"""Remote: every member's knowledge of one other site, changed by entries of the stream
+(`state.py`).
 
-It says how far the numbered messages of each member of that site have been admitted here. A site has one lineage (a line of
-views), or several while it is split; each has the epoch of its relay, its newest view, and what it acknowledged of this site.
+It records how far each of that site's members is admitted here. A site has one lineage (a line of
+views), or several while split. Each has its relay's epoch, its newest view and its
+acknowledgements.
 """
 
 from __future__ import annotations
@@ -17,35 +19,35 @@ from sitestack.model.address import Address
 from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId
 
-#: Lineages remembered per site: a new one comes with each split or loss of the majority, and stays until it is forgotten.
+#: Maximum number of lineages per site: each split or lost majority adds one, until it is forgotten.
 LINEAGES_MAX = 8
-#: Lineages of a site whose newest view is remembered, including lineages that are forgotten otherwise.
+#: Maximum number of lineages per site whose newest view is remembered, including forgotten ones.
 REACHED_MAX = 64
 
 
 class Admission(Enum):
-    """What becomes of an entry of another site; the values other than NEXT are reasons of a drop."""
+    """The fate of an entry of another site; all values except NEXT are reasons of a drop."""
 
     #: The batch begins with the next number of its origin.
     NEXT = "admitted"
-    #: All its numbers have been admitted before.
+    #: All its numbers are admitted already.
     DUPLICATE = "relay_duplicate"
-    #: A number before it is missing, and no gap accounts for that.
+    #: A number before it is missing, without a gap.
     HOLE = "relay_hole"
-    #: A gap that changes nothing.
+    #: A gap without effect.
     SETTLED = "relay_gap_settled"
-    #: A view that is not newer than the one known of its lineage.
+    #: A view that is not newer than the known one of its lineage.
     OLD_VIEW = "relay_view_duplicate"
-    #: The batch was admitted, but this member had delivered it already, in its part of a split site.
+    #: Admitted, but this member had delivered the batch in its part of a split site.
     DELIVERED = "relay_delivered_before_merge"
-    #: It is about a site that the operator of this one has taken offline.
+    #: It is about a site that an operator here has taken offline.
     OFFLINE = "relay_offline"
     #: A `Relayed` without a batch, which no member sends.
     MALFORMED = "relay_malformed"
 
 
 def admission(reached: int, first: int, last: int) -> Admission:
-    """Judge numbers `first` to `last` of an origin admitted up to `reached`: only what begins at the next one is admitted."""
+    """Judge numbers `first` to `last` of an origin admitted up to `reached`: only the next ones fit."""
     if last <= reached:
         return Admission.DUPLICATE
     return Admission.NEXT if first == reached + 1 else Admission.HOLE
@@ -57,27 +59,28 @@ class Lineage:
 
     #: The highest epoch in which its relay has connected; None while only its views are known.
     epoch: ViewId | None = None
-    #: Its newest view; None before the first one, and after the lineage was taken out of the global view.
+    #: Its newest view; None before the first one, or while hidden from the global view.
     view: View | None = None
-    #: How far the messages of this site are stable there, per origin of this site; and the last view of this site there.
+    #: This site's stable messages there, per origin; and this site's last view there.
     acked: dict[Address, int] = field(default_factory=dict)
     acked_view: ViewId | None = None
-    #: True when it is too slow for the senders of this site to wait for it (`pace.py`).
+    #: True when it is too slow for this site's senders to wait for it (`pace.py`).
     is_slow: bool = False
-    #: Not replicated, a cache of `lacks_from`: all entries before this position of the buffer are stable there.
+    #: Not replicated, a cache of `lacks_from`: all entries before this buffer position are stable
+    #: there.
     _lacks_from: int = 0
 
     def has(self, entry: Entry) -> bool:
-        """True when this entry of this site's buffer is stable there."""
+        """Return whether this entry of this site's buffer is stable there."""
         if entry.batch is not None:
             return self.acked.get(entry.batch.origin, 0) >= entry.batch.last
         assert entry.view is not None
         return self.acked_view is not None and self.acked_view >= entry.view.id
 
     def lacks_from(self, buffer: Buffer) -> int:
-        """The buffer position of the oldest entry that is not stable there; the buffer's end when all are.
+        """Return the buffer position of the oldest entry not stable there, or the buffer's end.
 
-        Stable entries stay stable, so each call goes on where the last one stopped.
+        Stable entries stay stable, so each call resumes at the last result.
         """
         position = max(self._lacks_from, buffer.first)
         while position < buffer.end and self.has(buffer.at(position)):
@@ -88,27 +91,33 @@ class Lineage:
 
 @dataclass(slots=True)
 class Remote:
-    """Another site. Bounds: `ORIGINS_MAX` numbers, `LINEAGES_MAX` lineages, `REACHED_MAX` newest views of lineages."""
+    """Another site.
 
-    #: True once anything of the site has been admitted: from then on, numbers it no longer holds are a gap, before a baseline.
+    Bounds: `ORIGINS_MAX` numbers, `LINEAGES_MAX` lineages, `REACHED_MAX` newest views.
+    """
+
+    #: True once any entry of the site is admitted: numbers it no longer holds are then gaps.
     known: bool = False
-    #: True when the site was taken out of the global view for want of a link.
+    #: True when the site left the global view for lack of a link.
     down: bool = False
     #: The last number admitted per origin.
     admitted: dict[Address, int] = field(default_factory=dict)
-    #: Members of this site that delivered more than `admitted` before a merge, and up to which number per origin.
+    #: Members of this site that delivered more than `admitted` before a merge, with numbers per
+    #: origin.
     ahead: dict[Address, dict[Address, int]] = field(default_factory=dict)
-    #: Not replicated: numbers above `admitted` that the application state handed to this member contains already, per origin.
+    #: Not replicated: numbers above `admitted` that this member's application state contains, per
+    #: origin.
     inherited: dict[Address, int] = field(default_factory=dict)
     lineages: dict[ViewId, Lineage] = field(default_factory=dict)
-    #: The newest view that each lineage has ever shown. A lineage may come back with that view, never with an older one (G3).
+    #: The newest view ever shown by each lineage. A lineage may return with it, never an older one
+    #: (G3).
     reached: dict[ViewId, ViewId] = field(default_factory=dict)
-    #: The lineage whose view stands for the site in the global view.
+    #: The lineage whose view represents the site in the global view.
     shown: ViewId | None = None
 
     @classmethod
     def taken(cls, given: RemoteState) -> Remote:
-        """The site as another member knows it."""
+        """Return the site as another member knows it."""
         lineages = {}
         for each in given.lineages:
             lineages[each.lineage] = Lineage(each.epoch, each.view, dict(each.acked.origins), each.acked.view, each.is_slow)
@@ -116,7 +125,7 @@ class Remote:
         return cls(given.known, given.down, dict(given.admitted), ahead, {}, lineages, dict(given.reached), given.shown)
 
     def give(self, site: str) -> RemoteState:
-        """All that is replicated, for a joiner."""
+        """Return all replicated fields, for a joiner."""
         lineages = [
             LineageState(name, each.epoch, each.view, SiteVector(dict(each.acked), each.acked_view), each.is_slow)
             for name, each in self.lineages.items()
@@ -125,7 +134,7 @@ class Remote:
         admitted, reached = dict(self.admitted), dict(self.reached)
         return RemoteState(site, self.known, self.down, admitted, tuple(lineages), reached, ahead, self.shown)
 
-    # -- what it sends -------------------------------------------------------------------------------------------------
+    # -- its messages --------------------------------------------------------------------------------------------------
 
     def admit(self, batch: Batch) -> Admission:
         """Admit a batch if it is the next one of its origin."""
@@ -137,7 +146,7 @@ class Remote:
         return answer
 
     def skip(self, gap: RemoteGap) -> int | None:
-        """Admit a gap; returns the last number before it. None when it is below what was admitted, or not the next one."""
+        """Admit a gap; return the last number before it, or None if it is not the next one."""
         reached = self.admitted.get(gap.origin, 0)
         if gap.last <= reached or gap.first > reached + 1:
             return None
@@ -147,7 +156,7 @@ class Remote:
         return reached
 
     def begin(self, baseline: RemoteBaseline) -> dict[Address, int]:
-        """Count the numbers up to these as admitted, for origins not known yet; returns those that were new."""
+        """Admit numbers up to these for unknown origins; return the new ones."""
         fresh = {origin: n for origin, n in baseline.origins.items() if n > 0 and origin not in self.admitted}
         self.known = True
         self.admitted.update(fresh)
@@ -155,11 +164,11 @@ class Remote:
         return fresh
 
     def had(self, member: Address, origin: Address) -> int:
-        """The number up to which a member had delivered an origin in its part of a split site; 0 when it is not ahead."""
+        """Return a member's own number of an origin from its part of a split site; 0 if it is not ahead."""
         return self.ahead[member].get(origin, 0) if member in self.ahead else 0
 
     def settle(self, origin: Address, last: int) -> None:
-        """An origin has been admitted up to `last`: members that were ahead no further than this are not ahead any more."""
+        """Drop `ahead` entries that the admitted number of an origin has reached."""
         if self.inherited.get(origin, last + 1) <= last:
             del self.inherited[origin]
         for member, numbers in list(self.ahead.items()):
@@ -169,19 +178,21 @@ class Remote:
                 del self.ahead[member]
 
     def inherit(self, provider: Address, heir: Address) -> None:
-        """The application of member `heir` begins with the state of that of member `provider`, which may be ahead.
+        """Begin the application of member `heir` with the state of member `provider`, which may be
+        ahead.
 
-        What was delivered to the heir itself before is superseded by that state, so the heir is not ahead on its own any more.
+        That state supersedes the heir's own earlier deliveries, so the heir is no longer ahead
+        itself.
         """
         self.inherited = dict(self.ahead.get(provider, {}))
         self.ahead.pop(heir, None)
 
     def keep_ahead(self, members: tuple[Address, ...]) -> None:
-        """Forget which members are ahead, except for these, the members of the view."""
+        """Drop members outside the view from `ahead`."""
         self.ahead = {member: numbers for member, numbers in self.ahead.items() if member in members}
 
     def vector(self, lineage: ViewId) -> SiteVector | None:
-        """What has been admitted, as STATE says it to the relay of this lineage; None when nothing is known of the site."""
+        """Return the admitted numbers for STATE to this lineage's relay; None for an unknown site."""
         if not self.known:
             return None
         known = self.lineages.get(lineage)
@@ -191,16 +202,16 @@ class Remote:
 
     @property
     def view(self) -> View | None:
-        """The view that stands for the site: that of the lineage shown; None when no lineage has one."""
+        """The view of the shown lineage, or None."""
         shown = None if self.shown is None else self.lineages.get(self.shown)
         return None if shown is None else shown.view
 
     def lineages_of(self, member: Address) -> list[ViewId]:
-        """The lineages whose newest view has this member: the parts of a split site that it is in. Empty when it is gone."""
+        """Return the lineages whose newest view has this member; none for a departed member."""
         return [name for name, each in self.lineages.items() if each.view is not None and member in each.view.members]
 
     def lineage(self, name: ViewId) -> Lineage:
-        """The lineage of this name, made when it is new, and moved to the end: lineages are forgotten from the front."""
+        """Return this lineage, new if needed, moved to the end: lineages are forgotten from the front."""
         found = self.lineages.pop(name, None) or Lineage()
         while len(self.lineages) >= LINEAGES_MAX:
             del self.lineages[self._dispensable()]
@@ -209,11 +220,11 @@ class Remote:
         return found
 
     def _dispensable(self) -> ViewId:
-        """The lineage to forget at the bound: one that never linked, of these one without a view; then one that shows no view;
-        then any. Of several the first.
+        """Return the lineage to forget at the bound: first unlinked without a view, then unlinked,
+        then any.
 
-        So the lineage that lives is not forgotten while short-lived ones of its site come and go, nor the one whose relay tells
-        of all others before its own view.
+        So short-lived lineages do not evict the living one, even before its relay sends its own
+        view.
         """
 
         def rank(name: ViewId) -> tuple[bool, bool]:
@@ -222,23 +233,26 @@ class Remote:
         return min(self.lineages, key=rank)
 
     def pinning(self) -> list[Lineage]:
-        """The lineages that entries are held for: those that have ever linked."""
+        """Return the lineages that entries are held for: those that have ever linked."""
         return [each for each in self.lineages.values() if each.epoch is not None]
 
     def is_news(self, view: View) -> bool:
-        """True for a view newer than all that its lineage has shown, or the newest one again after the lineage went down."""
+        """Return whether a view is newer than all its lineage's, or the newest again after going down."""
         reached, lineage = self.reached.get(view.lineage), self.lineages.get(view.lineage)
         if reached is None or reached < view.id:
             return True
         return reached == view.id and (lineage is None or lineage.view is None)
 
     def has_shown(self, view: View) -> bool:
-        """True for a view that its lineage has ever shown, or had gone beyond."""
+        """Return whether its lineage has shown this view or a later one."""
         reached = self.reached.get(view.lineage)
         return reached is not None and view.id <= reached
 
     def show(self, view: View) -> bool:
-        """Take a new view of the site; False when it is no news. A merge view ends the lineages that it joins."""
+        """Accept a new view of the site; return False if it is old.
+
+        A merge view ends the joined lineages.
+        """
         if not self.is_news(view):
             return False
         self.lineage(view.lineage).view = view
@@ -254,10 +268,11 @@ class Remote:
         return True
 
     def _forget_merged(self, view: View) -> None:
-        """Forget the lineages that a merge view joins, once its own lineage has linked and so says what the whole site has.
+        """Forget the lineages joined by a merge view, once its own lineage has linked for the whole
+        site.
 
-        That includes lineages that went down meanwhile, and those whose last views were never seen here: nothing is held for
-        any of them from now on.
+        That includes hidden lineages and those whose last views never arrived: no entries are held
+        for them.
         """
         if self.lineages[view.lineage].epoch is None:
             return
@@ -266,7 +281,7 @@ class Remote:
                 self.lineages.pop(part.lineage, None)
 
     def hide(self, name: ViewId, forget: bool) -> bool:
-        """Take a lineage that was away too long out of the global view, or `forget` it; False when it is not known."""
+        """Hide a lineage from the global view, or `forget` it; return False if it is unknown."""
         lineage = self.lineages.get(name)
         if lineage is None:
             return False
@@ -278,12 +293,12 @@ class Remote:
         return True
 
     def close(self) -> None:
-        """The operator of this site has taken it offline: it leaves the global view, and nothing is held for any lineage."""
+        """Take the site offline: it leaves the global view, and no entries are held for any lineage."""
         self.lineages.clear()
         self.shown, self.down = None, True
 
     def _settle(self) -> None:
-        """Show the newest view when the lineage that was shown has none any more."""
+        """Show the newest view if the shown lineage has none."""
         if self.view is None:
             views = [lineage.view for lineage in self.lineages.values() if lineage.view is not None]
             newest = max(views, key=lambda view: view.id, default=None)
@@ -291,10 +306,10 @@ class Remote:
 
 
 def _replaces(new: View, shown: View) -> bool:
-    """True when a view of the site is to be shown instead of this one.
+    """Return whether to show a view of the site instead of this one.
 
-    A late view of a lost part never is (R10). Nor is that of a part with less than half of the members shown: the others may
-    live, and are shown until the merge, or until their lineage was without a link for the grace time.
+    A late view of a lost part is never shown (R10). Nor is a part with less than half of the shown
+    members: the others may live, and are shown until the merge or the end of their grace time.
     """
     if any(part.lineage == shown.lineage for part in new.subviews):
         return True

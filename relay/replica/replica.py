@@ -1,7 +1,7 @@
-"""Replica: what every member does with an entry that the coordinator has put into its site's stream (`gateway/injector.py`).
+"""Replica: applies the coordinator's entries (`gateway/injector.py`) at every member.
 
-`apply` changes the replicated state and returns the outcome: what the application is told, and what a gateway has to know. The
-replicated state is the same at every member at the same point of the stream, whoever relays.
+`apply` changes the replicated state and returns the outcome for the application and the gateway.
+The state is the same at every member at the same point of the stream, whichever member relays.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ ENTRIES: tuple[type[Header], ...] = (
     RemoteBaseline,
     SiteSwitch,
 )
-#: Those that bring news of the site that they name.
+#: The entries about the site that they name.
 _ABOUT_A_SITE = (RemoteView, SiteDown, LinkUp, LinkPace, Acked, RemoteGap, RemoteBaseline)
 
 
 class Replica:
-    """The replicated relay state of one member, and the global view that its application knows."""
+    """The replicated relay state of one member, and the global view that its application has."""
 
     def __init__(
         self, member: Address, site: str, config: BufferConfig, sites: tuple[str, ...], disk: SpillDisk | None = None
@@ -66,7 +66,8 @@ class Replica:
         self.state = ReplicatedState(site, config, sites, disk)
         self._me = member
         self._shown: GlobalView | None = None
-        #: The states of the other parts of a split site, kept until the merge view, which follows at once.
+        #: The states of the other parts of a split site, kept until the merge view, which follows
+        #: at once.
         self._parts: list[RelayState] = []
         self._handlers: dict[type[Header], Callable[[Any, float], Outcome]] = {
             RemoteView: self._remote_view,
@@ -84,18 +85,18 @@ class Replica:
     # -- views of this site --------------------------------------------------------------------------------------------
 
     def merge_with(self, part: RelayState, fetched: Find) -> None:
-        """Take the state of another part of this site, which was split until now; the merge view follows.
+        """Store the state of another part of this split site; the merge view follows.
 
-        Bodies that are not in it are in the buffer here, or were `fetched`.
+        Its missing bodies are in the buffer here, or were `fetched`.
         """
         mine = {(batch.origin, batch.first): batch for batch in self.state.buffer.batches()}
         entries, dropped = completed(part.entries, lambda origin, first: mine.get((origin, first)) or fetched(origin, first))
         self._parts.append(replace(part, first=part.first + dropped, entries=entries))
 
     def merge(self, view: View, now: float) -> list[Baseline] | None:
-        """Merge the states of the other parts, before the merge view is installed; None when there are none.
+        """Merge the stored parts before the merge view is installed; return None without any.
 
-        Returns baselines: where other sites begin of which this member's part knew nothing.
+        Return baselines of other sites that this member's part did not know.
         """
         if not self._parts:
             return None
@@ -104,12 +105,15 @@ class Replica:
         return [Baseline(site, origins) for site, origins in self.state.merge(parts, members, now)]
 
     def install(self, view: View, is_first: bool, now: float) -> list[Baseline]:
-        """Install a view of this site. With the member's first one: where the other sites begin for its application (R29)."""
+        """Install a view of this site.
+
+        Return the other sites' baselines with the first one (R29).
+        """
         self.state.install(view, now)
         return [Baseline(site, origins) for site, origins in self.state.baselines()] if is_first else []
 
     def update(self) -> tuple[GlobalView, ...]:
-        """RELAY's Update(RV, GV): the global view, if it differs from the one that the application knows (REL-21)."""
+        """RELAY's Update(RV, GV): return the global view if it has changed (REL-21)."""
         view = self.state.global_view()
         if view == self._shown:
             return ()
@@ -129,7 +133,7 @@ class Replica:
         return self._handlers[type(entry)](entry, now)
 
     def _is_of_offline(self, entry: Header, batch: Batch | None) -> bool:
-        """Whether an entry is about a site that is offline: it was on its way when the site was taken offline."""
+        """Return whether an entry is about an offline site: it was under way at the switch."""
         if isinstance(entry, Relayed):
             return batch is not None and batch.site in self.state.switches.offline
         return isinstance(entry, _ABOUT_A_SITE) and entry.site in self.state.switches.offline
@@ -146,9 +150,11 @@ class Replica:
         return Outcome(Admission.DELIVERED, events=(Baseline(batch.site, {batch.origin: batch.last}),))
 
     def _reach(self, site: str, origin: Address, last: int) -> tuple[int, int]:
-        """Two numbers of an origin that is now admitted up to `last`, from which this member knows what not to deliver again.
+        """Settle an origin admitted up to `last`; return two numbers that must not be delivered
+        again.
 
-        Up to the first it delivered the origin in its part of a split site; up to the second its first state contains it.
+        This member delivered up to the first in its part; its first state contains those up to the
+        second.
         """
         remote = self.state.remote(site)
         reached = remote.had(self._me, origin), remote.inherited.get(origin, 0)

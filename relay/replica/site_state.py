@@ -1,7 +1,7 @@
-"""What two members of different sites say to each other about the application's state (`relay/site_state/`).
+"""Frames about the application's state between members of different sites (`relay/site_state/`).
 
-The same frame travels inside both sites and over the bridge, from one member to the next one on its way. One that is lost is
-asked for again, so nobody keeps it. Ids: 0x128-0x12b.
+A frame travels inside both sites and over the bridge, hop by hop. A lost one is requested again, so
+no hop stores it. Ids: 0x128-0x12b.
 """
 
 from __future__ import annotations
@@ -16,25 +16,23 @@ from sitestack.model.frame import Header
 
 
 class StateRefusal(StrEnum):
-    """Why a member sends nothing of its application's state."""
+    """Why a member sends no part of its application's state."""
 
-    #: Its application has no state to give.
     NO_STATE = "no_state"
     #: It waits for a state itself.
     WAITS = "waits"
-    #: Its application has not come to the place of the snapshot yet.
+    #: Its application has not reached the place of the snapshot yet.
     PENDING = "pending"
-    #: It lacks messages that the taker has lost, so its state would not help; it may have them soon.
+    #: It lacks messages that the taker has lost, so its state would not help; it may receive them
+    #: soon.
     BEHIND = "behind"
-    #: Another site is being given a snapshot that does not help this taker.
+    #: It is sending another site a snapshot that does not help this taker.
     BUSY = "busy"
-    #: The snapshot asked for is not there any more.
+    #: The requested snapshot no longer exists.
     GONE = "gone"
-    #: The application failed to give its state.
     FAILED = "failed"
     #: The state is larger than the bound of its site.
     TOO_LARGE = "too_large"
-    #: A reason of a later version.
     OTHER = "other"
 
     @classmethod
@@ -46,7 +44,7 @@ class StateRefusal(StrEnum):
 class StateFrame(Header):
     """Base: from `member` of `site` to `dest` of `dest_site`."""
 
-    #: A taker's backlog leaves no credit, and it takes nothing before it has its state.
+    #: A taker's backlog leaves no credit, and it reads no messages before it has its state.
     OVERTAKES: ClassVar[bool] = True
 
     site: str
@@ -57,7 +55,10 @@ class StateFrame(Header):
 
 @dataclass(frozen=True, slots=True)
 class StateAsk(StateFrame):
-    """Taker to provider: send me the state from this offset on. Snapshot 0: one that contains at least `floor`, per site."""
+    """Taker to provider: request the state from this offset.
+
+    Snapshot 0: one that contains `floor`.
+    """
 
     snapshot: int
     offset_bytes: int
@@ -66,7 +67,7 @@ class StateAsk(StateFrame):
 
 @dataclass(frozen=True, slots=True)
 class StatePiece(StateFrame):
-    """Provider to taker: a part of a snapshot. The one at offset 0 says what the snapshot contains, per site."""
+    """Provider to taker: a part of a snapshot. The one at offset 0 has the contents, per site."""
 
     snapshot: int
     offset_bytes: int
@@ -81,7 +82,10 @@ class StatePiece(StateFrame):
 
 @dataclass(frozen=True, slots=True)
 class StateAnswer(StateFrame):
-    """Provider to taker: nothing, and why. `waits_for`: the sites whose state the provider waits for itself."""
+    """Provider to taker: a refusal.
+
+    `waits_for`: the sites whose state the provider waits for itself.
+    """
 
     snapshot: int
     refusal: StateRefusal
@@ -90,7 +94,7 @@ class StateAnswer(StateFrame):
 
 @dataclass(frozen=True, slots=True)
 class Contained(Header):
-    """The note on a state that is handed to a joiner inside a site: what it contains of a state of another site."""
+    """The note on a state for a joiner inside a site: its contents from another site's state."""
 
     vectors: dict[str, SiteVector]
 

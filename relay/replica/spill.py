@@ -1,12 +1,12 @@
-"""Spill: what the budget takes out of the buffer goes to this member's disk, until the other sites have it.
+"""Spill: trimmed entries of the buffer go to this member's disk, until the other sites have them.
 
-The Trim that takes it is an entry of the stream, so memory holds the same at every member. What is on disk is each member's
-own: every member writes the same entries, from its first view on, and whoever relays reads back from its own disk. A disk that
-fails, or a member that joined later, makes a gap only where that member relays; what the others have is theirs still.
+A Trim is an entry of the stream, so memory stays equal at all members. The disk is each member's
+own. Every member writes the same entries from its first view on, and a relay reads its own disk. So
+a failed disk, or a late joiner, causes gaps only where that member relays.
 
-Segments are written at the end, in records of many entries, and deleted whole, the oldest first. Known in memory is of each
-segment which numbers it has, and nothing of single entries. What is lost becomes an exact gap: `budget` beyond the bounds of
-the spill, `disk` where a segment could not be written or read.
+Segments are appended to in records of many entries, and deleted whole, the oldest first. Memory
+holds each segment's numbers only. Lost entries become exact gaps: `budget` beyond the spill's
+bounds, `disk` where a segment could not be written or read.
 """
 
 from __future__ import annotations
@@ -27,61 +27,66 @@ from sitestack.model.level import Level
 from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId
 
-#: Bytes of bodies in a record, which has one entry at least; so much is read at a time.
+#: Bytes of bodies in a record, which has at least one entry; the unit of reading.
 RECORD_BYTES = 256 * 1024
 #: Bytes at which a segment is closed, or a sixteenth of the bound if that is less.
 SEGMENT_BYTES = 64 * 1024 * 1024
-#: A segment is also closed once it covers so large a part of the age, so that nothing stays much longer.
+#: Part of the maximum age after which a segment is closed, so that no entry stays much longer.
 SEGMENTS_AN_AGE = 16
 
 
 class SpillDisk(Protocol):
-    """The files of one member, which nobody else has. Segments have numbers, which are not used again."""
+    """The private files of one member. Segment numbers are not reused."""
 
     def append(self, segment: int, record: bytes) -> int:
-        """Append a record to a segment, which begins with its first one; returns how many bytes that took.
+        """Append a record to a segment, creating it if new; return the bytes used.
 
-        Raises OSError; then nothing of the record is read later, and nothing more is appended to this segment.
+        Raises OSError; then the record is never read, and the segment gets no more records.
         """
         ...
 
     def read(self, segment: int, offset: int) -> tuple[bytes, int]:
-        """The record that begins there, and where the next one begins. Raises OSError, also for one that is damaged."""
+        """Return the record at an offset, and the next offset.
+
+        Raises OSError, also for a damaged record.
+        """
         ...
 
     def drop(self, segment: int) -> None:
-        """Delete a segment, which may not be there."""
+        """Delete a segment, which may not exist."""
         ...
 
 
 @dataclass(slots=True)
 class Segment:
-    """What is known of a segment. The entries have positions `first .. end - 1`, with holes where writing has failed."""
+    """Index of a segment.
+
+    Entries have positions `first .. end - 1`, with holes where writing failed.
+    """
 
     number: int
     first: int
     #: The view in force before its first entry.
     base: View | None
-    #: When its first entry was delivered here, and its last one (s).
+    #: Delivery times here of its first and its last entry (s).
     oldest: float
     newest: float = 0.0
     end: int = 0
     size: int = 0
     entries: int = 0
     messages: int = 0
-    #: The runs of numbers in it, and the last one, per origin; the last view.
+    #: Per origin, its runs of numbers and its last one; the last view.
     runs: dict[Address, list[list[int]]] = field(default_factory=dict)
     lasts: dict[Address, int] = field(default_factory=dict)
     view: ViewId | None = None
 
     def is_within(self, origins: Mapping[Address, int], view: ViewId | None) -> bool:
-        """Whether whoever has these numbers and this view has all that is in here."""
+        """Return whether a site with these numbers and this view has the whole segment."""
         if self.view is not None and (view is None or view < self.view):
             return False
         return all(origins.get(origin, 0) >= last for origin, last in self.lasts.items())
 
     def add(self, batch: Batch) -> None:
-        """Note the numbers of a batch."""
         self.messages += batch.count
         self.lasts[batch.origin] = max(batch.last, self.lasts.get(batch.origin, 0))
         runs = self.runs.setdefault(batch.origin, [])
@@ -93,7 +98,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much of the spill a site lacks, in whole segments, and since when (s) the first of it is there."""
+    """The part of the spill that a site lacks, in whole segments; `since`: time (s) of its first entry."""
 
     entries: int
     messages: int
@@ -102,22 +107,24 @@ class Amount:
 
 
 class Spill:
-    """The segments of one member, the oldest first. Bound: `bytes` on disk; in memory the runs of each segment."""
+    """The segments of one member, the oldest first.
+
+    Bound: `bytes` on disk; in memory each segment's runs.
+    """
 
     def __init__(self, config: SpillSettings, disk: SpillDisk, gone: Gone) -> None:
-        """`gone` is told what is lost."""
+        """`gone` is notified of lost numbers."""
         self.config = config
         self.level = Level(config.bytes)
-        #: Why the disk did not take the last record; empty when it did.
+        #: Why the disk refused the last record; empty if it did not.
         self.problem = ""
-        #: Why a segment could not be read, the last one of which that is true; empty while there was none.
+        #: Why the last unreadable segment could not be read; empty without one.
         self.damage = ""
         #: Messages that were dropped before all sites had them.
         self.lost = 0
         self._disk = disk
         self._gone = gone
         self._segments: list[Segment] = []
-        #: Whether the last segment may be appended to.
         self._is_open = False
         self._number = 0
         self._segment_bytes = max(1, min(SEGMENT_BYTES, config.bytes // 16))
@@ -126,10 +133,10 @@ class Spill:
     def __len__(self) -> int:
         return len(self._segments)
 
-    # -- what goes in --------------------------------------------------------------------------------------------------
+    # -- writing -------------------------------------------------------------------------------------------------------
 
     def append(self, first: int, entries: Sequence[Entry], base: View | None) -> None:
-        """Keep what the budget takes: entries from this position on; `base` is the view in force before the first one."""
+        """Store trimmed entries from this position on; `base` is the view in force before the first one."""
         start = 0
         while start < len(entries):
             end, size = start, 0
@@ -186,28 +193,28 @@ class Spill:
                 self.lost += entry.batch.count
                 self._gone.note_run(entry.batch.origin, Run(entry.batch.first, entry.batch.last), reason)
 
-    # -- what goes away ------------------------------------------------------------------------------------------------
+    # -- dropping ------------------------------------------------------------------------------------------------------
 
     def drop_while(self, covered: Callable[[Segment], bool]) -> None:
-        """Drop segments from the front as long as they are `covered`: all sites have what is in them."""
+        """Drop segments from the front while they are `covered`: all sites have them."""
         while self._segments and covered(self._segments[0]):
             self._discard(0)
 
     def clear(self) -> None:
-        """Nothing is held for anybody any more."""
+        """Drop all segments."""
         self.drop_while(lambda _: True)
 
     def expire(self, now: float) -> None:
-        """Drop what is too old."""
+        """Drop segments that are too old."""
         while (due := self.deadline()) is not None and due <= now:
             self._drop(0, GapReason.BUDGET)
 
     def deadline(self) -> float | None:
-        """When the oldest segment is too old (s)."""
+        """Return when the oldest segment is too old (s)."""
         return self._segments[0].newest + self.config.age_s if self._segments else None
 
     def _drop(self, index: int, reason: GapReason) -> None:
-        """Drop a segment that may be lacking somewhere, which becomes a gap there."""
+        """Drop a segment that a site may lack, where it becomes a gap."""
         segment = self._segments[index]
         self.lost += segment.messages
         for origin, runs in segment.runs.items():
@@ -222,27 +229,27 @@ class Spill:
         self.level.now -= segment.size
         self._disk.drop(segment.number)
 
-    # -- what is in it -------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def has_room(self, size: int) -> bool:
-        """Whether this much more can be spilled without a loss, so far as one can tell."""
+        """Return whether this many more bytes can probably be spilled without a loss."""
         return not self.problem and self.level.fits(size)
 
     def segment_from(self, position: int) -> Segment | None:
-        """The first segment that has this position, or later ones."""
+        """Return the first segment with this position or later ones."""
         index = bisect_right(self._segments, position, key=_end)
         return self._segments[index] if index < len(self._segments) else None
 
     def lacking(self, origins: Mapping[Address, int], view: ViewId | None) -> Segment | None:
-        """The first segment of which something is lacking where there are these numbers and this view."""
+        """Return the first segment that a site with these numbers and this view lacks in part."""
         return next((each for each in self._segments if not each.is_within(origins, view)), None)
 
     def is_lacking(self, origins: Mapping[Address, int], view: ViewId | None) -> bool:
-        """Whether something is lacking there: what was spilled last, which also is sent last."""
+        """Return whether such a site lacks part of the newest segment, which is also sent last."""
         return bool(self._segments) and not self._segments[-1].is_within(origins, view)
 
     def amount(self, origins: Mapping[Address, int], view: ViewId | None) -> Amount | None:
-        """How much is lacking there; None when nothing is."""
+        """Return how much such a site lacks, or None."""
         found = [each for each in self._segments if not each.is_within(origins, view)]
         if not found:
             return None
@@ -250,7 +257,7 @@ class Spill:
         return Amount(entries, messages, sum(each.size for each in found), found[0].oldest)
 
     def runs(self) -> dict[Address, list[Run]]:
-        """The runs of numbers in all segments, per origin, in the order of writing."""
+        """Return the runs of numbers in all segments, per origin, in the order of writing."""
         found: dict[Address, list[Run]] = {}
         for segment in self._segments:
             for origin, runs in segment.runs.items():
@@ -263,9 +270,10 @@ class Spill:
         return found
 
     def read(self, segment: Segment, offset: int) -> tuple[int, list[HeldEntry], int] | None:
-        """A record: the position of its first entry, its entries, and where the next record begins.
+        """Return a record: its first position, its entries, and the next offset.
 
-        None when it cannot be read. Then the segment is dropped, because nothing behind this record can be found.
+        For an unreadable record return None and drop the segment, since its later records cannot be
+        found.
         """
         try:
             data, end = self._disk.read(segment.number, offset)

@@ -1,4 +1,4 @@
-"""What is in a spill segment: records, each some consecutive entries of the buffer, in columns."""
+"""Contents of a spill segment: records of consecutive buffer entries, in columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sitestack.wire.codec import Codec
 
 @dataclass(frozen=True, slots=True)
 class SpillRecord(Header):
-    """Entries of the buffer, the first of which had this position."""
+    """Entries of the buffer; `position` is that of the first."""
 
     position: int
     entries: HeldEntries
@@ -21,12 +21,11 @@ _CODEC = Codec("", {0: SpillRecord})
 
 
 def encode(record: SpillRecord) -> bytes:
-    """The bytes of a record."""
     return _CODEC.pack(record)
 
 
 def decode(data: bytes) -> SpillRecord:
-    """The record in these bytes. Raises ProtocolError."""
+    """Parse a record. Raises ProtocolError."""
     record = _CODEC.parse(data)
     assert isinstance(record, SpillRecord), "no other header has an id here"
     return record

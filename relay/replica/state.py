@@ -1,7 +1,7 @@
-"""The replicated relay state: what every member of a site knows about the other sites, fed only by the site's stream.
+"""The replicated relay state: all members' knowledge of other sites, fed only by the site's stream.
 
-Each `apply_*` is called at every member with the same entry at the same point, so all members decide alike: one
-stream, one decision. Nothing here depends on who relays; the gateway of the coordinator reads it.
+Each `apply_*` runs at every member with the same entry at the same point, so all members decide
+alike. The state does not depend on which member relays; the coordinator's gateway reads it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ from sitestack.model.view import View, ViewId
 
 
 class ReplicatedState:
-    """The buffer, this site's view, and what is known of each other site."""
+    """The buffer, this site's view, and the knowledge of each other site."""
 
     def __init__(self, site: str, config: BufferConfig, sites: tuple[str, ...] = (), disk: SpillDisk | None = None) -> None:
-        """`sites`: the other sites in this member's configuration, in order of their names; a joiner is told the site's.
+        """`sites`: this member's configured sites, in order of names; a joiner receives the site's
+        list.
 
         `disk`: as for `Buffer`.
         """
@@ -50,13 +51,13 @@ class ReplicatedState:
         #: The last number (scope ALL) of each origin of this site.
         self.produced: dict[Address, int] = {}
         self.remotes: dict[str, Remote] = {}
-        #: The other sites that this site's stream is held for (`gateway/retention.py`). Empty: nothing is held.
+        #: The sites that this site's stream is held for (`gateway/retention.py`). Empty: for none.
         self.sites = sites
-        #: Those of them that an operator of this site has taken offline, ever.
+        #: Those of them that an operator here has ever taken offline.
         self.switches = Switches()
 
     def remote(self, site: str) -> Remote:
-        """What is known of another site, from now on in the table if it was not."""
+        """Return the entry of another site, added if missing."""
         found = self.remotes.get(site)
         if found is None:
             found = self.remotes[site] = Remote()
@@ -70,7 +71,7 @@ class ReplicatedState:
         return None if self.view is None else self.view.coordinator
 
     def append(self, batch: Batch, now: float) -> int:
-        """Hold a batch of this site for the other sites; returns its position in the buffer."""
+        """Hold a batch of this site for the other sites; return its position in the buffer."""
         self.produced[batch.origin] = batch.last
         position = self.buffer.append(batch, None, now)
         if self.switches.offline and self._is_nobody_online():
@@ -78,13 +79,14 @@ class ReplicatedState:
         elif any(
             each.acked.get(batch.origin, 0) >= batch.last for other in self.remotes.values() for each in other.lineages.values()
         ):
-            self._drop_acked()  # with `order: fifo` an Acked entry may be delivered before the batch that it acknowledges
+            self._drop_acked()  # with `order: fifo` an Acked may precede the batch that it acknowledges
         return position
 
     def install(self, view: View, now: float) -> None:
         """Install a view of this site.
 
-        The view is held like a batch, so that elsewhere no message arrives before the view that has its origin (G5).
+        The view is held like a batch, so that it arrives elsewhere before the messages of its
+        members (G5).
         """
         self.view = view
         if self.sites:
@@ -102,38 +104,43 @@ class ReplicatedState:
         return self.remote(batch.site).admit(batch)
 
     def apply_gap(self, gap: RemoteGap) -> int | None:
-        """Admit a gap; returns the last number before it, None when the gap is not applied."""
+        """Admit a gap; return the last number before it, or None if it is not applied."""
         return self.remote(gap.site).skip(gap)
 
     def inherit(self, provider: Address, heir: Address) -> None:
-        """The application of member `heir` begins with the state of that of `provider`: what this contains is no news to it."""
+        """Begin the application of `heir` with the state of `provider`, whose contents are not
+        delivered again.
+        """
         for remote in self.remotes.values():
             remote.inherit(provider, heir)
 
     def apply_baseline(self, baseline: RemoteBaseline) -> dict[Address, int]:
-        """Begin to know a site after these numbers; returns those of origins that were new."""
+        """Begin a site after these numbers; return those of unknown origins."""
         return self.remote(baseline.site).begin(baseline)
 
     def apply_view(self, entry: RemoteView) -> bool:
-        """Take a view of another site; False when it is no news. A merge view ends the lineages that it joins."""
+        """Accept a view of another site; return False if it is old.
+
+        A merge view ends the joined lineages.
+        """
         is_news = self.remote(entry.site).show(entry.view)
         if is_news:
-            self._drop_acked()  # a lineage that ends here may have been the only one that lacked some entries
+            self._drop_acked()  # a lineage that ends here may have been the last to lack some entries
         return is_news
 
     def apply_down(self, entry: SiteDown) -> None:
-        """Take a lineage that was away too long out of the global view; with `forget`, nothing is held for it any more."""
+        """Hide a lineage that was away too long; with `forget`, stop holding entries for it."""
         if self.remote(entry.site).hide(entry.lineage, entry.forget) and entry.forget:
             self._drop_acked()
 
     def apply_link_up(self, entry: LinkUp) -> None:
-        """Note the epoch in which a lineage has connected: lower ones are fenced from now on."""
+        """Note the epoch in which a lineage has connected: lower ones are now refused."""
         lineage = self.remote(entry.site).lineage(entry.lineage)
         if lineage.epoch is None or lineage.epoch < entry.epoch:
             lineage.epoch = entry.epoch
 
     def apply_link_pace(self, entry: LinkPace) -> bool:
-        """Note whether a lineage is too slow to be waited for; False when that is no news, or the lineage is not known."""
+        """Note whether a lineage is too slow to wait for; return False if unchanged or unknown."""
         lineage = self.remote(entry.site).lineages.get(entry.lineage)
         if lineage is None or lineage.is_slow is entry.is_slow:
             return False
@@ -141,7 +148,7 @@ class ReplicatedState:
         return True
 
     def apply_acked(self, entry: Acked) -> None:
-        """Note what another site has of this one, and drop the entries that all that count have now."""
+        """Note another site's acknowledgements, and drop the entries that all required sites have."""
         lineage = self.remote(entry.site).lineage(entry.lineage)
         produced = self.produced
         raise_to(lineage.acked, entry.vector.origins)
@@ -153,7 +160,8 @@ class ReplicatedState:
     def apply_held_for(self, entry: HeldFor, now: float) -> int | None:
         """Hold the stream for these sites from now on.
 
-        Returns the buffer position of the view in force when holding begins with this entry, else None.
+        Return the buffer position of the view in force if holding begins with this entry, else
+        None.
         """
         before, self.sites = self.sites, entry.sites
         self.switches.keep(self.sites)
@@ -166,7 +174,7 @@ class ReplicatedState:
         return None
 
     def apply_switch(self, entry: SiteSwitch) -> bool:
-        """Take a site offline, or online again; False when that is no news, or nothing is held for such a site."""
+        """Take a site offline or online; return False if it is so already, or not held for."""
         if entry.site not in self.sites or not self.switches.apply(entry, self.produced):
             return False
         if entry.is_offline:
@@ -175,17 +183,17 @@ class ReplicatedState:
         return True
 
     def _is_nobody_online(self) -> bool:
-        """True when every other site is offline: nothing is held then."""
+        """Return whether every other site is offline, so that no entries are held."""
         return all(site in self.switches.offline for site in self.sites)
 
     def _drop_acked(self) -> None:
-        """Drop the entries that all sites have for which they are held."""
+        """Drop the entries that all required sites have."""
         if self.switches.offline and self._is_nobody_online():
             self.buffer.clear()
             return
         pins = [self.pinning(site) for site in self.sites if site not in self.switches.offline]
         if not pins or not all(pins):
-            return  # a site that has never linked has nothing yet
+            return  # a site that has never linked lacks all entries
         waiting = [lineage for lineages in pins for lineage in lineages]
         if self.buffer.spill is not None:
             self.buffer.spill.drop_while(
@@ -194,23 +202,23 @@ class ReplicatedState:
         self.buffer.drop_while(lambda held: all(each.has(held) for each in waiting))
 
     def pinning(self, site: str) -> list[Lineage]:
-        """The lineages of a site that entries are held for: those that have ever linked."""
+        """Return the lineages of a site that entries are held for: those that have ever linked."""
         remote = self.remotes.get(site)
         return [] if remote is None else remote.pinning()
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def admitted_vector(self, site: str, lineage: ViewId) -> SiteVector | None:
-        """What this site has admitted of another one, as STATE says it; None when nothing of that site is known here."""
+        """Return the admitted numbers of another site for STATE; None for an unknown site."""
         remote = self.remotes.get(site)
         return None if remote is None else remote.vector(lineage)
 
     def baselines(self) -> list[tuple[str, dict[Address, int]]]:
-        """What has been admitted of each other site: where a joiner begins with it (R29)."""
+        """Return the admitted numbers of each other site: where a joiner begins (R29)."""
         return [(site, dict(remote.admitted)) for site, remote in self.remotes.items() if remote.admitted]
 
     def global_view(self) -> GlobalView:
-        """One component per living site, in order of their names."""
+        """Return one component per living site, in order of their names."""
         views = {site: remote.view for site, remote in self.remotes.items()}
         views[self.site] = self.view
         components: dict[str, ViewId] = {}
@@ -229,7 +237,7 @@ class ReplicatedState:
     # -- joiners -------------------------------------------------------------------------------------------------------
 
     def give(self, known: Known | None = None) -> RelayState:
-        """The whole state at this point of the stream, for a joiner or another part of the site, less the bodies it knows."""
+        """Return the whole state for a joiner or another part of the site, without known bodies."""
         remotes = [remote.give(site) for site, remote in self.remotes.items()]
         buffer = self.buffer
         view = None if self.view is None else self.view.id
@@ -240,23 +248,24 @@ class ReplicatedState:
     def merge(
         self, parts: list[RelayState], members: Mapping[ViewId, Sequence[Address]], now: float
     ) -> list[tuple[str, dict[Address, int]]]:
-        """Go on from the merged states of all parts of a split site; `members`: those of each part, by the part's view.
+        """Adopt the merged state of all parts of a split site; `members`: those of each part, by
+        its view.
 
-        Returns where other sites begin of which this member's part knew nothing (R29). What a member had before the merge is
-        not delivered to it again. The parts together may hold more than the budget until the coordinator's next `Trim`, which
-        heeds the sites that senders wait for.
+        Return baselines of sites that this member's part did not know (R29). A member's earlier
+        deliveries are not repeated. The parts may together exceed the budget until the
+        coordinator's next `Trim`, which spares entries that senders wait for.
         """
         known = [site for site, remote in self.remotes.items() if remote.known]
         inherited = {site: remote.inherited for site, remote in self.remotes.items()}
         self.adopt(merge_parts([self.give(), *parts], members), now)
-        self.buffer.trim(self.buffer.end - 1 - HeldEntries.items_max)  # more than that could not be given to a joiner
+        self.buffer.trim(self.buffer.end - 1 - HeldEntries.items_max)  # more would not fit into a joiner's state
         for site, numbers in inherited.items():
             self.remote(site).inherited = numbers
-        self._drop_acked()  # one part may still hold what the others know to be everywhere
+        self._drop_acked()  # one part may hold entries that the others know to be everywhere
         return [(site, origins) for site, origins in self.baselines() if site not in known]
 
     def adopt(self, state: RelayState, now: float) -> None:
-        """Replace this state by another member's. Nothing that it contains is delivered here (S9)."""
+        """Replace this state by another member's. Its contents are not delivered here (S9)."""
         self.buffer.adopt_entries(state.first, state.entries, state.base_view, now)
         self.produced = dict(state.produced)
         self.sites = state.sites

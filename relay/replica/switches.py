@@ -1,8 +1,9 @@
-"""Switches: which other sites an operator of this site has taken offline. Replicated; changed by `SiteSwitch` alone.
+"""Switches: sites that an operator here has taken offline. Replicated; changed by `SiteSwitch`
+alone.
 
-For a site that is offline nothing is held and nobody waits, it has no link, and it is not in the global view. What it misses
-meanwhile it is told as a gap, when it is online again. A part of a split site may be told otherwise than another: after the
-merge the switch that was used more often counts, and of two that were used equally often the one that is off.
+An offline site has no link and is not in the global view. No entries are held for it, and senders
+do not wait for it. It receives a gap once it is online again. Parts of a split site may differ:
+after the merge the switch used more often counts, and of equal ones the offline one.
 """
 
 from __future__ import annotations
@@ -21,23 +22,26 @@ from sitestack.model.gap import GapReason
 class Switch:
     """One site that is offline, or was."""
 
-    #: How often it was switched.
+    #: Number of switches so far.
     number: int = 0
     is_offline: bool = False
-    #: The last number of each origin of this site when the other one was last taken online: none up to it was held.
+    #: The last number of each origin here when the site last came online: none up to it was held.
     until: dict[Address, int] = field(default_factory=dict)
 
 
 class Switches:
-    """Bound: a switch for each site that this site's stream is held for, with the numbers of `ORIGINS_MAX` origins."""
+    """All switches.
+
+    Bound: one for each site held for, with the numbers of `ORIGINS_MAX` origins.
+    """
 
     def __init__(self) -> None:
-        #: The sites that are offline now. Always this object, so that others may hold it.
+        #: The sites offline now. Always this object, so that other parts may keep a reference.
         self.offline: dict[str, None] = {}
         self._switches: dict[str, Switch] = {}
 
     def apply(self, entry: SiteSwitch, produced: dict[Address, int]) -> bool:
-        """Note that a site is offline or online from now on; False when that is no news."""
+        """Note that a site is offline or online; return False if it is so already."""
         if (entry.site in self.offline) is entry.is_offline:
             return False
         switch = self._switches.setdefault(entry.site, Switch())
@@ -53,7 +57,7 @@ class Switches:
         self._note_offline()
 
     def explain(self, site: str, origin: Address, gone: Run, reason: GapReason) -> list[tuple[Run, GapReason]]:
-        """The same numbers, which are told to a site as a gap, with the true reason: those not held while it was offline."""
+        """Split a gap for a site: numbers not held while it was offline have that reason."""
         switch = self._switches.get(site)
         until = 0 if switch is None else switch.until.get(origin, 0)
         if reason is not GapReason.NOT_HELD or until < gone.first:
@@ -63,12 +67,11 @@ class Switches:
         return [(Run(gone.first, until), GapReason.OFFLINE), (Run(until + 1, gone.last), reason)]
 
     def give(self) -> tuple[SwitchState, ...]:
-        """All of it, for a joiner."""
         switches = self._switches.items()
         return tuple([SwitchState(site, each.number, each.is_offline, dict(each.until)) for site, each in switches])
 
     def adopt(self, switches: tuple[SwitchState, ...]) -> None:
-        """Replace all of it by what another member has."""
+        """Replace all switches by another member's."""
         self._switches = {each.site: Switch(each.number, each.is_offline, dict(each.until)) for each in switches}
         self._note_offline()
 
@@ -78,12 +81,12 @@ class Switches:
 
 
 def switches_of(state: RelayState) -> tuple[SwitchState, ...]:
-    """The switches in a state."""
+    """Return the switches in a state."""
     return state.switches if isinstance(state, SwitchedState) else ()
 
 
 def with_switches(state: RelayState, switches: tuple[SwitchState, ...]) -> RelayState:
-    """A state with these switches; none take no room in it."""
+    """Return a state with these switches; without any, the state stays as it is."""
     if not switches:
         return state
     known = (state.view, state.first, state.entries, state.base_view, state.produced, state.remotes, state.sites)
@@ -91,7 +94,7 @@ def with_switches(state: RelayState, switches: tuple[SwitchState, ...]) -> Relay
 
 
 def merge_switches(one: tuple[SwitchState, ...], other: tuple[SwitchState, ...]) -> tuple[SwitchState, ...]:
-    """The switches after the merge of two parts of a site; the order of the two does not matter."""
+    """Return the switches after the merge of two parts of a site; their order does not matter."""
     merged: dict[str, SwitchState] = {}
     for each in (*one, *other):
         known = merged.get(each.site, each)

@@ -9,8 +9,9 @@ from sitestack.model.view import ViewId
 
 V = TypeVar("V")
 
-#: Origins remembered per site. Members that left stay as tombstones, so that a late replay is recognised (S7, R18); above the
-#: bound the oldest tombstones go. A replay would be mistaken for news only after as many restarts in one site in one outage.
+#: Origins remembered per site. Departed members stay as tombstones, so that a late replay is
+#: recognised (S7, R18). Only this many restarts of one site in one outage would drop a needed
+#: tombstone.
 ORIGINS_MAX = 4_096
 
 
@@ -22,19 +23,19 @@ def raise_to(vector: dict[Address, int], other: dict[Address, int]) -> None:
 
 
 def lower_of(one: dict[Address, int], other: dict[Address, int]) -> dict[Address, int]:
-    """What both vectors cover: the lower number of each origin; an origin that is absent in one is left out."""
+    """Return the lower number of each origin; origins absent in one are left out."""
     return {origin: min(n, other[origin]) for origin, n in one.items() if origin in other}
 
 
 def later(one: ViewId | None, other: ViewId | None) -> ViewId | None:
-    """The later of two views, either of which may be missing."""
+    """Return the later of two views, either of which may be None."""
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)
 
 
 def bury(vector: dict[Address, int], members: tuple[Address, ...]) -> None:
-    """Keep a vector within its bound: living members move to its end, so that the oldest tombstones are dropped."""
+    """Keep a vector within its bound: living members move to its end, so the oldest tombstones drop."""
     for member in members:
         if member in vector:
             vector[member] = vector.pop(member)
