@@ -89,7 +89,7 @@ def test_a_demo_does_not_mix_its_journals_with_older_ones(run: Run, tmp_path: Pa
 
 def test_the_default_configuration_is_a_configuration(run: Run, tmp_path: Path) -> None:
     _, defaults, _ = run("node", "--print-config")
-    assert "  # How many routers a multicast may cross, and one.\n  multicast_ttl_hops: 1\n" in defaults
+    assert "  # Maximum routers that a multicast crosses, plus one.\n  multicast_ttl_hops: 1\n" in defaults
     config = tmp_path / "defaults.yaml"
     config.write_text(defaults)
     code, printed, _ = run("node", config, "--site", "NYC", "--name", "A", "--insecure", "--print-config")
