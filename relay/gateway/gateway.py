@@ -124,7 +124,6 @@ class Gateway:
         return self.carrier.carry_out(self._peering.begin(view, now), now)
 
     def _stop_relaying(self, reason: Ending, now: float) -> list[Effect]:
-        """Close all connections if this member relays."""
         self._turn_due = None
         view = self._peering.view
         if self._phase is _Phase.RELAYING:

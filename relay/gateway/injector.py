@@ -27,7 +27,6 @@ def entry_bytes(header: Header, batch: Batch | None) -> int:
 
 
 def _elements(value: object) -> int:
-    """Return the number of elements in nested records, mappings and tuples."""
     if isinstance(value, dict):
         return sum(_elements(each) for each in value.values())
     if isinstance(value, tuple):

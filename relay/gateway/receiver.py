@@ -77,7 +77,6 @@ class LinkReceiver:
         return answer
 
     def _gap(self, peer: str, frame: RemoteGap) -> Admission:
-        """Cast a gap if it begins at or below the next number."""
         number = self._number(peer, frame.origin)
         # A gap may overlap admitted numbers: only those above count.
         answer = admission(number, max(frame.first, number + 1), frame.last)

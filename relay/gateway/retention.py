@@ -104,7 +104,6 @@ class Retention:
         return entry
 
     def _wanted(self) -> dict[str, None]:
-        """Return the sites that at least one member of the view has configured."""
         assert self._state.view is not None
         wanted = dict.fromkeys(self._peers)
         for member in self._state.view.members:

@@ -254,5 +254,4 @@ def _newest(runs: list[Run] | None, produced: int) -> int:
 
 
 def _reaches(origins: dict[Address, int], batch: Batch) -> bool:
-    """Return whether this vector covers the batch."""
     return origins.get(batch.origin, 0) >= batch.last

@@ -170,7 +170,6 @@ class LinkSession:
         return frames
 
     def _time_frame(self, began_anew: bool, now: float) -> None:
-        """Note since when an incomplete frame has been arriving."""
         if not self._parser.unfinished_bytes:
             self._frame_began = None
         elif began_anew or self._frame_began is None:

@@ -126,7 +126,6 @@ class SiteState:
         return self._release()
 
     def _fetch(self, event: FetchState, now: float) -> list[Effect]:
-        """Fetch a state that contains all messages delivered here."""
         if self.requester.busy or self._waiting is not None:
             return [Dropped("state_fetched_already")]
         self._founds, self._told_tenth = False, 0
@@ -184,7 +183,6 @@ class SiteState:
         return [*self._send(questions), *self._look(now)]
 
     def _answer(self, ask: StateAsk, now: float) -> list[Effect]:
-        """Answer as a provider."""
         if not self._has_state or self.requester.busy:
             refusal = StateRefusal.WAITS if self.requester.busy else StateRefusal.NO_STATE
             sites = self.requester.sites if self.requester.busy else ()

@@ -18,8 +18,7 @@ from sitestack.model.address import Address
 from sitestack.model.level import Level
 from sitestack.model.state_events import Contents
 
-#: Maximum number of incomplete snapshots, and of answers that a provider is behind, before giving
-#: up.
+#: Maximum number of incomplete snapshots, and of BEHIND refusals, before the floor is waived.
 NEWER_MAX = 3
 #: Seconds after which a silent provider is replaced: longer than a failover of either site.
 SILENT_S = 30.0
@@ -108,7 +107,6 @@ class StateRequester:
         return found
 
     def _turn_to_next(self, now: float) -> list[StateAsk]:
-        """Ask the next member; pause after the last."""
         candidates = self._candidates()
         self._arriving, self._heard = None, now
         self.provider = next((each for each in candidates if each not in self._tried), None)
@@ -129,7 +127,6 @@ class StateRequester:
         return StateAsk(self._site, self._me, *self.provider, snapshot, offset, to_vectors(floor))
 
     def _ask_more(self, arriving: _Arriving, now: float) -> list[StateAsk]:
-        """Fill the window with requests."""
         questions: list[StateAsk] = []
         due = now + self._config.ask_interval_s
         while len(arriving.asked) < self._settings.window_pieces and arriving.next < len(arriving.data):

@@ -127,7 +127,6 @@ class UnicastRoutes:
         return [*_count(refusal), Down(Frame(self._me, frame.source, (_refusal(unicast, refusal),)))]
 
     def _send(self, unicast: RemoteUnicast) -> UnicastRefusal | None:
-        """Queue a unicast on the link to its target's site; return the refusal or None."""
         batch = unicast.batch
         assert batch.target is not None
         return self._gateway.table.send_unicast(batch.target_site, batch.target, unicast)

@@ -89,7 +89,6 @@ class UnicastSender:
         line.due = now + line.wait_s
 
     def _repeat(self, line: _Line, now: float, start: int = 0) -> list[Step]:
-        """Forward the line again, from index `start` on."""
         line.attempt += 1
         line.due = now + line.wait_s
         after = line.pending[start - 1].batch.last if start else 0
