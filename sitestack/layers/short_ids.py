@@ -31,9 +31,7 @@ EPOCH_MAX = (1 << 32) - 1
 
 @dataclass(frozen=True, slots=True)
 class IdTable(Header):
-    """Coordinator to all members, once in each view: their short ids, and the highest one assigned
-    so far.
-    """
+    """Coordinator to all members, once a view: their short ids, and the highest one assigned."""
 
     epoch: int
     highest: int

@@ -46,6 +46,8 @@ class WhoHas(Header):
 
 @dataclass(frozen=True, slots=True)
 class IHave(Header):
+    """Answer to WhoHas, or unasked: the contacts of these members."""
+
     contacts: tuple[Contact, ...]
 
 

@@ -25,9 +25,7 @@ class Mark(Header):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Credits(Header):
-    """Receiver to sender: the last marks of yours that I have reached in `view`, on multicasts and
-    on unicasts to me.
-    """
+    """Receiver to sender: your last marks that I reached in `view`, on multicasts and unicasts."""
 
     view: ViewId
     multicast_bytes: int

@@ -95,8 +95,7 @@ class FlushReject(Header):
 
 @dataclass(frozen=True, slots=True)
 class Prepare(Header):
-    """Leader to every old member and joiner: reach the cut of the view `base`, then be ready for
-    `view`.
+    """Leader to old members and joiners: reach the cut of view `base`, then be ready for `view`.
 
     With `collect` the member answers with the states of its layers at the cut, less those that all
     joiners know (`known`). In a merge it answers with the states that it knows, and `Give` asks one
@@ -114,9 +113,7 @@ class Prepare(Header):
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Header):
-    """Member to leader: I am at the cut and ready for this view, with the `states` that `Prepare`
-    asked for.
-    """
+    """Member to leader: I am at the cut and ready, with the `states` that `Prepare` asked for."""
 
     proposal: ViewId
     states: tuple[Header, ...]
@@ -124,8 +121,9 @@ class Prepared(Header):
 
 @dataclass(frozen=True, slots=True)
 class Give(Header):
-    """Leader of a merge to one member of each part: send your layers' states, less those that all
-    other parts know.
+    """Leader of a merge to one member of each part: send your layers' states.
+
+    They leave out the states that all other parts know (`known`).
     """
 
     proposal: ViewId
@@ -177,26 +175,23 @@ class Installed(Header):
 
 @dataclass(frozen=True, slots=True)
 class MergeHint(Header):
-    """Coordinator to one with a lower address: my view differs from yours; search, and lead a
-    merge.
-    """
+    """Coordinator to one with a lower address: our views differ; search, and lead a merge."""
 
     view: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest(Header):
-    """Coordinator with the lowest known address to another one: do you agree to a merge that I
-    lead?
-    """
+    """Coordinator with the lowest known address to another: do you agree to a merge that I lead?"""
 
     view: ViewId
 
 
 @dataclass(frozen=True, slots=True)
 class MergeReply(Header):
-    """Answer to MergeRequest: I agree, and will forward your flush request if it comes soon and I
-    am idle.
+    """Answer to MergeRequest: I agree.
+
+    I will forward your flush request if it comes soon and I am idle.
     """
 
     view: View
@@ -204,9 +199,7 @@ class MergeReply(Header):
 
 @dataclass(frozen=True, slots=True)
 class MergeQuestion(Header):
-    """Leader of a merge to the members of the other parts, before any is blocked: do you receive
-    this?
-    """
+    """Leader of a merge to the other parts' members, before any is blocked: do you receive this?"""
 
     survey: int
 
@@ -220,8 +213,7 @@ class MergeAnswer(Header):
 
 @dataclass(frozen=True, slots=True)
 class MergeFetch(Header):
-    """Leader of a merge to the members of all its parts, before any is blocked: fetch the other
-    parts' state.
+    """Leader of a merge to all members, before any is blocked: fetch the other parts' state.
 
     `sources` are the coordinators of the parts.
     """
@@ -232,9 +224,7 @@ class MergeFetch(Header):
 
 @dataclass(frozen=True, slots=True)
 class MergeFetched(Header):
-    """Answer to MergeFetch: little is left to fetch; or, unless `done`, some state has arrived and
-    more will follow.
-    """
+    """Answer to MergeFetch: little is left to fetch (`done`), or more will follow."""
 
     survey: int
     done: bool

@@ -16,9 +16,7 @@ RANGES_MAX = 64
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Cast(Header):
-    """On every reliable multicast and its copies, which any member may send: `sender` owns the
-    stream.
-    """
+    """On every reliable multicast and its copies from any member: `sender` owns the stream."""
 
     view: ViewId
     sender: Address

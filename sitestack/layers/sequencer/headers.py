@@ -24,15 +24,11 @@ class Sequenced(Header):
 
 @dataclass(frozen=True, slots=True)
 class ForwardAgain(Header):
-    """Coordinator to member: I dropped your forwards while blocked, and continue in the same view
-    (S22).
-    """
+    """Coordinator to member: I dropped your forwards while blocked; the view continues (S22)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SequencerState(Header):
-    """For a joiner: the next number of every origin, in scope ALL and in scope SITE, as of the cut
-    (S9).
-    """
+    """For a joiner: the next number of every origin at the cut, in scopes ALL and SITE (S9)."""
 
     numbers: dict[Address, Numbers]

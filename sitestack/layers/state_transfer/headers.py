@@ -37,6 +37,8 @@ class StateReport(Header):
 
 @dataclass(frozen=True, slots=True)
 class StateStanding(Header):
+    """An entry of the stream: the standing of a member."""
+
     member: Address
     standing: Standing
 

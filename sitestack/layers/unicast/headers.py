@@ -57,9 +57,7 @@ class UnicastSync(Header):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class UnicastAck(Header):
-    """Receiver to sender: all messages up to `seqno` were delivered; retransmit the `missing`
-    ranges (first, last).
-    """
+    """Receiver to sender: all up to `seqno` are delivered; retransmit the `missing` ranges."""
 
     conn_id: int
     #: Grows with each window that the receiver opens, which exposes acknowledgements of earlier
@@ -71,9 +69,7 @@ class UnicastAck(Header):
 
 @dataclass(frozen=True, slots=True)
 class SendFirst(Header):
-    """Receiver to sender (GET_FIRST_SEQNO): I have no window for this connection; where does it
-    start? (U12)
-    """
+    """Receiver to sender (GET_FIRST_SEQNO): where does this connection start? (U12)"""
 
     conn_id: int
 
