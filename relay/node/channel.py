@@ -160,9 +160,9 @@ class RelayChannel(Channel[BetweenSites]):
         if self._site_keys is not None and (ring := self._site_keys.look()) is not None:
             assert isinstance(self.transport, SealedTransport), "what has keys is sealed"
             self.transport.use_ring(ring)
-            log.info("keys read again", in_use=ring.in_use.hex(), keys=[each.hex() for each in ring.keys])
+            log.info("keys reloaded", in_use=ring.in_use.hex(), keys=[each.hex() for each in ring.keys])
         if self._bridge is not None and self._bridge.reread_certificates():
-            log.info("certificates read again", expires_s=self._bridge.statistics().certificate_expires_s)
+            log.info("certificates reloaded", expires_s=self._bridge.statistics().certificate_expires_s)
 
     def change_budget(self, entries: int, size: int) -> None:
         """Set the maximum batches, views and bytes held for other sites."""
@@ -172,9 +172,9 @@ class RelayChannel(Channel[BetweenSites]):
         """Connect to new peers of this configuration, and close the links to removed ones."""
         before, self._known_sites = self._known_sites, config.peer_sites()
         for site in [each for each in self._known_sites if each not in before]:
-            log.info("site is a peer now: messages are held for it, and it is called", site=site)
+            log.info("peer added", site=site)
         for site in [each for each in before if each not in self._known_sites]:
-            log.warning("site is no peer any more: its link is closed, and in the end nothing is held for it", site=site)
+            log.warning("peer removed", site=site)
         if self._bridge is not None:
             self._bridge.forget_troubles()
         self.hand_in(Peers(config.neighbours()))
@@ -189,7 +189,7 @@ class RelayChannel(Channel[BetweenSites]):
         for `SWITCH_S`. Raises LocalError for a site that is not configured.
         """
         if site not in self._known_sites:
-            raise LocalError(f"{site} is no other site that this one is configured to be linked to.")
+            raise LocalError(f"{site} is not configured as a peer of {self.site}.")
         with trio.move_on_after(SWITCH_S):
             while (site in self._relay.state.switches.offline) is not offline:
                 switched = self._switched
@@ -210,8 +210,10 @@ class RelayChannel(Channel[BetweenSites]):
         """
         wanted = sites or self._fetched_sites
         unknown = [site for site in wanted if site not in self._known_sites or site == self.site]
-        if unknown or not wanted:
-            raise LocalError(f"no other site that is configured: {', '.join(unknown) or 'none is named'}")
+        if not wanted:
+            raise LocalError("no site is named; name one, or configure relay.state.sites")
+        if unknown:
+            raise LocalError(f"not configured as a peer of {self.site}: {', '.join(unknown)}")
         if self._state.withhold():
             self.hand_in(FetchState(wanted))
 
@@ -284,7 +286,7 @@ class RelayChannel(Channel[BetweenSites]):
     def _log_stranger(self, event: OtherParameters) -> None:
         if self.has_joined:  # otherwise this process is the stranger, and `open_channel` reports it
             log.error(
-                "a process has other parameters than its site and stays outside",
+                "process with other parameters cannot join",
                 name=event.name,
                 parameters=event.parameters,
             )

@@ -143,9 +143,9 @@ class _Node:
         """Switch another site offline or online by an operator's order. Raises LocalError."""
         site, offline, channel = order.get("site"), order.get("offline"), self.channel()
         if not isinstance(site, str) or not isinstance(offline, bool):
-            raise LocalError("this is no order.")
+            raise LocalError("this is not an order.")
         if channel is None:
-            raise LocalError(f"{self._config.name} of {self._config.site} is no member at present ({self._status.state}).")
+            raise LocalError(f"{self._config.name}@{self._config.site} is not a member now (state: {self._status.state}).")
         return {"done": await channel.switch_site(site, offline=offline), "of": self._config.site}
 
     def peer_sites(self) -> tuple[str, ...]:
@@ -170,9 +170,9 @@ class _Node:
     async def run(self) -> None:
         """Join, and serve until this member has left."""
         if self._config.security.insecure:
-            self._log.warning("insecure: whoever reaches the ports can read and send")
+            self._log.warning("insecure: any host that reaches the ports can read and send")
         if self._config.site in self._config.relay.bridge.peers:
-            self._log.info("relay.bridge.peers names this site, too, which is not called")
+            self._log.info("relay.bridge.peers includes this site: ignored")
         async with open_channel(self._config, journal=self._journal if self._config.journal.directory else None) as channel:
             self._channel = channel
             self._status.joined(channel.address)
@@ -204,7 +204,7 @@ class _Node:
             nursery.start_soon(self._leave, self._channel, nursery)
 
     def _reread_keys(self) -> None:
-        self._log.info("keys are read again")
+        self._log.info("reloading keys")
         if self._channel is not None:
             self._channel.reread_keys()
 
@@ -218,16 +218,16 @@ class _Node:
             return
         if channel is None:
             self._reread_later = True
-            self._log.info("the configuration is read again once this member has joined")
+            self._log.info("configuration reload deferred until joined")
             return
         try:
             wanted = self._reload()
         except LocalError as error:
-            self._log.error("the configuration was not read again", why=str(error))
+            self._log.error("configuration reload failed", why=str(error))
             return
         found = compare(self._config, replace(wanted, name=wanted.name or self._config.name))
         for sentence in found.refused:
-            self._log.warning(sentence)
+            self._log.warning("configuration change needs a restart", what=sentence)
         if found.changed:
             # Rejected changes stay different, so that the next reload reports them again.
             self._config = applied(self._config, found.changed)
@@ -236,13 +236,13 @@ class _Node:
             channel.change_budget(self._config.relay.budget.entries, self._config.held_bytes_max())
             if PEERS in found.changed:
                 channel.change_peers(self._config)
-        self._log.info("configuration read again", changed=found.changed, refused=len(found.refused))
+        self._log.info("configuration reloaded", changed=found.changed, refused=len(found.refused))
 
     async def _leave(self, channel: RelayChannel, nursery: trio.Nursery) -> None:
         """Leave the site, then wait `LAST_EVENTS_S` for the events to be read."""
         await channel.leave()
         await trio.sleep(LAST_EVENTS_S)
-        self._log.warning("nobody took the last events")
+        self._log.warning("last events were not read")
         nursery.cancel_scope.cancel()
 
     def _journal(self, local: Local) -> Write:
@@ -293,10 +293,10 @@ class _Node:
             problems, warnings = self._problems(channel), self._warnings(channel)
             for problem in problems:
                 if problem not in known:
-                    self._log.error(problem)
+                    self._log.error("problem", what=problem)
             for warning in warnings:
                 if warning not in known:
-                    self._log.warning(warning)
+                    self._log.warning("problem ahead", what=warning)
             known = [*problems, *warnings]
             await trio.sleep(WATCH_INTERVAL_S)
 
@@ -308,7 +308,7 @@ class _Node:
             except ChannelClosed:
                 return
             except LocalError as error:
-                self._log.error("a line was not published", why=str(error))
+                self._log.error("line not published", why=str(error))
             else:
                 self._status.sent(1)
 
@@ -324,7 +324,7 @@ class _Node:
                     self._role = channel.role
                     await self._hear(channel.role, writer)
             except BrokenPipeError:
-                self._log.info("nobody reads the events any more")
+                self._log.info("event reader closed")
                 return
 
     async def _hear(self, item: Delivery | View | Event, writer: JsonLines | ReadableLines) -> None:
@@ -362,7 +362,7 @@ def _as_sentences(found: Mapping[str, str]) -> list[str]:
 
 
 def _refused(admissions: Admissions) -> str:
-    return admissions.trouble and f"the last caller was turned away: {admissions.trouble}"
+    return admissions.trouble and f"the last connection was rejected: {admissions.trouble}"
 
 
 async def _start_http(

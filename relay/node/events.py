@@ -28,35 +28,35 @@ log = structlog.get_logger()
 def log_switched(event: SiteSwitched) -> None:
     """Log that the operator has switched a site offline or online."""
     if event.is_offline:
-        log.warning("site is offline, says the operator: nothing is held for it, and what it misses is a gap", site=event.site)
+        log.warning("site switched offline", site=event.site)
     else:
-        log.info("site is online again, says the operator", site=event.site)
+        log.info("site switched online", site=event.site)
 
 
 def _log_slow(event: SlowSite) -> None:
     if event.is_slow:
-        log.warning("site is too slow to be waited for: what exceeds the budget becomes a gap there", site=event.site)
+        log.warning("slow site: senders no longer wait for it", site=event.site)
     else:
-        log.info("site keeps up again: senders wait for it when it lags", site=event.site)
+        log.info("site keeps up: senders wait for it again", site=event.site)
 
 
 def _log_state(event: StateProgress) -> None:
     facts = {"site": event.site, "arrived_bytes": event.arrived_bytes, "state_bytes": event.state_bytes}
     if event.outcome in ("", "taken"):
-        log.info("state of another site taken" if event.outcome else "state of another site is arriving", **facts)
+        log.info("site state installed" if event.outcome else "receiving site state", **facts)
     else:
-        log.warning("no state came from another site: the application goes on with its own", why=event.outcome, **facts)
+        log.warning("no site state received: keeping the local state", why=event.outcome, **facts)
 
 
 def _log_unreached(event: Unreached) -> None:
-    log.warning("who does not answer stays outside the view", attempt=event.attempt, names=list(event.names))
+    log.warning("members do not answer: left out of the view", attempt=event.attempt, names=list(event.names))
 
 
 def _log_narrow(event: NarrowPath) -> None:
     if event.bytes_max is None:
-        log.info("datagrams of all sizes reach a member again", name=event.name)
+        log.info("large datagrams reach member again", name=event.name)
     else:
-        log.warning("large datagrams do not reach a member and are cut", name=event.name, bytes_max=event.bytes_max)
+        log.warning("large datagrams do not reach member: fragmenting", name=event.name, bytes_max=event.bytes_max)
 
 
 def _log_misconfigured(event: Misconfigured) -> None:

@@ -38,7 +38,7 @@ class SiteKeys:
         try:
             ring = read_key_ring(self._directory)
         except ConfigurationError as error:
-            self.problem = f"the keys that were read before stay in force ({str(error).removesuffix('.')})"
+            self.problem = f"the previous keys stay in use ({str(error).removesuffix('.')})"
             return None
         self.problem = ""
         if ring == self.ring:

@@ -130,7 +130,7 @@ class RouterDaemon:
         for site in self._sites:
             if site.keys is not None and site.proofs is not None and (ring := site.keys.look()) is not None:
                 site.proofs.ring = ring
-                self._log.info("keys read again", site=site.name, in_use=ring.in_use.hex())
+                self._log.info("keys reloaded", site=site.name, in_use=ring.in_use.hex())
 
     def describe(self) -> dict[str, Any]:
         """Return the status of the router, as served over HTTP."""

@@ -110,7 +110,7 @@ class RouterLink:
         elif self.state is not LinkState.UP:
             self.drop("it does not answer", now)
         elif self._asked_at is not None and now >= self._asked_at + ANSWER_S:
-            self.drop("it does not answer any more", now)
+            self.drop("it no longer answers", now)
         else:
             self._asked_at = now if self._asked_at is None else self._asked_at
             self.due = now + PING_S
@@ -211,7 +211,7 @@ class RouterLink:
             self.drop((error.strerror or "the connection broke").lower(), now)
             return
         if not data:
-            self.drop("it has closed the connection", now)
+            self.drop("it closed the connection", now)
             return
         self._asked_at = None
         self._reader.feed(data)

@@ -138,7 +138,7 @@ class Credentials:
                 for each in (True, False)
             ]
         except (OSError, ValueError) as error:
-            raise ConfigurationError(f"{self._directory}: the files of the bridge do not fit together.") from error
+            raise ConfigurationError(f"{self._directory}: bridge certificate, key and authority do not match.") from error
         return _Read(server, client, authorities, facts)
 
 

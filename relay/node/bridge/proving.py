@@ -26,7 +26,7 @@ class PushedOut(Unproven):
     """The connection gave way to a newer one."""
 
     def __init__(self) -> None:
-        super().__init__("it gave way to newer callers")
+        super().__init__("it was replaced by a newer connection")
 
 
 class Caller(NamedTuple):
@@ -63,7 +63,7 @@ class Proving:
         """Return a sentence for each current failure, by configuration key."""
         found = {f"relay.bridge.peers.{site}": sentence for site, sentence in self._troubles.items()}
         if self.admissions.trouble:
-            found["relay.bridge.bind"] = f"the last caller was turned away: {self.admissions.trouble}"
+            found["relay.bridge.bind"] = f"the last connection was rejected: {self.admissions.trouble}"
         if self._credentials is not None and self._credentials.problem:
             found["bridge.pem"] = self._credentials.problem
         return found
@@ -109,7 +109,7 @@ class Proving:
         with hold_place(self.places, peer_host(stream)):
             with trio.move_on_after(self._handshake_s):
                 return await _receive_first_frame(stream)
-            raise Unproven(f"it said no HELLO within {self._handshake_s:g} s")
+            raise Unproven(f"it sent no HELLO within {self._handshake_s:g} s")
         raise PushedOut
 
     async def prove_called(self, stream: trio.SocketStream, site: str, address: Physical) -> tuple[Stream, str | None]:
@@ -138,7 +138,7 @@ class Proving:
 
     def refused(self, site: str, address: Physical, why: str) -> None:
         """Record that a called relay closed the connection, which in TLS 1.3 rejects a certificate."""
-        self._troubles[site] = f"{address} does not take the certificate of this site: {why}"
+        self._troubles[site] = f"{address} rejects the certificate of this site: {why}"
 
     def reread(self) -> bool:
         """Reread the certificate files, and return whether they have changed."""
@@ -166,9 +166,9 @@ async def _receive_first_frame(stream: trio.SocketStream) -> bytes:
                     return bytes(received)
                 break
         else:
-            raise Unproven("it ended the connection")
+            raise Unproven("it closed the connection")
     except trio.BrokenResourceError as error:
-        raise Unproven("it broke the connection off") from error
+        raise Unproven("the connection broke") from error
     except ProtocolError:
         pass
-    raise Unproven("it said something else than HELLO")
+    raise Unproven("its first frame is not HELLO")

@@ -78,7 +78,7 @@ class RouterConversation:
         await self._arrive(_SIZE.size)
         (size,) = _SIZE.unpack_from(self._arrived)
         if not 0 < size <= bytes_max:
-            raise RouterFailed("it says what no router says")
+            raise RouterFailed("it does not speak the router protocol")
         await self._arrive(_SIZE.size + size)
         frame = bytes(self._arrived[_SIZE.size :])
         self._arrived.clear()
@@ -88,7 +88,7 @@ class RouterConversation:
         try:
             while (missing := size - len(self._arrived)) > 0:
                 if not (data := await self.stream.receive_some(missing)):
-                    raise RouterFailed("it has closed the connection")
+                    raise RouterFailed("it closed the connection")
                 self._arrived += data
         except trio.BrokenResourceError as error:
             raise RouterFailed("the connection broke") from error
@@ -113,7 +113,7 @@ async def conversation(place: Physical, site: str, proofs: Proofs | None) -> Asy
         if stream is not None:
             await trio.aclose_forcefully(stream)
         if isinstance(error, ProtocolError):
-            raise RouterFailed("it says what no router says") from error
+            raise RouterFailed("it does not speak the router protocol") from error
         raise
 
 
@@ -137,9 +137,9 @@ async def call(place: Physical, site: str, proofs: Proofs | None, called: str) -
         await talk.say(routing.CALL, called.encode())
         answer = await talk.frame()
         if answer[:1] == routing.NOBODY:
-            raise RouterFailed(_MEANINGS.get(answer[1:], "it says what no router says").format(site=called))
+            raise RouterFailed(_MEANINGS.get(answer[1:], "it does not speak the router protocol").format(site=called))
         if answer != routing.SPLICED:
-            raise RouterFailed("it says what no router says")
+            raise RouterFailed("it does not speak the router protocol")
     return talk.stream
 
 
@@ -171,7 +171,7 @@ class RouterCalls:
         """Return a sentence about the unusable routers, or an empty string."""
         found = {**self._unserved, **self._troubles}
         troubles = [f"{place} ({found[place]})" for place in self._places if place in found]
-        return f"no connections by way of {', '.join(troubles)}" if troubles else ""
+        return f"no connections through {', '.join(troubles)}" if troubles else ""
 
     def start_waiting(self, serve: Serve, nursery: trio.Nursery) -> None:
         """Wait at all routers unless already waiting, and serve each connection in this nursery."""
@@ -231,9 +231,9 @@ async def _wait_for_call(talk: RouterConversation) -> None:
             if frame[:1] == routing.CALLED:
                 return
             if frame != routing.PONG:
-                raise RouterFailed("it says what no router says")
+                raise RouterFailed("it does not speak the router protocol")
             continue
         if unanswered == PINGS_MAX:
-            raise RouterFailed("it does not answer any more")
+            raise RouterFailed("it no longer answers")
         unanswered += 1
         await talk.say(routing.PING)

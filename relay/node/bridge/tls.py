@@ -71,7 +71,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
             await self._tell_why()
             raise Unproven(why(error)) from error
         except _BROKEN as error:
-            raise Unproven("it broke the connection off") from error
+            raise Unproven("the connection broke") from error
         site = site_named([name for kind, name in self._names() if kind == "URI"])
         if site is None:
             raise Unproven("its certificate names no site")
@@ -152,7 +152,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
                 await self._transport.send_all(self._outgoing.read())
                 data = await self._transport.receive_some(READ_BYTES)
                 if not data:
-                    raise Unproven("it ended the connection") from None
+                    raise Unproven("it closed the connection") from None
                 self._incoming.write(data)
             else:
                 await self._transport.send_all(self._outgoing.read())

@@ -183,7 +183,7 @@ class _Loader(yaml.SafeLoader):
         try:
             value = super().construct_object(node, deep)
         except (ArithmeticError, AttributeError, LookupError, ValueError) as error:
-            raise yaml.constructor.ConstructorError(None, None, f"what is there is no {kind}", node.start_mark) from error
+            raise yaml.constructor.ConstructorError(None, None, f"the value is not a valid {kind}", node.start_mark) from error
         if type(value) is int and value.bit_length() > INT_BITS_MAX:
             raise yaml.constructor.ConstructorError(None, None, "the number is too large", node.start_mark)
         return value
@@ -193,7 +193,7 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
-                    raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} is given twice", key.start_mark)
+                    raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} appears twice", key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 

@@ -14,26 +14,26 @@ from sitestack.model.address import Physical
 _HEAD = """\
 # Configuration
 
-Every key that a configuration may have. This page is made by `make reference` out of the comments in the code.
+All configuration keys. `make reference` generates this page from the comments in the code.
 
-A node reads one YAML file, which serves all members of its site: `relay node FILE`, or `relay.load_config(FILE)` in a program.
-What differs between members is said when they are started: `--site` and `--name` win over the environment variables
-`RELAY_SITE` and `RELAY_NAME`, and those over the file. `RELAY_PEERS`, such as `SFO=bridge.sfo:7700 LON=10.0.3.1:7700`, wins
-over `relay.bridge.peers`, `RELAY_ROUTERS`, such as `router-a:7900 router-b:7900`, over `discovery.routers`, and `RELAY_KEYS`
-over `security.keys`. Nothing in the file is interpolated or executed.
+A node reads one YAML file: `relay node FILE`, or `relay.load_config(FILE)` in a program. All members of a site can share it.
+Options and environment variables supply the differences. `--site` and `--name` override `RELAY_SITE` and `RELAY_NAME`, which
+override the file. `RELAY_PEERS`, such as `SFO=bridge.sfo:7700 LON=10.0.3.1:7700`, overrides `relay.bridge.peers`.
+`RELAY_ROUTERS`, such as `router-a:7900 router-b:7900`, overrides `discovery.routers`, and `RELAY_KEYS` overrides
+`security.keys`. Nothing in the file is interpolated or executed.
 
-`site` is the only key without which nothing runs; the rest has the defaults below. A key that is unknown, a value of the wrong
-type and values that do not go together are refused before anything starts, all of them at once, a sentence each:
+Only `site` is required; the other keys have the defaults below. Unknown keys, values of the wrong type and conflicting values
+are all reported before the node starts, one sentence each:
 
 ```
-relay config check FILE          # exit code 0, or 2 and what is wrong
+relay config check FILE          # exit code 0, or 2 and the problems
 relay node FILE --print-config   # the file with all defaults and a comment for each key
 ```
 
-All members of a site are to have the same, but for `name`, `journal`, `http`, `log`, and what `transport` says of the machine.
-`order` and `agreement` are compared when a member joins, the sites in `relay.bridge` while it runs; nothing else is.
-`journal`, `http` and `log` are about the command `relay node`; a program that opens a channel does not use them. It does use
-`security.keys`, and is not refused without.
+All members of a site need the same configuration, except `name`, `journal`, `http`, `log`, and the machine's part of
+`transport`. Only `order` and `agreement` (at the join) and the sites in `relay.bridge` (while running) are compared. The
+command `relay node` alone uses `journal`, `http` and `log`. A program that opens a channel uses `security.keys`, but may run
+without it.
 """
 
 
@@ -52,7 +52,7 @@ def _lines(keys: Iterable[Key]) -> Iterator[str]:
         else:
             sections[key.path.rpartition(".")[0]].append(key)
     taken = ", ".join([f"`{path}`" for path in MAY_CHANGE])
-    yield f"{_HEAD}\nOn SIGHUP a running node takes from the changed file: {taken}. Of every other key it says why not.\n"
+    yield f"{_HEAD}\nOn SIGHUP a running node applies changes of {taken}. It logs every other change with the reason.\n"
     for path, inside in sections.items():
         yield f"## {path or 'At the top'}\n"
         if path:

@@ -81,7 +81,7 @@ class Reader:
             elif key not in known:
                 self._unknown(key, path, list(known))
             elif place in self._derived:
-                self.problems.append(f"{place}: cannot be given, it follows from {self._derived[place]}.")
+                self.problems.append(f"{place}: cannot be set; it follows from {self._derived[place]}.")
             elif each is not None or type(None) in get_args(hints[key]):
                 read, good = self.read(hints[key], each, place)
                 if good:

@@ -13,24 +13,24 @@ PEERS = "relay.bridge.peers"
 MAY_CHANGE = ("log.level", "relay.budget.entries", "relay.budget.bytes", PEERS)
 #: Prefix of a key -> why it cannot change. The first match applies.
 WHY_NOT = {
-    "site": "a member is of one site as long as it lives",
-    "name": "a member has one name as long as it lives",
+    "site": "the site of a member is fixed",
+    "name": "the name of a member is fixed",
     "order": "it must be the same in the whole site: stop all members of the site, then start them",
     "agreement": "it must be the same in the whole site: stop all members of the site, then start them",
     "transport": "the sockets are open: restart this member",
     "discovery": "restart this member",
-    "relay.budget.age_s": "sites that are gone are waited for by it already: restart the members one by one",
+    "relay.budget.age_s": "entries for unreachable sites already expire by it: restart the members one by one",
     "relay.bridge.bind": "the relay listens there: restart the members one by one",
-    "relay.bridge": "the relay and its routes go by it already: restart the members one by one",
-    "relay.link": "the links that there are were agreed on with it: restart the members one by one",
+    "relay.bridge": "the relay and its routes already use it: restart the members one by one",
+    "relay.link": "open links were negotiated with it: restart the members one by one",
     "relay": "restart the members one by one",
-    "security": "keys and certificates are read again where they are; for another place, or none, restart this member",
+    "security": "key files are reread in place; to change their directory, restart this member",
     "journal": "the journal is open: restart this member",
     "http": "the port is open: restart this member",
     "log.format": "the log is open: restart this member",
-    "membership": "it should be alike in the whole site: restart the members one by one",
+    "membership": "it should be the same in the whole site: restart the members one by one",
     "channel": "restart this member",
-    "protocols": "it should be alike in the whole site: restart the members one by one",
+    "protocols": "it should be the same in the whole site: restart the members one by one",
 }
 
 
@@ -48,7 +48,7 @@ def compare(running: NodeConfig, wanted: NodeConfig) -> Reload:
     obstacle = _obstacle(running, different)
     changed = {path: value for path, value in different.items() if path in MAY_CHANGE and not (path == PEERS and obstacle)}
     why = {path: obstacle if path == PEERS else _why_not(path) for path in different if path not in changed}
-    return Reload(changed, tuple([f"{path}: is not taken while the member runs; {each}." for path, each in why.items()]))
+    return Reload(changed, tuple([f"{path}: cannot change while the member runs; {each}." for path, each in why.items()]))
 
 
 def applied(config: NodeConfig, changed: dict[str, Any]) -> NodeConfig:
@@ -66,7 +66,7 @@ def _with(record: Any, path: str, value: Any) -> Any:
 def _obstacle(running: NodeConfig, different: dict[str, Any]) -> str:
     """Return why peers cannot change while this member runs, or an empty string."""
     if "relay.bridge.via" in different:
-        return "relay.bridge.via has changed with it, which is not taken: restart the members one by one"
+        return "relay.bridge.via has changed too: restart the members one by one"
     if running.security.keys and not running.has_bridge():
         return "this member was started without links, and so without certificates: restart it"
     return ""

@@ -33,7 +33,7 @@ DERIVED = {
     "protocols.fragment.fragment_bytes_max": "transport.datagram_bytes_max",
 }
 #: Problem of conflicting security settings.
-KEYS_AND_INSECURE = "it has keys and is to be insecure; say one of both."
+KEYS_AND_INSECURE = "`keys` and `insecure` are mutually exclusive; remove one."
 #: Maximum datagrams of all entries held for other sites. A joiner receives them in one frame, in
 #: about a second, while its site waits. Several times as many exceed the time that members wait for
 #: a joiner.
@@ -207,9 +207,9 @@ def find_problems(config: NodeConfig) -> list[str]:
         problems.append(f"security: {KEYS_AND_INSECURE}")
     journal = config.journal
     if journal.retained_bytes_max is not None and journal.retained_bytes_max < 2 * journal.segment_bytes:
-        problems.append("journal.retained_bytes_max: must be at least twice journal.segment_bytes, or nothing of it stays.")
+        problems.append("journal.retained_bytes_max: must be at least twice journal.segment_bytes, or all is deleted.")
     if "@" in config.name:
-        problems.append("name: must not have an @, which stands between the name and the site where people read it.")
+        problems.append("name: must not contain @, which separates name and site.")
     if config.name != config.name.strip():
         problems.append("name: has white space around it.")
     if len(config.name) > NAME_CHARS_MAX:
@@ -231,9 +231,9 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
         if why := unfit_host(place.host):
             yield f"relay.bridge.routers[{index}]: {place.host!r} {why}"
         if _is_own(place, bridge.bind):
-            yield f"relay.bridge.routers[{index}]: {place} is where this site listens itself (relay.bridge.bind)."
+            yield f"relay.bridge.routers[{index}]: {place} is the address of this site itself (relay.bridge.bind)."
     if len(bridge.routers) > ROUTERS_MAX:
-        yield f"relay.bridge.routers: names {len(bridge.routers)}, and {ROUTERS_MAX} are the most."
+        yield f"relay.bridge.routers: names {len(bridge.routers)}, but at most {ROUTERS_MAX} are allowed."
     for name in ("dial_timeout_s", "handshake_s"):
         if getattr(bridge, name) == 0:
             yield f"relay.bridge.{name}: must be more than 0."
@@ -250,7 +250,7 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
             if why := unfit_host(place.host):
                 yield f"relay.bridge.peers.{site}[{index}]: {place.host!r} {why}"
     if relay.unicast.give_up_s <= relay.unicast.retry_s:
-        yield "relay.unicast.give_up_s: must be longer than relay.unicast.retry_s, or nothing is sent again."
+        yield "relay.unicast.give_up_s: must be longer than relay.unicast.retry_s, or no message is retransmitted."
 
 
 def _budget_problems(config: NodeConfig) -> Iterator[str]:
@@ -264,7 +264,7 @@ def _budget_problems(config: NodeConfig) -> Iterator[str]:
     if held > HELD_DATAGRAMS_MAX * config.transport.datagram_bytes_max:
         yield (
             f"relay.budget.bytes: must be at most {HELD_DATAGRAMS_MAX} times transport.datagram_bytes_max, "
-            "because a joiner is handed all of it."
+            "because a joiner receives all of it."
         )
     if held > frame:
         yield f"relay.budget.bytes: must be at most {frame}, half of protocols.fragment.frame_bytes_max."
@@ -277,7 +277,7 @@ def spill_problems(spill: SpillSettings, held_bytes: int, held_s: float) -> Iter
     if spill.bytes < 2 * held_bytes:
         yield f"relay.budget.spill.bytes: must be at least {2 * held_bytes}, twice relay.budget.bytes, or little is spilled."
     if spill.age_s < held_s:
-        yield "relay.budget.spill.age_s: must be at least relay.budget.age_s, since what is younger is in memory."
+        yield "relay.budget.spill.age_s: must be at least relay.budget.age_s, since younger entries are in memory."
 
 
 def _peer_problems(config: NodeConfig) -> Iterator[str]:
@@ -293,9 +293,9 @@ def _peer_problems(config: NodeConfig) -> Iterator[str]:
     for site in [each for each in bridge.peers if each != config.site]:
         for index, place in enumerate(bridge.peers[site]):
             if _is_own(place, bridge.bind):
-                yield f"relay.bridge.peers.{site}[{index}]: {place} is where this site listens itself (relay.bridge.bind)."
+                yield f"relay.bridge.peers.{site}[{index}]: {place} is the address of this site itself (relay.bridge.bind)."
             elif place not in bridge.routers and at.setdefault(place, site) != site:
-                yield f"relay.bridge.peers.{site}[{index}]: {place} is an address of {at[place]}, too; a relay is of one site."
+                yield f"relay.bridge.peers.{site}[{index}]: {place} is also an address of {at[place]}; a relay serves one site."
 
 
 def _is_own(place: Physical, bind: Physical | None) -> bool:
@@ -308,7 +308,7 @@ def _is_own(place: Physical, bind: Physical | None) -> bool:
 def _route_problems(config: NodeConfig) -> Iterator[str]:
     bridge = config.relay.bridge
     if [*bridge.peers] == [config.site]:
-        yield f"relay.bridge.peers: names no site but {config.site}, and that is this one."
+        yield f"relay.bridge.peers: names no site but {config.site}, which is this site."
     for site, hop in bridge.via.items():
         if site in bridge.peers:
             yield f"relay.bridge.via.{site}: the site is among relay.bridge.peers, so it needs no route."
@@ -328,7 +328,7 @@ def _route_problems(config: NodeConfig) -> Iterator[str]:
 def _link_problems(config: NodeConfig) -> Iterator[str]:
     link = config.relay.link
     if link.frame_bytes_max > config.protocols.fragment.frame_bytes_max:
-        yield "relay.link.frame_bytes_max: must be at most protocols.fragment.frame_bytes_max, or what arrives stops the site."
+        yield "relay.link.frame_bytes_max: must be at most protocols.fragment.frame_bytes_max, or a frame can stop the site."
     if link.frame_bytes_max * 2 < 3 * config.protocols.batching.message_bytes_max:
         yield "relay.link.frame_bytes_max: must be at least one and a half times protocols.batching.message_bytes_max."
     datagram, datagrams_max = config.transport.datagram_bytes_max, config.protocols.nakack.window_count_max

@@ -39,23 +39,23 @@ async def _examine(
         if place in config.relay.bridge.routers:
             trouble = await _call_by_router(config.site, site, place, credentials, proofs)
             if not trouble:
-                return Finding(about, f"a relay answers by way of the router at {place}{proved}.")
-            troubles.append(f"by way of the router at {place}: {trouble}")
+                return Finding(about, f"a relay answers through the router at {place}{proved}.")
+            troubles.append(f"through the router at {place}: {trouble}")
             continue
         addresses = await Names([place]).find(RESOLVE_S)
         if not addresses:
-            troubles.append(f"{place.host} stands for no address")
+            troubles.append(f"{place.host} resolves to no address")
         for address in addresses:
             trouble = await _call(site, address, credentials)
             if not trouble:
                 return Finding(about, f"a relay answers at {address}{proved}.")
             troubles.append(f"{address}: {trouble}")
-    advice = "Start the site, name the addresses at which its relay can be, or let the bridge port through the firewall."
+    advice = "Start the site, configure the addresses of its relay, or let the bridge port through the firewall."
     if all(place in config.relay.bridge.routers for place in places):
         advice = f"Start {site} with the same relay.bridge.routers, and the routers with the files of both sites."
     if any("proof" in trouble for trouble in troubles):
-        advice = "Give both sites certificates of one authority (relay keygen), each its own."
-    return Finding(about, f"no relay of {site} can be used ({'; '.join(troubles)}).", advice)
+        advice = "Make a certificate for each site by the same authority (relay keygen)."
+    return Finding(about, f"no relay of {site} is usable ({'; '.join(troubles)}).", advice)
 
 
 async def _call(site: str, address: Physical, credentials: Credentials | None) -> str:
@@ -65,11 +65,11 @@ async def _call(site: str, address: Physical, credentials: Credentials | None) -
             try:
                 await sock.connect(address)
             except ConnectionRefusedError:
-                return "nobody listens there"
+                return "connection refused"
             except OSError as error:
                 return f"cannot be reached ({error.strerror})"
             return await _prove(site, trio.SocketStream(sock), credentials)
-    return "no answer: it is down, or a firewall drops what is sent there"
+    return "no answer: it is down, or a firewall drops the packets"
 
 
 async def _call_by_router(own: str, site: str, router: Physical, credentials: Credentials | None, proofs: Proofs | None) -> str:
@@ -88,10 +88,10 @@ async def _prove(site: str, stream: trio.SocketStream, credentials: Credentials 
     if credentials is None:
         return ""
     if credentials.client is None:
-        return f"no proof can be given ({credentials.refusal})"
+        return f"this site cannot prove itself ({credentials.refusal})"
     tls = TlsStream(stream, credentials.client, server=False)
     try:
         named = await tls.prove()
     except Unproven as error:
         return f"no proof ({error})"
-    return "" if named == site else f"the proof is of {named}"
+    return "" if named == site else f"the certificate is of {named}"

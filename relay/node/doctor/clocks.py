@@ -32,12 +32,12 @@ async def examine_clocks(config: NodeConfig, hosts: Sequence[str], clock: Callab
     findings = []
     for place, difference_s in found.items():
         if difference_s is None:
-            findings.append(Finding("clock", f"HTTP does not answer at {place}, so the clock there is not known."))
+            findings.append(Finding("clock", f"HTTP does not answer at {place}, so its clock is unknown."))
         elif difference_s <= DIFFERENCE_S_MAX:
-            findings.append(Finding("clock", f"that of {place.host} agrees with this one's within {DIFFERENCE_S_MAX:g} s."))
+            findings.append(Finding("clock", f"{place.host} agrees within {DIFFERENCE_S_MAX:g} s."))
         else:
-            advice = "Let NTP set the clocks of all machines: certificates begin and end, and journals are compared, by them."
-            findings.append(Finding("clock", f"that of {place.host} differs from this one's by {difference_s:.0f} s.", advice))
+            advice = "Synchronize all clocks (NTP): certificates and comparisons of journals depend on them."
+            findings.append(Finding("clock", f"{place.host} differs by {difference_s:.0f} s.", advice))
     return findings
 
 
@@ -69,4 +69,4 @@ async def _date(place: Physical) -> float:
         name, _, value = line.partition(":")
         if name.lower() == "date":
             return parsedate_to_datetime(value.strip()).timestamp()
-    raise ValueError("it says no date")
+    raise ValueError("no Date header")

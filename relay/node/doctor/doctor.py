@@ -22,13 +22,13 @@ async def examine(config: NodeConfig) -> list[Finding]:
     try:
         ring = read_key_ring(Path(config.security.keys)) if config.security.keys else None
     except ConfigurationError as error:
-        advice = "Make keys (relay keygen), or name their directory. Nothing else can be looked at before."
+        advice = "Make keys (relay keygen), or name their directory. The other checks need this."
         return [Finding("security.keys", str(error), advice)]
     findings, credentials = examine_keys(config)
     try:
         host = find_interface(config.transport.interface, config.transport.group(config.site).host)
     except ConfigurationError as error:
-        return [*findings, Finding("this machine", str(error), "Nothing else can be looked at before.")]
+        return [*findings, Finding("this machine", str(error), "The other checks need this.")]
     findings += examine_ports(config, host)
     proofs = None if ring is None else Proofs(config.site, ring)
     routers = RouterExamination(config, proofs)
@@ -37,7 +37,7 @@ async def examine(config: NodeConfig) -> list[Finding]:
     try:
         findings += await site.run()
     except ConfigurationError as error:
-        findings.append(Finding("transport", str(error), "No socket can be had, so nobody was asked."))
+        findings.append(Finding("transport", str(error), "Without a socket, no member can be asked."))
     hosts = {place.host: place for place in site.reached_at}
     # A tunnel address is a uuid, which only routers can reach.
     reached = {} if config.transport.kind == "tunnel" else hosts

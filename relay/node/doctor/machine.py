@@ -36,7 +36,7 @@ def examine_ports(config: NodeConfig, host: str) -> list[Finding]:
             _try_tcp(bind)
             findings.append(Finding("relay.bridge.bind", f"{bind} is free."))
         except OSError as error:
-            findings.append(_in_use("relay.bridge.bind", f"{bind} cannot be listened at ({error.strerror})."))
+            findings.append(_in_use("relay.bridge.bind", f"{bind} is not available ({error.strerror})."))
     return findings
 
 
@@ -44,7 +44,7 @@ def _in_use(about: str, what: object) -> Finding:
     sentence = str(what).removeprefix(f"{about}: ")
     if find_sockets(run_directory()):
         return Finding(about, f"{sentence} A node is running here.")
-    return Finding(about, sentence, "No node is running here: end what uses the port, or take another one.")
+    return Finding(about, sentence, "No node is running here: stop the program that uses the port, or configure another one.")
 
 
 def _try_tcp(bind: Physical) -> None:
@@ -64,7 +64,7 @@ def examine_buffers(config: NodeConfig, statistics: object) -> list[Finding]:
         Finding(
             f"transport.{kind}_buffer_bytes",
             f"the kernel grants {granted[kind]} of {wanted[kind]} bytes.",
-            f"Raise net.core.{'r' if kind == 'receive' else 'w'}mem_max to {wanted[kind]}: bursts are lost and sent again.",
+            f"Raise net.core.{'r' if kind == 'receive' else 'w'}mem_max to {wanted[kind]}: bursts are lost and retransmitted.",
         )
         for kind in wanted
         if granted[kind] < wanted[kind]
@@ -80,24 +80,22 @@ def examine_path(config: NodeConfig, target: Physical) -> list[Finding]:
             sock.connect(target)
             mtu = sock.getsockopt(socket.IPPROTO_IP, _IP_MTU)
         except OSError as error:
-            advice = "Give this machine a route, or name another address."
-            return [Finding("route", f"there is no way to {target.host} ({error.strerror}).", advice)]
+            advice = "Give this machine a route, or configure another address."
+            return [Finding("route", f"there is no route to {target.host} ({error.strerror}).", advice)]
     largest = config.transport.datagram_bytes_max
     if largest + _HEADERS_BYTES <= mtu:
-        return [Finding("transport.datagram_bytes_max", f"{largest} bytes go to {target.host} uncut (MTU {mtu}).")]
-    what = (
-        f"{largest} bytes go to {target.host} in fragments (MTU {mtu}), which a node tries, and does without if they get lost."
-    )
+        return [Finding("transport.datagram_bytes_max", f"{largest} bytes reach {target.host} unfragmented (MTU {mtu}).")]
+    what = f"{largest} bytes go to {target.host} in fragments (MTU {mtu}), which a node avoids if they are lost."
     return [Finding("transport.datagram_bytes_max", what)]
 
 
 def examine_keys(config: NodeConfig) -> tuple[list[Finding], Credentials | None]:
     """Return whether the keys are usable, and any credentials."""
     if not config.security.keys:
-        advice = "" if config.security.insecure else "Make keys (relay keygen) and name their directory, or say --insecure."
-        return [Finding("security.keys", "there are none: whoever reaches the ports can read and send.", advice)], None
+        advice = "" if config.security.insecure else "Make keys (relay keygen) and name their directory, or use --insecure."
+        return [Finding("security.keys", "there are none: any host that reaches the ports can read and send.", advice)], None
     if not config.has_bridge():
-        return [Finding("security.keys", f"those in {config.security.keys} can be used.")], None
+        return [Finding("security.keys", f"the keys in {config.security.keys} are usable.")], None
     try:
         credentials = Credentials(Path(config.security.keys), config.site)
     except ConfigurationError as error:
@@ -108,5 +106,5 @@ def examine_keys(config: NodeConfig) -> tuple[list[Finding], Credentials | None]
         return [Finding("security.keys", f"{trouble}.", advice)], credentials
     days = (credentials.expires_s or 0.0) / 86_400
     return [
-        Finding("security.keys", f"they can be used; the certificate of {config.site} ends in {days:.0f} days.")
+        Finding("security.keys", f"the keys are usable; the certificate of {config.site} ends in {days:.0f} days.")
     ], credentials

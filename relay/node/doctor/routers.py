@@ -44,7 +44,7 @@ class RouterExamination:
                     what += await self._as_member(talk)
         except RouterFailed as error:
             advice = f"Start `relay router` there with the file and the keys of {site}, or let its port through the firewall."
-            return Finding(about, f"the router at {place} is of no use: {error}.", advice)
+            return Finding(about, f"the router at {place} is unusable: {error}.", advice)
         return Finding(about, f"{what}.")
 
     async def _as_member(self, talk: RouterConversation) -> str:
@@ -60,12 +60,12 @@ class RouterExamination:
             await talk.say(routing.SEND, me, _WORD)
             while await talk.frame(routing.FRAME_BYTES_MAX) != routing.DATA + me + _WORD:
                 pass
-            return ", and a datagram comes through"
-        raise RouterFailed("it answers, and then says nothing")
+            return ", and a datagram passes the tunnel"
+        raise RouterFailed("it stopped answering")
 
     def _note(self, frame: bytes) -> None:
         try:
             entry = parse_entry(frame[1:], self._proofs)
         except ProtocolError as error:
-            raise RouterFailed("it tells of a member that none of this site has registered") from error
+            raise RouterFailed("it lists a member without a proof of this site") from error
         self.registered[entry.address] = entry

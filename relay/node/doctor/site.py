@@ -86,11 +86,9 @@ class SiteExamination:
             found |= dict.fromkeys(addresses)
             key = "discovery.dns" if place == discovery.dns else "discovery.initial_hosts"
             if not addresses:
-                findings.append(
-                    Finding(key, f"{place.host} stands for no address.", "See whether the name and the name server are right.")
-                )
+                findings.append(Finding(key, f"{place.host} resolves to no address.", "Check the name and the name server."))
             elif place.host != addresses[0].host:
-                findings.append(Finding(key, f"{place.host} stands for {', '.join(each.host for each in addresses)}."))
+                findings.append(Finding(key, f"{place.host} resolves to {', '.join(each.host for each in addresses)}."))
         return tuple(found), findings
 
     async def _ask_all(self, stack: Stack, driver: Driver, hosts: Sequence[Physical]) -> list[Finding]:
@@ -100,8 +98,8 @@ class SiteExamination:
             by_multicast = await self._ask(stack, driver, [None])
         for host in hosts:
             if not await self._ask(stack, driver, [host]):
-                advice = "Start the node there, or see whether a firewall drops UDP to or from that port."
-                findings.append(Finding("discovery.initial_hosts", f"nobody answers at {host}.", advice))
+                advice = "Start the node there, or check for a firewall that drops UDP to or from that port."
+                findings.append(Finding("discovery.initial_hosts", f"no member answers at {host}.", advice))
         told = dict(self._enquiry.told)
         reached = []
         for member, contact in told.items():
@@ -113,7 +111,7 @@ class SiteExamination:
             findings.append(
                 Finding(
                     "site",
-                    f"{printable(contact.name)} is known to others, and does not answer at {places}: found, but unreachable.",
+                    f"{printable(contact.name)} is known to other members but unreachable: it does not answer at {places}.",
                     "It has just died, or a firewall or a missing route is between the two; its external address may be wrong.",
                 )
             )
@@ -124,8 +122,8 @@ class SiteExamination:
         heard = list(by_multicast)
         findings = []
         if not self._enquiry.told:
-            advice = "Start the first member, or name hosts that are there (discovery.initial_hosts) if there is no multicast."
-            return [Finding("site", f"nobody of {site} was found.", advice)]
+            advice = "Start the first member, or configure discovery.initial_hosts if there is no multicast."
+            return [Finding("site", f"no member of {site} was found.", advice)]
         if reached:
             findings.append(Finding("site", f"{len(reached)} of {site} answer this host directly: {names}."))
         if self._config.transport.kind == "udp" and self._config.transport.multicast:
@@ -134,13 +132,13 @@ class SiteExamination:
                     Finding("transport.multicast", f"works: {len(heard)} answer ({', '.join(self._enquiry.names(heard))}).")
                 )
             else:
-                advice = "Say transport.multicast: false for all members, or let the network carry the group."
+                advice = "Set transport.multicast: false for all members, or let the network carry the group."
                 findings.append(
-                    Finding("transport.multicast", "nobody answers to multicasts, though members are there.", advice)
+                    Finding("transport.multicast", "no member answers multicasts, although members are running.", advice)
                 )
         others = {header.parameters for header in self._enquiry.answered.values()} - {self._config.parameters}
         for parameters in sorted(others):
-            advice = f"This one has {self._config.parameters}: it must be the same in the whole site."
+            advice = f"This member has {self._config.parameters}: it must be the same in the whole site."
             findings.append(Finding("site", f"members run with {printable(parameters)}.", advice))
         return findings
 
@@ -162,5 +160,5 @@ class SiteExamination:
         return dict(enquiry.answered)
 
     def _foreign(self, reason: str) -> Finding:
-        advice = "Give all members the keys of one site (relay keygen), and let all use them or none."
+        advice = "Give all members the keys of one site (relay keygen), or give none of them keys."
         return Finding("security.keys", f"{MEANINGS[reason]}.", advice)

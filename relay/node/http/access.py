@@ -36,7 +36,7 @@ class Access:
 
         async def answer(request: Request) -> ASGIApp:
             if not self.may_read(request):
-                return PlainTextResponse("This wants the token.\n", 401, {"WWW-Authenticate": "Bearer"})
+                return PlainTextResponse("This path requires the token.\n", 401, {"WWW-Authenticate": "Bearer"})
             if self._token is None and (why := why_foreign(request)):
                 return PlainTextResponse(f"{why}\n", 403)
             request.scope["state"][KEEP_PLACE]()
@@ -58,5 +58,5 @@ def why_foreign(request: Request) -> str:
     server = request.scope.get("server") or ("", 0)
     name = host.rpartition(":")[0] or host
     if is_loopback(str(server[0])) and name and not is_loopback(name):
-        return "At an address of this machine, call it by that address."
+        return "Use the address of this machine, not a name."
     return ""

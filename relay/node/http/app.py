@@ -91,9 +91,9 @@ class _Answers:
         try:
             after = ring.number_of(asked) if asked else ring.newest
         except UnknownId:
-            return JSONResponse({"error": "Last-Event-ID: is the id of no event."}, 400)
+            return JSONResponse({"error": "Last-Event-ID: is not the id of an event."}, 400)
         if self._streams.is_full:
-            return JSONResponse({"error": "There are too many streams."}, 503, {"Retry-After": str(RETRY_AFTER_S)})
+            return JSONResponse({"error": "Too many streams."}, 503, {"Retry-After": str(RETRY_AFTER_S)})
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         if not asked and query.get("from") == "oldest":

@@ -78,5 +78,5 @@ def health_routes(health: Health, access: Access) -> list[BaseRoute]:
 
 async def report(request: Request, error: Exception) -> Response:
     """Log an application error. It ends one answer, not the process."""
-    structlog.get_logger().error("http", path=request.url.path, exc_info=error)
-    return PlainTextResponse("The process could not answer; its log says why.\n", 500)
+    structlog.get_logger().error("http request failed", path=request.url.path, exc_info=error)
+    return PlainTextResponse("Internal error; see the log of the process.\n", 500)

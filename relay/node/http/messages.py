@@ -76,7 +76,7 @@ class Messages:
             return _refuse(400, str(error))
         channel = self._channel()
         if channel is None:
-            return _refuse(503, "This node is no member now.", again=True)
+            return _refuse(503, "This node is not a member now.", again=True)
         if (known := channel.keys.known(posted.key.encode())) is not None:
             return _answer(channel, posted, known, repeated=True)
         repeated = posted.key in self._under_way
@@ -89,9 +89,7 @@ class Messages:
         finally:
             self._under_way.discard(posted.key)
         if known is None:
-            return _refuse(
-                504, "The message is under way; to know when it has arrived, post it again with its key.", again=True
-            )
+            return _refuse(504, "The message is not delivered yet; post it again with its key to learn when it is.", again=True)
         return _answer(channel, posted, known, repeated)
 
     async def _send(self, channel: RelayChannel, posted: Posted) -> Response | None:
@@ -102,9 +100,9 @@ class Messages:
             except MessageTooLarge as error:
                 return _refuse(413, f"{error}.")
             except ChannelClosed:
-                return _refuse(503, "This node is no member any more.", again=True)
+                return _refuse(503, "This node is no longer a member.", again=True)
         if waiting.cancelled_caught:
-            return _refuse(429, "Other members or sites are to catch up first.", again=True)
+            return _refuse(429, "Retry later: members or sites are catching up.", again=True)
         if posted.scope == "all":
             self._count_sent(1)
         return None
@@ -132,7 +130,7 @@ def _read_object(body: bytes) -> dict[str, Any]:
     try:
         about = json.loads(body)
     except (ValueError, RecursionError):
-        raise Unfit("The body is no JSON.") from None
+        raise Unfit("The body is not JSON.") from None
     if not isinstance(about, dict) or not about.keys() <= _FIELDS or ("text" in about) is ("base64" in about):
         raise Unfit("A JSON body is an object with text or base64, and perhaps scope.")
     return about
@@ -144,7 +142,7 @@ def _payload(about: dict[str, Any]) -> bytes:
             return str.encode(about["text"])
         return base64.b64decode(about["base64"], validate=True)
     except (TypeError, ValueError, binascii.Error):
-        raise Unfit("text: must be a string; base64: must be one of base64.") from None
+        raise Unfit("text: must be a string; base64: must be a base64 string.") from None
 
 
 def _answer(channel: RelayChannel, posted: Posted, known: DeliveredKey, repeated: bool) -> Response:

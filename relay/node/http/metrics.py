@@ -23,12 +23,12 @@ _BRIDGE = {
     "received_bytes": "Bytes from other sites.",
     "sent_bytes": "Bytes to other sites.",
     "accepted": "Connections from other sites.",
-    "refused": "Connections from other sites that were too many.",
+    "refused": "Connections from other sites rejected above a bound.",
     "unproven": "Connections and calls whose other end has not proved its site.",
-    "pushed_out": "Connections that gave way to newer ones before they had proved their site.",
-    "distrusted": "Connections ended because the authority of the other site is trusted no more.",
+    "pushed_out": "Unproved connections replaced by newer ones.",
+    "distrusted": "Connections closed because the authority of the other site is no longer trusted.",
     "dialed": "Connections to other sites.",
-    "dials_failed": "Calls of other sites that nobody answered.",
+    "dials_failed": "Failed connections to other sites.",
 }
 _JOURNAL = {
     "records": "Records in the journal.",
@@ -38,11 +38,11 @@ _JOURNAL = {
 }
 _NODE = {
     "lost_event_lines": "Lines of --events that could not be written.",
-    "lost_log_lines": "Lines of the log that were thrown away.",
-    "refused_status": "Callers of the status socket that could not be let in.",
-    "refused_http": "Callers of HTTP that were turned away, being too many.",
-    "stalls": "Times that everything in the process stood still.",
-    "stalled_s": "Seconds that everything in the process stood still.",
+    "lost_log_lines": "Lost lines of the log.",
+    "refused_status": "Rejected connections to the status socket.",
+    "refused_http": "Rejected HTTP connections: too many.",
+    "stalls": "Stalls of the event loop.",
+    "stalled_s": "Seconds of all stalls of the event loop.",
 }
 
 _process = ProcessCollector(registry=None)
@@ -57,14 +57,14 @@ def exposition(status: Mapping[str, Any]) -> bytes:
 _ROUTER = {
     "registrations": "Registrations of members, repeated ones too.",
     "queries": "Queries that were answered.",
-    "casts": "Datagrams that were copied to all others of a site.",
+    "casts": "Datagrams copied to all other members of a site.",
     "sends": "Datagrams for one member.",
     "calls": "Calls of relays to relays of other sites.",
-    "spliced": "Calls that were accepted: two connections that became one.",
-    "spliced_bytes": "Bytes that were passed on between connections that are one.",
+    "spliced": "Accepted calls between two relays.",
+    "spliced_bytes": "Bytes forwarded between two relays.",
     "sent_bytes": "Bytes written to members.",
     "lost_datagrams": "Datagrams that did not fit into the queue for a member.",
-    "refused_http": "Callers of HTTP that were turned away, being too many.",
+    "refused_http": "Rejected HTTP connections: too many.",
 }
 
 
@@ -81,15 +81,15 @@ class _RouterFamilies:
 
     def collect(self) -> Iterable[Metric]:
         status = self._status
-        yield InfoMetricFamily("relay_router", "Which router this is.", {"version": status["version"], "bind": status["bind"]})
+        yield InfoMetricFamily("relay_router", "Router version.", {"version": status["version"], "bind": status["bind"]})
         yield _gauge("router_uptime_seconds", "Since the router was started.", status["uptime_s"])
-        yield _gauge("router_problems", "Things that do not work and are tried again.", len(status["problems"]))
+        yield _gauge("router_problems", "Current failures.", len(status["problems"]))
         members = {site: len(names) for site, names in status["sites"].items()}
         yield _by("router_members", "Members that are registered.", "site", members)
-        yield _gauge("router_splices", "Connections between two relays that go through the router.", len(status["splices"]))
+        yield _gauge("router_splices", "Connections between two relays through the router.", len(status["splices"]))
         for name, help_text in _ROUTER.items():
             yield _counter(f"router_{name}", help_text, status["statistics"][name])
-        closed = "Connections that were closed and frames that were refused, by reason."
+        closed = "Closed connections and rejected frames, by reason."
         yield _counters("router_refused", closed, "reason", status["refused"])
         yield from _queues(status["queues"])
         yield from _process.collect()
@@ -114,17 +114,17 @@ class _Families:
 
 def _node(status: Mapping[str, Any]) -> Iterator[Metric]:
     info = {key: str(status[key]) for key in ("site", "name", "version")}
-    yield InfoMetricFamily("relay_node", "Who this is.", info)
+    yield InfoMetricFamily("relay_node", "Site, name and version of the node.", info)
     yield _gauge("uptime_seconds", "Since the node was started.", status["uptime_s"])
-    yield _one_of("state", "What the node is doing.", _STATES, status["state"])
-    yield _one_of("role", "What the node does for its site.", _ROLES, status["role"])
+    yield _one_of("state", "State of the node.", _STATES, status["state"])
+    yield _one_of("role", "Duty of the node in its site.", _ROLES, status["role"])
     yield _gauge(
         "insecure",
-        "Whether the node runs without keys, so that whoever reaches its ports can read and send.",
+        "Whether the node runs without keys: any host that reaches its ports can read and send.",
         not status["secure"],
     )
-    yield _gauge("problems", "Things that do not work and are tried again; `relay status` names them.", len(status["problems"]))
-    yield _counter("takeovers", "Times that this node became coordinator in place of another.", status["takeovers"])
+    yield _gauge("problems", "Current failures; `relay status` names them.", len(status["problems"]))
+    yield _counter("takeovers", "Number of takeovers as coordinator from another member.", status["takeovers"])
 
 
 def _views(status: Mapping[str, Any]) -> Iterator[Metric]:
@@ -135,7 +135,7 @@ def _views(status: Mapping[str, Any]) -> Iterator[Metric]:
     members = {site: len(names) for site, names in everybody["sites"].items()} if everybody else {}
     yield _by("global_view_members", "Members of the global view.", "site", members)
     down = {**dict.fromkeys(members, 0), **dict.fromkeys(everybody["down"], 1)} if everybody else {}
-    yield _by("site_down", "Whether the site is out of the global view, its link lost for too long.", "site", down)
+    yield _by("site_down", "Whether the site has left the global view after losing its link.", "site", down)
 
 
 def _links(links: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
@@ -143,14 +143,14 @@ def _links(links: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
     sites = {link["site"]: link for link in links}
     names = {
         "link_up": ("linked", "Whether this node has the link to the site."),
-        "site_offline": ("offline", "Whether an operator of this site has taken the other one offline."),
-        "slow": ("slow", "Whether the site is below the least pace, so that nobody waits for it."),
-        "waited_for": ("waited_for", "Whether messages to all sites wait for this one, which lags by the whole budget."),
-        "lag_messages": ("behind_messages", "Messages of this site that are not known to be stable in the other one."),
-        "lag_entries": ("behind_entries", "Batches and views of this site that are not known to be stable in the other one."),
+        "site_offline": ("offline", "Whether an operator of this site has switched the other site offline."),
+        "slow": ("slow", "Whether the site is below the minimum pace, so senders do not wait for it."),
+        "waited_for": ("waited_for", "Whether messages to all sites wait for this site, which lags by the whole budget."),
+        "lag_messages": ("behind_messages", "Messages of this site not known to be stable in the other site."),
+        "lag_entries": ("behind_entries", "Batches and views of this site not known to be stable in the other site."),
         "lag_bytes": ("behind_bytes", "Their bytes."),
         "lag_seconds": ("behind_s", "The age of the oldest of them."),
-        "lost_parts_entries": ("lost_parts_entries", "Batches and views held only for a part of the site that is gone."),
+        "lost_parts_entries": ("lost_parts_entries", "Batches and views held only for a departed part of the site."),
     }
     for name, (key, help_text) in names.items():
         yield _by(name, help_text, "site", {site: float(link[key]) for site, link in sites.items()})
@@ -162,19 +162,17 @@ def _messages(status: Mapping[str, Any]) -> Iterator[Metric]:
     here = "Messages to all sites that were delivered here, by site of their sender."
     yield _counters("messages_delivered", here, "site", messages["delivered"])
     yield _counter("messages_other_delivered", "Messages to this site or to this node alone.", messages["others_delivered"])
-    yield _counter(
-        "messages_gap", "Messages that will never be delivered here: their site no longer held them.", messages["gaps"]
-    )
-    yield _counter("messages_unreachable", "Messages to one member that were given up.", messages["unreachable"])
-    yield _counters("dropped", "Input that was refused, and what did not fit.", "reason", status["drops"])
+    yield _counter("messages_gap", "Messages in gaps: they are never delivered here.", messages["gaps"])
+    yield _counter("messages_unreachable", "Abandoned messages to one member.", messages["unreachable"])
+    yield _counters("dropped", "Dropped input, by reason.", "reason", status["drops"])
 
 
 def _queues(queues: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
     """Yield the levels of all queues. A queue may lack a high-water mark or bound."""
     helps = {
-        "now": ("queue", "What is in each queue; its name says bytes, frames or other."),
-        "high": ("queue_high", "The most that was ever in it."),
-        "max": ("queue_max", "Its bound."),
+        "now": ("queue", "Level of each queue; its name has the unit."),
+        "high": ("queue_high", "Highest level of each queue."),
+        "max": ("queue_max", "Bound of each queue."),
     }
     for key, (name, help_text) in helps.items():
         yield _by(name, help_text, "queue", {each["queue"]: each[key] for each in queues if each[key] is not None})
@@ -187,9 +185,9 @@ def _machinery(status: Mapping[str, Any]) -> Iterator[Metric]:
     journal, node = status["journal"] or {}, status["node"] or {}
     expires_s = bridge.get("certificate_expires_s")
     if expires_s is not None:
-        yield _gauge("certificate_expires_seconds", "Until the certificate of the site ends; below 0 after that.", expires_s)
+        yield _gauge("certificate_expires_seconds", "Seconds until the site's certificate ends; below 0 after.", expires_s)
     again = {layer: stack[layer]["retransmitted"] for layer in _RETRANSMITTING if layer in stack}
-    yield _counters("retransmitted", "Frames that were sent again.", "layer", again)
+    yield _counters("retransmitted", "Retransmitted frames.", "layer", again)
     for prefix, numbers, names in (("bridge", bridge, _BRIDGE), ("journal", journal, _JOURNAL), ("node", node, _NODE)):
         for name, help_text in names.items():
             if name in numbers:

@@ -54,7 +54,7 @@ def ask(host: str, port: int, target: str) -> tuple[int, str]:
     head, _, body = answer.partition(b"\r\n\r\n")
     protocol, code, *_ = head.decode("latin-1").split(" ", 2)
     if not protocol.startswith("HTTP/"):
-        raise ValueError("this is no HTTP")
+        raise ValueError("the answer is not HTTP")
     return int(code), body.decode(errors="replace")
 
 

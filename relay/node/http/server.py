@@ -62,7 +62,7 @@ async def serve_http(
         if sys.platform == "linux":  # accepted connections inherit the option
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(PIECE_TIMEOUT_S * 1000))
         address = Physical(*sock.getsockname())
-        structlog.get_logger().info("http", address=str(address))
+        structlog.get_logger().info("http listening", address=str(address))
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         async with trio.open_nursery() as nursery:
             task_status.started(address)
@@ -150,7 +150,7 @@ class _Server:
         self._failures += 1
         if trio.current_time() >= self._failure_log_at:
             self._failure_log_at = trio.current_time() + FAILURE_LOG_S
-            structlog.get_logger().error("http", failures=self._failures, exc_info=errors)
+            structlog.get_logger().error("http connection failed", failures=self._failures, exc_info=errors)
 
     async def _turn_away(self, stream: trio.SocketStream, status: str) -> None:
         """Answer with this status, then read: closing with unread data could discard the answer."""

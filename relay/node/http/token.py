@@ -46,7 +46,7 @@ def read_token(path: Path) -> BearerToken:
     try:
         return BearerToken(read_secret(path).decode("ascii").strip())
     except UnicodeDecodeError:
-        raise ConfigurationError(f"http.token: {path}: is no text.") from None
+        raise ConfigurationError(f"http.token: {path}: is not text.") from None
     except ConfigurationError as error:
         sentence = str(error).removeprefix(f"{path}: ")
         raise ConfigurationError(f"http.token: {path}: {sentence}") from None

@@ -58,7 +58,7 @@ class LogOutput:
         try:
             while written < len(data):
                 if not self._poll.poll(0):
-                    raise BlockingIOError(0, "Nobody reads it")
+                    raise BlockingIOError(0, "not read")
                 written += os.write(self._descriptor, data[written : written + PIECE_BYTES])
         finally:
             if written:

@@ -25,13 +25,13 @@ _DUTIES = {
     Duty.RELAY: ("coordinates its site", "coordinates its site, and relays to"),
 }
 _GONE = {
-    GapReason.BUDGET: "its site could not hold them any longer",
+    GapReason.BUDGET: "its site exceeded its budget",
     GapReason.TOO_LARGE: "too large for the link",
     GapReason.NOT_HELD: "its site no longer has them",
-    GapReason.OFFLINE: "this site was offline for its own",
-    GapReason.DISK: "the disk of its site's relay has failed",
-    GapReason.OTHER_PART: "delivered by another part of this site while it was split",
-    GapReason.BACKLOG: "not taken in time by this program",
+    GapReason.OFFLINE: "its site had switched this site offline",
+    GapReason.DISK: "the disk of its relay failed",
+    GapReason.OTHER_PART: "delivered by another part of this site during a split",
+    GapReason.BACKLOG: "not read in time by this program",
 }
 
 
@@ -51,7 +51,7 @@ class ReadableLines:
                 try:
                     return [f"{escaped(sender)}: {_text(payload)}" for payload in item.payloads()]
                 except ProtocolError:
-                    return [f"-- {_messages(item.batch.count)} of {escaped(sender)} cannot be read: it encoded them wrongly"]
+                    return [f"-- {_messages(item.batch.count)} of {escaped(sender)} cannot be read: malformed encoding"]
             case View():
                 again = ", joined again after a split" if item.subviews else ""
                 told = [f"-- more than one member is called {escaped(name)}" for name in item.shared_names]
@@ -62,10 +62,10 @@ class ReadableLines:
             case Role():
                 return [" ".join(["-- this member", _DUTIES[item.duty][bool(item.sites)], *item.sites])]
             case SiteSwitched():
-                return [f"-- {escaped(item.site)} is {'offline' if item.is_offline else 'online again'}, says the operator"]
+                return [f"-- the operator switched {escaped(item.site)} {'offline' if item.is_offline else 'online'}"]
             case Gap():
                 origin = self._name(ProxyUUID(item.origin, item.site))
-                return [f"-- {_count(item)} of {origin} will not come: {_GONE.get(item.reason, item.reason.value)}"]
+                return [f"-- {_count(item)} of {origin} will not be delivered: {_GONE.get(item.reason, item.reason.value)}"]
             case Unreachable():
                 perhaps = "perhaps " if item.certainty is Certainty.UNKNOWN else ""
                 return [f"-- {_count(item)} to {self._name(item.target)} {perhaps}not delivered: {item.reason.value}"]

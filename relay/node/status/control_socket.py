@@ -69,7 +69,7 @@ async def _answer(connection: trio.SocketStream, obey: Obey) -> None:
     with trio.move_on_after(LINE_TIMEOUT_S), suppress(ValueError, RecursionError):
         order = json.loads(await _line(connection))
     try:
-        answer = await obey(order) if isinstance(order, dict) else {"error": "this is no order."}
+        answer = await obey(order) if isinstance(order, dict) else {"error": "this is not an order."}
     except LocalError as error:
         answer = {"error": str(error)}
     with trio.move_on_after(LINE_TIMEOUT_S):
@@ -104,7 +104,7 @@ async def give_order(status: Path, order: dict[str, Any]) -> dict[str, Any]:
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise OSError(f"{path}: the answer is not that of a node")
+        raise OSError(f"{path}: the answer is malformed")
     if "error" in answer:
         raise LocalError(str(answer["error"]))
     return answer

@@ -30,4 +30,4 @@ class LoopWatch:
                 self.stalls += 1
                 self.stalled_s += late_s
                 self.longest_s = max(self.longest_s, late_s)
-                structlog.get_logger().warning("everything stood still", seconds=round(late_s, 3))
+                structlog.get_logger().warning("event loop stalled", seconds=round(late_s, 3))

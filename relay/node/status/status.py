@@ -182,7 +182,7 @@ class SlowMembers:
             for name, taken in waited_for.items()
         }
         slow = sorted([name for name, (_, since) in self._stands.items() if now - since >= HOLD_S])
-        return f"wait for {' and '.join(slow)}, which takes nothing" if slow else ""
+        return f"wait for {' and '.join(slow)}, which reads nothing" if slow else ""
 
 
 def why_not_ready(status: Mapping[str, Any], peers: Sequence[str], members: int = 0) -> list[str]:

@@ -155,7 +155,7 @@ def _prepare(path: Path) -> bool:
     owner = directory.stat()
     shared = owner.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not owner.st_mode & stat.S_ISVTX
     if owner.st_uid not in (os.getuid(), 0) or shared:
-        raise ConfigurationError(f"{directory}: others can write to the run directory; name your own in RELAY_RUN_DIRECTORY.")
+        raise ConfigurationError(f"{directory}: others can write to the run directory; set RELAY_RUN_DIRECTORY to your own.")
     return path.is_socket()
 
 

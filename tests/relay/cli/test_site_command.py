@@ -36,7 +36,7 @@ def test_a_node_takes_a_site_offline_and_online_again(run: Run, tmp_path: Path, 
         next(line for line in lines if line["event"] == "role")
         assert run("site", "list") == (0, "SFO  away\n", "")
         assert run("site", "offline", "SFO") == (0, "SFO is offline for NYC.\n", "")
-        assert next(line for line in lines if line["event"].startswith("site is offline"))["site"] == "SFO"
+        assert next(line for line in lines if line["event"] == "site switched offline")["site"] == "SFO"
         assert json.loads(run("site", "list", "--json").out) == {"site": "NYC", "sites": {"SFO": "offline"}}
         status = trio.run(fetch_status, socket)
         assert [(link["site"], link["offline"], link["down"]) for link in status["links"]] == [("SFO", True, True)]
@@ -45,7 +45,7 @@ def test_a_node_takes_a_site_offline_and_online_again(run: Run, tmp_path: Path, 
         assert run("site", "online", "SFO", "--node", socket) == (0, "SFO is online for NYC.\n", "")
         code, out, err = run("site", "offline", "LAX")
         assert (code, out, len(err.splitlines())) == (2, "", 1)
-        assert "LAX is no other site" in err
+        assert "LAX is not configured as a peer" in err
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0
     assert not control_path(socket).exists()

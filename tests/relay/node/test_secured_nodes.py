@@ -136,7 +136,7 @@ def test_keys_change_while_lines_are_published(directory: Path) -> None:
         assert sorted(a.heard()) == sorted(b.heard()) == expected
         assert a.heard() == b.heard()
         assert a.status()["views"] == views
-        assert (b.directory / "log").read_text().count("keys read again") == 3
+        assert (b.directory / "log").read_text().count("keys reloaded") == 3
         assert list((a.directory / "journal").rglob("*")), "it is among what was looked through"
         for each in (a, b):
             for secret in (first.keys[old].secret, key.secret):

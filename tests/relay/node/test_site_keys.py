@@ -50,7 +50,7 @@ def test_a_changed_file_is_read_once_and_a_damaged_one_changes_nothing(tmp_path:
         damage()
         assert keys.look() is None
         assert keys.ring == changed
-        assert "the keys that were read before stay in force" in keys.problem
+        assert "the previous keys stay in use" in keys.problem
     write_key_ring(tmp_path, changed)
     assert (keys.look(), keys.problem) == (None, "")
 

@@ -43,7 +43,7 @@ async def test_what_is_sent_while_a_site_is_offline_is_a_gap_there_and_what_foll
 @pytest.mark.parametrize("site", ["NYC", "LAX"])
 async def test_only_another_site_that_is_configured_can_be_taken_offline(site: str) -> None:
     async with two_sites() as (_, channels):
-        with pytest.raises(LocalError, match=f"{site} is no other site"):
+        with pytest.raises(LocalError, match=f"{site} is not configured as a peer"):
             await channels["A"].switch_site(site, offline=True)
 
 

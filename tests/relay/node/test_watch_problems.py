@@ -43,7 +43,7 @@ async def test_a_member_that_takes_nothing_while_senders_wait_for_it_is_named(au
             nursery.start_soon(node._watch, cast(RelayChannel, cast(Any, channel)))
             await trio.sleep(10)
             nursery.cancel_scope.cancel()
-    assert [line["event"] for line in log] == ["senders: wait for C, which takes nothing."]
+    assert [(line["event"], line["what"]) for line in log] == [("problem", "senders: wait for C, which reads nothing.")]
 
 
 async def test_what_stops_working_is_said_once_without_all_statistics(autojump_clock: object) -> None:
@@ -55,7 +55,7 @@ async def test_what_stops_working_is_said_once_without_all_statistics(autojump_c
                 channel.listen_error = error
                 await trio.sleep(3 * WATCH_INTERVAL_S)
             nursery.cancel_scope.cancel()
-    assert [line["event"] for line in log] == ["relay.bridge.bind: cannot listen."] * 2
+    assert [(line["event"], line["what"]) for line in log] == [("problem", "relay.bridge.bind: cannot listen.")] * 2
 
 
 async def test_what_will_not_work_soon_is_a_warning_and_an_error_only_once_it_does_not(autojump_clock: object) -> None:
@@ -69,5 +69,8 @@ async def test_what_will_not_work_soon_is_a_warning_and_an_error_only_once_it_do
             channel.ends_soon, channel.listen_error = "", "has ended"
             await trio.sleep(3 * WATCH_INTERVAL_S)
             nursery.cancel_scope.cancel()
-    said = [(line["log_level"], line["event"]) for line in log]
-    assert said == [("warning", "bridge.pem: ends in 29 days."), ("error", "relay.bridge.bind: has ended.")]
+    said = [(line["log_level"], line["event"], line["what"]) for line in log]
+    assert said == [
+        ("warning", "problem ahead", "bridge.pem: ends in 29 days."),
+        ("error", "problem", "relay.bridge.bind: has ended."),
+    ]

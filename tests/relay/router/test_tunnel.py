@@ -123,7 +123,7 @@ async def test_a_router_that_stands_still_is_left_for_another(monkeypatch: pytes
     async with two_members() as (routers, a, b):
         monkeypatch.setattr(routers[0].server.router, "receive_frame", lambda *_: [])
         await until(lambda: len(a.links.up()) == len(b.links.up()) == 1, a.receive, b.receive)
-        assert a.links.problem() == f"no connection to {routers[0].place} (it does not answer any more)"
+        assert a.links.problem() == f"no connection to {routers[0].place} (it no longer answers)"
         a.send([(place_of(B), b"x")])
         assert await arriving(b, a, count=1) == [(b"x", place_of(A))]
 

@@ -34,7 +34,7 @@ class LinkCard {
 }
 
 function stateOf(link, role) {
-  if (link.offline) return ["offline, says the operator", "quiet"];
+  if (link.offline) return ["switched offline", "quiet"];
   if (link.down) return ["down", "bad"];
   if (link.waited_for) return ["senders wait for it", "bad"];
   if (link.slow) return ["too slow: gaps at the budget", "bad"];

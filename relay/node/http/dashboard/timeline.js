@@ -5,12 +5,12 @@ import { clock, plural } from "./format.js";
 
 const SHOWN_MAX = 100;
 const WHY = {
-  budget: "its site could not hold them any longer",
+  budget: "its site exceeded its budget",
   too_large: "too large for the link",
   not_held: "its site no longer has them",
-  offline: "this site was offline for its own",
-  disk: "the disk of its site's relay has failed",
-  other_part: "delivered by another part of this site while it was split",
+  offline: "its site had switched this site offline",
+  disk: "the disk of its relay failed",
+  other_part: "delivered by another part of this site during a split",
   backlog: "not taken in time",
   no_longer_held: "this page was away for too long",
   another_process: "the node was started again",
@@ -27,7 +27,7 @@ export class TimeLine {
     if (kind === "view") this.changeSite(about.site, about.members, about.time, about.merged);
     if (kind === "global_view") this.changeAll(about);
     if (kind === "role" && about.role === "relay") this.add(about.time, "relay", "good", `This node relays to ${about.relays_to.join(", ")}`);
-    if (kind === "site_switched") this.add(about.time, about.offline ? "offline" : "online", about.offline ? "bad" : "good", `${about.site} is ${about.offline ? "offline" : "online again"}, says the operator`);
+    if (kind === "site_switched") this.add(about.time, about.offline ? "offline" : "online", about.offline ? "bad" : "good", `the operator switched ${about.site} ${about.offline ? "offline" : "online"}`);
     if (kind === "gap") this.gap(about);
     if (kind === "unreachable") this.add(about.time, "unreachable", "bad", `${plural(about.last - about.first + 1, "message")} to one member of ${about.target[0]}: ${about.reason}`);
   }
@@ -59,7 +59,7 @@ export class TimeLine {
   gap(about) {
     const why = WHY[about.reason] ?? about.reason;
     if ("first" in about.gap) {
-      this.add(about.time, "gap", "bad", `${plural(about.gap.last - about.gap.first + 1, "message")} of ${about.gap.site} will not come: ${why}`);
+      this.add(about.time, "gap", "bad", `${plural(about.gap.last - about.gap.first + 1, "message")} of ${about.gap.site} will not be delivered: ${why}`);
     } else {
       this.add(about.time ?? Date.now() / 1000, "missed", "", `Events are missing here: ${why}`);
     }

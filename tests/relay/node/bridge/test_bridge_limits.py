@@ -34,7 +34,7 @@ async def test_a_caller_that_says_nothing_is_closed_in_time(key_directory: Path)
             assert 0.15 < trio.current_time() - began < 2
         assert (nyc.bridge.statistics().unproven, nyc.bridge.levels()["pending"].now) == (1, 0)
         assert nyc.bridge.problems() == {
-            "relay.bridge.bind": "the last caller was turned away: it did not prove its site within 0.2 s"
+            "relay.bridge.bind": "the last connection was rejected: it did not prove its site within 0.2 s"
         }
 
 
@@ -55,14 +55,14 @@ async def test_without_certificates_a_caller_has_the_same_time_to_say_hello() ->
     async with two_sites(BridgeConfig(handshake_s=0.2)) as (nyc, _):
         await nyc.listens()
         for said, why in (
-            (HELLO[:-1], "it said no HELLO within 0.2 s"),
-            (b"GET / HTTP/1.1", "it said something else than HELLO"),
+            (HELLO[:-1], "it sent no HELLO within 0.2 s"),
+            (b"GET / HTTP/1.1", "its first frame is not HELLO"),
         ):
             async with idle_caller(nyc.address) as caller:
                 await caller.send_all(said)
                 with suppress(trio.BrokenResourceError):
                     assert await caller.receive_some() == b""
-            assert nyc.bridge.problems() == {"relay.bridge.bind": f"the last caller was turned away: {why}"}
+            assert nyc.bridge.problems() == {"relay.bridge.bind": f"the last connection was rejected: {why}"}
         assert (nyc.bridge.statistics().unproven, nyc.bridge.levels()["pending"].now) == (2, 0)
         assert nyc.told == []
 
@@ -137,7 +137,7 @@ async def test_without_descriptors_whoever_has_proved_nothing_gives_one_back(
             for _ in range(3):
                 idle.enter_context(socket.create_connection(nyc.address, source_address=("127.0.0.9", 0)))
             await until(lambda: nyc.bridge.statistics().pushed_out == 3)
-            assert nyc.bridge.problems() == {"relay.bridge.bind": "the last caller was turned away: Too many open files"}
+            assert nyc.bridge.problems() == {"relay.bridge.bind": "the last connection was rejected: Too many open files"}
             sfo.bridge.carry_out(Dial("NYC", nyc.address))
             assert (await nyc.hears(BridgeConnected)).certified == "SFO"
             assert nyc.bridge.problems() == {}

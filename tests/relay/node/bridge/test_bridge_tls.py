@@ -100,7 +100,7 @@ async def test_a_caller_is_refused_whose_certificate_is(tmp_path: Path, kind: st
     async with nyc_listens(tmp_path) as nyc:
         assert await is_refused(nyc, context(write_site(tmp_path / "SFO", own, OURS)))
         assert nyc.bridge.statistics().unproven == 1
-        assert nyc.bridge.problems() == {"relay.bridge.bind": f"the last caller was turned away: {reason}"}
+        assert nyc.bridge.problems() == {"relay.bridge.bind": f"the last connection was rejected: {reason}"}
 
 
 async def test_a_caller_without_a_certificate_is_refused(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_a_relay_that_is_not_believed_learns_why(tmp_path: Path) -> None:
         lon.bridge.carry_out(Dial("NYC", nyc.address))
         await lon.hears(BridgeConnected)
         await lon.hears(BridgeClosed)
-        sentence = f"{nyc.address} does not take the certificate of this site: unknown ca"
+        sentence = f"{nyc.address} rejects the certificate of this site: unknown ca"
         assert lon.bridge.problems() == {"relay.bridge.peers.NYC": sentence}
         nursery.cancel_scope.cancel()
 
@@ -196,7 +196,7 @@ async def test_neither_end_is_believed_without_tls_by_one_that_has_it(tmp_path: 
         await plain.hears(BridgeClosed)
         nyc.bridge.carry_out(Dial("SFO", plain.address))
         await nyc.hears(DialFailed)
-        assert plain.bridge.problems()["relay.bridge.bind"].endswith("it said something else than HELLO")
+        assert plain.bridge.problems()["relay.bridge.bind"].endswith("its first frame is not HELLO")
         assert not [event for event in nyc.told if isinstance(event, BridgeConnected)]
         nursery.cancel_scope.cancel()
 

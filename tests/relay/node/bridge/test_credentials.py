@@ -104,7 +104,7 @@ def test_a_key_and_a_certificate_that_do_not_fit_change_nothing(directory: Path)
     other = signed(OURS, "NYC")
     (directory / "bridge.pem").write_bytes(other.certificate)
     assert not found.look()
-    assert "do not fit together" in found.problem
+    assert "do not match" in found.problem
     (directory / "bridge.key").write_bytes(other.key)
     assert found.look()
     assert found.problem == ""

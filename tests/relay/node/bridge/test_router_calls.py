@@ -155,12 +155,15 @@ async def test_what_is_wrong_with_a_router_is_said(key_directory: Path) -> None:
 @pytest.mark.parametrize(
     ("frames", "sentence"),
     [
-        ((), "it has closed the connection"),
-        ((b"\x00\x00\x00\x00",), "it says what no router says"),
-        ((b"\xff\xff\xff\x7f",), "it says what no router says"),
-        ((framed(b"HTTP/1.1 400 Bad Request"),), "it says what no router says"),
+        ((), "it closed the connection"),
+        ((b"\x00\x00\x00\x00",), "it does not speak the router protocol"),
+        ((b"\xff\xff\xff\x7f",), "it does not speak the router protocol"),
+        ((framed(b"HTTP/1.1 400 Bad Request"),), "it does not speak the router protocol"),
         ((framed(routing.challenge(bytes(16))), framed(bytes(36)), framed(routing.SPLICED)), ""),
-        ((framed(routing.challenge(bytes(16))), framed(bytes(36)), framed(routing.PONG)), "it says what no router says"),
+        (
+            (framed(routing.challenge(bytes(16))), framed(bytes(36)), framed(routing.PONG)),
+            "it does not speak the router protocol",
+        ),
         ((framed(routing.challenge(bytes(16))), framed(b"no proof")), "it does not prove that it has a key of NYC"),
     ],
 )

@@ -62,8 +62,8 @@ def test_relays_that_meet_at_routers_need_no_port(tmp_path: Path) -> None:
     ("relay", "sentence"),
     [
         ("{bridge: {routers: [a:0]}}", r"relay.bridge.routers\[0\]: the port cannot be 0."),
-        ("{bridge: {bind: '0.0.0.0:7900', routers: ['127.0.0.1:7900']}}", "is where this site listens itself"),
-        ("{bridge: {routers: [" + ", ".join(f"a:{n}" for n in range(1, 18)) + "]}}", "names 17, and 16 are the most."),
+        ("{bridge: {bind: '0.0.0.0:7900', routers: ['127.0.0.1:7900']}}", "is the address of this site itself"),
+        ("{bridge: {routers: [" + ", ".join(f"a:{n}" for n in range(1, 18)) + "]}}", "names 17, but at most 16 are allowed."),
     ],
 )
 def test_routers_that_cannot_be_meant(relay: str, sentence: str, tmp_path: Path) -> None:

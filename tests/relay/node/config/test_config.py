@@ -174,7 +174,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
             "relay: {masters: 1}",
             "relay.masters: was removed; one member relays for its site; to spread load, run several groups",
         ),
-        ("protocols: {sequencer: {order: fifo}}", "protocols.sequencer.order: cannot be given, it follows from order."),
+        ("protocols: {sequencer: {order: fifo}}", "protocols.sequencer.order: cannot be set; it follows from order."),
         ("transport: {port: 65536}", "transport.port: a port is a number from 0 to 65535."),
         ("transport: {datagram_bytes_max: 100}", "transport.datagram_bytes_max: must be from 1024 to 65507."),
         ("transport: {multicast: false}", "discovery.initial_hosts: without multicast some members must be named here"),
@@ -248,7 +248,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("relay: {link: {hello_s: 0}}", "relay.link.hello_s: must be more than 0."),
         ("relay: {link: {write_s: 0}}", "relay.link.write_s: must be more than 0."),
         ("name: 'A '", "name: has white space around it."),
-        ("relay: {bridge: {peers: {NYC: [nyc:7700]}}}", "relay.bridge.peers: names no site but NYC, and that is this one."),
+        ("relay: {bridge: {peers: {NYC: [nyc:7700]}}}", "relay.bridge.peers: names no site but NYC, which is this site."),
         (
             "relay: {bridge: {peers: {' SFO': [sfo:7700]}}}",
             "relay.bridge.peers: ' SFO' cannot be a site: a site's name has 1 to",
@@ -288,17 +288,17 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ),
         (
             "relay: {bridge: {bind: 'a.nyc:7700', peers: {SFO: [d.sfo:7700, a.nyc:7700]}}}",
-            "relay.bridge.peers.SFO[1]: a.nyc:7700 is where this site listens itself (relay.bridge.bind).",
+            "relay.bridge.peers.SFO[1]: a.nyc:7700 is the address of this site itself (relay.bridge.bind).",
         ),
         (
             "relay: {bridge: {bind: '0.0.0.0:7700', peers: {SFO: ['localhost:7700']}}}",
-            "relay.bridge.peers.SFO[0]: localhost:7700 is where this site listens itself (relay.bridge.bind).",
+            "relay.bridge.peers.SFO[0]: localhost:7700 is the address of this site itself (relay.bridge.bind).",
         ),
         (
             "relay: {bridge: {peers: {SFO: [d.sfo:7700], LON: [g.lon:7700, d.sfo:7700]}}}",
-            "relay.bridge.peers.LON[1]: d.sfo:7700 is an address of SFO, too; a relay is of one site.",
+            "relay.bridge.peers.LON[1]: d.sfo:7700 is also an address of SFO; a relay serves one site.",
         ),
-        ("name: A@NYC", "name: must not have an @, which stands between the name and the site where people read it."),
+        ("name: A@NYC", "name: must not contain @, which separates name and site."),
         (f"name: {'x' * 129}", "name: must have at most 128 characters, not 129."),
     ],
 )
@@ -334,7 +334,7 @@ def test_a_key_without_a_value_keeps_its_default(load: Load) -> None:
         ("site: [", "is not valid YAML"),
         ("site: \x00", "is not valid YAML"),
         (b"site: \xff\xfe\xfd", "is not valid YAML"),
-        ("site: NYC\nsite: SFO", "the key 'site' is given twice"),
+        ("site: NYC\nsite: SFO", "the key 'site' appears twice"),
         ("a: &a [1]\nb: *a", "aliases are not supported"),
         ("site: !!python/object/apply:os.getcwd []", "the type 'os.getcwd' is not supported"),
         ("{" * 5_000, "is not valid YAML"),

@@ -58,14 +58,17 @@ async def test_a_member_that_is_known_to_others_and_answers_nothing_is_found_but
     """And one that nobody knows of is not found: that is another finding, with other advice."""
     network = MemoryNetwork()
     findings = await looked_at(network)
-    assert told(findings, "site") == [(False, "nobody of NYC was found.")]
+    assert told(findings, "site") == [(False, "no member of NYC was found.")]
     async with members("A", "B", network=network) as (a, b):
         [at_a], [at_b] = a.transport.physical(), b.transport.physical()
         network.allow = lambda source, target: {source, target} <= {at_a, at_b} or at_b not in (source, target)
         findings = await looked_at(network)
         [(well, reached), (ill, unreached)] = sorted(told(findings, "site"))[::-1]
         assert (well, reached) == (True, "1 of NYC answer this host directly: A.")
-        assert (ill, unreached) == (False, f"B is known to others, and does not answer at {at_b}: found, but unreachable.")
+        assert (ill, unreached) == (
+            False,
+            f"B is known to other members but unreachable: it does not answer at {at_b}.",
+        )
         network.allow = lambda source, target: True
 
 
@@ -90,10 +93,10 @@ async def test_members_that_multicasts_do_not_reach_are_found_by_hosts() -> None
         config = replace(NYC, discovery=DiscoveryConfig(initial_hosts=hosts))
         with trio.fail_after(60):
             findings = await SiteExamination(config, None).run()
-    assert told(findings, "transport.multicast") == [(False, "nobody answers to multicasts, though members are there.")]
+    assert told(findings, "transport.multicast") == [(False, "no member answers multicasts, although members are running.")]
     assert told(findings, "discovery.initial_hosts") == [
-        (False, "no-such-name.invalid stands for no address."),
-        (False, f"nobody answers at 127.0.0.1:{nobody}."),
+        (False, "no-such-name.invalid resolves to no address."),
+        (False, f"no member answers at 127.0.0.1:{nobody}."),
     ]
     assert told(findings, "site") == [(True, "1 of NYC answer this host directly: A.")]
 
@@ -137,9 +140,9 @@ async def test_a_relay_is_told_by_its_proof(tmp_path: Path) -> None:
         nursery.cancel_scope.cancel()
     assert [finding.is_well for finding in findings] == [True, False, False]
     assert findings[0].what == f"a relay answers at {there} and proves to be of SFO."
-    assert "the proof is of SFO" in findings[1].what
-    assert findings[1].advice.startswith("Give both sites certificates")
-    assert f"{refused}: nobody listens there" in findings[2].what
+    assert "the certificate is of SFO" in findings[1].what
+    assert findings[1].advice.startswith("Make a certificate for each site")
+    assert f"{refused}: connection refused" in findings[2].what
 
 
 def test_ports_buffers_and_the_way_of_large_datagrams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +185,7 @@ def test_the_command_says_a_sentence_a_finding_and_exits_with_1_when_something_i
     config.write_text(f"site: NYC\ntransport: {{interface: 127.0.0.1, multicast_port: {free_port()}}}\n")
     code, out, _ = run("doctor", config, "--insecure")
     assert code == 1
-    assert "!!  site: nobody of NYC was found. Start the first member" in out
+    assert "!!  site: no member of NYC was found. Start the first member" in out
     assert all(line.startswith(("ok  ", "!!  ")) for line in out.splitlines())
 
 
@@ -191,7 +194,7 @@ def test_the_keys_of_another_place_are_looked_at(tmp_path: Path, run: Run) -> No
     config.write_text(f"site: NYC\ntransport: {{interface: 127.0.0.1, multicast_port: {free_port()}}}\n")
     assert run("keygen", tmp_path / "keys", "--site", "NYC").code == 0
     keys = tmp_path / "keys" / "NYC"
-    assert f"ok  security.keys: those in {keys} can be used" in run("doctor", config, "--keys", keys).out
+    assert f"ok  security.keys: the keys in {keys} are usable" in run("doctor", config, "--keys", keys).out
     assert "!!  security.keys" in run("doctor", config, "--keys", tmp_path / "nowhere").out
 
 

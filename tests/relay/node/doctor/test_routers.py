@@ -40,7 +40,7 @@ async def test_members_that_only_routers_know_are_found_and_reached(kind: str) -
             async with open_channel(members, name="A", keys=RING):
                 examination = RouterExamination(config, Proofs("NYC", RING))
                 [finding] = await examination.run()
-                through = ", and a datagram comes through" if kind == "tunnel" else ""
+                through = ", and a datagram passes the tunnel" if kind == "tunnel" else ""
                 assert finding.what == f"a router answers at {there.place} and proves that it has a key of NYC{through}."
                 assert [entry.name for entry in examination.registered.values()] == ["A"]
                 findings = await SiteExamination(config, RING, registered=examination.registered.values()).run()
@@ -55,8 +55,8 @@ async def test_a_router_that_is_not_there_and_one_with_another_key() -> None:
             config = NodeConfig(site="NYC", discovery=DiscoveryConfig(routers=(there.place, nobody)))
             findings = await RouterExamination(config, None).run()
     assert [(finding.is_well, finding.what) for finding in findings] == [
-        (False, f"the router at {there.place} is of no use: it does not serve NYC, or has no key of it."),
-        (False, f"the router at {nobody} is of no use: connection refused."),
+        (False, f"the router at {there.place} is unusable: it does not serve NYC, or has no key of it."),
+        (False, f"the router at {nobody} is unusable: connection refused."),
     ]
 
 
@@ -68,7 +68,7 @@ async def test_a_relay_is_called_by_way_of_a_router(key_directory: Path) -> None
         config = NodeConfig(site="NYC", relay=RelaySettings(bridge=bridge))
         assert [finding.is_well for finding in await RouterExamination(config, proofs).run()] == [True]
         found, missed = await examine_bridges(config, credentials, proofs)
-    assert found.what == f"a relay answers by way of the router at {there.place} and proves to be of SFO."
+    assert found.what == f"a relay answers through the router at {there.place} and proves to be of SFO."
     assert "it does not serve LON" in missed.what
     assert missed.advice.startswith("Start LON with the same relay.bridge.routers")
     async with routers(1, key_directory) as [there]:
@@ -97,9 +97,9 @@ async def test_clocks_are_compared_where_http_tells_them() -> None:
             [unknown] = await examine_clocks(replace(config, http=HttpSettings(bind=Physical("0.0.0.0", 1))), [at.host])
             assert await examine_clocks(NodeConfig(site="NYC"), [at.host]) == []
         nursery.cancel_scope.cancel()
-    assert (well.is_well, well.what) == (True, "that of 127.0.0.1 agrees with this one's within 2 s.")
+    assert (well.is_well, well.what) == (True, "127.0.0.1 agrees within 2 s.")
     for finding in (fast, slow):
         assert not finding.is_well
-        assert finding.what.startswith("that of 127.0.0.1 differs from this one's by 3")
-        assert finding.advice.startswith("Let NTP set the clocks")
+        assert finding.what.startswith("127.0.0.1 differs by 3")
+        assert finding.advice.startswith("Synchronize all clocks (NTP)")
     assert (unknown.is_well, "is not known" in unknown.what) == (True, True)

@@ -54,7 +54,7 @@ async def test_gaps_failovers_and_lost_sites_are_in_the_time_line_also_those_of_
         page.wait_for("document.querySelectorAll('#timeline li').length === 4")
         shown = page.evaluate("[...document.querySelectorAll('#timeline .what')].map((each) => each.textContent)")
         assert shown == [
-            "5 messages of SFO will not come: its site could not hold them any longer",
+            "5 messages of SFO will not be delivered: its site exceeded its budget",
             "SFO: members D",
             "NYC: A takes over from B; members A",
             "NYC: members B, A",

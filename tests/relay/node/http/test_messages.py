@@ -130,8 +130,8 @@ async def test_a_key_names_a_message_to_whom_it_was_sent() -> None:
     [
         (b"x", {"Idempotency_Key": "k" * 129}, "Idempotency-Key"),
         (b"x", {"Idempotency_Key": "a b"}, "Idempotency-Key"),
-        (b"{", {"Content_Type": "application/json"}, "no JSON"),
-        (b"[" * 100_000, {"Content_Type": "application/json"}, "no JSON"),
+        (b"{", {"Content_Type": "application/json"}, "not JSON"),
+        (b"[" * 100_000, {"Content_Type": "application/json"}, "not JSON"),
         (b"[]", {"Content_Type": "application/json"}, "an object"),
         (b'{"text": "a", "base64": "YQ=="}', {"Content_Type": "application/json"}, "an object"),
         (b'{"text": "a", "to": "B"}', {"Content_Type": "application/json"}, "an object"),

@@ -141,7 +141,7 @@ async def test_an_error_that_nobody_has_foreseen_ends_one_connection_and_is_in_t
             assert (await ask(place, LAST)).startswith(b"HTTP/1.1 200 ")
             nursery.cancel_scope.cancel()
     told = [entry for entry in log if entry["log_level"] == "error"]
-    assert [(entry["event"], entry["failures"]) for entry in told] == [("http", 1)]
+    assert [(entry["event"], entry["failures"]) for entry in told] == [("http connection failed", 1)]
     assert told[0]["exc_info"].subgroup(RuntimeError) is not None
 
 

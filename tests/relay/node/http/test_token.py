@@ -66,7 +66,7 @@ async def test_without_the_token_a_node_tells_whether_it_is_alive_and_ready_and_
                 assert await ask(place, "/healthz", wrong) == (200, "alive\n")
                 assert await ask(place, "/readyz", wrong) == (503, "not ready\n")
                 for target in ("/status", "/metrics"):
-                    assert await ask(place, target, wrong) == (401, "This wants the token.\n")
+                    assert await ask(place, target, wrong) == (401, "This path requires the token.\n")
             for right in (f"Bearer {SECRET}", f"bearer  {SECRET} "):
                 assert (await ask(place, "/status", right))[0] == 200
                 assert (await ask(place, "/metrics", right))[0] == 200
@@ -83,7 +83,9 @@ def test_the_token_is_not_shown() -> None:
 
 @pytest.mark.parametrize("text", ["", "short", "x" * 15, "x" * 1_025, "with white space in it", "ümlauts-in-the-middle"])
 def test_what_can_be_guessed_or_not_be_sent_is_no_token(text: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"^http\.token: .*/token: (a token is 16 to 1024 ASCII|is no text)") as caught:
+    with pytest.raises(
+        ConfigurationError, match=r"^http\.token: .*/token: (a token is 16 to 1024 ASCII|is not text)"
+    ) as caught:
         read_token(token_file(tmp_path, text))
     assert len(text) < 16 or text not in str(caught.value)
 

@@ -66,7 +66,7 @@ def test_what_will_not_come_is_said_with_the_reason() -> None:
     gap = Gap("SFO", D, 5, 9, GapReason.BUDGET)
     lost = Unreachable(ProxyUUID(D, "SFO"), 1, 1, Failure.TIMEOUT, Certainty.UNKNOWN)
     _, first, second = shown(EVERYBODY, gap, lost)
-    assert first == "-- 5 messages of D@SFO will not come: its site could not hold them any longer"
+    assert first == "-- 5 messages of D@SFO will not be delivered: its site exceeded its budget"
     assert second == "-- 1 message to D@SFO perhaps not delivered: timeout"
     assert ReadableLines("NYC").lost(3, "No space left on device") == ["-- 3 lines are missing here: No space left on device"]
 
@@ -74,10 +74,10 @@ def test_what_will_not_come_is_said_with_the_reason() -> None:
 def test_what_the_operator_says_of_another_site_is_said() -> None:
     gap = Gap("SFO", D, 5, 9, GapReason.OFFLINE)
     assert shown(SiteSwitched("SFO", True), SiteSwitched("SFO", False), EVERYBODY, gap)[:2] == [
-        "-- SFO is offline, says the operator",
-        "-- SFO is online again, says the operator",
+        "-- the operator switched SFO offline",
+        "-- the operator switched SFO online",
     ]
-    assert shown(EVERYBODY, gap)[1] == "-- 5 messages of D@SFO will not come: this site was offline for its own"
+    assert shown(EVERYBODY, gap)[1] == "-- 5 messages of D@SFO will not be delivered: its site had switched this site offline"
 
 
 def test_who_relays_is_said() -> None:
@@ -97,4 +97,4 @@ def test_every_duty_has_a_line(duty: Duty, sites: tuple[str, ...]) -> None:
 
 def test_what_its_sender_encoded_wrongly_is_said_to_be_missing() -> None:
     bad = Delivery(A, Batch("NYC", A, Scope.ALL, 5, 2, struct.pack("<2I", 100, 3) + b"x"), Roster((VIEW, EVERYBODY)))
-    assert shown(bad) == ["-- 2 messages of A@NYC cannot be read: it encoded them wrongly"]
+    assert shown(bad) == ["-- 2 messages of A@NYC cannot be read: malformed encoding"]

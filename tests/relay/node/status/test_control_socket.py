@@ -47,7 +47,7 @@ async def test_what_a_node_cannot_do_is_one_sentence(directory: Path) -> None:
     async with obeying(directory / "a.sock"):
         with pytest.raises(LocalError, match=r"^MARS is too far\.$"):
             await give_order(directory / "a.sock", {"site": "MARS"})
-        with pytest.raises(LocalError, match="this is no order"):
+        with pytest.raises(LocalError, match="this is not an order"):
             await give_order(directory / "a.sock", [])  # type: ignore[arg-type]
 
 
@@ -58,7 +58,7 @@ async def test_nonsense_is_refused_and_the_next_one_is_heard(directory: Path, sa
         async with await trio.open_unix_socket(control_path(status)) as stream:
             await stream.send_all(said)
             await stream.send_eof()
-            assert b"this is no order" in await stream.receive_some(1_000)
+            assert b"this is not an order" in await stream.receive_some(1_000)
         async with await trio.open_unix_socket(control_path(status)):
             pass  # somebody who is gone at once
         assert await give_order(status, {"site": "SFO"}) == {"done": True}

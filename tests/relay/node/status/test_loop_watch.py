@@ -23,4 +23,4 @@ async def test_a_stall_is_counted_and_said_when_it_is_over(mock_clock: MockClock
     assert watch.stalls == 2
     assert watch.stalled_s == pytest.approx(32.0, abs=2 * INTERVAL_S)
     assert watch.longest_s == pytest.approx(30.0, abs=INTERVAL_S)
-    assert [line["event"] for line in log] == ["everything stood still"] * 2
+    assert [line["event"] for line in log] == ["event loop stalled"] * 2
