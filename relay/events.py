@@ -156,9 +156,7 @@ class SiteSwitched(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateProgress(ShellEffect):
-    """Progress of another site's state: a tenth more, or the end with an `outcome`: taken, or the
-    reason.
-    """
+    """Progress of another site's state: a tenth more, or its end. `outcome`: taken, or why not."""
 
     site: str
     arrived_bytes: int

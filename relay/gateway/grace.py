@@ -52,9 +52,7 @@ class Grace:
         self._away(key, now)
 
     def shown(self, key: Key, now: float) -> None:
-        """Begin a grace time for a lineage whose view came over another part's link; it may have no
-        link.
-        """
+        """Begin a grace time for a lineage whose view came over another part's link."""
         self._away(key, now)
 
     def settled(self, entry: SiteDown) -> None:

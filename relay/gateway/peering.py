@@ -244,9 +244,7 @@ class Peering:
     # -- entries of the stream, once applied ---------------------------------------------------------------------------
 
     def refused(self, site: str) -> None:
-        """Restart from the replicated state: a cast batch was not admitted, so the numbers here
-        were ahead.
-        """
+        """Restart from the replicated state: a cast batch was not admitted."""
         self._receiver.reset(site)
         self.table.resync(site)
 
@@ -293,9 +291,7 @@ class Peering:
     # -- turns and time ------------------------------------------------------------------------------------------------
 
     def due(self, now: float) -> list[LinkEffect]:
-        """Close overdue connections, make due calls, and cast entries of grace times and
-        acknowledgements.
-        """
+        """Close overdue connections, make due calls, and cast due entries."""
         effects: list[LinkEffect] = []
         for connection, reason in self.table.overdue(now):
             effects += [Dropped(f"link_{reason}"), *self._close(connection, reason, now)]
@@ -307,9 +303,7 @@ class Peering:
         return effects
 
     def deadline(self) -> float | None:
-        """Return the time (s) at which `due` must be called or the table be filled; None when
-        nothing is due.
-        """
+        """Return the time (s) at which `due` or `LinkTable.fill` must be called, or None."""
         dues = [self._dialer.deadline(), self._grace.deadline(self.table.links), self.table.deadline()]
         return min([due for due in dues if due is not None], default=None)
 
@@ -321,9 +315,7 @@ def _peer(link: Connection) -> Hello:
 
 
 def _is_accepted(connection: ConnectionId, dialed: tuple[str, Place] | None) -> bool:
-    """Return whether another relay made this TCP connection; `ROUTES_PER_SITE_MAX` bounds routes
-    instead.
-    """
+    """Return whether another relay made this TCP connection; `ROUTES_PER_SITE_MAX` bounds routes."""
     return dialed is None and isinstance(connection, int)
 
 
@@ -349,9 +341,7 @@ class _Acknowledgements:
         self._collected.clear()
 
     def drain(self) -> list[Acked]:
-        """Return the entries to cast now: at most one per link, only with numbers new to the
-        replicated state.
-        """
+        """Return the entries to cast now: at most one per link, with new numbers only."""
         entries: list[Acked] = []
         for (site, name), vector in self._collected.items():
             remote = self._state.remotes.get(site)

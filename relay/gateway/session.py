@@ -211,9 +211,7 @@ class LinkSession:
         return encode(State({} if admitted is None else {self.peer.site: admitted}))
 
     def acknowledge(self, vector: SiteVector) -> None:
-        """Queue stable numbers for the next ACK: after a short delay, or at once for a view or much
-        data.
-        """
+        """Queue stable numbers for the next ACK: soon, or at once for a view or much data."""
         raise_to(self._stable, vector.origins)
         self._stable_view = later(self._stable_view, vector.view)
 

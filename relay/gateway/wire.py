@@ -77,9 +77,7 @@ class Data(Header):
 
 @dataclass(frozen=True, slots=True)
 class RemoteUnicast(Header):
-    """UNICAST: a batch for one member of the receiver's site; `after` and `attempt` as in
-    `ForwardUnicast`.
-    """
+    """UNICAST: a batch for one member; `after` and `attempt` as in `ForwardUnicast`."""
 
     after: int
     attempt: int

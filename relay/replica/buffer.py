@@ -78,9 +78,7 @@ class Buffer:
 
     @property
     def is_overfull(self) -> bool:
-        """True above the budget and its reserve: the budget then drops even entries that senders
-        wait for.
-        """
+        """True above budget and reserve: even entries that senders wait for are then dropped."""
         return len(self) >= 2 * ENTRIES_MAX or self.bytes >= self.config.budget_bytes + ON_THEIR_WAY_BYTES
 
     def append(self, batch: Batch | None, view: View | None, now: float) -> int:

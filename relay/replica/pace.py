@@ -53,9 +53,7 @@ class Pace:
         return [(name, each) for name, each in shown if not each.is_slow]
 
     def is_near_budget(self, site: str) -> bool:
-        """Return whether a site is at six eighths of the budget: senders wait for it, or soon will
-        again.
-        """
+        """Return whether a site is at six eighths of the budget: senders wait, or soon will again."""
         floor = self._floor(site)
         return floor is not None and self._is_at_budget(floor, 6)
 

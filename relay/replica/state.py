@@ -108,9 +108,7 @@ class ReplicatedState:
         return self.remote(gap.site).skip(gap)
 
     def inherit(self, provider: Address, heir: Address) -> None:
-        """Begin the application of `heir` with the state of `provider`, whose contents are not
-        delivered again.
-        """
+        """Begin the application of `heir` with the state of `provider`."""
         for remote in self.remotes.values():
             remote.inherit(provider, heir)
 

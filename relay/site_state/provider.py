@@ -85,9 +85,7 @@ class StateProvider:
         return self._refuse(ask, before or StateRefusal.PENDING), GiveSnapshot(self._tokens)
 
     def given(self, event: SnapshotGiven) -> list[StateFrame] | None:
-        """Store the application's snapshot and return answers to waiting takers; None for an
-        unknown token.
-        """
+        """Store the application's snapshot; return answers to waiting takers, or None for an old token."""
         snapshot = self._snapshot
         if snapshot is None or snapshot.token != event.token:
             return None
@@ -104,9 +102,7 @@ class StateProvider:
         return [answer for answer in answers if answer is not None]
 
     def withdraw(self) -> None:
-        """Cancel a pending snapshot: the application's state is being replaced and would exceed its
-        contents.
-        """
+        """Cancel a pending snapshot: the state being loaded would exceed the promised contents."""
         if self._snapshot is not None and self._snapshot.data is None:
             self._snapshot = None
 

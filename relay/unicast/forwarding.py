@@ -114,9 +114,7 @@ class UnicastRoutes:
     # -- the relays ----------------------------------------------------------------------------------------------------
 
     def _relay(self, frame: Frame, header: ForwardUnicast) -> list[Effect]:
-        """Forward a member's unicast to another site; answer a refusal, for it is never silent
-        (R16, REL-27).
-        """
+        """Forward a member's unicast to another site; a refusal is answered, not silent (R16, REL-27)."""
         batch = frame.batch
         if batch is None or batch.target is None or (batch.site, batch.origin) != (self._site, frame.source):
             return [Dropped("relay_malformed")]
@@ -147,9 +145,7 @@ class UnicastRoutes:
     # -- the target ----------------------------------------------------------------------------------------------------
 
     def _deliver(self, after: int, batch: Batch | None) -> list[Effect]:
-        """Deliver a unicast to this member; its source is the origin, as a proxy of the local relay
-        (REL-10).
-        """
+        """Deliver a unicast to this member; its source is a proxy of the origin (REL-10)."""
         if batch is None or batch.target != self._me or self._state.view is None:
             return [Dropped("relay_malformed")]
         if not self.receiver.receive(after, batch):

@@ -26,9 +26,7 @@ class UnicastReceiver:
         return len(self._reached)
 
     def receive(self, after: int, batch: Batch) -> bool:
-        """Return whether to deliver the batch; `after`: the number that must have been reached
-        before it.
-        """
+        """Return whether to deliver the batch, which needs number `after` to be reached before it."""
         sender = (batch.site, batch.origin)
         reached = self._reached.pop(sender, 0)
         deliver = after <= reached < batch.first
