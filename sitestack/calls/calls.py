@@ -105,6 +105,7 @@ class Calls:
         #: Numbers are never reused, so a late answer cannot count for a later call.
         self._last = 0
         self.level = Level(CALLS_MAX)
+        #: Answers to ended calls, and from members that were not asked.
         self.stray = 0
 
     def open_call(self, members: Collection[Address], mode: CallMode) -> int:
