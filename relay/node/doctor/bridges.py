@@ -53,7 +53,7 @@ async def _examine(
     advice = "Start the site, configure the addresses of its relay, or let the bridge port through the firewall."
     if all(place in config.relay.bridge.routers for place in places):
         advice = f"Start {site} with the same relay.bridge.routers, and the routers with the files of both sites."
-    if any("proof" in trouble for trouble in troubles):
+    if any("certificate" in trouble or "proof" in trouble for trouble in troubles):
         advice = "Make a certificate for each site by the same authority (relay keygen)."
     return Finding(about, f"no relay of {site} is usable ({'; '.join(troubles)}).", advice)
 
