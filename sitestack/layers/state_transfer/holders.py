@@ -48,6 +48,10 @@ class StateHolders:
         """True while the members of a view without a provider report their standing."""
         return bool(self._unsaid)
 
+    def lacks(self, member: Address) -> bool:
+        """True while the view is undecided and waits for the standing of this member."""
+        return member in self._unsaid
+
     def _first(self, standing: Standing) -> Address | None:
         return next((each for each in self._members if self._standings.get(each) is standing), None)
 

@@ -124,7 +124,12 @@ class StateTransfer(Layer):
         return [Up(event)]
 
     def expire(self, now: float) -> list[Effect]:
-        return [] if self._ask_at is None or now < self._ask_at else self._ask(now)
+        if self._ask_at is None or now < self._ask_at:
+            return []
+        if not self._holders.undecided:
+            return self._ask(now)
+        self._ask_at = now + self._config.ask_interval_s
+        return self._say_standing()
 
     def deadline(self) -> float | None:
         return self._ask_at
@@ -170,9 +175,11 @@ class StateTransfer(Layer):
         assert self._view is not None
         self._put_off = False
         effects = self._say_standing()
+        if self._holders.undecided:
+            self._ask_at = now + self._config.ask_interval_s
         if self._may_give() and self._holders.waiting():
             effects.append(Up(GiveState(self._view.id)))
-        elif self._takes_part and not self._complete:
+        elif self._takes_part and not self._complete and not self._holders.undecided:
             effects += [*self._await(), *self._ask(now)]
         return effects
 
@@ -196,7 +203,8 @@ class StateTransfer(Layer):
         """Let the coordinator write this member's changed standing into the stream.
 
         After a loss it is sent again in the next view; meanwhile the provider keeps a needless
-        snapshot.
+        snapshot. While the view is undecided it is sent again after `ask_interval_s`, since joiners
+        wait for it.
         """
         assert self._view is not None
         if self._takes_part:
@@ -205,7 +213,7 @@ class StateTransfer(Layer):
             mine = Standing.ABSTAINS
         else:
             return []
-        if self._holders.get(self._me) is mine and not self._holders.undecided:
+        if self._holders.get(self._me) is mine and not self._holders.lacks(self._me):
             return []
         if self._view.coordinator == self._me:
             return self._report(self._me, mine)
@@ -231,6 +239,7 @@ class StateTransfer(Layer):
     def _decided(self, now: float) -> list[Effect]:
         """Ask the provider that the stream has decided on, or provide the state."""
         assert self._view is not None
+        self._ask_at = None
         if self._complete or not self._takes_part:
             return []
         if self._holders.provider != self._me:

@@ -243,6 +243,24 @@ def test_a_member_that_took_the_state_before_its_provider_died_gives_it_though_i
     assert hear(c, B, StateRequest(four.id, 0)) == [to(C, B, StateChunk(four.id, 0, 2, b"xy"))]
 
 
+@pytest.mark.parametrize("takes_part", [True, False])
+def test_a_standing_that_was_lost_in_a_block_is_sent_again_until_the_view_is_decided(takes_part: bool) -> None:
+    """Without it the view would stay undecided, and every joiner would wait for ever."""
+    layer = layer_of("C", takes_part=takes_part)
+    layer.take_state(Standings({B: WAITS}))
+    three = view_of(3, "BC")
+    mine = WAITS if takes_part else ABSTAINS
+    assert install(layer, three, None) == [to(C, B, StateReport(mine))]
+    standing(layer, B=WAITS)
+    due = layer.deadline()
+    assert due == SMALL.ask_interval_s
+    assert layer.expire(due) == [to(C, B, StateReport(mine))]
+    standing(layer, C=mine)
+    due = layer.deadline()
+    sent = [] if due is None else layer.expire(due)
+    assert sent == ([to(C, B, StateRequest(three.id, 0))] if takes_part else [])
+
+
 def test_an_application_that_takes_no_part_says_so_when_it_matters_and_is_not_waited_for() -> None:
     layer = layer_of("B", takes_part=False)
     assert install(layer, TWO, None) == []
