@@ -7,11 +7,16 @@ missing events.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import trio
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from relay.node.http.event_ring import EventRing
 from relay.node.output.event_json import to_server_sent
+
+#: Writes a piece of an answer.
+Write = Callable[[bytes], Awaitable[None]]
 
 MEDIA_TYPE = "text/event-stream; charset=utf-8"
 #: Seconds without an event before a comment, which lets both ends detect a closed connection.
@@ -46,16 +51,9 @@ class EventStream:
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Answer until the client disconnects or is too slow."""
-        headers = [(b"content-type", MEDIA_TYPE.encode()), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
         self._streams.open += 1
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await send(_body(f"retry: {RETRY_MS}\n\n".encode() + self._missed()))
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
-                await self._follow(send)
-                nursery.cancel_scope.cancel()
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await stream(MEDIA_TYPE, receive, send, self._follow)
         finally:
             self._streams.open -= 1
 
@@ -73,11 +71,12 @@ class EventStream:
             return b""
         return to_server_sent(self._ring.id_of(self._after), {"event": "gap", **about})
 
-    async def _follow(self, send: Send) -> None:
+    async def _follow(self, write: Write) -> None:
         """Send new events, and a comment after a pause.
 
         The ring may grow by events of other streams.
         """
+        await write(f"retry: {RETRY_MS}\n\n".encode() + self._missed())
         ring = self._ring
         quiet_until = trio.current_time() + KEEP_ALIVE_S
         while ring.oldest(self._messages) <= self._after + 1:
@@ -88,16 +87,27 @@ class EventStream:
                 if not quiet.cancelled_caught:
                     continue
                 chunk = b": nothing new\n\n"
-            await send(_body(chunk))
+            await write(chunk)
             await trio.lowlevel.checkpoint()
             quiet_until = trio.current_time() + KEEP_ALIVE_S
+
+
+async def stream(media_type: str, receive: Receive, send: Send, follow: Callable[[Write], Awaitable[None]]) -> None:
+    """Answer with the pieces that `follow` writes, until it returns or the client disconnects."""
+
+    async def write(piece: bytes) -> None:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    headers = [(b"content-type", media_type.encode()), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
+        await follow(write)
+        nursery.cancel_scope.cancel()
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _until_gone(receive: Receive, scope: trio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
-
-
-def _body(data: bytes) -> Message:
-    return {"type": "http.response.body", "body": data, "more_body": True}

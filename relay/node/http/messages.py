@@ -1,4 +1,4 @@
-"""`POST /messages`: publish a message, which the client may repeat until it is delivered.
+"""`POST /messages`: publish messages, which the client may repeat until they are delivered.
 
 A key, from the client or made here, travels with the message
 (`sitestack/channel/sending/message_keys.py`). A client may repeat the message at any member of any
@@ -7,53 +7,59 @@ site, and each member delivers it once.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import json
-import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import trio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from relay.node.channel import RelayChannel
+from relay.node.http.event_stream import Write, stream
+from relay.node.http.posted import NDJSON, Posted, Unfit, media_type, read_lines, read_object, read_posted
 from sitestack.channel.sending.message_keys import DeliveredKey
 from sitestack.channel.sending.sending import SCOPES
-from sitestack.model.envelope import KEY_BYTES_MAX
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
 
 MESSAGES = "/messages"
 #: Maximum bytes of a body, and of all bodies in memory.
 BODY_BYTES_MAX = 2 << 20
-#: Seconds that a request waits for credit before the answer 429.
+#: Seconds that a request waits for credit before the answer 429. A line waits for the credit of
+#: the lines before it, as long as for delivery.
 WRITABLE_S = 0.25
-#: Seconds that a request waits for local delivery before 504. Longer than a failover.
+#: Seconds that a message waits for local delivery before 504. Longer than a failover.
 DELIVERED_S = 10.0
 #: Seconds before a rejected client should retry.
 RETRY_AFTER_S = 1
-_KEY_HEADER = "idempotency-key"
-_FIELDS = {"text", "base64", "scope"}
+#: Maximum lines of one request that are sent and not answered.
+LINES_UNDER_WAY_MAX = 512
+#: Bytes of answers to lines that are sent in one piece.
+PIECE_BYTES = 16 << 10
+#: Answers after which the same message may be posted again.
+_AGAIN = (429, 503, 504)
+#: Answers after which a request sends none of its later lines, to keep their order.
+_STOPS = (429, 503)
 
-
-class Unfit(Exception):
-    """The request is not a message; the argument is the reason."""
+#: Status code and JSON object of an answer.
+Answer = tuple[int, dict[str, Any]]
+#: Returns the channel between join and leave.
+FindChannel = Callable[[], RelayChannel | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
-    """Message of a request."""
+class UnderWay:
+    """A sent message whose delivery is awaited."""
 
-    payload: bytes
-    scope: Literal["all", "site"]
-    key: str
-
-
-#: Returns the channel between join and leave.
-FindChannel = Callable[[], RelayChannel | None]
+    channel: RelayChannel
+    posted: Posted
+    #: Whether another request has sent the message.
+    repeated: bool
+    #: Time (s) at which the answer is 504.
+    deadline: float
 
 
 class Messages:
@@ -62,100 +68,142 @@ class Messages:
     def __init__(self, channel: FindChannel, count_sent: Callable[[int], None]) -> None:
         self._channel = channel
         self._count_sent = count_sent
-        #: Keys that requests wait for, one for each.
+        #: Keys that requests wait for, one for each message.
         self._under_way: set[str] = set()
 
-    async def post(self, request: Request) -> Response:
+    async def post(self, request: Request) -> Response | LineAnswers:
         """Answer 200 once the message is delivered here.
 
-        After any other answer, the key may be reused.
+        After any other answer, the key may be reused. An NDJSON body gets an answer for each line.
         """
+        body = await request.body()
         try:
-            posted = read_posted(request, await request.body())
+            if media_type(request) == NDJSON:
+                return LineAnswers(self, read_lines(request, body), request.query_params.get("scope", "all"))
+            posted = read_posted(request, body)
         except Unfit as error:
-            return _refuse(400, str(error))
+            return refuse(400, str(error))
+        try:
+            begun = await self.begin(posted, WRITABLE_S)
+            status, about = await self.end(begun) if isinstance(begun, UnderWay) else begun
+        finally:
+            self.forget([posted.key])
+        return refuse(status, about["error"]) if "error" in about else JSONResponse(about)
+
+    async def begin(self, posted: Posted, writable_s: float) -> UnderWay | Answer:
+        """Send the message, or return the answer if it is known or nothing was sent.
+
+        Waits `writable_s` (seconds) for credit. The caller must call `forget` for the key.
+        """
         channel = self._channel()
         if channel is None:
-            return _refuse(503, "This node is not a member now.", again=True)
+            return _error(503, "This node is not a member now.")
         if (known := channel.keys.known(posted.key.encode())) is not None:
-            return _answer(channel, posted, known, repeated=True)
+            return _told(channel, posted, known, repeated=True)
         repeated = posted.key in self._under_way
         self._under_way.add(posted.key)
-        try:
-            if not repeated and (refusal := await self._send(channel, posted)) is not None:
-                return refusal
-            with trio.move_on_after(DELIVERED_S):
-                known = await channel.keys.delivered(posted.key.encode())
-        finally:
-            self._under_way.discard(posted.key)
-        if known is None:
-            return _refuse(504, "The message is not delivered yet; post it again with its key to learn when it is.", again=True)
-        return _answer(channel, posted, known, repeated)
+        if not repeated and (refusal := await self._send(channel, posted, writable_s)) is not None:
+            return refusal
+        return UnderWay(channel, posted, repeated, trio.current_time() + DELIVERED_S)
 
-    async def _send(self, channel: RelayChannel, posted: Posted) -> Response | None:
+    async def end(self, sent: UnderWay) -> Answer:
+        """Wait for delivery until the deadline."""
+        with trio.move_on_at(sent.deadline):
+            known = await sent.channel.keys.delivered(sent.posted.key.encode())
+            return _told(sent.channel, sent.posted, known, sent.repeated)
+        return _error(504, "The message is not delivered yet; post it again with its key to learn when it is.")
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Forget that a request waits for these keys."""
+        self._under_way.difference_update(keys)
+
+    async def _send(self, channel: RelayChannel, posted: Posted, writable_s: float) -> Answer | None:
         """Send the message, or return an error if nothing was sent."""
-        with trio.move_on_after(WRITABLE_S) as waiting:
+        with trio.move_on_after(writable_s) as waiting:
             try:
                 await channel.send(posted.payload, posted.scope, key=posted.key.encode())
             except MessageTooLarge as error:
-                return _refuse(413, f"{error}.")
+                return _error(413, f"{error}.")
             except ChannelClosed:
-                return _refuse(503, "This node is no longer a member.", again=True)
+                return _error(503, "This node is no longer a member.")
         if waiting.cancelled_caught:
-            return _refuse(429, "Retry later: members or sites are catching up.", again=True)
+            return _error(429, "Retry later: members or sites are catching up.")
         if posted.scope == "all":
             self._count_sent(1)
         return None
 
 
-def read_posted(request: Request, body: bytes) -> Posted:
-    """Return the message of a request, from a raw or a JSON body. Raises Unfit."""
-    key = request.headers.get(_KEY_HEADER, "").strip()
-    if len(key) > 2 and key[0] == key[-1] == '"':  # a string in structured headers (RFC 8941)
-        key = key[1:-1]
-    if len(key) > KEY_BYTES_MAX or not all("!" <= each <= "~" for each in key):
-        raise Unfit(f"Idempotency-Key: must have 1 to {KEY_BYTES_MAX} ASCII characters without white space.")
-    key = key or secrets.token_hex(16)
-    scope: Any = request.query_params.get("scope", "all")
-    payload = body
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json":
-        about = _read_object(body)
-        payload, scope = _payload(about), about.get("scope", scope)
-    if scope not in ("all", "site"):
-        raise Unfit("scope: must be all or site.")
-    return Posted(payload, scope, key)
+class LineAnswers:
+    """ASGI answer to an NDJSON body: a line for each line, in order, as messages are delivered.
+
+    Once a line is answered 429 or 503, so are the lines after it: a program that repeats them
+    keeps its order.
+    """
+
+    def __init__(self, messages: Messages, lines: list[bytes], scope: str) -> None:
+        self._messages = messages
+        self._lines = lines
+        self._scope = scope
+        self._keys: list[str] = []
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer until the last line, or until the client disconnects."""
+        try:
+            await stream(NDJSON, receive, send, self._answer)
+        finally:
+            self._messages.forget(self._keys)
+
+    async def _answer(self, write: Write) -> None:
+        begun, to_end = trio.open_memory_channel[UnderWay | Answer](LINES_UNDER_WAY_MAX)
+        piece: list[bytes] = []
+        async with trio.open_nursery() as nursery, to_end:
+            nursery.start_soon(self._begin_all, begun)
+            async for each in to_end:
+                if piece and (_would_wait(each) or sum(map(len, piece)) >= PIECE_BYTES):
+                    await write(b"".join(piece))
+                    piece.clear()
+                status, about = await self._messages.end(each) if isinstance(each, UnderWay) else each
+                piece.append(json.dumps({"status": status, **about}).encode() + b"\n")
+        if piece:
+            await write(b"".join(piece))
+
+    async def _begin_all(self, begun: trio.MemorySendChannel[UnderWay | Answer]) -> None:
+        stop: Answer | None = None
+        async with begun:
+            for line in self._lines:
+                answer = stop or await self._begin(line)
+                if not isinstance(answer, UnderWay) and answer[0] in _STOPS:
+                    stop = answer
+                await begun.send(answer)
+
+    async def _begin(self, line: bytes) -> UnderWay | Answer:
+        try:
+            posted = read_object(line, self._scope)
+        except Unfit as error:
+            return _error(400, str(error))
+        self._keys.append(posted.key)
+        return await self._messages.begin(posted, DELIVERED_S)
 
 
-def _read_object(body: bytes) -> dict[str, Any]:
-    try:
-        about = json.loads(body)
-    except (ValueError, RecursionError):
-        raise Unfit("The body is not JSON.") from None
-    if not isinstance(about, dict) or not about.keys() <= _FIELDS or ("text" in about) is ("base64" in about):
-        raise Unfit("A JSON body is an object with text or base64, and perhaps scope.")
-    return about
+def _would_wait(begun: UnderWay | Answer) -> bool:
+    return isinstance(begun, UnderWay) and begun.channel.keys.known(begun.posted.key.encode()) is None
 
 
-def _payload(about: dict[str, Any]) -> bytes:
-    try:
-        if "text" in about:
-            return str.encode(about["text"])
-        return base64.b64decode(about["base64"], validate=True)
-    except (TypeError, ValueError, binascii.Error):
-        raise Unfit("text: must be a string; base64: must be a base64 string.") from None
-
-
-def _answer(channel: RelayChannel, posted: Posted, known: DeliveredKey, repeated: bool) -> Response:
-    """Answer for a delivered key, after comparing message and scope."""
+def _told(channel: RelayChannel, posted: Posted, known: DeliveredKey, repeated: bool) -> Answer:
+    """Return the answer for a delivered key, after comparing message and scope."""
     if known.digest != hashlib.sha256(posted.payload).digest():
-        return _refuse(422, "Another message has been published with this key.")
+        return _error(422, "Another message has been published with this key.")
     if known.id.scope is not SCOPES[posted.scope]:
-        return _refuse(422, "This message has been published with this key and another scope.")
+        return _error(422, "This message has been published with this key and another scope.")
     mine = known.id.origin == channel.address
     identity = [known.id.site, known.id.origin.hex(), known.id.scope.name.lower(), known.id.n]
-    return JSONResponse({"id": identity, "key": posted.key, "repeated": repeated or not mine})
+    return 200, {"id": identity, "key": posted.key, "repeated": repeated or not mine}
 
 
-def _refuse(status: int, why: str, *, again: bool = False) -> Response:
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if again else {}
-    return JSONResponse({"error": why}, status, headers)
+def _error(status: int, why: str) -> Answer:
+    return status, {"error": why}
+
+
+def refuse(status: int, why: str) -> JSONResponse:
+    """Return an error as JSON, with `Retry-After` if a retry may succeed."""
+    return JSONResponse({"error": why}, status, {"Retry-After": str(RETRY_AFTER_S)} if status in _AGAIN else {})

@@ -1,0 +1,91 @@
+"""Messages in the bodies of requests: raw, a JSON object, or a JSON object a line (NDJSON)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import secrets
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from starlette.requests import Request
+
+from sitestack.model.envelope import KEY_BYTES_MAX
+
+NDJSON = "application/x-ndjson"
+#: Maximum lines of one NDJSON body.
+LINES_MAX = 4_096
+_KEY_HEADER = "idempotency-key"
+_FIELDS = {"text", "base64", "scope", "key"}
+
+
+class Unfit(Exception):
+    """The request or line is not a message; the argument is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """Message of a request or line."""
+
+    payload: bytes
+    scope: Literal["all", "site"]
+    key: str
+
+
+def media_type(request: Request) -> str:
+    """Return the media type of the body, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def read_posted(request: Request, body: bytes) -> Posted:
+    """Return the message of a request, from a raw or a JSON body. Raises Unfit."""
+    key = request.headers.get(_KEY_HEADER, "").strip()
+    if len(key) > 2 and key[0] == key[-1] == '"':  # a string in structured headers (RFC 8941)
+        key = key[1:-1]
+    scope = request.query_params.get("scope", "all")
+    if media_type(request) == "application/json":
+        return read_object(body, scope, key)
+    return _posted(body, scope, key)
+
+
+def read_lines(request: Request, body: bytes) -> list[bytes]:
+    """Return the lines of an NDJSON body, without empty ones. Raises Unfit."""
+    if _KEY_HEADER in request.headers:
+        raise Unfit("Idempotency-Key: each line has its own key.")
+    lines = [line for line in body.split(b"\n") if line.strip()]
+    if len(lines) > LINES_MAX:
+        raise Unfit(f"The body has {len(lines)} lines, more than {LINES_MAX}.")
+    return lines
+
+
+def read_object(text: bytes, scope: Any, key: str = "") -> Posted:
+    """Return the message of a JSON object. `scope` and `key`: those of the request. Raises Unfit."""
+    try:
+        about = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Unfit("The message is not JSON.") from None
+    if not isinstance(about, dict) or not about.keys() <= _FIELDS or ("text" in about) is ("base64" in about):
+        raise Unfit("A message is an object with text or base64, and perhaps scope and key.")
+    own = about.get("key", key)
+    if key and own != key:
+        raise Unfit("key: differs from Idempotency-Key.")
+    return _posted(_payload(about), about.get("scope", scope), own)
+
+
+def _posted(payload: bytes, scope: Any, key: Any) -> Posted:
+    """Check scope and key. Without a key, make one."""
+    if not isinstance(key, str) or len(key) > KEY_BYTES_MAX or not all("!" <= each <= "~" for each in key):
+        raise Unfit(f"Idempotency-Key: must have 1 to {KEY_BYTES_MAX} ASCII characters without white space.")
+    if scope not in ("all", "site"):
+        raise Unfit("scope: must be all or site.")
+    return Posted(payload, scope, key or secrets.token_hex(16))
+
+
+def _payload(about: dict[str, Any]) -> bytes:
+    try:
+        if "text" in about:
+            return str.encode(about["text"])
+        return base64.b64decode(about["base64"], validate=True)
+    except (TypeError, ValueError, binascii.Error):
+        raise Unfit("text: must be a string; base64: must be a base64 string.") from None
