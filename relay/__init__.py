@@ -11,7 +11,7 @@ Events           `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `S
                  `SiteSwitched` or `Unreachable` (`Certainty`); `BatchEvent` of `RelayChannel.batches`: the same with `Delivery`
                  (`Batch`)
 Calls            `CallResult` (`NoAnswer`) of `RelayChannel.call`, `Flushed` (`Lack`) of `RelayChannel.flushed`
-Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port; as targets also `AllOf`
+Addresses        `Address`, `ProxyUUID` of a member with its site, `Physical` for a host and a port; as targets also `AllOf`
                  and `RelayOf` a site
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
                  `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)

@@ -10,7 +10,7 @@ The channel      `open_channel`, `Channel`, `ChannelStatistics`, `Level` of each
 Events           `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`) or `Gap` (`GapReason`);
                  `BatchEvent` of `Channel.batches`: the same with `Delivery` (`Batch`)
 Calls            `CallResult` (`NoAnswer`) of `Channel.call`, `Flushed` (`Lack`) of `Channel.flushed`
-Addresses        `Address`, `ProxyUUID` of a member of another site, `Physical` for a host and a port; as targets also `AllOf`
+Addresses        `Address`, `ProxyUUID` of a member with its site, `Physical` for a host and a port; as targets also `AllOf`
                  and `RelayOf` a site
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
                  `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)

@@ -100,7 +100,7 @@ class RelayChannel(Channel[BetweenSites]):
             **dict.fromkeys(BRIDGE_EFFECTS, self._act_on_bridge),
             GlobalView: self._note_global_view,
             OtherParameters: self._log_stranger,
-            Pacing: lambda event: self.hold_back(bool(event.sites)),
+            Pacing: lambda event: self._gate.hold_back(bool(event.sites)),
             Role: self._note_role,
             SiteSwitched: self._note_switched,
             Unreachable: self._note_unreachable,
@@ -269,7 +269,7 @@ class RelayChannel(Channel[BetweenSites]):
         self._note_members()
 
     def _note_unreachable(self, event: Unreachable) -> None:
-        self._note_gone(event.target.original if event.target.site == self.site else event.target)
+        self._note_gone(event.target)
 
     def _list_members(self) -> tuple[ProxyUUID, ...]:
         """Return the members of all sites, by the newest global view."""

@@ -49,7 +49,7 @@ from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap
 from sitestack.model.level import Level
 from sitestack.model.message import Message
-from sitestack.model.roster import NOBODY, Named, Roster
+from sitestack.model.roster import Named, Roster
 from sitestack.model.view import View
 from sitestack.seal.seal import SealStatistics
 from sitestack.stack.layer import Local
@@ -117,7 +117,8 @@ class Channel(Sending, Generic[X_co]):
         super().__init__()
         topmost = stack.layers[0]
         assert isinstance(topmost, Batching)
-        self.address = local.address
+        #: This member, as it appears in views, as a source, as a target and in answers.
+        self.me = self.address = ProxyUUID(local.address, local.site, None, f"{local.name}@{local.site}")
         self.site = local.site
         #: The logical name, for display. It survives a reconnect (LA-2).
         self.name = local.name
@@ -135,7 +136,7 @@ class Channel(Sending, Generic[X_co]):
         self._residence = Residence(config, transport, local.address, owner, self.hand_in, self._move)
         self._view: View | None = None
         self._named: dict[type[Named], Named] = {}
-        self._roster = NOBODY
+        self._roster = Roster(local.site)
         self._joined = trio.Event()
         #: The site's parameters, if they differ from this member's and so prevent it from joining.
         self._refusal: OtherParameters | None = None
@@ -195,6 +196,11 @@ class Channel(Sending, Generic[X_co]):
         """The view in force. The application may not have received it yet."""
         assert self._view is not None, "open_channel waits for the first view"
         return self._view
+
+    @property
+    def is_coordinator(self) -> bool:
+        """Whether this member coordinates its site, by the view in force."""
+        return self.view.is_coordinator(self.me)
 
     @property
     def has_joined(self) -> bool:
@@ -335,8 +341,9 @@ class Channel(Sending, Generic[X_co]):
                 is_silent = self._batching.is_silent(batch)  # ask for each delivery: asking also discards the mark
                 if (batch.has_envelopes and self.keys.is_repeat(batch)) or is_silent:
                     continue
-                if not (batch.has_envelopes and self._take_internal(event.source, batch)):
-                    inbox.put(Delivery(self._roster.show(event.source), batch, self._roster))
+                source = self._roster.show(event.source)
+                if not (batch.has_envelopes and self._take_internal(source, batch)):
+                    inbox.put(Delivery(source, batch, self._roster))
             else:
                 self._handle(event)
         gate = self._gate
@@ -347,17 +354,10 @@ class Channel(Sending, Generic[X_co]):
         if receive_end.is_awaited and not awaited:
             gate.look_again()  # a waiting sender may be the task that receives
 
-    def hold_back(self, waits: bool) -> None:
-        """Make multicasts to all sites wait, or let them continue.
-
-        Multicasts to this site and unicasts are not affected.
-        """
-        self._gate.hold_back(waits)
-
     def know_by_name(self, view: Named) -> None:
         """Use the names of this view for later deliveries."""
         self._named[type(view)] = view
-        self._roster = Roster(self._named.values())
+        self._roster = Roster(self.site, self._named.values())
 
     def _handle(self, event: Event) -> None:
         for handlers in (self._handlers, self._extension.handlers):
@@ -369,10 +369,10 @@ class Channel(Sending, Generic[X_co]):
             self._inbox.put(event)
 
     def _install(self, event: ViewInstalled) -> None:
-        self._view = event.view
-        self.know_by_name(event.view)
-        self._state.mark(event.view.id)
-        self._inbox.put(event.view)
+        self._view = view = event.view.at_site(self.site)
+        self.know_by_name(view)
+        self._state.mark(view.id)
+        self._inbox.put(view)
         self._joined.set()
         self._note_members()
 

@@ -2,7 +2,7 @@
 
 After "Logical addresses" of JGroups (LA-1, LA-3): the address of a member is a UUID made afresh at
 every connect; the logical name is shown and never compared. After its RELAY (REL-6, REL-7): a
-member of another site appears as a `ProxyUUID`.
+member of another site is a `ProxyUUID`, and above the stack every member is one.
 """
 
 from __future__ import annotations
@@ -41,38 +41,19 @@ class Address(bytes):
     __str__ = __repr__
 
 
-class NamedAddress(Address):
-    """An address for an application: prints the logical name, and is equal to the address without
-    one.
-
-    A name comes from a view of the member that shows it, never from a table of the whole process
-    (A9).
-    """
-
-    name: str
-
-    def __new__(cls, uuid: bytes, name: str = "") -> NamedAddress:
-        self = super().__new__(cls, uuid)
-        assert isinstance(self, NamedAddress)
-        self.name = name
-        return self
-
-    def __repr__(self) -> str:
-        return self.name or super().__repr__()
-
-    __str__ = __repr__
-
-
 class ProxyUUID(Address):
-    """A member of another site: its UUID, its site, and the local relay that delivered the message.
+    """A member with its site: the form in which an application sees every member.
 
-    Identity is (site, uuid). The relay is only a hint for routing, so a proxy stays equal when the
-    relay fails over (R14).
+    Two proxies are equal if site and UUID are. The relay is only a hint for routing, so a proxy
+    stays equal when the relay fails over (R14). An `Address` has no site, as in `MessageId.origin`
+    or `ViewId.creator`, so its UUID alone decides. Another site may name any UUID: code that keeps
+    members of several sites in one table keeps proxies.
     """
 
     site: str
     relay: Address | None
-    #: `E@SFO`, for display; empty where no global view has named the member.
+    #: `E@SFO`, for display; empty where no view has named the member. It comes from a view of the
+    #: member that shows it, never from a table of the whole process (A9).
     name: str
 
     def __new__(cls, uuid: bytes, site: str, relay: Address | None = None, name: str = "") -> ProxyUUID:
@@ -87,19 +68,20 @@ class ProxyUUID(Address):
     def original(self) -> Address:
         return Address(bytes(self))
 
+    def _site_beside(self, other: bytes) -> str:
+        """Return the site of the other address, which is this one's unless it names another."""
+        return other.site if isinstance(other, ProxyUUID) else self.site
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ProxyUUID) and self.site == other.site and bytes.__eq__(self, other)
+        return isinstance(other, bytes) and bytes.__eq__(self, other) and self.site == self._site_beside(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def __hash__(self) -> int:
-        return hash((self.site, bytes(self)))
+    __hash__ = Address.__hash__
 
     def __lt__(self, other: bytes) -> bool:
-        if isinstance(other, ProxyUUID):
-            return (bytes(self), self.site) < (bytes(other), other.site)
-        return (bytes(self), self.site) < (bytes(other), "")
+        return (bytes(self), self.site) < (bytes(other), self._site_beside(other))
 
     def __gt__(self, other: bytes) -> bool:
         return not (self < other or self == other)
@@ -117,6 +99,11 @@ class ProxyUUID(Address):
         return self.name or f"{self.site}/{bytes.hex(self)[:8]}"
 
     __str__ = __repr__
+
+
+def with_site(member: Address, site: str) -> ProxyUUID:
+    """Return the member with its site, which is `site` for one without."""
+    return member if isinstance(member, ProxyUUID) else ProxyUUID(member, site)
 
 
 @dataclass(frozen=True, slots=True)

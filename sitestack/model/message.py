@@ -196,8 +196,7 @@ class _MessageFields(NamedTuple):
 
 
 class Message(_MessageFields):
-    """A message as the application receives it. `source` can be replied to; for another site it is
-    a `ProxyUUID`.
+    """A message as the application receives it. `source` is a target for replies: a `ProxyUUID`.
 
     Two messages are equal when their source, payload and id are, even with different names. A tuple
     is made in half the time of any other object; its order means nothing.

@@ -41,8 +41,7 @@ class ShortIds:
     def write(self, value: Any) -> Any:
         """Return the id of an address that has one; else plain bytes. Turn tuples into lists.
 
-        Anything else is no value of a frame. A `ProxyUUID` stands for a member of another site, is
-        equal to no address in the table, and so has no id.
+        Anything else is no value of a frame. An id stands for 16 bytes, of whichever site.
         """
         if isinstance(value, tuple):
             return list(value)

@@ -8,10 +8,10 @@ of views that continues one stream of decisions: its name is the view that forke
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sitestack.model.address import Address
+from sitestack.model.address import Address, ProxyUUID
 
 
 class ViewId(NamedTuple):
@@ -58,6 +58,20 @@ class View:
     def coordinator(self) -> Address:
         """The member that sequences, and relays to the other sites."""
         return self.members[0]
+
+    def is_coordinator(self, member: Address) -> bool:
+        """Whether this member coordinates the site, as in `view.is_coordinator(channel.me)`."""
+        return member == self.coordinator
+
+    def at_site(self, site: str) -> View:
+        """Return this view with its site in every member, as an application sees it."""
+        names = dict(self.named())
+
+        def shown(members: tuple[Address, ...]) -> tuple[Address, ...]:
+            return tuple([ProxyUUID(each, site, None, f"{names[each]}@{site}" if each in names else "") for each in members])
+
+        subviews = tuple([part._replace(members=shown(part.members)) for part in self.subviews])
+        return replace(self, members=shown(self.members), subviews=subviews)
 
     def rank(self, member: Address) -> int:
         """Return the position in the member list, -1 for a stranger.

@@ -135,11 +135,11 @@ RELAY = (
         "R14",
         "the relay is a part of who a remote member is",
         "sitestack/model/address.py",
-        "        return isinstance(other, ProxyUUID) and self.site == other.site and bytes.__eq__(self, other)",
+        "        return isinstance(other, bytes) and bytes.__eq__(self, other) and self.site == self._site_beside(other)",
         (
             "        if not isinstance(other, ProxyUUID) or self.relay != other.relay:\n"
             "            return False\n"
-            "        return self.site == other.site and bytes.__eq__(self, other)"
+            "        return bytes.__eq__(self, other) and self.site == self._site_beside(other)"
         ),
         "tests/simulation/relay/test_takeover_stories.py::test_after_a_takeover_the_sender_is_still_the_same_and_can_be_answered",
     ),

@@ -220,8 +220,8 @@ ROW_MUTANTS = (
         "REL-30",
         "a sender of another site is shown without its name",
         "sitestack/model/roster.py",
-        "ProxyUUID(member, member.site, member.relay, name)",
-        "ProxyUUID(member, member.site, member.relay)",
+        "ProxyUUID(member, site, known.relay, name)",
+        "ProxyUUID(member, site, known.relay)",
     ),
     row(
         "LA-6",

@@ -14,7 +14,6 @@ import trio
 
 from sitestack.channel.channel import Channel
 from sitestack.channel.receiving.inbox import Delivery
-from sitestack.model.address import ProxyUUID
 from sitestack.model.message import Scope
 
 #: What is asked: one member of this site, a member of another site, or nobody: the own multicast comes back in the total order.
@@ -37,7 +36,7 @@ class RoundTrips:
         channel, batch = self._channel, delivery.batch
         for payload in delivery.payloads():
             if payload[:1] == _QUESTION:
-                elsewhere = isinstance(delivery.source, ProxyUUID)
+                elsewhere = batch.site != channel.site
                 if batch.scope is Scope.UNICAST or (elsewhere and channel.view.members[-1] == channel.address):
                     await channel.send(_ANSWER + payload[1:], target=delivery.source)
             elif payload[:1] == _ANSWER or (payload[:1] == _OWN and batch.origin == channel.address):

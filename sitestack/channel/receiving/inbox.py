@@ -27,7 +27,7 @@ DELIVERY_BYTES = 250
 class Delivery:
     """A batch as the application sees it: messages of one sender, in order."""
 
-    #: The sender, usable as a target: an address in this site, or a `ProxyUUID`.
+    #: The sender, usable as a target; from a channel always a `ProxyUUID`.
     source: Address
     batch: Batch
     #: The logical names at the time of delivery.

@@ -19,7 +19,7 @@ from sitestack.channel.driver import Driver
 from sitestack.channel.sending.message_keys import MessageKeys, require_fit
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.batching import SIZE_BYTES, Batching, Manner
-from sitestack.model.address import Address, AllOf, Place, ProxyUUID
+from sitestack.model.address import Address, AllOf, Place, ProxyUUID, with_site
 from sitestack.model.envelope import KEY, NO_HEADERS, Envelope, Kind, wrap
 from sitestack.model.errors import ChannelClosed, LocalError, SlowConsumer
 from sitestack.model.gap import Gap, GapReason
@@ -107,7 +107,7 @@ def portions(payloads: list[bytes]) -> Iterator[list[bytes]]:
 class Sending(ABC):
     """The sending half of a channel: messages, group calls and answers."""
 
-    address: Address
+    me: ProxyUUID
     site: str
     excluded: SlowConsumer | None
     keys: MessageKeys
@@ -261,7 +261,7 @@ class Sending(ABC):
         elif scope == "all":
             raise LocalError("nothing goes out of band to other sites")
         else:
-            members = [member for member in self.view.members if loopback or member != self.address]
+            members = [member for member in self.view.members if loopback or member != self.me]
             await self._post(payload, Scope.OOB, members, manner)
 
     async def _post(self, payload: bytes, kind: Scope, to: Sequence[Address | None], manner: Manner) -> None:
@@ -419,10 +419,8 @@ class Sending(ABC):
         """
         found: dict[Address, None] = {}
         for target in targets:
-            if isinstance(target, ProxyUUID) and target.site == self.site:
-                found[target.original] = None
-            elif isinstance(target, Address):
-                found[target] = None
+            if isinstance(target, Address):
+                found[with_site(target, self.site)] = None
             else:
                 found |= dict.fromkeys(self._members_at(target))
         return tuple(found)

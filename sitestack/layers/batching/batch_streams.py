@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntFlag
 
-from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.address import Address, ProxyUUID, with_site
 from sitestack.model.errors import LocalError
 from sitestack.model.message import UNICASTS, Scope
 
@@ -69,8 +69,8 @@ class Targets:
     def __init__(self, site: str) -> None:
         self._site = site
         #: Bounded by TARGETS_MAX: a further target is refused with LocalError.
-        self._lines: dict[Scope, dict[Address, BatchStream]] = {scope: {} for scope in UNICASTS}
-        self._open: dict[Scope, dict[Address, BatchStream]] = {scope: {} for scope in UNICASTS}
+        self._lines: dict[Scope, dict[ProxyUUID, BatchStream]] = {scope: {} for scope in UNICASTS}
+        self._open: dict[Scope, dict[ProxyUUID, BatchStream]] = {scope: {} for scope in UNICASTS}
 
     def __len__(self) -> int:
         return sum(map(len, self._lines.values()))
@@ -80,18 +80,17 @@ class Targets:
 
         Raise LocalError after TARGETS_MAX targets, or for an out-of-band message to a non-member.
         """
+        to = with_site(target, self._site)
         lines = self._lines[scope]
-        line = lines.get(target)
+        line = lines.get(to)
         if line is None:
             if len(lines) >= TARGETS_MAX:
                 raise LocalError(f"messages to more than {TARGETS_MAX} targets")
-            if isinstance(target, ProxyUUID):
-                if target.site == self._site:
-                    return self.open(target.original, scope)
-                if scope is Scope.OOB:
-                    raise LocalError(f"{target} is in another site, which nothing reaches out of band")
-            line = lines[target] = BatchStream(scope, target)
-        self._open[scope][target] = line
+            is_here = to.site == self._site
+            if scope is Scope.OOB and not is_here:
+                raise LocalError(f"{to} is in another site, which nothing reaches out of band")
+            line = lines[to] = BatchStream(scope, to.original if is_here else to)
+        self._open[scope][to] = line
         return line
 
     def has_open(self) -> bool:

@@ -104,7 +104,7 @@ A = address("A")
 
 def test_names_are_looked_up_when_somebody_asks_and_once() -> None:
     view = _Counting("A")
-    roster = Roster([view])
+    roster = Roster("NYC", [view])
     assert view.looked == 0
     assert [roster.name_of(A), roster.name_of(ProxyUUID(A, "SFO"))] == ["A", "A@SFO"]
     assert roster.name_of(ProxyUUID(A, "LON")) == "LON/41414141"

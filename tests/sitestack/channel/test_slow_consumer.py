@@ -103,10 +103,10 @@ async def test_who_takes_slowly_stays_and_the_site_goes_at_its_pace(autojump_clo
 async def test_who_takes_nothing_while_its_multicasts_wait_for_another_site_stays(autojump_clock: MockClock) -> None:
     """The application may hand on what it takes to a task that sends, and so wait for that site."""
     async with flooded(with_policy("exclude")) as site:
-        site.c.hold_back(True)
+        site.c._gate.hold_back(True)
         await trio.sleep(60)
         assert len(site.a.view.members) == 3
-        site.c.hold_back(False)
+        site.c._gate.hold_back(False)
         await trio.sleep(8)
         assert len(site.a.view.members) == 2
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitestack.model.address import Address, NamedAddress, ProxyUUID
+from sitestack.model.address import Address, ProxyUUID
 
 A, B = (Address(bytes([n]) * 16) for n in (1, 2))
 addresses = st.binary(min_size=16, max_size=16).map(Address)
@@ -41,16 +41,26 @@ def test_a_proxy_is_its_site_and_uuid_and_not_the_relay_that_brought_it() -> Non
 
 
 @pytest.mark.conforms("REL-7")
-def test_a_proxy_is_no_member_of_this_site_and_no_member_of_another() -> None:
+def test_a_proxy_is_no_member_of_another_site_and_equals_its_uuid_without_a_site() -> None:
     proxy = ProxyUUID(A, "NYC")
-    assert [A == proxy, proxy == A, A != proxy, proxy != A] == [False, False, True, True]  # noqa: SIM300 - both directions are the point
+    assert [A == proxy, proxy == A, A != proxy, proxy != A] == [True, True, False, False]  # noqa: SIM300 - both directions are the point
     assert proxy != ProxyUUID(A, "SFO")
-    assert len({proxy, A, ProxyUUID(A, "SFO"), B}) == 4
+    assert proxy != B
+    assert len({proxy, ProxyUUID(A, "SFO"), B}) == 3
+    assert proxy != 7
 
 
 @pytest.mark.conforms("REL-7")
-@given(st.lists(addresses | proxies, max_size=8))
-def test_addresses_and_proxies_sort_together_in_one_way(some: list[Address]) -> None:
+@given(proxies, addresses | proxies)
+def test_what_is_equal_has_one_hash(left: ProxyUUID, right: Address) -> None:
+    for other in (right, ProxyUUID(left, "NYC"), left.original, ProxyUUID(left, left.site, left, "a name")):
+        assert [left == other, other == left] == [other in [left]] * 2
+        assert left != other or (hash(left) == hash(other) and other in {left})
+
+
+@pytest.mark.conforms("REL-7")
+@given(st.lists(addresses, max_size=8, unique=True) | st.lists(proxies, max_size=8))
+def test_addresses_and_proxies_sort_in_one_way(some: list[Address]) -> None:
     for left in some:
         for right in some:
             assert (left < right) + (left == right) + (left > right) == 1
@@ -71,11 +81,11 @@ def test_a_proxy_survives_pickling_with_its_relay(proxy: ProxyUUID) -> None:
 @pytest.mark.conforms("LA-1", "REL-30")
 def test_a_name_is_printed_and_decides_nothing() -> None:
     """Two members of one name are two, and a member is the same under whatever name it is shown."""
-    named, renamed = NamedAddress(A, "A"), NamedAddress(A, "Albert")
-    assert [str(named), repr(named), f"{NamedAddress(A)}"] == ["A", "A", str(A)]
+    named, renamed = ProxyUUID(A, "NYC", None, "A@NYC"), ProxyUUID(A, "NYC", None, "Albert@NYC")
+    assert [str(named), repr(named)] == ["A@NYC", "A@NYC"]
     assert named == renamed == A
-    assert len({named, renamed, A, NamedAddress(B, "A")}) == 2
+    assert len({named, renamed, A, ProxyUUID(B, "NYC", None, "A@NYC")}) == 2
     proxy = ProxyUUID(A, "SFO", None, "A@SFO")
     assert [str(proxy), str(ProxyUUID(A, "SFO"))] == ["A@SFO", f"SFO/{A}"]
     assert proxy == ProxyUUID(A, "SFO")
-    assert [str(pickle.loads(pickle.dumps(each))) for each in (named, proxy)] == ["A", "A@SFO"]
+    assert [str(pickle.loads(pickle.dumps(each))) for each in (named, proxy)] == ["A@NYC", "A@SFO"]

@@ -20,7 +20,7 @@ from sitestack.model.view import View, ViewId
 from tests.harness.addresses import address
 
 A, B = address("A"), address("B")
-NAMED = Roster([View(ViewId(1, A), ViewId(1, A), (A,), ("Ann",))])
+NAMED = Roster("", [View(ViewId(1, A), ViewId(1, A), (A,), ("Ann",))])
 
 
 def batch_of(*payloads: bytes) -> Batch:

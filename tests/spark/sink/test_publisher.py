@@ -128,12 +128,12 @@ def test_what_is_refused_for_good_is_an_error_at_once(door: ScriptedDoor, status
 async def test_at_real_nodes_each_message_is_shown_once_also_after_back_pressure() -> None:
     async with site("A", "B") as (places, channels):
         urls = tuple([f"http://{place.host}:{place.port}" for place in places])
-        channels[0].hold_back(True)
+        channels[0]._gate.hold_back(True)
         released = trio.Event()
 
         def publish(begin_at: int) -> None:
             def release(_: float) -> None:
-                trio.from_thread.run_sync(channels[0].hold_back, False)
+                trio.from_thread.run_sync(channels[0]._gate.hold_back, False)
                 trio.from_thread.run_sync(released.set)
 
             with closing(Publisher(Target(urls), begin_at, sleep=release)) as publisher:

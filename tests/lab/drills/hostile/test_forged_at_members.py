@@ -37,7 +37,7 @@ class Attacker:
         known = Knowledge("NYC", members, channels[0].view.id, me, self.transport.address)
         self._forger = Forger(self._headers, known, rng)
         self._seal = Seal("NYC", OTHER_KEYS, rng.randbytes(16), lambda: rng.randbytes(8), 0.0)
-        self._at = {channel.address: channel.transport.physical()[0] for channel in channels}
+        self._at: dict[Address, Physical] = {channel.address: channel.transport.physical()[0] for channel in channels}
 
     def shots(self, rounds: int) -> Iterator[tuple[list[Physical], bytes]]:
         """Every header of members in five forms, as it is and sealed with the other key, and to whom."""

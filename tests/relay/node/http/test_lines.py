@@ -76,10 +76,10 @@ async def test_without_credit_no_later_line_is_sent_so_that_a_repetition_keeps_t
 ) -> None:
     monkeypatch.setattr(messages, "DELIVERED_S", 0.05)
     async with site("A") as ([place], [channel]):
-        channel.hold_back(True)
+        channel._gate.hold_back(True)
         body = b'{"text": "1", "key": "1"}\n{"text": "2", "key": "2", "scope": "site"}\n{}\n'
         assert statuses(await post_lines(place, body)) == [429, 429, 429]
-        channel.hold_back(False)
+        channel._gate.hold_back(False)
         monkeypatch.setattr(messages, "DELIVERED_S", 10.0)
         assert statuses(await post_lines(place, body)) == [200, 200, 400]
         assert [payload for payload, _ in await heard(channel, 2)] == [b"1", b"2"]
@@ -88,12 +88,12 @@ async def test_without_credit_no_later_line_is_sent_so_that_a_repetition_keeps_t
 async def test_a_client_that_goes_may_post_all_of_it_again() -> None:
     body = b"".join([b'{"text": "%d", "key": "k-%d"}\n' % (n, n) for n in range(8)])
     async with site("A") as ([place], [channel]):
-        channel.hold_back(True)
+        channel._gate.hold_back(True)
         async with await trio.open_tcp_stream(*place) as stream:
             head = b"POST /messages HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-ndjson\r\n"
             await stream.send_all(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
             assert b" 200 " in await stream.receive_some()
-        channel.hold_back(False)
+        channel._gate.hold_back(False)
         assert statuses(await post_lines(place, body)) == [200] * 8
         assert [int(payload) for payload, _ in await heard(channel, 8)] == [*range(8)]
 

@@ -152,11 +152,11 @@ async def test_what_is_no_message_is_refused_in_a_sentence(body: bytes, headers:
 async def test_without_credit_a_client_is_told_to_come_again_and_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "WRITABLE_S", 0.05)
     async with site("A") as ([place], [channel]):
-        channel.hold_back(True)
+        channel._gate.hold_back(True)
         status, _, headers = await post(place, b"later", Idempotency_Key="k")
         assert (status, headers["retry-after"]) == (429, "1")
         assert (await post(place, b"to my site", "/messages?scope=site"))[0] == 200
-        channel.hold_back(False)
+        channel._gate.hold_back(False)
         assert (await post(place, b"later", Idempotency_Key="k"))[1]["repeated"] is False
         assert [payload for payload, _ in await heard(channel, 2)] == [b"to my site", b"later"]
 

@@ -25,7 +25,7 @@ EVERYBODY = GlobalView(
 
 
 def said(*payloads: bytes, by: Address = A, site: str = "NYC") -> Delivery:
-    return Delivery(by, Batch(site, by, Scope.ALL, 5, len(payloads), pack_body(payloads)), Roster((VIEW, EVERYBODY)))
+    return Delivery(by, Batch(site, by, Scope.ALL, 5, len(payloads), pack_body(payloads)), Roster("NYC", (VIEW, EVERYBODY)))
 
 
 def shown(*items: Delivery | View | Event) -> list[str]:
@@ -96,5 +96,5 @@ def test_every_duty_has_a_line(duty: Duty, sites: tuple[str, ...]) -> None:
 
 
 def test_what_its_sender_encoded_wrongly_is_said_to_be_missing() -> None:
-    bad = Delivery(A, Batch("NYC", A, Scope.ALL, 5, 2, struct.pack("<2I", 100, 3) + b"x"), Roster((VIEW, EVERYBODY)))
+    bad = Delivery(A, Batch("NYC", A, Scope.ALL, 5, 2, struct.pack("<2I", 100, 3) + b"x"), Roster("NYC", (VIEW, EVERYBODY)))
     assert shown(bad) == ["-- 2 messages of A@NYC cannot be read: malformed encoding"]
