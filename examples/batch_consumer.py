@@ -1,14 +1,17 @@
-"""A consumer that reads batches: every message of all sites, a line each, into a file.
+"""A consumer that reads batches and appends every message of all sites to a file, one line each.
 
-`python examples/batch_consumer.py examples/sfo.yaml D lines.txt`; in the other site, to have something to read:
-`relay node examples/nyc.yaml --name A --keys keys/NYC --publish -`
+Run `python examples/batch_consumer.py examples/sfo.yaml D lines.txt`. Publish in the other site with
+`relay node examples/nyc.yaml --name A --keys keys/NYC --publish -`.
 
-A batch holds up to thousands of messages of one sender, so that the cost of taking, writing and waiting is paid once for all of
-them. While the file is slow this consumer holds at most `protocols.flow_control.backlog_bytes_max`, and the senders wait.
+A batch holds up to thousands of messages of one sender, so this program receives, writes and waits once per
+batch. While the
+file is slow, at most `protocols.flow_control.backlog_bytes_max` bytes are buffered and the senders wait.
 
-When a relay dies, the next one sends again what is not yet everywhere in this site, and what has arrived before is not
-delivered twice: the file has every message once. When the sites are apart for longer than `relay.budget` holds, a gap says what
-is missing. When this consumer dies, what is sent until it is started again is not in its file; so two of them run in a site.
+When a relay dies, its successor retransmits. Duplicates are dropped, so the file has every message once. A gap
+event reports
+messages that `relay.budget` could not hold. Messages sent while this consumer is down are missing in its file, so
+run two of
+them in a site.
 """
 
 from __future__ import annotations

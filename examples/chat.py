@@ -1,7 +1,9 @@
-"""Chat: what one types everybody reads, in one order. `python examples/chat.py ROOM NAME`, as often as you like on one machine.
+"""Chat: all members read all lines in one order. Run `python examples/chat.py ROOM NAME` several times on one
+machine.
 
-When somebody dies all others see it at the same place of the conversation: what the dead one said is read by all of them or by
-none. If it was the coordinator (the first name) they go on after some tenths of a second, and nothing that they said is lost.
+When a member dies, all others see this at the same place of the conversation. Its last lines reach all of them or
+none. When
+the coordinator (the first name) dies, the others continue after some tenths of a second and no line is lost.
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
-"""A replicated counter: every member has it, and any of them may add to it. `python examples/replicated_counter.py SITE NAME`
+"""A replicated counter that every member may add to. Run `python examples/replicated_counter.py SITE NAME`.
 
-Numbers that are typed in are added. The counter changes only by what is delivered, and all members deliver the same in one
-order, so it has the same values everywhere, one after the other. Who joins gets its value before anything else.
+Numbers on standard input are added. The counter changes only by delivered messages, and all members deliver the
+same messages
+in one order. So it takes the same values everywhere. A joiner receives the value first.
 
-When a member dies, the coordinator or another, the others keep the value: what the dead one added last is in all of them or in
-none. When the last member dies the value is gone. When the network splits the site, each part counts on; when it heals, the
-larger part goes on, and the members of the others join it anew and take its value: what was added in their part is lost.
+When a member dies, the others keep the value. The last additions of the dead member are in all copies or in none.
+The value
+is lost with the last member. When the network splits the site, each part continues to count. After the split
+heals, the
+members of the smaller parts join the largest part again and take its value: additions of the smaller parts are
+lost.
 """
 
 from __future__ import annotations
@@ -40,19 +44,19 @@ class Counter:
                     if event.subviews and channel.address not in largest(event.subviews).members:
                         return True
                 case sitestack.Gap():
-                    pass  # the merge view has said what to do about it
+                    pass  # the preceding merge view handled the split
                 case _:
                     assert_never(event)
         return False
 
 
 def largest(parts: tuple[sitestack.SubView, ...]) -> sitestack.SubView:
-    """The part that goes on after a split, the same for all who ask."""
+    """Return the part that survives a merge; every member computes the same one."""
     return max(parts, key=lambda part: (len(part.members), part.id))
 
 
 async def add(channel: sitestack.Channel, numbers: trio.MemoryReceiveChannel[int]) -> None:
-    """Pass on what was typed. One that comes while this member joins anew may be lost."""
+    """Send the typed numbers. A number may be lost while this member joins again."""
     async for number in numbers:
         await channel.send(b"%d" % number)
     await channel.leave()

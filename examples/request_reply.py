@@ -1,11 +1,15 @@
-"""Requests and replies across sites. `python examples/request_reply.py examples/nyc.yaml A`, and others with sfo.yaml
+"""Requests and replies across sites. Run `python examples/request_reply.py examples/nyc.yaml A`, and others with
+sfo.yaml.
 
-Every member answers (it says in capitals what it is asked), and a line such as `SFO hello` asks one of the members of SFO.
+Every member answers a request with the same text in capitals. A line such as `SFO hello` asks one member of SFO.
 
-When a relay dies, requests and replies under way go by the next one, and each arrives once. When the member that was asked
-dies, the global view shows that it is gone, and another one is asked; likewise when a request is reported as unreachable. So
-every request is answered as long as its site has a member, and some are carried out twice, by the dead one too: a server that
-must not do that has to know requests again. While the site cannot be reached, requests wait for it.
+When a relay dies, its successor carries the requests and replies under way, and each arrives once. When the asked
+member
+dies, or a request is reported as unreachable, another member is asked. So every request is answered while its
+site has a
+member. A request may be carried out twice, by the dead member too: make requests idempotent where that matters.
+Requests wait
+while their site cannot be reached.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ class Requests:
         self._numbers = itertools.count(1)
         self._members: tuple[relay.ProxyUUID, ...] = ()
         self._view_changed = trio.Event()
-        #: Who was asked, and where the answer goes; None instead of one: it will never come.
+        #: Request -> asked member, and the channel for its answer (None: no answer will arrive).
         self._waiting: dict[int, tuple[relay.ProxyUUID, trio.MemorySendChannel[str | None]]] = {}
 
     async def ask(self, site: str, text: str) -> str:
@@ -75,7 +79,7 @@ class Requests:
             self._settle(said["answer"], said["text"])
 
     def _give_up(self, targets: list[relay.ProxyUUID]) -> None:
-        """These answer no more, though they may have done what they were asked for."""
+        """Give up requests to members that departed; they may have been carried out."""
         for number in [number for number, (target, _) in self._waiting.items() if target in targets]:
             self._settle(number, None)
 

@@ -1,13 +1,18 @@
-"""A work queue whose leader is the coordinator: there is no lock service. `python examples/work_queue.py SITE NAME`
+"""A work queue led by the coordinator, without a lock service. Run `python examples/work_queue.py SITE NAME`.
 
-Each line that is typed is a task, and every member is a worker. All members have the queue and change it only by what is
-delivered, so it is the same everywhere. The coordinator, the first member of the view, gives the tasks out. What it decides
-counts where it is delivered, so nothing that a dead leader has given out is given out again, and nothing is forgotten.
+Each typed line is a task, and every member is a worker. All members hold the queue and change it only by
+delivered messages,
+so all copies are equal. The coordinator, the first member of the view, assigns the tasks. An assignment counts
+once it is
+delivered, so no task of a dead leader is assigned twice or forgotten.
 
-When the leader dies, the next member of the view leads, and knows everything. When a worker dies, the view without it takes its
-tasks back at the same place everywhere, and others get them: what it had half done is done again. Who joins takes the queue
-from the others. When the network splits the site, each part works on, and a task may be done in both; when it heals, the larger
-part goes on, and the members of the others join it anew and take its queue.
+When the leader dies, the next member of the view leads with the same queue. When a worker dies, the next view
+returns its
+tasks to the queue, and a half-done task is done again. A joiner receives the queue. When the network splits the
+site, both
+parts continue, and a task may be done in both. After the split heals, the members of the smaller parts join the
+largest part
+again and take its queue.
 """
 
 from __future__ import annotations
@@ -27,7 +32,7 @@ GIVEN_MAX = 2
 
 
 class Queue:
-    """The tasks that are not done, and who does them. It is changed by deliveries alone."""
+    """The open tasks and their workers. Only deliveries change it."""
 
     def __init__(self) -> None:
         self.tasks: dict[str, str] = {}
@@ -48,7 +53,7 @@ class Queue:
         return True
 
     def done(self, task: str) -> str | None:
-        """What the task was; None when it has been done by another."""
+        """Remove a task and return its text; None when another worker has done it."""
         self.given.pop(task, None)
         return self.tasks.pop(task, None)
 
@@ -67,7 +72,7 @@ class Member:
         self._nursery = nursery
         self._me = channel.address.hex()
         self._workers: list[str] = []
-        #: What this leader has decided and was not delivered yet.
+        #: Assignments of this leader that are not delivered yet.
         self._deciding: dict[str, str] = {}
 
     async def follow(self) -> bool:
@@ -84,7 +89,7 @@ class Member:
                     self._deciding.clear()
                     print(f"workers: {', '.join(event.names)}", flush=True)
                 case sitestack.Gap():
-                    pass  # the merge view has said what to do about it
+                    pass  # the preceding merge view handled the split
                 case _:
                     assert_never(event)
             if self._workers[0] == self._me:
@@ -103,7 +108,7 @@ class Member:
             print(f"{task} by {message.sender}, {len(self._queue.tasks)} left", flush=True)
 
     async def _lead(self) -> None:
-        """Give out what waits, to whoever has least to do."""
+        """Assign waiting tasks to the least busy workers."""
         busy = [*self._queue.given.values(), *self._deciding.values()]
         load = {worker: busy.count(worker) for worker in self._workers}
         for task in [task for task in self._queue.waiting() if task not in self._deciding]:
@@ -122,14 +127,14 @@ class Member:
         await self._channel.send(json.dumps(words).encode())
 
     async def put(self, tasks: trio.MemoryReceiveChannel[str]) -> None:
-        """Pass on what was typed. One that comes while this member joins anew may be lost."""
+        """Send the typed tasks. A task may be lost while this member joins again."""
         async for task in tasks:
             await self._say(put=task)
         await self._channel.leave()
 
 
 def largest(parts: tuple[sitestack.SubView, ...]) -> sitestack.SubView:
-    """The part that goes on after a split, the same for all who ask."""
+    """Return the part that survives a merge; every member computes the same one."""
     return max(parts, key=lambda part: (len(part.members), part.id))
 
 

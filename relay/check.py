@@ -86,7 +86,7 @@ def judge_files(read: Iterable[Read], strays: Iterable[Problem]) -> tuple[list[V
         lost = sum(record.n for record in its_records if isinstance(record, records.Drop) and record.why == WHY_LOST)
         if lost:
             where = f"{journal.site}/{journal.name}({journal.uuid.hex()[:8]})"
-            what = f"{lost} records could not be written, so that what is missing here proves nothing"
+            what = f"{lost} records could not be written, so missing records here prove nothing"
             violations.append(Violation("JOURNAL", where, what))
     kept = {(each.site, each.name) for each, its_records, _ in read if _retired_until([its_records]) is not None}
     beginnings = {each.segments[0] for each, _, _ in read if (each.site, each.name) in kept and each.begins > 1}
@@ -115,7 +115,7 @@ def why_not_judged(ending: Ending) -> str:
         reason = "no process stopped gracefully after the last message was sent"
     else:
         reason = f"the processes were stopped {max(ending.quiet_s, 0):.1f} s after the last message was sent"
-    return f"What had not arrived at the end is not counted as lost: {reason}."
+    return f"Messages that had not arrived at the end are not counted as lost: {reason}."
 
 
 def journal_lines(paths: Iterable[Path], problems: list[Problem]) -> Iterator[str]:
@@ -149,7 +149,7 @@ def _retired_until(journals: Iterable[Sequence[records.Record]]) -> int | None:
 
 def _not_judged_before(until_w: int) -> str:
     when = _utc(until_w + TOLERANCE_NS)
-    return f"Retention has deleted the beginnings of journals: what was sent before {when} UTC is not judged."
+    return f"Retention has deleted the beginnings of journals: messages sent before {when} UTC is not judged."
 
 
 def _began(journal: Journal) -> int | None:

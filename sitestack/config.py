@@ -252,8 +252,8 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
     named = discovery.initial_hosts or discovery.routers or discovery.dns is not None
     if not config.transport.has_multicast and not named:
         yield (
-            "discovery.initial_hosts: without multicast some members must be named here, or all of them by discovery.dns, "
-            "or gossip routers by discovery.routers, or nobody finds the others."
+            "discovery.initial_hosts: without multicast name some members here, all of them by discovery.dns, "
+            "or gossip routers by discovery.routers; otherwise members cannot find each other."
         )
     yield from _router_problems(config)
     if discovery.dns is not None and discovery.dns.port == 0:
@@ -276,7 +276,7 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
             "or one lost heartbeat makes a member suspect."
         )
     if protocols.fragment.idle_s <= protocols.unicast.give_up_s:
-        yield "protocols.fragment.idle_s: must be longer than protocols.unicast.give_up_s, or what is still sent is discarded."
+        yield "protocols.fragment.idle_s: must be longer than protocols.unicast.give_up_s; otherwise late pieces are dropped."
     yield from _pace_problems(config)
 
 
@@ -299,8 +299,8 @@ def _pace_problems(config: SiteConfig) -> Iterator[str]:
         yield "membership.quarantine.limit_s: must not be less than membership.quarantine.silence_s."
     if unicast.tombstone_s <= max(unicast.give_up_s, unicast.idle_s):
         yield (
-            "protocols.unicast.tombstone_s: must be longer than protocols.unicast.give_up_s and idle_s, "
-            "or what is sent again is delivered twice."
+            "protocols.unicast.tombstone_s: must be longer than protocols.unicast.give_up_s and idle_s; "
+            "otherwise retransmissions are delivered twice."
         )
 
 
@@ -362,7 +362,7 @@ def _transport_problems(config: TransportConfig) -> Iterator[str]:
     if config.interface == ANY_INTERFACE and not config.external_host:
         yield (
             f"transport.interface: {ANY_INTERFACE} is no address at which others reach this member; "
-            "name one, or say transport.external_host."
+            "name one, or set transport.external_host."
         )
     yield from _interface_problems(config)
     if config.multicast_ttl_hops > 255:

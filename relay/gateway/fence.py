@@ -108,7 +108,7 @@ def objection(link: Connection, hello: Hello, peers: Mapping[str, object]) -> tu
         sentence = f"A relay calls itself site {site!r}, which is not among the configured peers."
         return HelloRefusal.UNKNOWN_SITE, sentence
     if link.certified is not None and link.certified != site:
-        sentence = f"A relay calls itself site {site!r}, but its certificate or route says {link.certified!r}."
+        sentence = f"A relay calls itself site {site!r}, but its certificate or route names {link.certified!r}."
         return HelloRefusal.CERTIFICATE, sentence
     if link.dialed is not None and link.dialed[0] != site:
         sentence = f"At {link.dialed[1]} should be a relay of site {link.dialed[0]!r}, and is one of site {site!r}."

@@ -51,7 +51,7 @@ class SpillFiles:
         except OSError as error:
             self.close()
             if not self._fails:
-                log.error("spill cannot be written: what is not taken is a gap elsewhere", problem=str(error))
+                log.error("cannot write spill file; entries not written become gaps at other sites", problem=str(error))
             self._fails = True
             raise
         if self._fails:
@@ -177,6 +177,8 @@ def spill_problem(spill: Spill | None) -> str:
     """Return a sentence on the failures of a member's spill; empty if there are none."""
     if spill is None:
         return ""
-    unwritten = f"what the budget drops is lost, for the disk does not take it: {spill.problem}" if spill.problem else ""
-    unread = f"a file could not be read, so what was in it is a gap elsewhere: {spill.damage}" if spill.damage else ""
+    unwritten = (
+        f"entries dropped by the budget are lost, because the disk cannot be written: {spill.problem}" if spill.problem else ""
+    )
+    unread = f"a file could not be read; its entries are gaps at other sites: {spill.damage}" if spill.damage else ""
     return "; ".join([each for each in (unwritten, unread) if each])

@@ -22,7 +22,7 @@ from sitestack.seal.key_ring import SECRET_BYTES, KeyRing
 
 KEY_RING = "site.keys"
 
-_HEAD = "# The keys of the site: whoever has one can be a member. `relay keys` changes them.\n"
+_HEAD = "# The keys of the site: every holder of one can be a member. `relay keys` changes them.\n"
 
 
 def make_key_directory(directory: Path, sites: Sequence[str], *, force: bool = False, days: float = SITE_DAYS) -> None:

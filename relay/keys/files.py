@@ -98,7 +98,7 @@ def _read(path: Path, why_loose: Callable[[int, int], str]) -> bytes:
 def _why_loose(mode: int, owner: int) -> str:
     """Return the defect in a secret file's mode; empty if there is none."""
     if mode & stat.S_IROTH:
-        return "everybody on this machine can read it"
+        return "every user of this machine can read it"
     if mode & _WRITE_BITS:
         return _OTHERS_WRITE
     if mode & stat.S_IRGRP and owner == os.geteuid():

@@ -152,7 +152,7 @@ class BufferFetch:
     def store_chunk(self, chunk: HeldChunk, now: float) -> HeldRequest | None:
         """Store a chunk of the coordinator; return the next request, or None at the end."""
         fetch = self._fetch
-        assert fetch is not None, "a chunk that nobody asked for"
+        assert fetch is not None, "an unrequested chunk"
         self.keep(now)
         for entry in chunk.entries:
             batch = entry.batch

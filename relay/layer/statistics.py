@@ -77,7 +77,7 @@ def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRout
     buffer, sender = state.buffer, unicasts.sender
     origins = max([len(numbers) for numbers in (state.produced, *[each.admitted for each in state.remotes.values()])])
     lineages = max([len(each.lineages) for each in state.remotes.values()], default=0)
-    senders = "members of other sites that have sent to this one, what was received of each"
+    senders = "origins at other sites with a unicast stream to this member"
     spilled = {} if buffer.spill is None else {"spill_bytes": buffer.spill.level}
     return {
         "buffer_entries": Level.of(len(buffer), buffer.config.budget_entries),
@@ -88,7 +88,7 @@ def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRout
         # Bytes of unacknowledged unicasts to members of other sites.
         "pending_bytes": Level.of(sender.pending_bytes, sender.config.pending_bytes_max, high=sender.pending_bytes_high),
         # Each for the site with the most.
-        "origins": Level.of(origins, ORIGINS_MAX, "members of other sites, what was received of each"),
+        "origins": Level.of(origins, ORIGINS_MAX, "origins at other sites with received numbers"),
         "lineages": Level.of(lineages, LINEAGES_MAX, "the other sites' lines of views"),
         "unicast_senders": Level.of(len(unicasts.receiver), SENDERS_MAX, senders),
     }

@@ -158,7 +158,7 @@ class RelayChannel(Channel[BetweenSites]):
     def reread_keys(self) -> None:
         """Reread the key and certificate files. This also happens every few seconds."""
         if self._site_keys is not None and (ring := self._site_keys.look()) is not None:
-            assert isinstance(self.transport, SealedTransport), "what has keys is sealed"
+            assert isinstance(self.transport, SealedTransport), "a channel with keys has a sealed transport"
             self.transport.use_ring(ring)
             log.info("keys reloaded", in_use=ring.in_use.hex(), keys=[each.hex() for each in ring.keys])
         if self._bridge is not None and self._bridge.reread_certificates():

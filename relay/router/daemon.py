@@ -106,7 +106,9 @@ class RouterDaemon:
         """Serve until cancelled."""
         for site in self._sites:
             if site.proofs is None:
-                self._log.warning("insecure: whoever reaches the port can register, and see who is registered", site=site.name)
+                self._log.warning(
+                    "insecure: every host that reaches the port can register, and list the registered members", site=site.name
+                )
         self._log.info("router", address=str(self._server.address), sites=[site.name for site in self._sites])
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._loop.run)

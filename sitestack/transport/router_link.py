@@ -222,7 +222,7 @@ class RouterLink:
                 else:
                     self._hear(frame, now)
         except ProtocolError as error:
-            self.drop(f"it says what no router of this site says ({error.reason})", now)
+            self.drop(f"no router of this site sends this ({error.reason})", now)
 
     # -- frames ------------------------------------------------------------------------------------------------------
 

@@ -183,9 +183,7 @@ class SharedTransport:
         if self.is_closed:
             return f"transport: {site} cannot share a transport that is closed."
         if site in self.clusters:
-            return (
-                f"site: {site} has a member on this transport already; a second one in a process takes a transport of its own."
-            )
+            return f"site: {site} has a member on this transport already; a second one in a process needs another transport."
         if len(self.clusters) == CHANNELS_MAX:
             return f"transport: {CHANNELS_MAX} channels share this one, and no more can; open another one for {site}."
         if not self._parts.keys().isdisjoint(marks_of(site)):
@@ -195,7 +193,7 @@ class SharedTransport:
         if replace(mine.transport, multicast_group="") != replace(theirs.transport, multicast_group=""):
             return f"transport: {site} is configured with other settings than the transport that it is to share."
         if mine.protocols.failure_detection.watch is not theirs.protocols.failure_detection.watch:
-            return f"protocols.failure_detection.watch: {site} must say the same as the transport that it is to share."
+            return f"protocols.failure_detection.watch: {site} must equal that of the shared transport."
         if self._secured is not None and self._secured is not (proofs is not None):
             return f"security.keys: of the channels that share a transport all have keys or none has; {site} differs."
         return ""

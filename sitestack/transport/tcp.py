@@ -420,7 +420,7 @@ class TcpTransport:
             frame = bytes(buffer[at + _SIZE.size : end])
             at = end
             if not greets:
-                assert connection.peer is not None, "who does not greet any more has said who it is"
+                assert connection.peer is not None, "a greeted connection has a peer"
                 arrived.append((frame, connection.peer))
             elif not (self._prove(connection, frame) if connection.mute else self._greeted(connection, frame)):
                 self._refuse(connection)

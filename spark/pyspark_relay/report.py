@@ -81,7 +81,7 @@ def _verdict(data: ReportData) -> Iterator[str]:
 def _violations(data: ReportData) -> Iterator[str]:
     if data.summary["violations"]:
         columns = {"invariant": "Invariant", "where": "Where", "what": "First example"}
-        yield "<h2>What is wrong</h2>" + _table(data.summary["violations"], columns)
+        yield "<h2>Problems</h2>" + _table(data.summary["violations"], columns)
 
 
 def _lag(data: ReportData) -> Iterator[str]:
@@ -141,7 +141,7 @@ def _conservation(data: ReportData) -> Iterator[str]:
     if not data.conservation:
         return
     columns = {"origin_site": "From", "site": "To", "sent": "Owed", "delivered": "Delivered", "excused": "In gaps, excused"}
-    note = "Messages of each site at all surviving members of each other site; what is owed and not delivered must be excused."
+    note = "Messages of each site at all surviving members of each other site; owed messages need an excuse."
     yield "<h2>Conservation across sites</h2>" + draw_note(note)
     yield _table(data.conservation, {**columns, "missing": "Missing"})
 

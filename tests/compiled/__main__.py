@@ -18,7 +18,8 @@ from typing import Any
 from hatch_build import compile_into
 from tests.mutants.copies import ROOT, make_copy
 
-#: The tests of what is compiled, and of nodes that are built on it. Left out is what looks into objects or changes functions.
+#: The tests of compiled modules and of nodes built on them, without tests that inspect objects or replace
+#: functions.
 TESTS = (
     "tests/sitestack/journal",
     "tests/sitestack/layers",
@@ -75,7 +76,7 @@ def _simulate(folder: Path, seeds: str) -> dict[str, Any]:
 
 
 def _run(folder: Path, *arguments: str, capture_output: bool = False) -> subprocess.CompletedProcess[str]:
-    """A module of the project in this folder, whatever is installed."""
+    """Run a module of the project in this folder instead of the installed one."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     command = [sys.executable, "-m", *arguments]
     return subprocess.run(command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE if capture_output else None)

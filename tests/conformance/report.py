@@ -19,11 +19,11 @@ here. A row says what the documents say; where the product departs from them, th
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A test says that it proves some rows."""
+    """A test's mark that it proves some rows."""
 
     test: str
     row_ids: tuple[str, ...]
-    #: What the test needs and this project does not bring, such as "a container engine"; empty when nothing.
+    #: A requirement that this project does not install, such as "a container engine"; empty without one.
     needs: str = ""
 
 

@@ -1,4 +1,4 @@
-"""What the product promises, a row an id: the ids are stable, tests claim them with `@pytest.mark.conforms(id)`."""
+"""The promises of the product, a row an id. The ids are stable; tests claim them with `@pytest.mark.conforms(id)`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conformance report says what the marks say, in one stable order."""
+"""The conformance report repeats the marks in one stable order."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_keys_and_token_are_made_once_and_are_what_a_member_wants(tmp_path: Path
         ours = replace(config, http=replace(config.http, token=str(tmp_path / "http" / "token")))
         assert required_token(ours) is not None
         assert read_key_ring(tmp_path / config.site).keys
-        Credentials(tmp_path / config.site, config.site)  # raises for what a relay could not use
+        Credentials(tmp_path / config.site, config.site)  # raises for an unusable configuration
 
 
 @pytest.mark.parametrize("site", ["nyc", "sfo"])

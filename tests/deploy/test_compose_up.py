@@ -63,7 +63,7 @@ def write_project(directory: Path, *, multicast: bool) -> Path:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts the two data centres, told whether with multicast, and gives what runs further compose commands on them."""
+    """Starts the two data centres, with or without multicast, and returns a runner of further compose commands."""
     if reason := missing():
         pytest.skip(reason)
     environment = os.environ | {"COMPOSE_PROJECT_NAME": f"relay-test-{uuid.uuid4().hex[:8]}"}

@@ -18,7 +18,7 @@ FOLDERS = (".", "lab", "spark")
 
 
 def build(folder: str, target: Path) -> zipfile.ZipFile:
-    """What `python -m hatchling build` makes of a folder of this checkout."""
+    """Return the wheel that `python -m hatchling build` makes of a folder of this checkout."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
     subprocess.run(command, cwd=PROJECT / folder, check=True, capture_output=True)
     [file] = target.iterdir()
@@ -37,7 +37,7 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def check_index_page(wheel: zipfile.ZipFile, name: str) -> None:
-    """What a package index shows: the name, the licence with its text, classifiers, and a page without dead links."""
+    """Check the page of a package index: the name, the licence with its text, classifiers, and no dead links."""
     said = metadata(wheel)
     assert (said["Name"], said["License-Expression"], said["Author"]) == (name, "Apache-2.0", "The Relay authors")
     assert "Operating System :: POSIX :: Linux" in said.get_all("Classifier", [])

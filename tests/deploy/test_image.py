@@ -1,4 +1,4 @@
-"""The Dockerfile: every builder understands it, and what it makes needs neither root nor a file system to write to."""
+"""The Dockerfile: every builder understands it, and its image needs neither root nor a writable file system."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def argument(stage: str, word: str) -> str:
 
 
 def locked_bytes(lock: str) -> int:
-    """What the packages of a lock file occupy here, where they are installed too."""
+    """Return the size of a lock file's packages as they are installed here."""
     lines = (PROJECT / lock).read_text(encoding="utf-8").splitlines()
     packages = [distribution(line.partition("==")[0]) for line in lines if re.match(r"[\w.-]+==", line)]
     paths = [Path(str(each.locate())) for package in packages for each in package.files or ()]

@@ -1,4 +1,6 @@
-"""One kubectl command a data centre, on a real cluster. Touches none unless told which image the cluster can get."""
+"""One kubectl command a data centre, on a real cluster. Runs only with the name of an image that the cluster can
+pull.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ import yaml
 K8S = Path(__file__).parent.parent.parent / "k8s"
 OTHER = {"NYC": "SFO", "SFO": "NYC"}
 PODS = ("relay-0", "relay-1", "relay-2")
-#: Names an image that the cluster of kubectl's current context has or can pull. Says, too, that this cluster is one for tests.
+#: Names an image that the cluster of kubectl's current context can pull, and confirms that this cluster is for
+#: tests.
 IMAGE = "RELAY_KUBERNETES_IMAGE"
 READY_S = 120
 
@@ -121,7 +124,7 @@ def test_one_command_a_data_centre_and_everybody_sees_all_six(image: str, namesp
 def test_who_cannot_reach_the_other_site_is_in_a_view_and_not_ready(
     image: str, namespaces: dict[str, str], tmp_path: Path
 ) -> None:
-    """Only NYC is there. Its relay says that it has no link; the others are ready, and nobody is restarted for it."""
+    """Only NYC runs. Its relay reports a missing link; the others are ready, and no member is restarted for it."""
     kubectl("apply", "--kustomize", str(write_overlay(tmp_path, "NYC", namespaces, image)))
     place = ("--namespace", namespaces["NYC"])
     create_secret("NYC", make_keys(tmp_path), *place)

@@ -34,7 +34,7 @@ def render(directory: Path) -> str:
     ):
         pytest.skip("this kubectl is too old to render the manifests with")
     result = subprocess.run([KUBECTL, "kustomize", directory], capture_output=True, text=True)
-    # Warnings are about what a later kubectl will refuse.
+    # Warnings announce refusals of a later kubectl.
     assert (result.returncode, result.stderr) == (0, "")
     return result.stdout
 
@@ -46,11 +46,11 @@ def parse(text: str) -> Manifests:
 
 @pytest.fixture
 def with_component(tmp_path: Path) -> Callable[[str], str]:
-    """Renders NYC with one of the components, as the README says."""
+    """Renders NYC with one of the components, as documented in the README."""
 
     def make(component: str) -> str:
         paths = {name: os.path.relpath(K8S / name, tmp_path) for name in ("nyc", component)}
-        # What a component adds is in no namespace by itself.
+        # The resources of a component have no namespace by themselves.
         text = {"namespace": "relay-nyc", "resources": [paths["nyc"]], "components": [paths[component]]}
         (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
         return render(tmp_path)
@@ -161,7 +161,7 @@ def pod(manifests: Manifests) -> dict[str, Any]:
 
 
 def configuration(manifests: Manifests, directory: Path) -> NodeConfig:
-    """What a member is told: the file, and the environment out of the site's ConfigMap."""
+    """Return a member's configuration: the file, and the environment from the site's ConfigMap."""
     maps = {name.rpartition("-")[0]: each["data"] for (kind, name), each in manifests.items() if kind == "ConfigMap"}
     file = directory / "relay.yaml"
     file.write_text(maps["relay-config"]["relay.yaml"], encoding="utf-8")

@@ -78,7 +78,7 @@ def test_every_metric_and_label_that_is_asked_for_is_exported(expression: str) -
             assert found, f"{expression}: no {label} of {name} is {value}"
 
 
-#: What a member says of another site, and so of a pair of sites.
+#: Metrics of a member about another site, and so of a pair of sites.
 OF_PAIRS = {
     f"relay_{name}" for name in ("link_up", "site_offline", "site_down", "slow", "waited_for", "global_view_members")
 } | {name for name in EXPORTED if name.startswith("relay_lag_")}

@@ -1,4 +1,4 @@
-"""The systemd unit is one that systemd understands, and what it starts is a node with options that exist."""
+"""The systemd unit is valid for systemd, and starts a node with existing options."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ PROJECT = Path(__file__).parents[2]
 TABLE = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NODE = TABLE["optional-dependencies"]["node"]
 
-#: The library alone: five packages that we name, and what these need.
+#: Packages of the library alone: its five dependencies, and theirs.
 LIBRARY = {
     *("attrs", "cffi", "cryptography", "idna", "msgpack", "outcome", "pycparser", "pyyaml", "sitestack", "sniffio"),
     *("sortedcontainers", "structlog", "trio"),
 }
-#: What else an old Python, an old trio or an old cryptography needs.
+#: Further packages for an old Python, an old trio or an old cryptography.
 OF_SOME = {"typing-extensions"}
 
 TWO_MEMBERS = """

@@ -1,4 +1,4 @@
-"""Our own command lines within others, and what the commands say of them: what is only named, what cannot be given."""
+"""Relay's command lines inside other commands, and whether the commands accept them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def names_only(command: str) -> bool:
 
 
 def fault(arguments: list[str]) -> str:
-    """Why these arguments cannot be given to `relay`; nothing when they can, whatever their values are, or name a command."""
+    """Return why `relay` refuses these arguments; empty when it accepts them for some values, or they name a
+    command.
+    """
     try:
         context, command, rest = _find(arguments)
         if not rest:

@@ -12,9 +12,9 @@ class Story(NamedTuple):
     """Commands of the documentation that are run one after the other, in a directory with the examples and `nyc.yaml`."""
 
     commands: tuple[str, ...]
-    #: What has to be there first, as shell.
+    #: Shell commands that prepare it.
     before: str = ""
-    #: What stands in the documentation for something that a reader fills in or a test has less time for.
+    #: Replacements in the documented command: placeholders, and values that take too long for a test.
     instead: tuple[tuple[str, str], ...] = ()
     #: Of the last command.
     exits: tuple[int, ...] = (0,)

@@ -1,4 +1,4 @@
-"""What the test of prose counts, the goals, and the rooms that it counts by."""
+"""The habits that the test of prose counts, their goals, and the rooms."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ HABITS = {
 
 WORDS_IN_A_SENTENCE_MAX = 30
 
-#: Markdown that people read. The change log lists what each release did, in the words of its time.
+#: Markdown that people read. The change log keeps the words of its time.
 PAGES = ("*.md", ":!CHANGELOG.md")
 
 #: Pages written by a command from texts that are judged, or quoted, at their source.

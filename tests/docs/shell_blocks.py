@@ -32,10 +32,11 @@ def shell_blocks(text: str) -> Iterator[str]:
 
 
 def commands_of(block: str) -> Iterator[str]:
-    """The commands of a block, each as it would be typed, without comments and in one space where there are more.
+    """Yield the commands of a block as a user would type them, without comments and with single spaces.
 
-    Where lines begin with a prompt only these are commands, and the rest is what they print. A command goes on to the next
-    line as long as the shell would wait for more.
+    In a block with prompts only the lines with a prompt are commands, and the rest is output. A command continues
+    on the next line
+    while the shell would wait for more.
     """
     lines = block.splitlines()
     if any(line.startswith("$ ") for line in lines):

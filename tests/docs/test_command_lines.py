@@ -21,7 +21,7 @@ _FOLDERS = "compose|deploy|docs|examples|k8s|relay|sitestack|tests|tools"
 
 
 def faults(command: str) -> Iterator[str]:
-    """What a command names and nobody has."""
+    """Yield names in a command that do not exist."""
     yield from filter(None, map(fault, ours(command)))
     yield from [f"no target {name}" for name in re.findall(r"\bmake ([a-z-]+)", command) if name not in _TARGETS]
     yield from [f"no module {name}" for name in re.findall(r"python3? -m ([\w.]+)", command) if not _is_module(name)]

@@ -31,7 +31,7 @@ _RUN = [*SESSION, *[command for story in (*CHEAP, *LONG) for command in story.co
 
 
 def instructions(text: str) -> list[str]:
-    """The commands of a page, without those that a sentence only names: what `relay pub` is about is no line to type."""
+    """Return the commands of a page, without those that a sentence only mentions."""
     return [*documented_commands(text), *[each for each in commands_in_sentences(text) if not names_only(each)]]
 
 
@@ -66,7 +66,7 @@ def test_the_test_that_runs_it_is_there_and_has_its_words(command: str, where: s
 
 
 def words_of(command: str) -> set[str]:
-    """What is not for a reader to fill in: names of programs, commands and modules, and options."""
+    """Return the words of a command that no reader replaces: names of programs, commands and modules, and options."""
     return {word for word in command.split() if word not in ("relay", "python") and re.fullmatch(r"-{0,2}[a-z][a-z-]*", word)}
 
 
@@ -99,7 +99,7 @@ and `relay status
 
 
 def place(directory: Path) -> dict[str, str]:
-    """Fill a directory with what commands are about, on ports and a group of its own; the environment in which they run."""
+    """Fill a directory with the files of the commands, on free ports and a new group. Returns their environment."""
     group, port = draw_group()
     nyc, sfo = free_ports(2)
     shutil.copytree(ROOT / "examples", directory / "examples")
@@ -149,7 +149,7 @@ def test_a_command_that_takes_long_works(story: Story, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_by_hand_each_in_a_terminal(directory: Path) -> None:
-    """The session of the README: what is typed into a node, or published, comes out of all, and the dashboard is there."""
+    """The session of the README: every node prints typed and published lines, and the dashboard answers."""
     environment = place(directory)
     [port] = free_ports(1)
     keygen, *typed_lines = next(

@@ -1,4 +1,4 @@
-"""The page of all keys says what the code does, and every key is explained."""
+"""The page of all keys agrees with the code, and explains every key."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def references(text: str) -> Iterator[tuple[str, str | None]]:
 
 
 def missing(text: str) -> list[str]:
-    """What a page names and nobody finds."""
+    """Return names on a page that no test has."""
     return [
         f"{path}::{name}" if name else path
         for path, name in references(text)
@@ -54,7 +54,7 @@ def named(column: int) -> set[str]:
 
 
 def asked(*checkers: Checker) -> set[str]:
-    """The invariants of these functions, by the names that they give to what they find."""
+    """Return the invariants of these functions, by the names in their violations."""
     return {name for checker in checkers for name in re.findall(r'"([A-Z]\d+)"', inspect.getsource(checker))}
 
 

@@ -1,4 +1,4 @@
-"""docs/reference/library.md: its programs are programs, what it names exists, and the examples are as it says."""
+"""docs/reference/library.md: its programs run, its names exist, and the examples fit their descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a page of the documentation names of the code exists: each file, each folder, and each definition after a file."""
+"""Every name of the code on a page exists: each file, each folder, and each definition after a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)")
 
 
 def missing(text: str, folder: Path) -> list[str]:
-    """What the text names and nobody finds."""
+    """Return names in the text that do not exist."""
     named = [(path, name) for path, name in _NAMED.findall(text) if not _is_there(path, name)]
     links = [(link, "") for link in _LINK.findall(text) if "://" not in link and not (folder / link).exists()]
     return [f"{path}: {name}" if name else path for path, name in named + links]

@@ -13,7 +13,7 @@ from tests.mutants.table import MUTANTS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
-#: Of what is not there, of what the containers are given, of what is installed, and of what is left to the library.
+#: Threats without code of this project: deployment, installed packages, and limits of the library.
 WITHOUT_MUTANTS = {13, 22, 26, 27}
 ROWS = {
     number: row

@@ -1,4 +1,4 @@
-"""The allowances of docs/how-to/sizing.md are those of the code, and its table says what its formulas give."""
+"""The allowances of docs/how-to/sizing.md equal the code's, and its table equals its formulas."""
 
 from __future__ import annotations
 

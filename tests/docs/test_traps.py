@@ -29,7 +29,7 @@ HEADING = re.compile(r"^## ([A-Z]): ", re.MULTILINE)
 #: A document that is called by a number which only its owner knows, or a section of something that is not here.
 DANGLING = re.compile(r"\b[Ss]eeds? 0\d\d\b|\bsection [\d.]+ of the rules\b|\bJGRP-\d+")
 
-#: Groups whose entries are traps of a protocol, each of which somebody could build again.
+#: Groups whose entries are traps of a protocol that a change could reintroduce.
 TRAPS = frozenset("RSUA")
 NOT_HERE = "not here: "
 
@@ -40,7 +40,7 @@ def entries() -> dict[str, str]:
 
 
 def files() -> Iterator[Path]:
-    """Modules and pages, without what lies in hidden folders."""
+    """Return modules and pages outside hidden folders."""
     for top in sorted(ROOT.iterdir()):
         if not top.name.startswith("."):
             yield from (path for path in sorted([top, *top.rglob("*")]) if path.suffix in (".py", ".md"))
@@ -71,7 +71,7 @@ def docstrings(source: str) -> Iterator[str]:
 
 
 def spoken(source: str) -> set[str]:
-    """The codes of what a program says: the code alone, or with a blank and the rest behind it."""
+    """Return the codes in a program's messages: the code alone, or followed by a blank."""
     strings = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
     return {match[1] for each in strings if isinstance(each, str) and (match := SPOKEN.match(each))}
 

@@ -1,4 +1,4 @@
-"""The examples as processes of their own: they are told lines, what they print is waited for, and they can be killed."""
+"""The examples as separate processes: a test types lines, waits for output, and can kill them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMIT_S = 60.0
 
 
 class Program:
-    """A running program. What it prints is read all the time, so that it never waits for the test."""
+    """A running program. A thread reads its output all the time, so that it never blocks."""
 
     def __init__(self, arguments: list[str]) -> None:
         self.printed: list[str] = []
@@ -60,12 +60,12 @@ class Program:
                 return line
 
     def kill(self) -> None:
-        """As a crash: nobody is told."""
+        """Kill the program without a goodbye."""
         self._process.kill()
         self._process.wait()
 
     def end(self) -> int:
-        """No more lines are typed: the program leaves. Its exit code, and the rest of what it prints."""
+        """Close its input, so that the program leaves. Returns its exit code; the rest of its output is read."""
         self._stdin.close()
         code: int = self._process.wait(LIMIT_S)
         while (line := self._lines.get()) is not None:
@@ -73,7 +73,7 @@ class Program:
         return code
 
     def close(self) -> None:
-        """Whatever it is doing, it is gone."""
+        """End the process in any state."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGKILL)
         self._process.wait()
@@ -99,7 +99,7 @@ def programs() -> Iterator[Start]:
 
 
 def new_site() -> str:
-    """A site of its own for each test: the multicast group follows from the name."""
+    """Return a new site for each test: the multicast group follows from the name."""
     return f"example-{os.getpid()}-{random.SystemRandom().getrandbits(32):08x}"
 
 

@@ -1,4 +1,4 @@
-"""The clients of examples/http take part in a site while its relay is killed: what each publishes, each sees once, in order."""
+"""The clients of examples/http during a relay kill: each receives every published message once, in order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def commands(language: str, directory: Path) -> tuple[list[str], list[str]]:
 
 @contextmanager
 def follower(command: list[str], file: Path) -> Iterator[None]:
-    """A client that follows; what it prints is in the file."""
+    """Run a client that follows; its output is in the file."""
     with file.open("w") as out:
         process = subprocess.Popen(tie(command), stdout=out, start_new_session=True)
         try:
@@ -49,7 +49,7 @@ def follower(command: list[str], file: Path) -> Iterator[None]:
 
 
 def texts(file: Path) -> list[str]:
-    """What a follower has printed: texts, or objects with a text."""
+    """Return the printed texts of a follower: texts, or objects with a text."""
     lines = [line[:-1] for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
     return [json.loads(line)["text"] if line.startswith("{") else line for line in lines]
 

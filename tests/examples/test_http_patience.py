@@ -21,7 +21,7 @@ languages = pytest.mark.parametrize("language", ["curl", "node", pytest.param("g
 
 @contextmanager
 def answering(*statuses: int, why: bytes = b"not now", closes: int = 0) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """A node that answers so, the last answer again and again; and the keys and bodies of what was posted.
+    """A node with these answers, the last one repeated. Records the keys and bodies of posts.
 
     It closes the first `closes` connections without an answer.
     """

@@ -1,4 +1,4 @@
-"""What the examples say of a split: in one process, with a network in memory that can be cut, and a clock that jumps."""
+"""Splits as the examples document them: in one process, with a network in memory that can be cut, and a mock clock."""
 
 from __future__ import annotations
 

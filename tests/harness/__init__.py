@@ -1,7 +1,7 @@
-"""What tests are made of, each thing said once.
+"""Building blocks of tests.
 
-* `addresses.py`, `messages.py`: who is who, and what they say.
-* `wire.py`, `group.py`: members with the layers that a test names, over a wire in virtual time. This is a whole test:
+* `addresses.py`, `messages.py`: addresses with names, and frames.
+* `wire.py`, `group.py`: members with the layers that a test names, over a wire in virtual time. A whole test:
 
       group = Group("AB", lambda local: [NakAck(local, NakAckConfig())], faults=Faults(loss=0.9))
       group.install(view_of(1, "AB"))
@@ -9,9 +9,9 @@
       group.run(seconds=60.0)
       assert group["B"].firsts("A") == [1]
 
-* `casters.py`, `talkers.py`, `hosts.py`, `ordered.py`: such groups with the words of NAKACK, UNICAST, DISCOVERY and SEQUENCER.
+* `casters.py`, `talkers.py`, `hosts.py`, `ordered.py`: such groups for NAKACK, UNICAST, DISCOVERY and SEQUENCER.
 * `relay/`: sites of relay layers, the bridges between them, and a puppet that speaks the bridge protocol by hand.
 * `stories.py`, `linked_sites.py`: whole processes in the simulator, one site or two, and golden transcripts.
-* `channels.py`, `sockets.py`: channels over a network in memory, and what real sockets need.
-* `journals.py`, `correct_run.py`: journals told by hand, and runs in which nothing is wrong.
+* `channels.py`, `sockets.py`: channels over a network in memory, and helpers for real sockets.
+* `journals.py`, `correct_run.py`: hand-written journals, and runs without a fault.
 """

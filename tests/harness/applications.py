@@ -28,7 +28,7 @@ SMALL = StateTransferConfig(chunk_bytes_max=128, ask_interval_s=0.5)
 
 
 class Heard(list[Event | Frame]):
-    """What a process was handed, told to its application."""
+    """Events and frames of a process, passed to its application."""
 
     def __init__(self, application: Application) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Heard(list[Event | Frame]):
 
 
 class Application:
-    """Its state: the messages of each origin, in order. What comes twice or out of order fails at once."""
+    """Its state: the messages of each origin, in order. A duplicate or a message out of order fails at once."""
 
     def __init__(self, script: Sites, name: str) -> None:
         self.lines: dict[str, list[str]] = defaultdict(list)

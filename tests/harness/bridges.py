@@ -24,14 +24,15 @@ from tests.harness.sockets import free_port, until
 E = TypeVar("E", bound=Event)
 
 
-#: What a gateway says first on every connection. Without certificates nobody is let in before that.
+#: A gateway's first message on every connection; without certificates no other message is accepted before it.
 HELLO = encode(Hello(VERSION, "SFO", ViewId(1, address("A")), ViewId(1, address("A")), address("A"), "A", 1, 1, 1))
 
 
 class Site:
-    """A bridge and what it told. `keys`: the directory of its certificates; None: it has none, and says HELLO when it calls.
+    """A bridge and its events. `keys`: the directory of its certificates; None: it has none, and sends HELLO when it
+    calls.
 
-    HELLO is not in what is told, at either end.
+    The events leave HELLO out at both ends.
     """
 
     def __init__(self, config: BridgeConfig, nursery: trio.Nursery, keys: Path | None = None) -> None:
@@ -40,7 +41,7 @@ class Site:
         self.credentials = None if keys is None else Credentials(keys, keys.name)
         self.bridge = Bridge(config, self._handle, self._handle, nursery, self.credentials)
         self.address = config.bind or Physical("127.0.0.1", 0)
-        #: Connections on which HELLO was said, or is still to be heard.
+        #: Connections without a received HELLO.
         self._greeting = set[int]()
 
     def _handle(self, event: Event) -> None:

@@ -55,7 +55,7 @@ class Page:
         self._number = 0
         self._text = ""
         self._arrived: list[dict[str, Any]] = []
-        #: What the page logged as errors, and what was thrown and not caught.
+        #: Errors that the page logged, and uncaught exceptions.
         self.errors: list[str] = []
         while not self._is_open:
             self._read()
@@ -105,7 +105,7 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=features)
 
     def photograph(self, path: Path) -> None:
-        """Write a picture of what is to be seen."""
+        """Write a picture of the visible page."""
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from tests.harness.linked_sites import Sites
 
 
 class Caller:
-    """One process that can call, and that answers what it is asked with its name."""
+    """One process that can call, and answers every call with its name."""
 
     def __init__(self, script: Sites, name: str) -> None:
         self.script = script
@@ -40,7 +40,7 @@ class Caller:
         return (*view.members, *[member for member in everywhere.members if member.site != home])
 
     def call(self, word: str, kind: Kind = Kind.REQUEST, to: tuple[Address, ...] = (), mode: CallMode = CallMode.ALL) -> int:
-        """Ask everybody, or these; returns the number of the call."""
+        """Ask all members, or these; returns the number of the call."""
         number = self.desk.calls.open_call(to or self.everybody(), mode)
         body = wrap(Envelope(kind, number, {"asked by": self.name.encode()}), word.encode())
         manner = Manner.ENVELOPED if kind is Kind.REQUEST else Manner.INTERNAL

@@ -41,7 +41,7 @@ class Casters(Group):
         super().__init__(names, layers, seed, faults)
 
     def send(self, name: str, count: int = 1, size: int = 20) -> None:
-        """Multicast the next `count` messages of a member, each in a turn of its own."""
+        """Multicast the next `count` messages of a member, each in a separate turn."""
         for _ in range(count):
             self[name].sent += 1
             self.down(name, frame_of(name, self[name].sent, size))

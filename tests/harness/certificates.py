@@ -39,7 +39,7 @@ def signed_for_no_site(by: Credential) -> Credential:
 
 
 def write_site(directory: Path, own: Credential, *trusted: Credential) -> Path:
-    """Write the bridge's part of a site's key directory, in place of what is there; returns the directory."""
+    """Replace the bridge's part of a site's key directory; returns the directory."""
     make_directory(directory)
     authorities = b"".join([each.certificate for each in trusted])
     for name, data in ((AUTHORITY_CERTIFICATE, authorities), (BRIDGE_KEY, own.key), (BRIDGE_CERTIFICATE, own.certificate)):
@@ -48,7 +48,7 @@ def write_site(directory: Path, own: Credential, *trusted: Credential) -> Path:
 
 
 def context(directory: Path, *, server: bool = False, with_certificate: bool = True) -> ssl.SSLContext:
-    """A context of the standard library's own making, with the certificate of a directory, that believes everybody."""
+    """Return a context of the standard library with the certificate of a directory; it accepts every peer."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
     if with_certificate:

@@ -11,7 +11,7 @@ from relay.cli import main
 
 
 class Ran(NamedTuple):
-    """What a command left behind."""
+    """Exit code and output of a command."""
 
     code: int
     out: str

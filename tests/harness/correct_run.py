@@ -1,7 +1,8 @@
-"""A generator of correct journals: two sites, joins, leaves and crashes, every kind of message, and nothing wrong.
+"""A generator of correct journals: two sites, joins, leaves and crashes, and every kind of message.
 
-It knows nothing of the protocols: each site has one list of what is to be sequenced, and whoever is in the view
-delivers the head of it. Two members of each site live to the end.
+It does not use the protocols: each site has one list of messages, and every member of the view delivers its head.
+Two members
+of each site live to the end.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _MEMBERS_MAX = 5
 
 
 class Process(Journal):
-    """One member and what it has journaled."""
+    """One member and its journal."""
 
     def __init__(self, site: str, uuid: Address, name: str, clock: Callable[[], tuple[int, int]]) -> None:
         super().__init__(site, uuid, name, clock)
@@ -44,7 +45,7 @@ class Batch:
 
 @dataclass
 class Site:
-    """A site: its members, what its stream is to sequence, and what its relay has still to bring in."""
+    """A site: its members, its stream, and the messages that its relay has still to bring in."""
 
     name: str
     members: list[Process] = field(default_factory=list)
@@ -188,7 +189,7 @@ class CorrectRun:
         process.delivers(send, gseq if self.with_gseq else None, site.vid, self.vector())
 
     def end(self, site: Site, process: Process) -> None:
-        """A crash, which takes with it what was not sequenced yet, or a graceful stop, which does not."""
+        """End a process by a crash, which loses its unsequenced messages, or by a graceful stop, which loses none."""
         if self.rng.random() < 0.6:
             site.pending = deque(each for each in site.pending if each.origin is not process)
         else:

@@ -1,7 +1,7 @@
-"""Members with the layers that a test names, over a wire in virtual time. Every datagram is really encoded and parsed.
+"""Members with the layers that a test names, over a wire in virtual time. Every datagram is really encoded and
+parsed.
 
-Above the layers stands what membership says, because a test says it; below them, unless they have a resolver themselves, what
-finds everybody at `place`.
+The test plays membership above the layers. Without a resolver, a stub below them finds every process at `place`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class KnownPlaces(Layer):
 
 
 class Member(Outcome):
-    """One stack, and what came out of it."""
+    """One stack and its output."""
 
     def __init__(self, local: Local, layers: Sequence[Layer], places: Sequence[Physical], datagram_bytes_max: int) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Group:
         return self.members[name]
 
     def add(self, name: str, *places: Physical) -> Member:
-        """One more member, at its own place unless told otherwise."""
+        """Add a member, at its default place or at these."""
         local = local_of(name, self.rng.random())
         member = Member(local, self._layers(local), places or (place(name),), self._datagram_bytes_max)
         self.members[name] = member
@@ -169,7 +169,7 @@ class Group:
         self.now = end
 
     def turn(self, member: Member) -> bool:
-        """One turn of a member: take what has arrived, act on what is due, flush. False when nothing happened."""
+        """Run one turn of a member: accept arrived packets, run due timers, flush. Returns False when it was idle."""
         arrived = self.wire.arrived(member.places, self.now)
         for packet in arrived:
             member.stack.receive(packet.data, place(packet.source), self.now)

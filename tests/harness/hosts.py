@@ -30,7 +30,7 @@ class Hosts(Group):
         super().__init__("", layers, datagram_bytes_max=60_000)
 
     def start(self, name: str, *places: Physical, find: bool = True) -> Member:
-        """A process starts (at its own place unless told otherwise), connects, and looks around."""
+        """Start a process at its default place or at these; it connects, and searches for others if `find`."""
         member = self.add(name, *places)
         self.down(name, Connect(tuple(member.places)))
         if find:
@@ -56,7 +56,7 @@ class Hosts(Group):
         return view
 
     def suspects(self, name: str) -> list[str]:
-        """The names of all members that a process was told to suspect, in order."""
+        """Return the names of all members that a process was ordered to suspect, in order."""
         return [name_of(member) for event in self[name].of(Suspect) for member in event.members]
 
     def found(self, name: str) -> str:
@@ -90,6 +90,6 @@ def frame_to(source: str, dest: str, n: int, size: int = 8) -> Frame:
 
 
 def sent(effects: list[Effect]) -> list[tuple[Physical | None, int]]:
-    """What a resolver transmits: each destination, with the number of the message."""
+    """Return a resolver's transmissions: each destination, with the number of the message."""
     transmits = [each for each in effects if isinstance(each, Transmit)]
     return [(each.to, each.frame.batch.first if each.frame.batch else 0) for each in transmits]

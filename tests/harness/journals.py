@@ -1,4 +1,4 @@
-"""Journals told by hand: members have one-letter names, views are counters with their members spelled out."""
+"""Hand-written journals: members have one-letter names, views are counters with their members spelled out."""
 
 from __future__ import annotations
 

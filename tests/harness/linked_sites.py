@@ -57,7 +57,7 @@ class Sites(Script):
         self._parsers: dict[tuple[str, int], FrameParser] = {}
 
     def start(self, site: str, name: str, at: Physical | None = None) -> Process:
-        """Start a process; the transcript tells what it says on bridges too, with a double arrow."""
+        """Start a process; the transcript also shows its bridge frames, with a double arrow."""
         process = super().start(site, name, at or self.hosts.get(name))
         tell = process.on_event
 
@@ -131,7 +131,7 @@ class Sites(Script):
             assert self.gaps(name) == [], name
 
     def gaps(self, name: str) -> list[tuple[int, int]]:
-        """The gaps that a process was told of: first and last number of each."""
+        """Return the gaps at a process: first and last number of each."""
         return [(each.first, each.last) for each in self[name].records if isinstance(each, records.Gap)]
 
     def sources(self, name: str) -> list[object]:

@@ -54,7 +54,7 @@ def frames_in(effects: Iterable[Effect], way: type[Up] | type[Down] = Up) -> lis
 
 
 def seqnos(effects: Iterable[Effect]) -> list[int]:
-    """The numbers in the stream of what is handed up."""
+    """Return the stream numbers of frames passed up."""
     return [frame.seqno for frame in frames_in(effects)]
 
 
@@ -71,5 +71,5 @@ def datagrams(effects: Iterable[Effect]) -> list[tuple[Destination, Header]]:
 
 
 def drops(effects: Iterable[Effect]) -> list[str]:
-    """The reasons of what was dropped."""
+    """Return the reasons of drops."""
     return [effect.reason for effect in effects if isinstance(effect, Dropped)]

@@ -1,8 +1,8 @@
-"""Groups of [BATCHING, SEQUENCER, FLOW CONTROL] over a layer that stands for everything from membership down.
+"""Groups of [BATCHING, SEQUENCER, FLOW CONTROL] over a stub of all lower layers.
 
-It gives what those layers promise: numbered FIFO streams per view, reliable FIFO unicasts that mean something in their view
-only, and views that come after a flush. Nothing takes time but what is held; a member can crash with what it sent last on the
-way, and the test says when a view changes.
+The stub provides their promises: numbered FIFO streams per view, reliable FIFO unicasts within a view, and views
+after a flush.
+Only held frames take time. A member can crash with its last frames under way, and the test changes views.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class OrderedGroup(Group):
         self.next_view(names)
 
     def split(self, *parts: str) -> None:
-        """Split the group into parts, each with a view of its own; nothing arrives from one part in another."""
+        """Split the group into parts, each with a separate view and without traffic between them."""
         for part in parts:
             for name in part:
                 for other in "".join(parts):
@@ -202,7 +202,7 @@ class OrderedGroup(Group):
             self.change_view(part)
 
     def merge(self, *parts: str) -> None:
-        """Merge the parts: each brings the states of its layers. What was on its way between parts is lost."""
+        """Merge the parts: each brings the states of its layers. Frames under way between parts are lost."""
         for name in "".join(parts):
             self.wire.cut(name)
         self.counter += 1
@@ -218,7 +218,7 @@ class OrderedGroup(Group):
                 self.announce(name, ViewInstalled(view, previous, others))
 
     def stable(self) -> None:
-        """Tell every member what all members have, as STABLE does."""
+        """Report the numbers that all members have to every member, as STABLE does."""
         logs = [self.streams(member.name).log for member in self.living()]
         owners = sorted({owner for log in logs for owner in log})
         vector = {owner: min(len(log.get(owner, [])) for log in logs) for owner in owners}

@@ -53,14 +53,14 @@ class WithheldDatagram:
         self.catching = False
 
     def fits(self, frame: Frame) -> bool:
-        """Whether this frame is what the rule waits for."""
+        """Whether the rule waits for this frame."""
         if self.kind is not Header and not any(isinstance(header, self.kind) for header in frame.headers):
             return False
         return not self.carrying or any(text in self.carrying for text in texts(frame.batch))
 
 
 class Script:
-    """A story that is told on a world. Processes have names, each its own."""
+    """A scripted story of a world. Each process has a unique name."""
 
     def __init__(self, world: World, *shown: type[Header] | type[Event]) -> None:
         """`shown` are the headers and events that the transcript tells of, besides views and deliveries."""
@@ -78,7 +78,7 @@ class Script:
         return self.processes[name]
 
     def start(self, site: str, name: str, at: Physical | None = None) -> Process:
-        """Start a process, at a host of its own or at this address, that of a dead one for instance."""
+        """Start a process, at a new host or at this address, such as that of a dead process."""
         assert name not in self.processes, f"there was a {name} already"
         self.transcript.note(f"{name} starts")
         process = self.processes[name] = self.world.spawn(site, name, at)

@@ -1,4 +1,4 @@
-"""Parts of the directed stories: sites where every message is a batch of its own, the verdict, golden transcripts."""
+"""Parts of the directed stories: sites with one message a batch, the verdict, golden transcripts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTLED = 2.0
 
 
 def one_each(site: str, order: Order = "total") -> SiteConfig:
-    """A site in which every message travels in a batch of its own, so that a story can tell them apart."""
+    """Return a site with one message a batch, so that a story can tell messages apart."""
     return SiteConfig(site=site, order=order, protocols=ProtocolsConfig(batching=BatchingConfig(batch_count_max=1)))
 
 
@@ -44,7 +44,7 @@ def layer(script: Script, name: str, kind: type[L]) -> L:
 
 
 def say(script: Script, name: str, *words: str) -> None:
-    """Send these words, each in a datagram of its own, shortly one after the other."""
+    """Send these words, each in a separate datagram, shortly one after the other."""
     for word in words:
         script.send(name, word)
         script.run(SOON)

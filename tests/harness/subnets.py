@@ -50,7 +50,7 @@ trio.run(main)
 
 
 class Member:
-    """A process that sends numbers for as long as it lives, and what it has heard."""
+    """A process that sends numbers while it lives, and its received numbers."""
 
     def __init__(self, name: str, process: trio.Process) -> None:
         self.name = name
@@ -60,7 +60,7 @@ class Member:
         self.heard: dict[tuple[str, str], list[int]] = {}
 
     async def read(self) -> None:
-        """Take in what the process says, until it ends."""
+        """Read the output of the process until it ends."""
         assert self.process.stdout is not None
         rest = b""
         async for data in self.process.stdout:
@@ -83,7 +83,7 @@ class Member:
 
 
 class Subnets:
-    """The router, and hosts in subnets of their own."""
+    """The router, and hosts in different subnets."""
 
     def __init__(self, router: trio.Process, stack: AsyncExitStack, nursery: trio.Nursery) -> None:
         self._router = router

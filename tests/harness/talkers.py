@@ -1,6 +1,7 @@
-"""Groups with UNICAST alone, or layers of the test above it, and a transcript of who sends what to whom.
+"""Groups with UNICAST alone, or the tested layers above it, and a transcript of their packets.
 
-There is no membership: a process is known by its address. Every packet carries one frame and is a line of the transcript.
+There is no membership: a process is known by its address. Every packet carries one frame and is a line of the
+transcript.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from tests.harness.wire import Packet
 
 #: Largest datagram in bytes: so small that a packet has one frame, and the fate of a packet is that of one frame.
 ONE_FRAME_BYTES = 130
-#: Seconds after which all that arrived is acknowledged, also what no frame to the same peer could take along; and nothing
-#: is sent again yet.
+#: Seconds after which all received frames are acknowledged, also without a frame to the same peer, and before
+#: any retransmission.
 ACKED_S = 0.04
 
 

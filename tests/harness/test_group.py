@@ -21,7 +21,7 @@ def test_lost_frames_are_sent_again() -> None:
 
 
 class Restless(Layer):
-    """It is due, whatever one does."""
+    """A layer that is always due."""
 
     name = "restless"
 

@@ -1,7 +1,8 @@
-"""Transcript of a script, to be read and to be compared: who said what to whom, by name.
+"""Transcript of a script, for reading and comparing: packets between named processes.
 
-The same script gives the same lines, so a transcript can be a golden file. It shows the headers and the events of the kinds
-that were asked for, views and deliveries, and what the script did (lines with a star).
+The same script gives the same lines, so a transcript can be a golden file. It shows headers and events of the
+requested kinds,
+views and deliveries, and the script's own actions (lines with a star).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Transcript:
             self.lines.append(f"{name}: {self.say(event)}")
 
     def packet(self, source: str, target: str, data: bytes, frames: Sequence[Frame], prefix: str = "") -> None:
-        """A datagram leaves (or is released, says the prefix). Copies of it, one a member, share a line."""
+        """Add a datagram that leaves, or is released (see the prefix). Its copies, one a member, share a line."""
         sender, targets, before, place = self._last
         if not prefix and (sender, before) == (source, data) and target not in targets:
             targets.append(target)
@@ -64,7 +65,7 @@ class Transcript:
         return " ".join([self.say(header), *texts(frame.batch)]) if isinstance(header, self._shown) else ""
 
     def say(self, value: Any) -> str:
-        """Any value of a header or an event, with names in the place of addresses; what is empty is left out."""
+        """Return a value of a header or an event, with names in the place of addresses and without empty fields."""
         match value:
             case Address():
                 return self.names.get(bytes(value), repr(value))

@@ -1,4 +1,6 @@
-"""A wire in virtual time: datagrams are lost, doubled, delayed and reordered by chance, or one by one as a test says."""
+"""A wire in virtual time: datagrams are lost, doubled, delayed and reordered at random, or one by one by a test's
+rule.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ class Faults:
 
 
 class Fate(Enum):
-    """What becomes of a packet, and how a transcript says it."""
+    """The fate of a packet, and its sign in a transcript."""
 
     PASS = ""
     LOSE = " (lost)"
@@ -88,7 +90,7 @@ def keep(packet: Packet) -> Fate:
 
 
 class Wire:
-    """The packets on their way. A rule decides first on each; what it lets pass is left to chance."""
+    """The packets under way. A rule decides first on each; random faults apply to the packets that it passes."""
 
     def __init__(self, rng: random.Random, faults: Faults) -> None:
         self.faults = faults
@@ -103,7 +105,7 @@ class Wire:
         self._pushed = 0
 
     def carry(self, packet: Packet, now: float) -> Fate:
-        """Take one copy, and say what becomes of it."""
+        """Accept one copy, and return its fate."""
         fate = Fate.DELAY if (packet.source, packet.dest) in self._held else self.rule(packet)
         if fate is Fate.DELAY:
             self.delayed.append(packet)

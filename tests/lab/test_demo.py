@@ -69,7 +69,7 @@ def test_killing_the_relay_half_way_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def beside_a_name_server(tmp_path: Path) -> tuple[str, ...]:
-    """A command that runs another one in namespaces of its own, in which the name of each site of the demo is known."""
+    """Return a command prefix that runs in new namespaces, in which the name of each site of the demo resolves."""
     (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\n")
     names = ("nyc.members.test=127.1.0.1,127.1.0.2,127.1.0.3", "sfo.members.test=127.2.0.1,127.2.0.2,127.2.0.3")
     script = f"""

@@ -1,8 +1,11 @@
-"""`python -m tests.mutants --draw 50 --seed 1`: lines that the tests of a row run are broken; do tests notice?
+"""`python -m tests.mutants --draw 50 --seed 1`: breaks lines that the tests of a row run, and checks that tests
+notice.
 
-A row is drawn, then one of the ways to break a line that its marked tests run (`operators.py`). Only what the row is about is
-broken: a story runs a whole site, and says nothing of what is in there besides its row. First the tests of the row are asked,
-then those of all other rows that run this line: a line may be there for another promise.
+A row is drawn, then one of the ways to break a line that its marked tests run (`operators.py`). Only modules of
+the row's own
+subject are broken, since a story runs a whole site. First the tests of the row are run, then those of all other
+rows that run
+this line: a line may serve another promise.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ class Drawn:
     others: tuple[str, ...]
 
     def is_equivalent(self) -> bool:
-        """True when it is known that nobody can notice."""
+        """True when no test can notice it, for a known reason."""
         change = self.change
         return (self.file, change.above.strip(), change.before.strip(), change.after.strip()) in EQUIVALENT
 
@@ -112,7 +115,7 @@ def break_line(source: str, change: Break) -> str:
 
 
 def try_drawn(count: int, seed: int) -> bool:
-    """Draw mutants, print what the tests say of them; True when none survives. Raises Unusable."""
+    """Draw mutants and print the results; True when none survives. Raises Unusable."""
     print(f"{count} mutants drawn with seed {seed}", flush=True)
     marked = marked_tests()
     about = {row: tests for row, tests in marked.items() if row.partition("-")[0] in ABOUT}
@@ -127,7 +130,9 @@ def try_drawn(count: int, seed: int) -> bool:
 
 
 def _judge(original: Path, drawn: Drawn) -> str:
-    """Run the tests on one mutant and print what they say. Returns who notices: the row, an other one, or nobody."""
+    """Run the tests on one mutant and print the results. Returns the group of tests that notices: the row, another,
+    or none.
+    """
     with _broken(original / drawn.file, drawn.change):
         who = test = ""
         for name, tests in (("row", drawn.own), ("other", drawn.others)):

@@ -1,8 +1,8 @@
-"""Drawn mutants that change nothing that anybody could see: each with its reason. They are not drawn again."""
+"""Drawn mutants without a visible effect, each with its reason. They are not drawn again."""
 
 from __future__ import annotations
 
-#: (file, the line above, the line, what it was replaced by), without white space around them -> why nobody can notice.
+#: (file, the line above, the line, its replacement), without white space around them -> why no test can notice.
 EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     **{
         (

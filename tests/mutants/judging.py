@@ -28,7 +28,7 @@ class Unusable(Exception):
 
 
 class Verdict(Enum):
-    """What tests have said of a mutant."""
+    """Result of the tests of a mutant."""
 
     KILLED = "killed"
     TIMEOUT = "time up"
@@ -88,7 +88,7 @@ def judge_edits(
 
 
 def try_rows(mutants: Sequence[RowMutant]) -> bool:
-    """Run the tests marked for its row on each mutant, and print what they say; True when none survives.
+    """Run the tests marked for its row on each mutant and print the results; True when none survives.
 
     Raises Unusable and Mismatch.
     """

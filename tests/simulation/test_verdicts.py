@@ -178,6 +178,8 @@ def test_a_hole_in_the_own_site_is_told_as_a_gap_and_nothing_else_is() -> None:
         return Told("NYC", "D").view("1A", "AD").deliver("A", 3)
 
     assert said(begun().gap("A", 4, 5, "NYC").deliver("A", 6)) == []
-    assert said(begun().gap("A", 4, 4, "NYC").deliver("A", 6)) == ["5 is a hole that no gap told"]
-    assert said(begun().gap("A", 3, 5, "NYC").deliver("A", 6)) == ["3 was told as a gap and delivered"]
-    assert said(begun().gap("A", 5, 5, "NYC").deliver("A", 4)) == ["5 was told as a gap before a lower number was delivered"]
+    assert said(begun().gap("A", 4, 4, "NYC").deliver("A", 6)) == ["5 is a hole without a gap"]
+    assert said(begun().gap("A", 3, 5, "NYC").deliver("A", 6)) == ["3 was reported as a gap and delivered"]
+    assert said(begun().gap("A", 5, 5, "NYC").deliver("A", 4)) == [
+        "5 was reported as a gap before a lower number was delivered"
+    ]

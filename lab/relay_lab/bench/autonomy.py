@@ -20,7 +20,8 @@ from relay_lab.drills.layout import draw_group
 from relay_lab.drills.network import Condition, Direction
 from relay_lab.drills.proxy import StreamProxy, bind_streams, port_of
 
-#: Messages a second of each member. Each may be a batch of its own, and a cut must not hold back more than the budget.
+#: Messages a second of each member. Low enough that a cut never exceeds the budget, even with one message a
+#: batch.
 RATE = 500.0
 #: Seconds within which the other site must have got everything.
 _CATCH_UP_S = 60.0
@@ -95,7 +96,7 @@ async def _measure(wan: _Wan, size: int, window_s: float, cut: bool) -> dict[str
 
 
 def put_together(pairs: Sequence[dict[bool, dict[str, float]]]) -> dict[str, Any]:
-    """Medians of each kind, and of the ratios cut / whole of the pairs; pairs are what can be compared."""
+    """Return medians of each kind, and of the ratios cut / whole of the pairs."""
 
     def middle(cut: bool) -> dict[str, float]:
         return {key: round(median(pair[cut][key] for pair in pairs), 3) for key in _COMPARED}

@@ -1,4 +1,4 @@
-"""What a member of a benchmark checks of what it is delivered: a rate of messages that are not the right ones is no rate."""
+"""Content checks of a benchmark's members: a rate counts only if the delivered messages are right."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SIZE_BYTES = 4
 
 
 class Content:
-    """Counts batches that do not follow the last one of their origin, or do not hold what was sent: a microsecond a batch."""
+    """Counts batches with a wrong sequence number or wrong bytes. Costs a microsecond a batch."""
 
     def __init__(self, stamp_bytes: int) -> None:
         self._stamp_bytes = stamp_bytes

@@ -29,7 +29,7 @@ _SLOT = 16
 
 
 class Fault(Enum):
-    """What can be wrong with one delivery of one process."""
+    """Faults of one delivery at one process."""
 
     #: It is missing.
     LOSS = "loss"
@@ -134,7 +134,6 @@ class Generator:
             for site in self.plan.sites:
                 if site != origin.site:
                     arrival = now + int((0.5 + self.rng.expovariate(2.0)) * self.plan.lag_ms * 1e6)
-                    # A link keeps the order of what it carries.
                     arrival = latest[origin.site, site] = max(arrival, latest.get((origin.site, site), 0) + 1)
                     heapq.heappush(arrivals, (arrival, number, site, send))
         while arrivals:
@@ -198,7 +197,7 @@ class Generator:
                 yield process, each
 
     def _spoil(self, process: GeneratedProcess, delivery: records.Deliver) -> tuple[records.Deliver, ...]:
-        """The delivery, or what the planted fault makes of it."""
+        """Return the delivery, changed by its planted fault if it has one."""
         fault = process.faults.get(process.delivered)
         process.delivered += 1
         if process.swapped is not None:
@@ -217,7 +216,7 @@ class Generator:
         return ()
 
     def _plant(self) -> None:
-        """Give every fault a slot of its own, in the middle of the run."""
+        """Assign each fault a different slot in the middle of the run."""
         wanted = [fault for fault, times in self.plan.faults.items() for _ in range(times)]
         slots = max(0, self.plan.batches // _SLOT - 2)
         if len(wanted) > slots * len(self.processes):

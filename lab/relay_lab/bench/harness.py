@@ -50,11 +50,11 @@ WARM_UP_S = 2.0
 #: Seconds of the run that times the layers: shares of CPU time need no long window.
 PROFILE_S = 2.0
 JOIN_TIMEOUT_S = 60.0
-#: Seconds beyond its window that a load may take to deliver what is under way, on a slow machine.
+#: Seconds after its window in which a load may deliver messages under way, on a slow machine.
 _SLACK_S = 60.0
 _END_TIMEOUT_S = 10.0
 
-#: Is told what is being measured.
+#: Called with the name of the current measurement.
 Observe = Callable[[str], None]
 #: Is called after each window with the size, the seconds, and the figures: others may have a window now.
 Afterwards = Callable[[int, float, Mapping[str, Any]], Awaitable[None]]
@@ -65,7 +65,7 @@ class BenchFailed(Exception):
 
 
 class BenchProcess:
-    """One member's process, and the lines it says."""
+    """One member's process, and the lines of its standard output."""
 
     def __init__(self, name: str, process: trio.Process) -> None:
         self._name = name
@@ -95,7 +95,7 @@ class BenchProcess:
         raise BenchFailed(f"Member {self._name} of the benchmark did not answer within {timeout_s:g} s.")
 
     def kill(self) -> None:
-        """As a crash would: nothing is said any more."""
+        """Kill the process with SIGKILL, as a crash would."""
         self._process.kill()
 
     async def end(self) -> None:
@@ -153,17 +153,17 @@ async def measure(
 
 
 async def carry(members: Sequence[BenchProcess], load: Workload) -> list[dict[str, Any]]:
-    """Let all members carry a load. Returns what each has measured. Raises BenchFailed when something wrong was delivered."""
+    """Let all members carry a load. Returns the figures of each. Raises BenchFailed after a wrong delivery."""
     for member in members:
         await member.tell(load)
     return await hear_all(members, load)
 
 
 async def hear_all(members: Sequence[BenchProcess], load: Workload) -> list[dict[str, Any]]:
-    """What each has measured under the load that it was told."""
+    """Return the figures of each member under its load."""
     results = [await member.hear(load.warm_up_s + load.window_s + _SLACK_S) for member in members]
     if wrong := sum(result.get("wrong", 0) for result in results):
-        raise BenchFailed(f"{wrong} batches did not follow the last one of their sender, or did not hold what was sent.")
+        raise BenchFailed(f"{wrong} batches had a wrong sequence number or wrong bytes.")
     return results
 
 
@@ -223,7 +223,7 @@ async def _members(scenario: Scenario, conditions: Conditions, *, profiled: bool
 
 @asynccontextmanager
 async def members_of(task: MemberTask) -> AsyncIterator[list[BenchProcess]]:
-    """As many processes as the task says, which differ by name only. After the block none is left."""
+    """Start the processes of a task, which differ by name only, and end them after the block."""
     async with AsyncExitStack() as stack:
         members: list[BenchProcess] = []
         for number in range(task.members):

@@ -1,7 +1,8 @@
-"""One process of a benchmark: joins, carries each load that it is given, and reports what that cost.
+"""One process of a benchmark: it joins, carries the loads of standard input, and reports their costs.
 
-`python -m relay_lab.bench.member TASK`: every line of standard input is a `Workload`, and for each a line with what was
-measured goes to standard output; before those, one when it has joined and one when all are there. All are JSON objects.
+Run by `python -m relay_lab.bench.member TASK`. Every input line is a `Workload`, answered by a line of figures.
+Before those,
+one line reports the join and one that all members are there. All lines are JSON objects.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ class BenchMember:
 
 
 def _queued_s() -> float:
-    """Seconds that this process has waited for a core: who waits for one is not idle, and says nothing of the protocol."""
+    """Return the seconds that this process has waited for a core. That time is the machine's, not the protocol's."""
     try:
         return int(Path("/proc/self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
     except (OSError, IndexError):

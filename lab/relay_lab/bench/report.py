@@ -34,27 +34,27 @@ FIGURES = {
     "turns_per_trip": ("turns per round trip", 1),
     "datagrams_per_trip": ("datagrams per round trip", 1),
 }
-#: What a scenario's chart shows, the first of these that it has -> its title, which says what is better.
+#: The figure of a scenario's chart (the first of these that exists) -> its title, with the better direction.
 _CHARTED = {
     "rate": "messages a second at each member (longer is better)",
     "p50_us": "round trip in µs, median (shorter is better)",
     "outage_ms": "milliseconds without a delivery (shorter is better)",
 }
-#: What a second chart shows beside that -> its figure and title.
+#: The figure of a second chart -> its figure and title.
 _CHARTED_TOO = {
     "rate": ("cpu_s_per_million", "CPU seconds of all processes for a million (shorter is better)"),
     "p50_us": ("p99_us", "round trip in µs, 99th percentile (shorter is better)"),
 }
-#: What is nested in a scenario's figures.
+#: Titles of figures nested in a scenario.
 _NAMES = {"echo": "bare UDP echo", "cut": "WAN cut", "whole": "WAN whole"}
 
 Sizes = Mapping[str, Mapping[str, Any]]
 
 
 def draw_report(machine: Mapping[str, Any], results: Mapping[str, Sizes], peers: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page: for each scenario what it is, charts, a table of all figures, and one of the peers.
+    """Return the page: description, charts and a table of figures for each scenario, and a table of peers.
 
-    `results`: scenario -> size -> figures. `peers`: scenario -> peer -> its figures, or why it has none.
+    `results`: scenario -> size -> figures. `peers`: scenario -> peer -> its figures, or the reason for none.
     """
     note = "All processes on the loopback interface of one machine. Compare figures of one page, not of two machines."
     body = [
@@ -71,7 +71,7 @@ def draw_report(machine: Mapping[str, Any], results: Mapping[str, Sizes], peers:
 def _draw_scenario(about: Scenario, sizes: Sizes, peers: Mapping[str, Any]) -> Iterator[str]:
     ours, theirs = dict(figure_rows(sizes)), dict(peer_rows(peers))
     charted = next((key for key in _CHARTED if any(key in figures for figures in ours.values())), None)
-    # What the chart does not show, such as the simulator, is of another kind, and gets a table of its own.
+    # Figures without the charted one, such as the simulator's, have another unit and get a separate table.
     alike = {name: figures for name, figures in ours.items() if charted in figures}
     if charted is not None:
         yield _draw_chart(charted, _CHARTED[charted], alike, theirs)
@@ -97,7 +97,7 @@ def _draw_scenario(about: Scenario, sizes: Sizes, peers: Mapping[str, Any]) -> I
 
 
 def _draw_chart(key: str, title: str, ours: Sizes, theirs: Sizes) -> str:
-    """Rows of the same size beside each other; who is not Relay has another colour."""
+    """Return rows of the same size beside each other; Relay has another colour."""
     rows = {**{name if "," in name or not theirs else f"{name}, Relay": figures for name, figures in ours.items()}, **theirs}
     others = {*theirs, *(name for name in rows if name.endswith(_NAMES["echo"]))}
     sizes = list(dict.fromkeys(name.partition(",")[0] for name in rows))

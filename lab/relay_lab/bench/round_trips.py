@@ -16,7 +16,8 @@ from sitestack.channel.channel import Channel
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.message import Scope
 
-#: What is asked: one member of this site, a member of another site, or nobody: the own multicast comes back in the total order.
+#: Target of a question: a member of this site, a member of another site, or itself by a multicast in the total
+#: order.
 Trip = Literal["unicast", "relay", "own"]
 
 _QUESTION, _ANSWER, _OWN = b"?", b"!", b"="

@@ -25,13 +25,14 @@ SHOWN = ("rate", "cpu_s_per_million", "cores", "waiting", "turns_per_thousand", 
 async def measure_scale(
     scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe
 ) -> dict[str, dict[str, Any]]:
-    """By size and number of members: rate, costs, and how many cores all processes keep busy. Raises BenchFailed.
+    """Return rate, costs and busy cores by size and number of members. Raises BenchFailed.
 
-    More members than any machine has cores for are simulated, with another load: their figures say what a delivery takes.
+    A hundred members are simulated under another load: their figures are costs of one delivery.
     """
     found: dict[tuple[int, int], list[dict[str, float]]] = {(size, count): [] for size in sizes for count in MEMBERS}
     for run in range(1, runs + 1):
-        # All numbers of members in each run, with processes of their own: what else the machine does meets all of them.
+        # Each run measures all numbers of members, in new processes, so that disturbances of the machine meet
+        # all.
         for count in MEMBERS:
             async with members_of(MemberTask("", count, scenario.order, *draw_group(), "", site="SCALE")) as members:
                 for size in sizes:
@@ -58,11 +59,11 @@ def put_together(size: int, found: Mapping[tuple[int, int], Sequence[Mapping[str
 
 
 async def _simulate(scenario: Scenario, size: int) -> dict[str, float]:
-    """In a process of its own: it keeps a core busy."""
+    """Run the simulator in a separate process; it keeps a core busy."""
     command = [sys.executable, "-m", "relay_lab.bench.simulated", scenario.order, str(size)]
     ran = await trio.run_process(tie(command), capture_stdout=True, capture_stderr=True, check=False)
     if ran.returncode:
         said = ran.stderr.decode(errors="replace").splitlines()
-        raise BenchFailed(f"The simulator failed: {said[-1] if said else 'it said nothing'}")
+        raise BenchFailed(f"The simulator failed: {said[-1] if said else 'no output'}")
     found: dict[str, float] = json.loads(ran.stdout)
     return found

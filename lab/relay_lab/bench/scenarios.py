@@ -1,4 +1,4 @@
-"""What can be measured, and what the processes of a measurement are told."""
+"""The scenarios of `relay bench`, and the tasks of their processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Scenario:
     """All members of one site send, and deliver everything."""
 
     order: Order
-    #: What it measures, in a sentence.
+    #: One sentence on the measured figure.
     about: str
     members: int = 3
     #: Whether another site takes part, whose connection is cut in every other run (X11).
@@ -109,7 +109,7 @@ class MemberTask:
     peer_port: int = 0
     #: The directory with the keys of the site; empty for none.
     keys: str = ""
-    #: Whether it asks and answers, and does not count what it delivers.
+    #: Whether it asks and answers instead of counting deliveries.
     trips: bool = False
     #: Whether it writes short ids in place of uuids.
     short_ids: bool = False
@@ -143,5 +143,5 @@ class Workload:
     window_s: float
     #: Messages a second of each member; None: as fast as credit allows.
     rate: float | None = None
-    #: The questions of a member that asks; None for one that tells what it has spent.
+    #: The questions of an asking member; None for a member that reports its costs.
     trip: Trip | None = None

@@ -1,8 +1,8 @@
-"""A hundred members, for which machines have no cores, in the simulator: what a delivery takes, in one process.
+"""The costs of a delivery among a hundred members, simulated in one process because no machine has the cores.
 
-`python -m relay_lab.bench.simulated ORDER SIZE` prints the figures as a JSON object. The protocols are those of real
-members, the network is simulated, and time is virtual: what counts is how many datagrams a delivery takes, and how much of a
-core.
+`python -m relay_lab.bench.simulated ORDER SIZE` prints the figures as a JSON object: datagrams and CPU time for
+each delivery.
+The protocols are those of real members; the network is simulated and time is virtual.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SITE = "LARGE"
 
 
 class _Receiver:
-    """What one member was delivered."""
+    """Counts the deliveries of one member."""
 
     def __init__(self, process: Process) -> None:
         self.delivered = 0
@@ -74,14 +74,14 @@ def measure_simulated(order: Order, size: int, members: int = MEMBERS) -> dict[s
     began, used = world.now, time.process_time()
     for burst in range(_BURSTS):
         for number, process in enumerate(processes):
-            # One after the other: members have clocks of their own.
+            # Not at once: the clocks of members differ.
             world.schedule.at(began + _APART_S * (burst + number / members), partial(_send, process, FILLER * size))
     messages = members * _BURST * _BURSTS
     if not world.run_until(lambda: all(each.delivered >= messages for each in receivers), _DELIVER_S):
         raise RuntimeError(f"not everything was delivered after {_DELIVER_S:g} virtual seconds")
     used, deliveries = time.process_time() - used, sum(each.delivered for each in receivers)
     if wrong := sum(each.content.wrong for each in receivers) + (deliveries != messages * members):
-        raise RuntimeError(f"{wrong} batches did not follow the last one of their sender, or did not hold what was sent")
+        raise RuntimeError(f"{wrong} batches had a wrong sequence number or wrong bytes")
     return {
         "messages": messages,
         "deliveries": deliveries,

@@ -26,7 +26,7 @@ _SPENT = ("cpu_s", "turns", "datagrams")
 async def measure_latency(
     scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe, afterwards: Afterwards
 ) -> dict[str, dict[str, Any]]:
-    """By size: round trips, what each costs, the echo's, and the ratios of the pairs. Raises BenchFailed."""
+    """Return round trips, their costs, the echo's, and ratios of the pairs, by size. Raises BenchFailed."""
     ours: dict[str, dict[str, Any]] = {}
     async with _members(scenario) as members:
         for size in sizes:
@@ -41,7 +41,7 @@ async def measure_latency(
 
 
 async def _ask(members: Sequence[BenchProcess], scenario: Scenario, size: int, window_s: float) -> dict[str, float]:
-    """Let the last member ask. What was spent is that of all members; the warm-up counts too, in questions as in costs."""
+    """Let the last member ask. The costs are those of all members, and include questions and costs of the warm-up."""
     before = [await _say(member, Workload(size, 0.0, 0.0)) for member in members]
     asked = await _say(members[-1], Workload(size, WARM_UP_S / 2, window_s, trip=scenario.trip))
     after = [await _say(member, Workload(size, 0.0, 0.0)) for member in members]
@@ -94,7 +94,7 @@ async def two_sites(scenario: Scenario, *, trips: bool) -> AsyncIterator[tuple[l
     await reserved.aclose()
     group, group_port = draw_group()
     there = replace(here, site="THERE", multicast_group=group, multicast_port=group_port, bind_port=port)
-    there = replace(there, peer="HERE", peer_port=1)  # where nobody listens: it is called
+    there = replace(there, peer="HERE", peer_port=1)  # the only site that listens
     async with members_of(there) as far, members_of(replace(here, peer="THERE", peer_port=port)) as near:
         yield near, far
 
@@ -142,7 +142,9 @@ RATE = 500.0
 async def measure_failover(
     scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe
 ) -> dict[str, dict[str, Any]]:
-    """By size: the longest time without a delivery at a survivor. Each run has processes of its own. Raises BenchFailed."""
+    """Return the longest time without a delivery at a survivor, by size. Each run has new processes. Raises
+    BenchFailed.
+    """
     ours: dict[str, dict[str, Any]] = {}
     for size in sizes:
         outages = []

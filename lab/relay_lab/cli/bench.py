@@ -77,24 +77,23 @@ def command(
 ) -> None:
     """Measure throughput or latency on this machine.
 
-    Three members, each a process, all send as fast as they may, or at a rate.
+    Three members, each a process, all send as fast as possible, or at a rate.
 
-    The rate is what each member delivers, its own messages included. local-throughput keeps the order of each sender,
-    total-order one order for all. site-autonomy: a steady load, with the connection to another site and without it in turns;
-    the ratios are cut to whole.
+    The rate counts the deliveries of each member, its own messages included. local-throughput keeps the order of each sender,
+    total-order one order for all. site-autonomy: a steady load, with and without the connection to another site in turns; the
+    ratios are cut to whole.
 
-    unicast-rtt, own-delivery and relay-rtt: one member asks, one question at a time: another member, nobody (its own multicast
-    comes back in the total order), or a member of another site. The ratios are to a bare UDP echo in the same run.
+    unicast-rtt, own-delivery and relay-rtt: one member sends one question at a time: to another member, to itself (a multicast
+    in the total order), or to a member of another site. The ratios are to a bare UDP echo in the same run.
 
     relay-flat-out: a member of one site sends, the members of another one deliver. local-failover, relay-failover: the
-    coordinator is killed; the longest time without a delivery at those that are left, or at the other site. scale: the load of
+    coordinator is killed; the longest time without a delivery at the survivors, or at the other site. scale: the load of
     local-throughput with 2, 4, 8 and 12 members, and a steady one with 100 in the simulator. All but round trips and failover
-    say the CPU and the peak memory of all processes, and what is delivered is checked: the order of each sender, the sizes and
-    the bytes.
+    report the CPU and the peak memory of all processes. Deliveries are checked: the order of each sender, sizes and bytes.
 
-    With --peer each of our windows is followed by one of the peer, which does the same with as many members; ratios are ours
-    to theirs, the medians of the pairs. You install the peers: pip install 'relay-lab[peers]' for zenoh, zeromq and nats, which
-    also needs nats-server; java, javac and a jar for jgroups and jgroups5. What a peer does not have is not applicable.
+    With --peer each window is followed by one of the peer with the same work and as many members. Ratios are Relay to peer, the
+    medians of the pairs. You install the peers: pip install 'relay-lab[peers]' for zenoh, zeromq and nats, which also needs
+    nats-server; java, javac and a jar for jgroups and jgroups5. A scenario that a peer does not support is not applicable.
     """
     names = list(SCENARIOS) if scenario == "all" else [scenario]
     conditions = Conditions(journal, secured, short_ids, rate)

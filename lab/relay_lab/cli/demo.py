@@ -78,7 +78,7 @@ def _count(number: int) -> Text:
 
 Kill = Literal["relay", "none"]
 
-#: What the progress bar says.
+#: Text of the progress bar.
 PHASES: dict[Phase, str] = {
     "starting": "starting the sites",
     "sending": "relaying",
@@ -130,7 +130,7 @@ def command(
     """
     kill = kill or ("relay" if members > 1 else "none")
     if kill == "relay" and members < 2:
-        raise click.UsageError("--kill relay needs --members 2 or more: somebody has to take over.", ctx)
+        raise click.UsageError("--kill relay needs --members 2 or more: another member has to take over.", ctx)
     plan = _plan(read_lines(input_), members, rate, kill)
     if discovery == "dns":
         require_names(seat_members(plan.drill.sites, plan.drill.members))

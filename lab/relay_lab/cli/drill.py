@@ -1,4 +1,4 @@
-"""`relay drill`: harm is done to sites under load, and the journals say what came of it."""
+"""`relay drill`: injects faults into sites under load, and judges the journals."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _EPILOG = f"NAME is one of {', '.join(drill_names())}. A FILE ends with .yaml."
 
 
 def _list(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
-    """Print the drills that come with relay, and what each of them is for."""
+    """Print the drills that come with relay, and the purpose of each."""
     if not is_wanted:
         return
     table = Table(box=SIMPLE_HEAD)
     table.add_column("drill", no_wrap=True)
-    table.add_column("what it shows")
+    table.add_column("purpose")
     for name in drill_names():
         table.add_row(name, Text(find_drill(name).why))
     stdout.print(table)
@@ -49,14 +49,16 @@ def _list(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> N
 @click.option("--on", "where", type=click.Choice(get_args(VenueName)), default="local", show_default=True, help="Where.")
 @click.option("--repeat", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Runs, each with the next seed.")
 @click.option(
-    "--seed", type=int, default=1, show_default=True, help="Decides what the drill leaves open: when exactly, and to whom."
+    "--seed", type=int, default=1, show_default=True, help="Decides the open choices of the drill: exact times and targets."
 )
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals of each run here.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a report with a chart: .html or .md.")
 @click.option("--insecure", is_flag=True, help="Members without keys: with --on local.")
 @click.option("--before", metavar="PYTHON", default="", help="What runs the earlier release: for an upgrade with --on local.")
 @json_option
-@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Print what all drills show.")
+@click.option(
+    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the drills, with the purpose of each."
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -70,13 +72,13 @@ def command(
     before: str,
     as_json: bool,
 ) -> None:
-    """Do harm to two sites under load.
+    """Inject faults into two sites under load.
 
     All members are real: processes on this machine (local), containers of the compose file (compose), or pods in the cluster
-    that kubectl talks to (kubernetes). What cannot be done there is refused before anything starts.
+    that kubectl talks to (kubernetes). A drill that a place does not support is refused before it starts.
 
-    Prints what happened when and what every member delivered, and exits with 1 when that is not as the drill says, with 3 when
-    nothing was wrong but the harm met nothing, or not under load.
+    Prints a timeline and the deliveries of every member. Exits with 1 when these differ from the drill's expectation, and
+    with 3 when nothing was wrong but the faults met no traffic.
     """
     drill = at_place(find_drill(name), where)
     if report is not None:
@@ -103,7 +105,7 @@ def command(
         else:
             _print(drill, results, aborted)
     finally:
-        # Neither is lost with the other: a report that cannot be written, an output that nobody reads to its end.
+        # A report that cannot be written must not lose the printed output, nor the reverse.
         if report is not None:
             _write(report, write_report(report.suffix, drill, where, results, aborted))
     ctx.exit(_EXITS[overall(results, aborted)])

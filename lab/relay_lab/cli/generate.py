@@ -29,7 +29,9 @@ from sitestack.model.address import Address
 @click.option(
     "--rate", type=click.IntRange(1), default=10_000, show_default=True, help="Messages sent a second by all together."
 )
-@click.option("--skew", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of what one origin sends.")
+@click.option(
+    "--skew", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of messages sent by the busiest origin."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Equal seeds give equal journals.")
 @click.option("--segment-bytes", type=click.IntRange(1024), default=64 << 20, show_default=True, help="Size of a segment file.")
 @click.option("--lose", "losses", type=click.IntRange(0), default=0, help="Plant so many lost deliveries.")
@@ -37,13 +39,19 @@ from sitestack.model.address import Address
     "--duplicate", "duplicates", type=click.IntRange(0), default=0, help="Plant so many deliveries that happen twice."
 )
 @click.option("--swap", "swaps", type=click.IntRange(0), default=0, help="Plant so many deliveries that change places.")
-@click.option("--foreign", "foreigns", type=click.IntRange(0), default=0, help="Plant so many deliveries of nobody's messages.")
+@click.option(
+    "--foreign",
+    "foreigns",
+    type=click.IntRange(0),
+    default=0,
+    help="Number of planted deliveries of messages that no member sent.",
+)
 @json_option
 @click.pass_context
 def command(ctx: click.Context, /, directory: Path, sites: str, as_json: bool, segment_bytes: int, **options: Any) -> None:
-    """Make the journals of a run that never was, with faults planted where asked for.
+    """Make the journals of an invented run, with planted faults on request.
 
-    Prints where each fault is: what was wrong with the delivery of which batch at which process.
+    Prints the place of each fault: its kind, the batch, and the process.
     """
     names = tuple(part.strip() for part in sites.split(","))
     if not all(names) or len(set(names)) < len(names):
@@ -71,7 +79,7 @@ def _write(directory: Path, generator: Generator, segment_bytes: int) -> int:
     stores: dict[Address, JournalStore] = {}
     written = 0
     with progress_bar() as progress:
-        # A send and its deliveries for each batch, and what every process says of itself.
+        # A send and its deliveries for each batch, and the records of every process about itself.
         plan = generator.plan
         task = progress.add_task("writing journals", total=plan.batches * (plan.processes + 1) + 5 * plan.processes)
         for process, record in generator.run():

@@ -109,12 +109,10 @@ def _seeds(ctx: click.Context, param: click.Parameter, value: str | None) -> ran
     "kind",
     type=click.Choice(get_args(Kind)),
     show_default="swarm",
-    help="What a seed stands for: a few members in each site, a hundred in one, or sites in a line or a star.",
+    help="Plans to draw: a few members in each site, a hundred in one, or sites in a line or a star.",
 )
-@click.option("--shrink", is_flag=True, help="Leave out of one failing plan what it does not need to fail.")
-@click.option(
-    "--save-plan", "saved", type=click.Path(dir_okay=False, path_type=Path), help="Write one plan, or what is left of it."
-)
+@click.option("--shrink", is_flag=True, help="Remove from one failing plan all parts that it does not need to fail.")
+@click.option("--save-plan", "saved", type=click.Path(dir_okay=False, path_type=Path), help="Write one plan, shrunk or not.")
 @click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help="Write everything that happens with one plan.")
 @json_option
 @click.pass_context
@@ -137,7 +135,7 @@ def command(
     more (300 of routed) fail too when something that should be tried never happened.
     """
     if files and (seeds is not None or kind is not None):
-        raise click.UsageError("a FILE says what is run; give no --seeds and no --plan with it.", ctx)
+        raise click.UsageError("a FILE contains the plan; remove --seeds and --plan.", ctx)
     seeds, kind = seeds or range(100), kind or "swarm"
     count = len(files or seeds)
     for option, given in (("--trace", trace is not None), ("--shrink", shrink), ("--save-plan", saved is not None)):
@@ -210,7 +208,7 @@ class Tally:
 
 
 def _shrink(case: Case, saved: Path | None, as_json: bool) -> int:
-    """Print, and perhaps keep, what is left of a failing plan; the exit code."""
+    """Print a shrunk failing plan, and save it on request. Returns the exit code."""
     try:
         plan = shrink_plan(case.plan)
     except ValueError as error:
@@ -230,7 +228,7 @@ def _shrink(case: Case, saved: Path | None, as_json: bool) -> int:
 
 
 def _run_one(case: Case, trace: Path | None, saved: Path | None) -> Iterator[tuple[Case, Timed]]:
-    """Run one plan. A plan saved although it breaks nothing says where it came from, for its reader to say why."""
+    """Run one plan. A saved plan that breaks no promise gets its origin as the reason, for its user to replace."""
     if trace is None:
         timed = _run_case(case)
     else:
@@ -273,4 +271,4 @@ def _print(answer: dict[str, Any]) -> None:
         click.echo(f"Never happened, and should have: {', '.join(answer['missing'])}")
     if failed:
         click.echo(f"Repeat with: relay simulate {failed[0]} --trace FILE")
-        click.echo(f"Leave out what it does not need with: relay simulate {failed[0]} --shrink --save-plan FILE")
+        click.echo(f"Shrink it with: relay simulate {failed[0]} --shrink --save-plan FILE")

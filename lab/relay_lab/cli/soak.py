@@ -1,4 +1,6 @@
-"""`relay soak`: harm of every kind at random for hours, over three sites, with a report from which it is gone on with."""
+"""`relay soak`: random faults of every kind for hours, over three sites, with a report from which a later run
+resumes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ _EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NO
     type=click.FloatRange(0.5),
     default=120.0,
     show_default=True,
-    help="Minutes of each leg, with new members; the last has what is left.",
+    help="Minutes of each leg, with new members; the last one may be shorter.",
 )
 @click.option("--rate", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Messages a second in each site.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Decides every harm and every size.")
@@ -40,18 +42,17 @@ _EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NO
     type=click.Path(dir_okay=False, path_type=Path),
     default="soak.json",
     show_default=True,
-    help="Written after each leg. One that is there is gone on with.",
+    help="Written after each leg. Resumes from an existing report.",
 )
 @json_option
 @click.pass_context
 def command(ctx: click.Context, minutes: float, leg: float, rate: float, seed: int, report: Path, as_json: bool) -> None:
     """Run three sites for hours, and harm them at random every 30 to 90 seconds.
 
-    Members are killed, restarted and paused, links cut and delayed, keys changed; messages have from nothing to a mebibyte.
-    After each leg the journals are checked, and a line is put through the memory of whoever lived for longer than 80 minutes,
-    its first 20 left out.
+    Members are killed, restarted and paused, links cut and delayed, keys changed; messages have 0 bytes to 1 MiB. After each
+    leg the journals are checked. Memory growth is fitted for members that lived longer than 80 minutes, without their first 20.
 
-    Exits with 1 when anything was wrong or memory grew by 1 % an hour, with 3 when nobody lived long enough to tell.
+    Exits with 1 after any fault or a memory growth of 1 % an hour, with 3 when no member lived long enough.
     """
     soak = _resume(report, Soak(seed, minutes * 60, min(leg, minutes) * 60, rate))
     _write(report, soak)  # now, and not after hours, it is seen that it cannot be

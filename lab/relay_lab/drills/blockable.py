@@ -1,7 +1,8 @@
-"""`relay`, whose event loop a drill can block: `python -m relay_lab.drills.blockable node ...`.
+"""`relay`, with an event loop that a drill can block: `python -m relay_lab.drills.blockable node ...`.
 
-SIGUSR1 makes a blocking call in the main thread, as a careless library or a slow disk does: no task runs, while the other
-threads and the kernel go on. SIGUSR2 ends it. It is a program of its own so that a node needs nothing for it.
+SIGUSR1 starts a blocking call in the main thread, as a careless library or a slow disk does: no task runs, while
+other threads
+and the kernel continue. SIGUSR2 ends it. This is a separate program so that a node contains none of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ UNBLOCK = signal.SIGUSR2
 
 
 def install() -> None:
-    """From now on the signals do what this module says."""
+    """Install the signal handlers of this module."""
     # Blocked in all threads, it waits until it is asked for: a handler would not run while the loop stands.
     signal.pthread_sigmask(signal.SIG_BLOCK, [UNBLOCK])
     signal.signal(BLOCK, _block)

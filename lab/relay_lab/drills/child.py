@@ -1,4 +1,6 @@
-"""What the members of all places have in common: a child process that leads to them, last words, and a status over HTTP."""
+"""The common base of members in all places: a child process that leads to the member, its last output, and its
+status over HTTP.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,12 @@ from relay_lab.drills.tether import tie
 async def run_command(
     command: Sequence[str], limit_s: float, *, name: str, text: str = "", own_session: bool = False
 ) -> subprocess.CompletedProcess[bytes]:
-    """The ended command with its output, whatever its exit code. `text` is its standard input, `name` what an error calls it.
+    """Run a command to its end and return it with its output, whatever its exit code.
 
-    In a session of its own the terminal's Ctrl-C does not reach the command. Raises PlaceFailed when it takes longer than
-    `limit_s` seconds, also inside a cancel shield, where nothing else could end it.
+    `text` is its standard input, `name` its name in errors. It runs in a session of its own, so the terminal's
+    Ctrl-C does not reach
+    it. Raises PlaceFailed after `limit_s` seconds, also inside a cancel shield, where no other limit would end
+    it.
     """
     with trio.move_on_after(limit_s):
         return await trio.run_process(
@@ -48,12 +52,12 @@ _OPENER = build_opener(ProxyHandler({}))
 def last_words(seat: Seat, exit_code: int | None, log: str) -> str:
     """One sentence on how a member ended, with the end of its log."""
     lines = log.splitlines()[-LAST_WORDS_LINES:]
-    said = f": {' / '.join(lines)}" if lines else ", and said nothing."
+    said = f": {' / '.join(lines)}" if lines else ", without output."
     return f"Member {seat.name} of {seat.site} ended with exit code {exit_code}{said}"
 
 
 async def fetch_over_http(url: str, token: str = "") -> Status:
-    """The status that a member serves to whoever has its token. Raises OSError when no status is answered in time."""
+    """Return the status that a member serves to callers with its token. Raises OSError without an answer in time."""
     request = Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
 
     def ask() -> Status:
@@ -103,7 +107,7 @@ class Child:
         return self._process is not None and self._process.returncode is not None
 
     async def reap(self) -> None:
-        """Wait for the end of the process, and give back what it held."""
+        """Wait for the end of the process, and release its resources."""
         process = self.running()
         await process.wait()
         if process.stdin is not None:

@@ -1,4 +1,4 @@
-"""What must hold at the end of a drill, besides the promises: its views, its links, and members with full disks. Pure."""
+"""Conditions at the end of a drill besides the promises: views, links, and members with full disks. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def unrest(statuses: Mapping[Seat, Status], seats: Sequence[Seat]) -> list[str]:
         if len(relays) != 1:
             found.append(f"{site} has {len(relays)} relays.")
         elif sum(link["linked"] for link in relays[0]["links"]) < others:
-            found.append(f"The relay of {site} is not linked to everybody.")
+            found.append(f"The relay of {site} is not linked to all members.")
     found += [f"{name}: {number}." for name, number in queues(statuses).items() if number]
     return found
 
@@ -60,7 +60,7 @@ def unlike_others(sites: Sites, heard: Mapping[Seat, Status], at_end: Mapping[Se
 
 
 def wrong_views(drill: Drill, at_end: Mapping[Seat, Status]) -> list[str]:
-    """Problems of the views at the end, where the drill says what they should be."""
+    """Return problems of the final views, where the drill specifies them."""
     running = {site: {seat.name for seat in at_end if seat.site == site} for site in drill.sites}
     return [
         f"At the end {', '.join(sorted(running.get(site, ())))} are in the view of {site}, not {', '.join(names)}."
@@ -70,7 +70,7 @@ def wrong_views(drill: Drill, at_end: Mapping[Seat, Status]) -> list[str]:
 
 
 def lost_links(drill: Drill, at_end: Mapping[Seat, Status]) -> list[str]:
-    """Problems of links that members have given up, where the drill says that all links must last."""
+    """Return problems of links that members gave up, where the drill demands that all links last."""
     return [
         f"{seat.name} of {seat.site} has given up {count} {'link' if count == 1 else 'links'}: {reason}."
         for seat, status in at_end.items()

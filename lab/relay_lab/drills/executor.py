@@ -1,4 +1,4 @@
-"""Where a drill happens, and what it needs of the place: processes on this machine, or containers, or a cluster."""
+"""The place of a drill and its operations: processes on this machine, containers, or a cluster."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Pair = tuple[Seat, Seat]
 
 
 class MemberDied(Exception):
-    """A member ended although the drill had not told it to. The text names the member and ends with its last words."""
+    """A member ended without an order of the drill. The text names the member and ends with its last output."""
 
 
 class PlaceFailed(Exception):
-    """The place could not do what it was asked. The text is a sentence."""
+    """The place could not carry out an operation. The text is a sentence."""
 
 
 class Member(Protocol):
-    """A member of a drill, whatever it runs in. It may be started again after it has ended."""
+    """A member of a drill, whatever runs it. It may be started again after its end."""
 
     async def start(self) -> None:
         """Start the process; do not wait until it has joined its site."""
@@ -33,7 +33,7 @@ class Member(Protocol):
         """Let the member publish these lines. Raises MemberDied."""
 
     async def status(self) -> Status | None:
-        """What `relay status` would show; None while the member does not answer. Raises MemberDied."""
+        """Return the data of `relay status`; None while the member does not answer. Raises MemberDied."""
 
     async def kill(self) -> None:
         """End the process at once, as by SIGKILL."""
@@ -42,16 +42,17 @@ class Member(Protocol):
         """Stop the process where it stands, as by SIGSTOP."""
 
     async def resume(self) -> None:
-        """Let a paused process go on."""
+        """Resume a paused process."""
 
     async def end(self, grace_s: float) -> str:
         """Ask the member to leave, and kill it when it takes longer. Returns a sentence when something was wrong with that."""
 
 
 class Executor:
-    """Starts, feeds, asks, harms and stops the members of one run. Which of them should run is for `Sites` to know.
+    """Starts, feeds, queries, harms and stops the members of one run. `Sites` decides which of them should run.
 
-    What a place cannot do it refuses in `Venue.prepare`, so a method that no subclass overrides is never called there.
+    `Venue.prepare` refuses the operations that a place does not support, so a method without an override is never
+    called there.
     """
 
     #: Whether the members' monotonic clock is that of this machine.
@@ -80,7 +81,7 @@ class Executor:
         await self._members[seat].feed(lines)
 
     async def status(self, seat: Seat) -> Status | None:
-        """What a member says of itself; None while it does not answer. Raises MemberDied."""
+        """Return a member's status; None while it does not answer. Raises MemberDied."""
         return await self._members[seat].status()
 
     async def kill(self, seat: Seat) -> None:
@@ -94,7 +95,7 @@ class Executor:
         await self._members[seat].pause()
 
     async def resume(self, seat: Seat) -> None:
-        """Let a paused member go on."""
+        """Resume a paused member."""
         await self._members[seat].resume()
 
     async def leave(self, seat: Seat, grace_s: float) -> str:
@@ -110,7 +111,7 @@ class Executor:
         raise NotImplementedError
 
     async def stop_reader(self, seat: Seat) -> None:
-        """Stop whoever reads what the member delivers; it is not started again."""
+        """Stop the reader of the member's deliveries; it is not started again."""
         raise NotImplementedError
 
     async def fill_disk(self, seat: Seat) -> None:
@@ -122,11 +123,11 @@ class Executor:
         raise NotImplementedError
 
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
-        """Do to each of these directions what a verb says; `heal` undoes everything."""
+        """Apply a verb to each of these directions; `heal` undoes all."""
         raise NotImplementedError
 
     async def attack(self, action: Action, statuses: Mapping[Seat, Status]) -> AttackReport:
-        """Let an attacker do this to a site, whose members say of themselves what `statuses` holds."""
+        """Let an attacker attack a site; `statuses` are those of its members."""
         raise NotImplementedError
 
     def memory_bytes(self, seat: Seat) -> int:
@@ -154,10 +155,10 @@ Place = AbstractAsyncContextManager[Executor]
 
 
 class Venue(Protocol):
-    """A kind of place: prepared once, which tells what it cannot do, and opened for every run."""
+    """A kind of place: `prepare` runs once and refuses unsupported drills; `open` makes the place of a run."""
 
     async def prepare(self, drill: Drill) -> None:
         """Make what serves all runs. Raises ConfigurationError, with a sentence for each thing that the place cannot do."""
 
     def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
-        """The place of one run; `directory` takes what it needs in files, `journal` the journals. Raises PlaceFailed."""
+        """Return the place of one run; its files go to `directory`, journals to `journal`. Raises PlaceFailed."""

@@ -1,6 +1,7 @@
-"""Ports, multicast groups and configuration files of the members of a drill on this machine, for one run alone.
+"""Ports, multicast groups and configuration files of a drill's members on this machine, for one run.
 
-Each member gets a configuration file of its own, because members on one machine need different ports for the bridge; on real
+Each member gets a separate configuration file, because members on one machine need different ports for the
+bridge. On real
 machines one file serves a site.
 """
 
@@ -48,7 +49,7 @@ class Ports:
     datagrams: Mapping[Seat, int]
     #: Multicast group and port of each site, where there is multicast.
     groups: Mapping[str, tuple[str, int]]
-    #: The address of each member that has one of its own: on a wire, or of the loopback network.
+    #: Seat -> address, for members with an address on a wire or of the loopback network.
     addresses: Mapping[Seat, str] = field(default_factory=dict)
     #: The name in DNS that stands for the addresses of all members of a site.
     names: Mapping[str, str] = field(default_factory=dict)
@@ -125,7 +126,7 @@ def write_configurations(
     overrides: Mapping[str, Any] | None = None,
     keys: Path | None = None,
 ) -> dict[Seat, Path]:
-    """Write the configuration file of each member into `directory`. What `overrides` says wins.
+    """Write the configuration file of each member into `directory`. `overrides` replace other values.
 
     `keys` is the key directory; None: the members are insecure.
     """

@@ -14,9 +14,9 @@ from relay_lab.drills.sites import Sites
 
 #: Seconds between two portions of messages to a sender.
 _FEED_INTERVAL_S = 0.02
-#: The load goes on for so many seconds after the last action has taken effect, so that there is something to see of it.
+#: Seconds of load after the effect of the last action, so that the effect is measured.
 AFTER_S = 2.0
-#: And for no longer than this after its planned end: then what the last actions do under load is not known.
+#: Maximum seconds of load after its planned end; the effect of later actions under load is unknown.
 EXTRA_S_MAX = 120.0
 
 
@@ -29,12 +29,12 @@ class DrillPlan:
     lines: Sequence[bytes]
     #: Makes the line with a number beyond those, while an action has not taken effect; None: there are no more.
     more: Callable[[int], bytes] | None = None
-    #: Decides what the drill leaves open: when harm is done, and to which member.
+    #: Decides the open choices of the drill: the time of harm, and its target.
     seed: int = 0
 
 
 def plan_drill(drill: Drill, seed: int) -> DrillPlan:
-    """A drill with numbered lines of the size and number that its load says."""
+    """Return a drill with numbered lines, in the size and number of its load."""
     count = math.ceil(drill.load.rate * drill.load.seconds)
 
     def line(number: int) -> bytes:
@@ -78,9 +78,9 @@ class Load:
         self.late = list(self._pending)
 
     async def _feed(self, sender_now: Callable[[], Seat | None]) -> None:
-        """Feed whoever is the sender now, at the rate of the load.
+        """Feed the current sender at the rate of the load.
 
-        What falls due while there is none is sent by the next one; where all send, there is no next one.
+        Lines that fall due without a sender go to the next one; where all members send, there is no next one.
         """
         sent = 0
         while sent < self._wanted():

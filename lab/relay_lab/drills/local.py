@@ -231,7 +231,7 @@ class LocalVenue:
         self._has_wires = False
 
     async def prepare(self, drill: Drill) -> None:
-        """See whether there can be wires, and what the earlier release is. Raises ConfigurationError when one is missing."""
+        """Check for wires, and for the earlier release. Raises ConfigurationError when one is missing."""
         self._has_wires = takes_wires(drill) and await has_wires()
         if self._before:
             self._earlier = await find_earlier(self._before)
@@ -245,9 +245,10 @@ class LocalVenue:
 
 
 def takes_wires(drill: Drill) -> bool:
-    """Whether wires can do all that is done to links, and some of it better than proxies: inside a site, or to long packets.
+    """Whether wires can carry out all harm to links, and some of it better than proxies: inside a site, or to long
+    packets.
 
-    An attacker has a port of the switch then, and disturbs nobody but the members.
+    An attacker then has a port of the switch, and disturbs only the members.
     """
     all_of_it = all(action.do in WIRE_VERBS for action in drill.method if action.link)
     return all_of_it and (drill.harms_sites or drill.does("mtu") or bool(drill.attacks))

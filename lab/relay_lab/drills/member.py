@@ -1,6 +1,7 @@
-"""One member of a drill on this machine: `relay node` as a child process, harmed by signals and by the limit of its files.
+"""One member of a drill on this machine: `relay node` as a child process, harmed by signals and by its file size
+limit.
 
-What it delivers may have a reader of its own, another process, which can be stopped as a hanging application stops.
+Its deliveries may go to another process, which can be stopped as a hanging application stops.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from sitestack.model.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An earlier release, installed in an environment of its own."""
+    """An earlier release, installed in a separate environment."""
 
     python: str
-    #: What `relay --version` says there.
+    #: Output of its `relay --version`.
     version: str
 
     @property
@@ -56,18 +57,18 @@ def refuse_upgrade(drill: Drill, earlier: Earlier | None) -> Iterator[str]:
     if drill.does("upgrade") and earlier is None:
         yield "upgrade needs --before, the Python of an environment in which an earlier release is installed."
     if earlier is not None and not drill.does("upgrade"):
-        yield f"--before {earlier.python}: the drill upgrades nobody."
+        yield f"--before {earlier.python}: the drill upgrades no member."
 
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """What a drill needs to harm a member."""
+    """Means by which a drill harms a member."""
 
     #: Comes before its command, and leads into its network namespace.
     enter: Sequence[str] = ()
     #: Whether its event loop can be blocked.
     blockable: bool = False
-    #: Whether somebody reads what it delivers, who can be stopped.
+    #: Whether a process that can be stopped reads its deliveries.
     reader: bool = False
     #: What runs until the member is upgraded; None: this release from the beginning.
     earlier: Earlier | None = None
@@ -106,7 +107,7 @@ class MemberProcess(Child):
         await self.start()
 
     async def status(self) -> Status | None:
-        """What the status socket answers; None when nobody does. Raises MemberDied."""
+        """Return the answer of the status socket; None without one. Raises MemberDied."""
         if self.has_ended():
             raise MemberDied(self.last_words())
         try:
@@ -136,7 +137,7 @@ class MemberProcess(Child):
         self.running().send_signal(UNBLOCK)
 
     async def stop_reader(self) -> None:
-        """SIGSTOP to whoever reads what the member delivers."""
+        """Send SIGSTOP to the reader of the member's deliveries."""
         assert self._reader is not None
         self._reader.send_signal(signal.SIGSTOP)
 

@@ -1,7 +1,8 @@
-"""How the memory of processes grows: a line through what was measured, by least squares, once they have settled. Pure.
+"""Growth of the memory of processes: a line through the settled samples by least squares. Pure.
 
-A relay needs some two megabytes more than another member, and a member may relay for a while, again and again. So the line of a
-process has one slope and a height for each of the two roles; else the hour of a takeover would count as growth, or hide it.
+A relay needs some two megabytes more than another member, and a member may take the role several times. So the
+line of a process
+has one slope and two heights, one for each role. With one height, a takeover would count as growth or hide it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from relay_lab.drills.plan import Seat
 #: Seconds of a process's life that do not count: caches and tables fill.
 SETTLE_S = 20 * 60.0
 _HOUR_S = 3_600.0
-#: The shortest time, in seconds, that a slope is drawn from: what is held for a site that is cut off goes up and down by
-#: several percent within minutes.
+#: The shortest time, in seconds, for a slope: the buffer for a lost site changes memory by several percent
+#: within minutes.
 SPAN_S_MIN = _HOUR_S
 #: Seconds of each part that the report shows the mean of.
 PART_S = 10 * 60.0
@@ -36,7 +37,7 @@ class Slope:
 
 
 class Sample(NamedTuple):
-    """What a process had at a time."""
+    """The memory of a process at a time."""
 
     #: Seconds since it was first seen.
     age_s: float
@@ -68,7 +69,7 @@ class Weights:
 
 def _fit(seat: Seat, samples: list[Sample]) -> Slope:
     roles = [[each for each in samples if each.is_relay is role] for role in (False, True)]
-    # With a height of its own for each role, the common slope is that of what is left when each role's means are taken off.
+    # Subtracting each role's means leaves the common slope.
     centred = [offset for role in roles if role for offset in _centred(role)]
     per_s = sum(t * size for t, size in centred) / sum(t**2 for t, _ in centred)
     count, span = len(samples), samples[-1].age_s - samples[0].age_s

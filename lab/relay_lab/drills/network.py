@@ -32,7 +32,7 @@ class Condition:
 OPEN = Condition()
 
 
-#: Verbs that take an amount, with what the amount becomes.
+#: Verbs with an amount -> the condition that the amount sets.
 _GRADED = {
     "delay": "delay_s",
     "slow": "bytes_per_s",
@@ -62,7 +62,7 @@ class Direction:
         self._changed = trio.Event()
 
     def set(self, condition: Condition) -> None:
-        """Change the condition, and wake whoever waits for a mode."""
+        """Change the condition, and wake tasks that wait for a mode."""
         self.condition = condition
         self._changed.set()
         self._changed = trio.Event()

@@ -1,4 +1,4 @@
-"""A drill as data: its sites, the load, the harm that is done and when, and what must come of it. Pure."""
+"""A drill as data: its sites, the load, the harm with its times, and the expected result. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-#: What is done to a member: `restart` stops it gracefully when it runs, starts it again, and waits until it has joined;
-#: `upgrade` is a restart into this release out of an earlier one; `start` does not wait; `block` is a blocking call in its
-#: event loop; `stop-reader` stops whoever reads what it delivers.
+#: Harm to a member. `restart` stops it gracefully if it runs, starts it again, and waits until it has joined.
+#: `upgrade` restarts a
+#: member of an earlier release with this one. `start` does not wait. `block` is a blocking call in its event
+#: loop. `stop-reader`
+#: stops the reader of its deliveries.
 MemberVerb: TypeAlias = Literal[
     "kill",
     "pause",
@@ -24,13 +26,15 @@ MemberVerb: TypeAlias = Literal[
     "unblock",
     "stop-reader",
 ]
-#: What is done to a link; see `lab/relay_lab/drills/network.py`.
+#: Harm to a link; see `lab/relay_lab/drills/network.py`.
 LinkVerb: TypeAlias = Literal["cut", "stall", "half-open", "delay", "slow", "lose", "duplicate", "reorder", "mtu", "heal"]
 
-#: What an attacker does to a site, who is on its network and is no member; see `lab/relay_lab/drills/hostile/`.
-#: By datagrams: `replay` what was overheard, as it was and edited; `forge` every header; `bomb` with what is dear to read;
-#: `flood`, also at a port where nobody listens, to compare with. By connections to its relay: `idle`, `slow-handshake` and
-#: `announce` hold them; `plain`, `old-tls` and `claim` say what is not true.
+#: Attacks of a process on a site's network that is no member; see `lab/relay_lab/drills/hostile/`.
+#: By datagrams: `replay` recorded ones, unchanged and edited; `forge` every header; `bomb` with ones that are
+#: expensive to read;
+#: `flood`, also at a port without a listener, for comparison. By connections to its relay: `idle`,
+#: `slow-handshake` and `announce`
+#: hold them; `plain`, `old-tls` and `claim` send false contents.
 AttackVerb: TypeAlias = Literal[
     "replay", "forge", "bomb", "flood", "flood-unheard", "idle", "slow-handshake", "announce", "plain", "old-tls", "claim"
 ]
@@ -42,7 +46,7 @@ DATAGRAM_ATTACKS = ("replay", "forge", "bomb", "flood", "flood-unheard")
 GRADED = ("delay", "slow", "lose", "duplicate", "reorder", "mtu", *DATAGRAM_ATTACKS, "idle")
 #: Verbs that end an earlier harm. A role in their target means the member that had it when the harm was done.
 UNDOING = ("resume", "free-disk", "unblock", "heal")
-#: Members that a target may name by what they are when the action happens.
+#: Roles that a target may name; resolved at the time of the action.
 ROLES = ("relay", "second", "member")
 #: The member of a site that the seed picks, the same one throughout a run.
 ANY = "any"
@@ -94,9 +98,11 @@ class DrillLoad:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What must come of a drill, besides that nothing is lost, duplicated or reordered and every promise holds."""
+    """The expected result of a drill. In every drill no message is lost, duplicated or reordered, and every promise
+    holds.
+    """
 
-    #: none: everything arrives. exact: what the budget could not hold is missing, and declared to the message.
+    #: none: everything arrives. exact: messages beyond the budget are missing, and gaps report exactly these.
     gaps: Literal["none", "exact"] = "none"
     #: Member (SITE.NAME) or site (each member of it) -> the most messages that may be declared lost there; elsewhere none may.
     gaps_max: dict[str, int] = field(default_factory=dict)
@@ -108,7 +114,7 @@ class Expectation:
     silence_elsewhere_s_max: float = 0.0
     #: Whether all links must last: none may be given up for silence, or because the peer took no bytes (F26).
     steady_links: bool = False
-    #: Whether all views must last, and nobody may be suspected.
+    #: Whether all views must last, without any suspicion.
     steady_views: bool = False
     #: The most that a member's memory may grow from the first attack on; 0: it is only measured.
     growth_mib_max: float = 0.0
@@ -125,10 +131,10 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Drill:
-    """One drill, as its YAML file says it."""
+    """One drill, as its YAML file describes it."""
 
     name: str = ""
-    #: What it shows, in a sentence.
+    #: Its purpose, in a sentence.
     why: str = ""
     sites: tuple[str, ...] = ("NYC", "SFO")
     #: Members of each site.
@@ -136,7 +142,7 @@ class Drill:
     load: DrillLoad = field(default_factory=DrillLoad)
     method: tuple[Action, ...] = ()
     verdict: Expectation = field(default_factory=Expectation)
-    #: Keys of the node's configuration that differ from what a drill has.
+    #: Configuration keys of a node that differ from a drill's defaults.
     config: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -151,7 +157,7 @@ class Drill:
 
     @property
     def attacks(self) -> list[Action]:
-        """What an attacker does."""
+        """Return the actions of an attacker."""
         return [action for action in self.method if action.do in ATTACK_VERBS]
 
     def harms_inside(self, action: Action) -> bool:
@@ -172,7 +178,7 @@ class Drill:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One member: where it belongs and what it is called."""
+    """One member: its site and its name."""
 
     site: str
     name: str
@@ -183,7 +189,7 @@ class Place:
     """A site, or one member of it by role or name."""
 
     site: str
-    #: A role, `any` or a name; empty: everybody in the site.
+    #: A role, `any` or a name; empty: all members of the site.
     who: str = ""
 
 

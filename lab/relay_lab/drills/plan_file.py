@@ -21,7 +21,7 @@ from relay_lab.drills.plan import (
 
 
 def read_drill(plain: Any) -> tuple[Drill, list[str]]:
-    """A drill out of plain values, and what is wrong with it."""
+    """Return a drill made of plain values, and the mistakes in them."""
     reader = Reader({})
     config = plain.get("config") if type(plain) is dict else None
     rest = {key: value for key, value in plain.items() if key != "config"} if type(plain) is dict else plain
@@ -63,7 +63,7 @@ def _action_problems(drill: Drill, action: Action) -> Iterator[str]:
     if (action.for_s or action.key_of) and not is_attack:
         yield f"for_s and key_of are for attacks, which {action.do} is not."
     if action.key_of in drill.sites:
-        yield f"key_of: {action.key_of} is a site of the drill, whose members trust whoever has its key."
+        yield f"key_of: {action.key_of} is a site of the drill; its members trust every holder of its key."
     try:
         if is_attack:
             if action.link or action.target not in drill.sites:

@@ -1,9 +1,10 @@
-"""Proxies in user space, which do to the traffic between members what a network does on a bad day.
+"""Proxies in user space that apply network faults to the traffic between members.
 
-`StreamProxy` stands before the bridge port of one member for the calls of another; `DatagramProxy` stands before the UDP ports
-of all members of a site, which then must find each other by initial hosts, since no proxy can stand in a multicast. It carries
-no TCP: the connections by which members watch each other find nobody at the proxy, so that in such drills a dead member is
-noticed by its silence only.
+`StreamProxy` stands before the bridge port of one member for the calls of another. `DatagramProxy` stands before
+the UDP ports
+of all members of a site. These find each other by initial hosts, since a proxy cannot forward multicast. It
+carries no TCP, so
+the connection watch does not work in such drills and a dead member is noticed by its silence only.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class StreamProxy:
                 whole = True
                 nursery.cancel_scope.cancel()
         except OSError:
-            pass  # nobody listens at the target, which the caller notices by the connection's end
+            pass  # the target does not listen; closing the connection tells the caller
         finally:
             for stream in (near, far):
                 if stream is not None:

@@ -1,7 +1,4 @@
-"""The report of a drill in one file: its verdict, its figures, and what was delivered when, in HTML or Markdown.
-
-Pure.
-"""
+"""The report of a drill in one file: its verdict, its figures, and deliveries over time, in HTML or Markdown. Pure."""
 
 from __future__ import annotations
 
@@ -36,11 +33,11 @@ def write_report(suffix: str, drill: Drill, place: str, results: Sequence[DrillR
 
 
 def _headline(results: Sequence[DrillResult], aborted: Sequence[str]) -> tuple[bool, str]:
-    """Whether all runs passed, and a sentence that says so."""
+    """Return whether all runs passed, and a sentence on it."""
     verdict = overall(results, aborted)
     runs = len(results) + len(aborted)
     if results and verdict == "pass":
-        return True, f"{'The run' if runs == 1 else f'All {runs} runs'} went as the drill says."
+        return True, f"{'The run' if runs == 1 else f'All {runs} runs'} went as the drill expects."
     if verdict == "not exercised":
         return False, "Nothing was wrong, but not everything was exercised."
     failed = len(aborted) + sum(result.verdict == "fail" for result in results)
@@ -66,12 +63,12 @@ def _figures(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str
 
 
 def show_verdict(verdict: Verdict) -> str:
-    """A verdict as a report shows it: what is wrong is loud."""
+    """Return a verdict as a report shows it: failures in capitals."""
     return verdict if verdict == "pass" else verdict.upper()
 
 
 def list_runs(results: Sequence[DrillResult]) -> list[tuple[str, ...]]:
-    """A row for each run; none for a single run, whose figures say the same."""
+    """Return a row for each run; none for a single run, whose figures are the same."""
     return [
         (
             str(result.seed),
@@ -92,7 +89,7 @@ def list_means(results: Sequence[DrillResult]) -> str:
 
 
 def _harm(result: DrillResult) -> list[tuple[float, str]]:
-    """Time and action of each harm: the timeline without what was only observed."""
+    """Return time and action of each harm: the timeline without observations."""
     return [(each.at_s, each.what) for each in result.timeline if each.what.split()[0] in _VERBS]
 
 

@@ -12,7 +12,7 @@ from relay_lab.drills.hostile.evidence import Evidence
 from relay_lab.drills.plan import Drill
 from relay_lab.drills.verdict import MemberVerdict, Rates, Silence, order_agrees
 
-#: Not exercised: nothing was wrong, but what the drill is for did not happen, or not under load.
+#: Not exercised: no fault was found, but the harm did not happen, or not under load.
 Verdict = Literal["pass", "fail", "not exercised"]
 
 
@@ -37,10 +37,10 @@ class DrillResult:
     seconds: float
     #: Seconds from the end of the load and of all harm until everything was at rest.
     quiet_s: float
-    #: Queue -> what it holds at the end, summed over all members (B3).
+    #: Queue -> its level at the end, summed over all members (B3).
     queues: dict[str, int]
     timeline: tuple[Moment, ...]
-    #: Sentences on what went wrong other than deliveries.
+    #: Sentences on problems other than deliveries.
     problems: tuple[str, ...]
     #: The longest silence of another site after the first harm, and that of the own site.
     silence: Silence | None = None
@@ -49,9 +49,9 @@ class DrillResult:
     rates: Rates = field(default_factory=Rates)
     #: By what means harm was done, in sentences.
     means: tuple[str, ...] = ()
-    #: Sentences on what the drill was to show and could not.
+    #: Sentences on the parts of the drill that did not happen.
     unexercised: tuple[str, ...] = ()
-    #: What was measured while the sites were attacked.
+    #: Measurements during attacks.
     evidence: Evidence = field(default_factory=Evidence)
 
     @property
@@ -81,7 +81,7 @@ class DrillResult:
 
     @property
     def verdict(self) -> Verdict:
-        """Fail when anything was wrong; pass only when the drill has shown what it is for."""
+        """Return fail after any fault, pass only when the drill has fulfilled its purpose."""
         if any(self.faults()):
             return "fail"
         return "not exercised" if self.unexercised else "pass"

@@ -1,6 +1,6 @@
 """One drill: start the sites, load them, do harm, wait until they are at rest, stop, and judge by the journals.
 
-Nothing here prints: `observe` is told of the progress, and the result holds everything there is to show.
+This module prints nothing: `observe` is called with the progress, and the result has all figures.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from relay_lab.drills.verdict import (
 )
 
 Phase = Literal["starting", "sending", "quieting", "stopping", "checking", "done"]
-#: Is told the phase, how many deliveries there have been at all members together, and how many there will be.
+#: Called with the phase, the deliveries so far at all members together, and the expected ones.
 Observe = Callable[[Phase, int, int], None]
 
 #: Seconds from the end of the load and of all harm within which everything must come to rest.
 REST_TIMEOUT_S = 60.0
 #: Seconds for which nothing may change before the sites count as at rest.
 SETTLE_S = 1.0
-#: Kinds of packets of one attack that are told each.
+#: Maximum number of kinds of packets in the report of an attack.
 _KINDS_MAX = 8
 
 
@@ -61,7 +61,7 @@ async def run_drill(plan: DrillPlan, place: Place, observe: Observe) -> DrillRes
 
 
 class _Run:
-    """One run, and what is seen while it goes on."""
+    """One run, and its observations."""
 
     def __init__(self, plan: DrillPlan, executor: Executor, observe: Observe) -> None:
         self._plan = plan
@@ -208,12 +208,12 @@ class _Run:
         self._timeline.sort(key=lambda each: each.at_s)
 
     def _look(self, statuses: dict[Seat, Status]) -> None:
-        """Note in the timeline what has changed in each site, as its relay sees it."""
+        """Add changes of each site, as its relay sees it, to the timeline."""
         self._heard.update(statuses)
         for site in self._drill.sites:
             here = {seat: status for seat, status in statuses.items() if seat.site == site}
             told = "; ".join([_scene(seat, here[seat]) for seat in here if here[seat].get("role") in ("relay", "coord")])
-            told = told or f"nobody relays for {site}"
+            told = told or f"no relay for {site}"
             before = self._seen.get(site)
             self._seen[site] = told
             if before is not None and told != before:
@@ -222,9 +222,11 @@ class _Run:
     # -- rest ------------------------------------------------------------------------------------------------------
 
     async def _quiesce(self) -> tuple[float, list[str]]:
-        """Wait until everything stays at rest. Returns after how many seconds, and sentences on what is not at rest."""
+        """Wait until all queues stay at rest. Returns the seconds this took, and sentences on queues that are not at
+        rest.
+        """
         began = since = trio.current_time()
-        delivered, found = -1, ["Nobody was asked."]
+        delivered, found = -1, ["No member was asked."]
         while (now := trio.current_time()) < began + REST_TIMEOUT_S:
             self._at_end = await self._sites.statuses()
             self._look(self._at_end)
@@ -236,7 +238,7 @@ class _Run:
             elif now - since >= SETTLE_S:
                 return round(since - began, 2), []
             await trio.sleep(POLL_S)
-        return REST_TIMEOUT_S, [f"Not at rest after {REST_TIMEOUT_S:g} s: {each}" for each in found or ["deliveries go on."]]
+        return REST_TIMEOUT_S, [f"Not at rest after {REST_TIMEOUT_S:g} s: {each}" for each in found or ["deliveries continue."]]
 
     def _read(self, journals: Sequence[Path], ended_w: int) -> tuple[Report, list[MemberLog]]:
         """The report of the checkers, and the log of every process in the order of the seats."""
@@ -257,7 +259,7 @@ class _Run:
 
 
 def _scene(seat: Seat, status: Status) -> str:
-    """What a coordinator's status says of its site."""
+    """Return a coordinator's description of its site."""
     view = ", ".join(status["view"]["members"])
     if status["role"] == "coord":
         return f"{seat.name} coordinates {view} and has no link"

@@ -1,7 +1,4 @@
-"""The sites of a drill: which members run, who has which role, and the harm that is done to them.
-
-Nothing here knows processes or containers: an `Executor` carries everything out.
-"""
+"""The sites of a drill: running members, their roles, and their harm. An `Executor` carries everything out."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ State = Literal["waiting", "joining", "running", "paused", "excluded", "leaving"
 
 
 class NotReady(Exception):
-    """The members did not come to see each other. The text says which members each of them sees."""
+    """The members did not all see each other in time. The text lists the members that each of them sees."""
 
 
 class Sites:
@@ -122,7 +119,9 @@ class Sites:
     # -- harm ------------------------------------------------------------------------------------------------------
 
     async def act(self, action: Action) -> str:
-        """Do an action. Returns the name of the member it met. Raises NotReady when nobody has the role, MemberDied."""
+        """Carry out an action. Returns the name of its target. Raises NotReady when no member has the role,
+        MemberDied.
+        """
         if action.do not in MEMBER_VERBS:
             return await self._harm_link(action)
         seat = await self._whom(parse_place(action.target, self._drill.sites, self._drill.members), action.do)
@@ -144,7 +143,7 @@ class Sites:
                         wanted = {"relay": 0, "second": min(1, len(names) - 1), "member": -1}[place.who]
                         return Seat(place.site, names[wanted])
                 await trio.sleep(POLL_S)
-        raise NotReady(f"Nobody has been relaying for {place.site} for {RELAY_TIMEOUT_S:g} s.")
+        raise NotReady(f"There has been no relay for {place.site} for {RELAY_TIMEOUT_S:g} s.")
 
     async def _harm_member(self, action: Action, seat: Seat) -> None:
         match action.do:
@@ -202,7 +201,7 @@ class Sites:
         return [await self._whom(place, do)]
 
     async def _whom(self, place: Place, do: str) -> Seat:
-        """The member that a place means: to undo harm, the one that was harmed, whatever its role is now."""
+        """Return the member that a place means; to undo harm, the harmed one, whatever its present role."""
         if do not in UNDOING or place not in self._had:
             self._had[place] = await self.find(place)
         return self._had[place]
@@ -216,7 +215,7 @@ class Sites:
         self._states[seat] = "joining"
 
     async def _joined(self, seats: Sequence[Seat]) -> None:
-        """Wait until they are members, or gone: before that nobody sends through them."""
+        """Wait until they have joined or ended; before that they cannot send."""
         await _until(partial(self._have_joined, seats))
         self._states.update({seat: "running" for seat in seats if self._states[seat] == "joining"})
 
@@ -239,7 +238,7 @@ class Sites:
             return status
         except MemberDied as error:
             if self._states[seat] == "joining" and self._complete:
-                # What has been started again and cannot join is what a drill is to show, so the run goes on.
+                # A member that cannot join again is a result of the drill, so the run continues.
                 self._states[seat] = "gone"
                 self.problems.append(str(error))
             elif self._states[seat] in ("joining", "running"):
@@ -275,7 +274,7 @@ async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 def is_member(status: Status | None) -> bool:
-    """Whether a status says that the node has joined its site."""
+    """Whether a status shows that the node has joined its site."""
     return status is not None and status.get("state") == "member"
 
 

@@ -26,15 +26,16 @@ SITES = ("NYC", "SFO", "LON")
 MEMBERS = 3
 #: Seconds from one harm to the next.
 PAUSE_S = (30.0, 90.0)
-#: Seconds at the end of a leg in which nobody is harmed any more.
+#: Seconds at the end of a leg without harm.
 CALM_S = 20.0
 #: The shares of small, of larger and of the largest messages, and the bytes that they have at most.
 SIZES = ((0.90, 1 << 10), (0.095, 1 << 16), (0.005, 1 << 20))
 #: Seconds that harm lasts.
 HARM_S = (1.0, 12.0)
-#: Seconds after a pause within which a member is in the view again. What is sent until then may be a gap there, not elsewhere.
+#: Seconds after a pause within which a member is in the view again. Messages sent until then may be a gap at
+#: this member.
 BACK_S = 15.0
-#: The longest silences of another site and of their own that members may see who are never paused.
+#: The longest silences of another site and of their own site for members that are never paused.
 SILENCE_S_MAX, OWN_SILENCE_S_MAX = 30.0, 10.0
 
 
@@ -86,16 +87,18 @@ def plan_leg(seed: int, seconds: float, rate: float) -> DrillPlan:
 
 
 def _gaps_max(method: Sequence[Action], rate: float) -> dict[str, int]:
-    """Member -> what all sites send while it stands still, and until it is back, each time that it is paused."""
+    """Return, by member, the messages that all sites send during its pauses and its returns."""
     missed = math.ceil(len(SITES) * rate * (HARM_S[1] + BACK_S))
     return {member: missed * pauses for member, pauses in Counter(a.target for a in method if a.do == "pause").items()}
 
 
 def _draw_harm(rng: random.Random, seconds: float) -> list[Action]:
-    """Harm that ends before the next begins. The last in line of each site is spared death, so that somebody lives long.
+    """Draw harm that ends before the next begins. The last in line of each site is never killed, so one member lives
+    long.
 
-    The others are killed first, one after the other: whoever lives long relays from then on, and a line through its memory is
-    not bent by a role that it takes in the middle.
+    The others are killed first, one after the other. The long-lived member relays from then on, so its memory is
+    not bent by a
+    change of its role.
     """
     mortal = [f"{seat.site}.{seat.name}" for place, seat in enumerate(seat_members(SITES, MEMBERS)) if (place + 1) % MEMBERS]
     unharmed = rng.sample(mortal, len(mortal))
@@ -135,7 +138,7 @@ class Leg:
 
     seed: int
     verdict: Verdict
-    #: What was wrong, or could not be shown, in sentences.
+    #: Sentences on faults, and on missing evidence.
     faults: tuple[str, ...]
     seconds: float
     sent: int
@@ -147,14 +150,14 @@ class Leg:
     actions: int
     #: How often the keys of a site were changed.
     rotations: int
-    #: Queue -> what it held at the end, over all members; those that held nothing are left out.
+    #: Queue -> its level at the end, over all members; empty queues are left out.
     queues: dict[str, int]
     #: The growth of every process that lived long enough.
     slopes: tuple[dict[str, Any], ...]
 
     @classmethod
     def of(cls, result: DrillResult, rotations: int, slopes: list[Slope]) -> Leg:
-        """A leg out of what its drill found."""
+        """Return a leg made of the result of its drill."""
         plain = result.to_json()
         return cls(
             seed=result.seed,
@@ -204,7 +207,7 @@ class Soak:
 
     @property
     def settings(self) -> tuple[int, float, float, float]:
-        """What a report must have been made with to be gone on with."""
+        """Return the settings that a resumed report must share."""
         return self.seed, self.whole_s, self.leg_s, self.rate
 
     @property
@@ -221,14 +224,16 @@ class Soak:
         return None
 
     def resume(self) -> list[Leg]:
-        """Take back what came to no result, to run it again. Returns those legs."""
+        """Remove legs without a result, to run them again. Returns these legs."""
         aborted = [leg for leg in self.done if leg.is_aborted]
         self.done = [leg for leg in self.done if not leg.is_aborted]
         return aborted
 
     @property
     def slope(self) -> float | None:
-        """The steepest growth of a process in any leg, in percent an hour; None when nobody lived long enough."""
+        """Return the steepest growth of a process in any leg, in percent an hour; None if no process lived long
+        enough.
+        """
         return worst(slope for leg in self.done for slope in leg.slopes)
 
     def faults(self) -> list[str]:
@@ -240,7 +245,7 @@ class Soak:
 
     @property
     def verdict(self) -> Verdict:
-        """Not exercised while legs are missing, or when nobody's memory could be measured."""
+        """Return the verdict: not exercised while legs are missing, or without a measured process."""
         verdicts = {leg.verdict for leg in self.done}
         if "fail" in verdicts or (self.slope is not None and self.slope >= SLOPE_MAX):
             return "fail"
@@ -269,7 +274,7 @@ class Soak:
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Soak:
-        """A report that was written. Raises KeyError, TypeError or ValueError for what is none."""
+        """Return a saved report. Raises KeyError, TypeError or ValueError for other contents."""
         made = cls(int(plain["seed"]), float(plain["whole_s"]), float(plain["leg_s"]), float(plain["rate"]))
         made.done = [Leg(**{**leg, "faults": tuple(leg["faults"]), "slopes": tuple(leg["slopes"])}) for leg in plain["done"]]
         return made
@@ -293,7 +298,7 @@ class Rotation:
         self._rng = rng
 
     async def run(self) -> None:
-        """Go on until cancelled."""
+        """Run until cancelled."""
         while True:
             await trio.sleep(ROTATE_S - 2 * STEP_S)
             site = self._keys / self._rng.choice(self._sites)

@@ -11,9 +11,10 @@ VenueName = Literal["local", "compose", "kubernetes"]
 
 
 def find_venue(name: VenueName, *, insecure: bool = False, before: str = "") -> Venue:
-    """The place of this name; `insecure`: members have no keys there; `before`: what runs the release that they had before.
+    """Return the place of this name. `insecure`: members have no keys. `before`: command of the release before an
+    upgrade.
 
-    Raises ConfigurationError when what the place needs is not installed, and when its members have keys in any case.
+    Raises ConfigurationError when a required program is missing, or when the place always has keys.
     """
     if insecure and name != "local":
         raise ConfigurationError(f"relay drill --on {name}: --insecure is for --on local; elsewhere members have keys.")

@@ -1,7 +1,8 @@
-"""What the members delivered, by their own journals: lost, duplicated, reordered, gaps, order, and the longest silence.
+"""Deliveries of members by their journals: lost, duplicated, reordered, gaps, order, and the longest silence.
 
-These are the numbers that a user cares about, for each member. Whether every promise holds is for the checkers to say. Losses
-are counted more strictly here: of a member that was not harmed, nothing but a declared gap excuses a missing message.
+These numbers, for each member, are what users ask for; the checkers judge the promises. Losses are counted more
+strictly here:
+for a member without harm, only a reported gap excuses a missing message.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Arrival = tuple[int, int]
 
 @dataclass(slots=True)
 class MemberLog:
-    """What the journal of one process says of messages with scope ALL."""
+    """The journal of one process, for messages with scope ALL."""
 
     site: str
     name: str
@@ -41,9 +42,10 @@ class MemberLog:
     ended_ns: int
     #: SHA-256 over the ids in the order of delivery.
     order_hash: str
-    #: Whether the member was harmed, so that only the checkers can tell what it may miss.
+    #: Whether the member was harmed; then only the checkers can tell which messages it may miss.
     part: bool = False
-    #: Whether the member was paused or cut off from its site, so that its silence and gaps say nothing of the others.
+    #: Whether the member was paused or cut off from its site, so its silence and gaps do not describe the
+    #: others.
     apart: bool = False
     #: When each batch that it sent was accepted, by the number of its first message, on the same clock.
     sends: Mapping[int, int] = field(default_factory=dict)
@@ -59,11 +61,13 @@ class MemberLog:
 
 
 def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Record], wall_ns: int | None = None) -> MemberLog:
-    """The log of one process out of its records.
+    """Return the log of one process from its records.
 
-    `wall_ns` is the reader's wall clock less its monotonic clock. It is given when the process had another monotonic clock: its
-    times are told in the reader's then, as exactly as the wall clocks of both agree. One offset serves the whole life of a
-    process, so that differences between its times stay exact.
+    `wall_ns` is the reader's wall clock less its monotonic clock, for a process with another monotonic clock. Its
+    times are then
+    converted to the reader's, as exactly as both wall clocks agree. One offset serves the whole life of a
+    process, so differences
+    between its times stay exact.
     """
     told = list(journal)
     shift = told[0].w - told[0].t - wall_ns if told and wall_ns is not None else 0
@@ -109,7 +113,7 @@ class MemberVerdict:
     reordered: int
     #: Messages of other sites that were declared lost.
     gaps: int
-    #: Messages that were both delivered and declared lost: a gap must not cover more than what is missing.
+    #: Messages both delivered and reported lost: a gap must not cover more than the missing messages.
     overstated: int
     order_hash: str
     #: Which process of this name it was, from 1 on: a member that was started again has several, in order.
@@ -178,9 +182,9 @@ def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges]) -> MemberVerdict
 
 
 def missed_at_home(logs: Sequence[MemberLog]) -> list[str]:
-    """Sentences on messages that reached another site and not the sender's own, where nobody was told that they are lost.
+    """Return sentences on messages that reached another site and not the sender's, without a gap there.
 
-    Members to whom something was done may miss them for that reason, and are not looked at.
+    Harmed members may miss messages for that reason, and are left out.
     """
     told = []
     for sender in logs:
@@ -195,7 +199,7 @@ def missed_at_home(logs: Sequence[MemberLog]) -> list[str]:
             if missed:
                 told.append(
                     f"{missed} messages of {sender.title} of {sender.site} are at another site, and {mate.title} of "
-                    f"{mate.site} neither has them nor was told that they are lost."
+                    f"{mate.site} has neither these messages nor a gap for them."
                 )
     return told
 

@@ -25,7 +25,7 @@ from relay_lab.drills.executor import Pair, PlaceFailed
 from relay_lab.drills.network import OPEN, Condition, harmed
 from relay_lab.drills.plan import Seat
 
-#: Verbs that wires can do. A cut is silent: packets vanish, and connections stand still until somebody gives them up.
+#: Verbs that wires support. A cut is silent: packets vanish, and connections stall until a timeout.
 WIRE_VERBS = ("cut", "stall", "slow", "mtu", "heal")
 #: Verbs that need wires where they are done inside a site: no proxy on loopback does them.
 WIRES_ONLY = ("slow", "mtu")
@@ -58,9 +58,9 @@ class Met(NamedTuple):
 
 
 def port_commands(port: str, incoming: Mapping[str, Condition]) -> list[str]:
-    """Commands for `tc` that do to what comes from each address what its condition says; the port must be unharmed before.
+    """Return commands for `tc` that apply the condition of each source address; the port must be unharmed before.
 
-    Addresses that are equally slow share the rate, as on one wire.
+    Addresses with the same rate share it, as on one wire.
     """
     harmed = {address: each for address, each in incoming.items() if each != Condition()}
     if not harmed:
@@ -103,7 +103,7 @@ def longer_than(limit: int) -> list[tuple[int, int]]:
 
 
 def read_met(told: str) -> Met:
-    """How many packets the harm to a port has met, out of what `tc -s class show` says of it."""
+    """Return the number of harmed packets of a port, from the output of `tc -s class show`."""
     met = Met()
     for number, dropped, overlimits in _CLASS.findall(told):
         if number == _DROP.partition(":")[2]:
@@ -116,7 +116,7 @@ def read_met(told: str) -> Met:
 #: The members' addresses: of the range for benchmarks (RFC 2544), in namespaces where there is nothing else.
 _SUBNET = "198.18.0"
 _FIRST_ADDRESS = 16
-#: The address of whoever has a port of the switch and is no member.
+#: The address of a process at the switch that is no member.
 _STRANGER = f"{_SUBNET}.1"
 #: Seconds for a command: the kernel answers at once.
 _LIMIT_S = 30.0
@@ -160,19 +160,19 @@ class Wires:
         return self._wires[seat].address
 
     def enter(self, seat: Seat) -> list[str]:
-        """What comes before a command that is to run at a member's end."""
+        """Return the command prefix that runs a command at a member's end."""
         return _enter(self._wires[seat].holder)
 
     async def admit_stranger(self) -> tuple[str, list[str]]:
-        """Give somebody who is no member a port of the switch: the address, and what comes before a command that runs there.
+        """Add a port of the switch for a process that is no member. Returns its address and the command prefix.
 
-        It sees what passes through the switch.
+        It receives all traffic of the switch.
         """
         await _inside(self._switch, f"ip addr replace {_STRANGER}/24 dev switch")
         return _STRANGER, _enter(self._switch)
 
     async def harm(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
-        """Do to these directions what a verb says. Raises PlaceFailed."""
+        """Apply a verb to these directions. Raises PlaceFailed."""
         self._done[do] = None
         for pair in pairs:
             self._conditions[pair] = harmed(self._conditions.get(pair, OPEN), do, amount)
@@ -189,7 +189,7 @@ class Wires:
                 await _inside(self._switch, "tc -batch -", "\n".join([*commands, ""]))
 
     async def _count(self, port: str) -> None:
-        """Remember what the harm has met that is about to be changed."""
+        """Add the packets harmed so far, before the harm changes."""
         self._met = self._met.plus(read_met(await _inside(self._switch, f"tc -s class show dev {port}")))
 
     def idle(self) -> list[str]:
@@ -205,7 +205,7 @@ class Wires:
 
 
 async def has_wires() -> bool:
-    """Whether this machine lets us make wires: user namespaces, and what the kernel needs for the harm."""
+    """Whether wires can be made here: user namespaces, and the kernel's traffic control."""
     try:
         done = await run_command([*_OWN_USERS, "sh", "-c", _TRIAL], _LIMIT_S, name="unshare")
     except (OSError, PlaceFailed):
@@ -275,7 +275,7 @@ def _enter(holder: trio.Process) -> list[str]:
 
 
 async def _inside(holder: trio.Process, script: str, text: str = "", *, check: bool = True) -> str:
-    """What a script says that runs in the namespaces of a holder. Raises PlaceFailed."""
+    """Run a script in the namespaces of a holder, and return its output. Raises PlaceFailed."""
     done = await run_command([*_enter(holder), "sh", "-c", script], _LIMIT_S, name="nsenter", text=text)
     if done.returncode and check:
         said = " ".join(done.stderr.decode(errors="replace").split()) or f"exit code {done.returncode}"

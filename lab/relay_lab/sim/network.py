@@ -71,13 +71,15 @@ class Network:
                     members.remove(address)
 
     def move(self, old: Physical, new: Physical, group: str, member: Address, receive: Receive) -> None:
-        """Give a process another address. At the old one nobody answers, not even to refuse: watchers learn nothing."""
+        """Move a process to another address. The old one answers nothing, not even a refusal: watchers learn
+        nothing.
+        """
         self.attach(new, group, member, receive)
         self._vacated.add(old)
         self.detach(old, receive)
 
     def watch(self, watcher: Physical, targets: dict[Physical, Address], gone: Callable[[Address], None]) -> None:
-        """Keep connections to these processes and to no others; `gone` is told when one does not exist any more."""
+        """Keep connections to exactly these processes; `gone` is called when one has ended."""
         self._watches[watcher] = (targets, gone)
         self._look(watcher)
 

@@ -1,8 +1,10 @@
-"""Faults of a network: each is a function that says what becomes of a packet on its way.
+"""Faults of a network: functions from a packet to the packets that arrive.
 
-A fault is a callable `(Packet, random) -> list[Packet]`: an empty list loses the packet, two entries duplicate it, a changed
-delay reorders it. Faults form a chain; each is applied to every packet that the one before it let through. All randomness comes
-from the seed.
+A fault is a callable `(Packet, random) -> list[Packet]`: an empty list loses the packet, two entries duplicate
+it, a changed
+delay reorders it. Faults form a chain; each applies to the packets that the previous one let through. All
+randomness comes from
+the seed.
 """
 
 from __future__ import annotations
@@ -74,9 +76,9 @@ def small_only(source: str | None, target: str, bytes_max: int) -> PacketFault:
 
 
 class Wire:
-    """The wire of one host: it carries so many bytes a second each way, and loses what comes while its queue is full.
+    """The wire of one host: a rate in bytes a second each way, and a queue that drops packets when full.
 
-    What is sent to a group passes once, whatever the number of its copies.
+    A multicast passes once, whatever the number of its copies.
     """
 
     def __init__(self, host: str, bytes_per_s: float, queue_bytes: int) -> None:
@@ -128,7 +130,7 @@ def duplication(rate: float, late_by: float) -> PacketFault:
 
 
 def reordering(rate: float, late_by: float) -> PacketFault:
-    """Some packets are overtaken by what is sent after them (F3)."""
+    """Return a fault that delays some packets beyond later ones (F3)."""
 
     def rule(packet: Packet, rng: random.Random) -> list[Packet]:
         if rng.random() >= rate:

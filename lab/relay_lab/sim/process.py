@@ -1,7 +1,8 @@
 """One simulated process: a stack, its socket, its clock and its journal.
 
-The process runs the same turns as a node (`stack/turn.py`), one for all that happens within a tick, in a shell of its own: a
-script can kill it at any effect, between two steps of a turn or within a step, such as between two datagrams.
+The process runs the same turns as a node (`stack/turn.py`), one for all events of a tick. A script can kill it at
+any effect,
+between two steps of a turn or within a step, such as between two datagrams.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sitestack.stack.stack import Datagram, Stack
 from sitestack.stack.turn import Shell, Step, TurnLoop
 
 T = TypeVar("T")
-#: Type of an event or effect -> what a process does about it.
+#: Type of an event or effect -> its handler.
 Handlers = Mapping[type[Event], Callable[[Any], None]]
 
 #: Datagrams that the socket of a paused process keeps; more are lost.
@@ -64,9 +65,9 @@ class Process:
         self.paused = Spans()
         #: Multicasts to all wait, as in a channel.
         self.held_back = False
-        #: What the application was handed.
+        #: Events and frames passed to the application.
         self.events: list[Event | Frame] = []
-        #: What this process's journal holds.
+        #: Records of this process's journal.
         self.records: list[records.Record] = []
         self.recorder = Recorder(
             local.site,
@@ -114,7 +115,8 @@ class Process:
         """Whether it stands still, as by SIGSTOP."""
         return self.paused.since is not None
 
-    # -- what others do to it --------------------------------------------------------------------------------------
+    # -- harm by others
+    # -------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Open the socket and look for the others."""
@@ -153,7 +155,7 @@ class Process:
         self.input(Connect((to,)))
 
     def pause(self) -> None:
-        """SIGSTOP: nothing runs; what arrives waits in the socket's buffer, which is finite."""
+        """Stop as by SIGSTOP: nothing runs; packets wait in the socket's buffer, which is finite."""
         if not self.is_paused:
             self.paused.begin(self.schedule.now)
             self._was_blocked = self.blocked.since is not None
@@ -172,7 +174,7 @@ class Process:
         self.touch()
 
     def input(self, event: Event) -> None:
-        """Something happened that is told to the stack from above: about a connection, for instance."""
+        """Pass an event to the stack from above, such as the end of a connection."""
         if self.is_paused:
             self._missed.append(event)
         elif self.alive:
@@ -250,7 +252,7 @@ class Process:
                 return
 
     def _hand_over(self, events: Sequence[Event | Frame]) -> None:
-        """What an application would see."""
+        """Pass events on as to an application."""
         for event in events:
             self.events.append(event)
             self._handle(event)
@@ -273,7 +275,7 @@ class Process:
         self.network.watch(self.physical, targets, lambda member: self.input(Gone(member)))
 
     def _end(self, event: Left) -> None:
-        """Nothing of the turn that says so is left to do."""
+        """End the process; no step of this turn is left."""
         self.left = True
         self.recorder.record_stop(event.answered)
         self.kill()

@@ -21,7 +21,7 @@ class Schedule:
     def at(self, when: float, action: Callable[[], None]) -> None:
         """Do this at `when` (seconds), or in the current tick if that has passed."""
         self._count += 1
-        # Rounded up, so that whatever waits for a time finds that it has come.
+        # Rounded up, so that a timer never fires early.
         tick = max(math.ceil(when / TICK_S), round(self.now / TICK_S))
         if tick * TICK_S < when:
             tick += 1

@@ -27,7 +27,7 @@ class Slowness:
     delay_s: float
     #: Bytes that pass in a second; None: no limit.
     bytes_per_s: float | None = None
-    #: Seconds of data that the route's queue holds; the sender is told that data is written when the queue has it.
+    #: Seconds of data that the route's queue holds; data counts as written once it is queued.
     queue_s: float = 0.0
 
 
@@ -75,21 +75,21 @@ class TcpStream:
         self._arrival = max(self._arrival, until)
 
     def _plan_arrival(self) -> None:
-        """After what was sent before, also when the route is not slow any more."""
+        """After earlier data, also when the route is not slow any more."""
         streams = self._streams
         slowness = streams.slowness(self.local, self.remote)
         delay_s = 0.0 if slowness is None else slowness.delay_s
         self._arrival = max(self._arrival, max(self._passed, streams.schedule.now) + streams.draw_latency() + delay_s)
 
     def close(self) -> None:
-        """Close in order: what is under way still arrives, then the end."""
+        """Close in order: data under way still arrives, then the end."""
         if self.open:
             self.open = False
             self._plan_arrival()
             self._streams.schedule.at(self._arrival, self._end)
 
     def cut(self, rng: random.Random) -> None:
-        """The connection breaks: in each direction a random prefix of what is under way still arrives."""
+        """Break the connection: in each direction a random prefix of the data under way still arrives."""
         for end in (self, self.peer):
             if end is not None:
                 end._break(rng)
@@ -150,10 +150,10 @@ class TcpStreams:
         self._listeners.pop(address, None)
 
     def dial(self, source: Physical, target: Physical, done: Callable[[TcpStream | None], None]) -> None:
-        """Connect; `done` gets the dialing end, or None when nobody listens there or the route is broken.
+        """Connect; `done` gets the dialing end, or None without a listener or with a broken route.
 
-        Where the route is slow the other end learns of the connection later than this one, as it does on a network: by what
-        answers the answer to the call.
+        On a slow route the other end learns of the connection later than this one, as on a network: by the last
+        packet of the handshake.
         """
         there, back = self.slowness(source, target), self.slowness(target, source)
         delay_s = sum(each.delay_s for each in (there, back) if each is not None)
@@ -177,7 +177,7 @@ class TcpStreams:
         done(near)
 
     def _accept(self, far: TcpStream) -> None:
-        """Hand the connection to the present listener; close it when nobody listens any more."""
+        """Pass the connection to the present listener; close it without one."""
         accept = self._listeners.get(far.local)
         if accept is None:
             far.close()

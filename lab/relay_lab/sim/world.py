@@ -35,7 +35,7 @@ class World:
         return self.schedule.now
 
     def spawn(self, site: str, name: str, physical: Physical | None = None) -> Process:
-        """Start one process. Without a physical address it gets a host of its own."""
+        """Start one process. Without a physical address it gets a new host."""
         if physical is None:
             number = self._hosts[name] = len(self._hosts) + 1
             physical = Physical(f"10.0.{number // 250}.{number % 250 + 1}", 7800)

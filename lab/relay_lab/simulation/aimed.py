@@ -27,14 +27,14 @@ def leave_before_the_view(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def relay_dies_with_what_it_read(rng: random.Random, plan: Plan) -> list[Fault]:
-    """R5: what others sent is read, and not passed on."""
+    """R5: a relay dies before it passes on received messages."""
     site, at = draw_site(rng, plan), moment(rng)
     floods = [Flood(at, 0.1, other, 24, 0.0) for other in some_others(rng, plan, site)]
     return [*floods, Kill(at + rng.uniform(0.0, 0.1), site, 0, rng.choice((0, 0, 1, 2)), rng.uniform(0.0, 2.0))]
 
 
 def relay_dies_in_a_cut(rng: random.Random, plan: Plan) -> list[Fault]:
-    """R6: what a dead relay had sent arrives when its successor replays."""
+    """R6: messages of a dead relay arrive while its successor replays."""
     pair, at = rng.choice(plan.pairs()), moment(rng)
     site = rng.choice(pair)
     kill = Kill(at + 0.4, site, 0, rng.randrange(4), rng.uniform(0.0, 2.0))
@@ -49,13 +49,13 @@ def relay_wakes(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def address_is_taken(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A3: what is under way to the dead reaches its successor at the address."""
+    """A3: packets to a dead process reach its successor at the address."""
     site, at = draw_site(rng, plan), moment(rng)
     return [Flood(at - 0.1, 0.5, site, 24, 0.8), Replace(at, site, 2), Replace(at + 0.2, site, 0)]
 
 
 def two_relays_die(rng: random.Random, plan: Plan) -> list[Fault]:
-    """At both ends of a connection, with what each had taken from the other."""
+    """Kill the relays at both ends of a connection, with unacknowledged messages in each direction."""
     at, back = moment(rng), rng.uniform(0.0, 2.0)
     one, other = rng.sample(rng.choice(plan.pairs()), 2)
     floods = [Flood(at - 0.05, 0.3, site, 16, 0.1) for site, _ in plan.sites]

@@ -1,8 +1,10 @@
-"""Coverage: what must have happened at least once in a campaign, or the campaign proves less than it seems to.
+"""Coverage: events that must occur at least once in a campaign.
 
-These are "sometimes" assertions: a simulator that never meets a fault is as green as one that survives it. The names are those
-that a run counts: faults, their consequences, and the reasons of drops. Each is expected several times in a thousand seeds;
-anything rarer is counted and shown only.
+These are "sometimes" assertions: a simulator that never meets a fault is as green as one that survives it. The
+names are those
+that a run counts: faults, their consequences, and the reasons of drops. Each is expected several times in a
+thousand seeds;
+rarer events are counted and shown only.
 """
 
 from __future__ import annotations
@@ -111,7 +113,7 @@ DROPS: tuple[str, ...] = (
 )
 
 
-#: What a campaign with routes must meet.
+#: Required events of a campaign with routes.
 ROUTED: tuple[str, ...] = (
     "batch over a route",
     "unicast over a route",
@@ -147,7 +149,7 @@ GOALS: dict[str, tuple[str, ...]] = {
 
 
 def find_missing(covered: Mapping[str, int], seeds: int, kind: str = "swarm") -> list[str]:
-    """What a campaign of so many seeds of a kind should have met and has not; nothing is asked of a small one."""
+    """Return the required events that a campaign of so many seeds of a kind has not met; a small campaign has none."""
     if kind not in GOALS or seeds < SEEDS_MIN[kind]:
         return []
     return [goal for goal in GOALS[kind] if not covered.get(goal)]

@@ -1,9 +1,11 @@
-"""What can happen to a simulated world: faults as plain data, so that a plan can be stored, and shrunk by leaving some out.
+"""Faults of a simulated world as plain data, so that a plan can be stored, and shrunk by leaving some out.
 
-A field that is added needs a default, or the plans that are stored cannot be read any more.
+A new field needs a default, or stored plans become unreadable.
 
-In all of them `at` is the time in virtual seconds after the load began, `site` a name, and `rank` a place in the site's view at
-that time: 0 is the coordinator, 1 the second in line, and so on; a rank beyond the end means the last member.
+In all of them `at` is the time in virtual seconds after the start of the load, `site` a name, and `rank` a place
+in the site's
+view at that time: 0 is the coordinator, 1 the second in line, and so on; a rank beyond the end means the last
+member.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A process goes on at another address, as when a network interface fails over (F42, A1)."""
+    """A process moves to another address, as when a network interface fails over (F42, A1)."""
 
     at: float
     site: str
@@ -112,7 +114,7 @@ class WanCut:
 
 @dataclass(frozen=True, slots=True)
 class SlowWan:
-    """Between all sites everything is later for a while, and perhaps too few bytes pass for what is sent (F26)."""
+    """Traffic between all sites is late for a while, and optionally limited in rate (F26)."""
 
     at: float
     length: float

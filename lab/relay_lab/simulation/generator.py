@@ -1,11 +1,15 @@
-"""The generator: what a seed stands for, drawn by weight.
+"""The generator: draws the plan of a seed, by weight.
 
-Swarm style: each seed turns some kinds of fault on and others off, at rates of its own, so that a run is not the average of
-everything. The weights stand in `weights.py`. Every aspect and every scenario has dice of its own, so that a new one leaves the
-others as they were; but what a seed stands for is no promise. A plan that is worth keeping is stored (`plan_json.py`).
+Swarm style: each seed turns some kinds of fault on and others off, at different rates, so that a run is not the
+average of
+everything. The weights are in `weights.py`. Every aspect and every scenario has separate dice, so that a new one
+leaves the
+others unchanged. The plan of a seed may change between versions; valuable plans are stored (`plan_json.py`).
 
-To add a kind of fault: a function in `scenarios.py` that draws it, and its row in `weights.py`. (A fault that is new in itself
-has a dataclass in `faults.py` too, an arm in `nemesis.py` that carries it out and counts it, and that count in `coverage.py`.)
+To add a kind of fault: a function in `scenarios.py` that draws it, and its row in `weights.py`. A new fault also
+needs a
+dataclass in `faults.py`, an arm in `nemesis.py` that carries it out and counts it, and that count in
+`coverage.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from relay_lab.simulation.plan import LOAD_S, Plan
 from relay_lab.simulation.weights import KINDS, SMALL_BUDGETS, Kind, Rate
 
 T = TypeVar("T")
-#: Seconds after the load in which faults that last go on: not worth it for less, and enough for the longest times to try again.
+#: Seconds after the load in which lasting faults continue: long enough for the longest retry interval.
 LASTING_S_MIN, LASTING_S_MAX = 10.0, 50.0
 
 
@@ -121,7 +125,7 @@ class _Draw:
         )
 
     def _with_lasting(self, plan: Plan) -> Plan:
-        """What stays for long stays on after the load, in some plans."""
+        """Let lasting faults continue after the load, in some plans."""
         ends = [fault.at + fault.length for fault in plan.faults if isinstance(fault, GreyFault | Pause | WanCut)]
         if max(ends, default=0.0) < LOAD_S + LASTING_S_MIN or self._dice("lasting").random() >= self._weights.lasting:
             return plan

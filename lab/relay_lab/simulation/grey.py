@@ -1,4 +1,4 @@
-"""Grey scenarios: each draws faults that leave everybody alive and most of the network working, and that stay for a while."""
+"""Grey scenarios: each draws faults that keep all members alive and most of the network working, for a while."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def holes_across_a_split(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def wrong_mtu(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Large datagrams to a member vanish, from everybody or from one; views, states and large messages are large."""
+    """Lose large datagrams to a member, from all members or from one; views, states and large messages are large."""
     site, members = draw_shared_site(rng, plan)
     if not site:
         return []

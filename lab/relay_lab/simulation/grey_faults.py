@@ -1,7 +1,8 @@
-"""Grey faults: a part of something does not work, and goes on not to work for a while.
+"""Grey faults: some function fails for a while.
 
-Whole faults (`faults.py`) take a process or a route away. These leave all processes alive and most of the network working, so
-that nobody can be told from a healthy one by whether it answers at all. What is said there of fields holds here too.
+Whole faults (`faults.py`) take a process or a route away. These leave all processes alive and most of the network
+working, so
+an answer does not prove that a member is healthy. The rules for fields are those of `faults.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Two members do not reach each other, or one does not reach the other, while everybody else reaches both."""
+    """Two members do not reach each other, or only one way, while all other members reach both."""
 
     at: float
     length: float
@@ -24,20 +25,20 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class SmallOnly:
-    """Larger datagrams than a wire is said to carry vanish on their way to a member, and small ones pass: a wrong MTU."""
+    """Datagrams above the size limit of a wire are lost on their way to a member, and small ones pass: a wrong MTU."""
 
     at: float
     length: float
     site: str
     rank: int
-    #: The only member from which large datagrams vanish, by its rank; None: from everybody.
+    #: The rank of the only member whose large datagrams are lost; None: those of all.
     peer: int | None
     bytes_max: int
 
 
 @dataclass(frozen=True, slots=True)
 class NarrowWire:
-    """A member's wire carries few bytes a second, each way, and what does not fit into the queue before it is lost."""
+    """A member's wire has a low rate, each way, and a queue that drops packets when full."""
 
     at: float
     length: float
@@ -50,7 +51,7 @@ class NarrowWire:
 
 @dataclass(frozen=True, slots=True)
 class SlowApplication:
-    """The application of a member takes few bytes a second of what is delivered to it, or nothing."""
+    """A member's application reads few bytes a second, or none."""
 
     at: float
     length: float

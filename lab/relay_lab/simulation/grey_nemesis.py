@@ -80,7 +80,7 @@ class GreyNemesis:
                 self._fail_disk(fault)
 
     def heal(self) -> None:
-        """Let all applications take again what is delivered to them, and disks work; networks are healed by their owner."""
+        """Let all applications read and all disks work again; networks are healed by their owner."""
         for application in self._applications:
             application.end()
         for process in self._world.processes:
@@ -147,7 +147,7 @@ class GreyNemesis:
         self._leave(Leave(fault.at, fault.site, fault.rank, fault.restart_after), member)
 
     def _write(self, fault: LateLetters) -> None:
-        """Its randomness is its own, so that a shrunk plan says the same."""
+        """Its random numbers are separate, so that a shrunk plan stays the same."""
         rng = random.Random(f"letters {self._plan.seed} {fault.site} {fault.at!r}")
         for _ in range(fault.messages):
             self._world.schedule.after(rng.uniform(0.0, fault.length), lambda: self._write_one(fault.site, rng))
@@ -162,7 +162,7 @@ class GreyNemesis:
 
 
 class _Application:
-    """An application that takes too slowly, with what `Channel` says to its stack and does with a member of such a one."""
+    """An application that reads too slowly; it calls the stack as `Channel` does for such a member."""
 
     def __init__(
         self, world: World, member: Process, fault: SlowApplication, bound_bytes: int, exclude: Callable[[], None]

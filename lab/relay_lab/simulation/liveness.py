@@ -1,7 +1,8 @@
-"""Liveness: what must happen within a time, while faults last and after they have ended (T1 to T3).
+"""Liveness: required progress within a time, while faults last and after their end (T1 to T3).
 
-It is judged at the end, from the journals and from the periods in which each process was blocked or paused, so that a run costs
-no more for it.
+It is judged at the end, from the journals and from the periods in which each process was blocked or paused, so it
+costs a run
+nothing.
 """
 
 from __future__ import annotations
@@ -32,32 +33,32 @@ DETECTION_S = 4.0
 #: Seconds more where so many datagrams are lost or damaged: the two longest waits between repetitions of a unicast.
 REPEAT_S, LOSSY = 4.0, 0.1
 MINUTE_S = 60.0
-#: Seconds after the end of all faults in which everybody can send, and is heard by everybody (T3).
+#: Seconds after the end of all faults in which every member can send and reach all others (T3).
 WHOLE_S_MAX = 30.0
 
 #: Faults that take no member away from its companions.
 HARMLESS = CutStream | Flood | Reset | SlowWan | WanCut | LateLetters
 
 Key = tuple[Address, Scope, int]
-#: One of the sizes in a record of what was sent.
+#: One size in a record of sent messages.
 SIZE = struct.Struct("<I")
 
 
 class Liveness:
-    """Judges one run; it must be told when the probes are sent."""
+    """Judges one run; `probe` marks the time of the probes."""
 
     def __init__(self, plan: Plan, nemesis: Nemesis, processes: Sequence[Process]) -> None:
         """`processes` may still grow."""
         self._plan = plan
         self._nemesis = nemesis
         self._processes = processes
-        #: Who was to be heard by everybody, and from when (ns); and what they could not send.
+        #: Probing processes, the time of their probes (ns), and the probes that could not be sent.
         self._probed: list[Process] = []
         self._probed_ns = 0
         self._refused: list[str] = []
 
     def probe(self, now: float) -> None:
-        """Let each survivor send to its site and to all: from now on everybody can, and nothing else is sent (T3)."""
+        """Let each survivor send to its site and to all sites; from now on these are the only messages (T3)."""
         leaving = self._nemesis.leaving
         self._probed = [process for process in self._processes if process.alive and process.local.address not in leaving]
         self._probed_ns = int(now * 1e9)
@@ -73,7 +74,7 @@ class Liveness:
             sites.setdefault(process.local.site, []).append(process)
         said = list(self._refused) + list(self._unheard())
         for site, processes in sites.items():
-            # With a window of a few frames, what the coordinator itself has to send passes before what others forward to it.
+            # With a window of a few frames, the coordinator's own messages pass before forwarded ones.
             said += self._late(site, processes, now) if self._plan.window_bytes is None else ()
             said += [what for process in processes if (what := self._stood(site, process, now))]
         return said
@@ -112,7 +113,7 @@ class Liveness:
         return DETECTION_S * further + late_s + REPEAT_S * (plan.loss + plan.corruption > LOSSY)
 
     def _stayed_together(self, part: _Part, sender: Process, receiver: Process, start: float, end: float) -> bool:
-        """Whether both were up for all of the time that is allowed, and nobody parted them, or held them up as it may."""
+        """Whether both were up for all of the allowed time, and no fault parted them or excused a delay."""
         for each in (sender, receiver):
             if each.left or overlap_s(each.paused.until(end), start, end):
                 return False
@@ -123,10 +124,11 @@ class Liveness:
         )
 
     def _is_excused(self, one: Process, other: Process, start: float, end: float) -> bool:
-        """An application of the site that takes nothing holds it up.
+        """An application of the site that does not read blocks its site.
 
-        With `order: fifo` nobody passes on what does not get through a hole: that holds up its two ends, and with `agreement:
-        uniform` all who wait for them.
+        With `order: fifo` no member forwards messages around a hole: that blocks its two ends, and with
+        `agreement: uniform` all
+        members that wait for them.
         """
         site, grey, plan = one.local.site, self._nemesis.grey, self._plan
         if any(where == site and overlap_s([span], start, end) for where, span in grey.waited):
@@ -169,7 +171,7 @@ class Liveness:
 
 
 class _WireBacklog:
-    """What a narrow wire has still to carry of what its site multicast earlier: nobody gets it sooner than the wire can."""
+    """Multicasts of its site that a narrow wire has still to carry; later messages wait for them."""
 
     def __init__(self, plan: Plan, began: float, site: str, processes: Sequence[Process]) -> None:
         wires = [fault for fault in plan.faults if isinstance(fault, NarrowWire) and fault.site == site]
@@ -186,21 +188,21 @@ class _WireBacklog:
             self._behind.append(behind)
 
     def at(self, t: float) -> float:
-        """Seconds until the slowest wire has carried what was sent up to `t`."""
+        """Return seconds until the slowest wire has carried everything sent up to `t`."""
         left = [behind[bisect_right(behind, (t, inf)) - 1] for behind in self._behind if behind[0][0] <= t]
         return max([0.0, *[seconds - (t - since) for since, seconds in left]])
 
 
 class _Part:
-    """The views of the members of a site over time: who was in one part with whom."""
+    """The views of a site's members over time: which members shared a part."""
 
     def __init__(self, processes: Sequence[Process]) -> None:
         self._views = {process.local.address: _views(process) for process in processes}
 
     def stayed(self, one: Process, other: Process, start_ns: int, end_ns: int) -> bool:
-        """Whether both were in one view at the start, and nobody of it was, or came, in a view without them until the end.
+        """Whether both shared a view at the start, and no member of it had a view without them until the end.
 
-        Who is excluded stands still until it has merged, or has waited long enough for that (S20): it is in no part then.
+        An excluded member is blocked until its merge, or for a bounded time (S20): it is in no part then.
         """
         both = {one.local.address, other.local.address}
         members = self._in_force(one.local.address, start_ns)

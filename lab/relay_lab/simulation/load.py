@@ -42,7 +42,9 @@ class Load:
             schedule.after(rng.uniform(0.0, flood.length), send)
 
     def _trickle(self, second: int) -> None:
-        """A message from each member while faults last, to its site and to all in turn: without them nobody could tell."""
+        """Send a message from each member while faults last, to its site and to all sites in turn, so that blocks
+        are noticed.
+        """
         for process in self._world.alive():
             if process.view is not None and not process.left:
                 process.send(b"%d" % second, Scope.SITE if second % 2 else Scope.ALL)

@@ -55,7 +55,7 @@ class Nemesis:
         self.covered: Counter[str] = Counter()
         #: The number of processes that are still to be started, or started again.
         self.restarts = 0
-        #: Processes that were told to leave -> when.
+        #: Leaving process -> time of its order to leave.
         self.leaving: dict[Address, float] = {}
         self._routes = {site: routes_of(plan, site) for site in hosts}
         self._load = Load(plan, world, rng)

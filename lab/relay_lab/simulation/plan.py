@@ -1,4 +1,4 @@
-"""A plan: sites, what they are told to do, and a list of faults. Plain data, so it can be stored, read and shrunk.
+"""A plan: sites, their load, and a list of faults. Plain data, so it can be stored, read and shrunk.
 
 `generator.py` draws plans from seeds, `plan_json.py` writes and reads them, `run.py` carries them out.
 """
@@ -25,7 +25,7 @@ LOAD_S = 30.0
 class Plan:
     """One run. A field that is added needs a default, or the plans that are stored cannot be read any more."""
 
-    #: Seeds all randomness of the run itself: latencies, losses, who sends what.
+    #: Seeds all randomness of the run itself: latencies, losses, senders.
     seed: int
     #: The name of each site, and its number of members.
     sites: tuple[tuple[str, int], ...]
@@ -61,7 +61,7 @@ class Plan:
     lines: tuple[tuple[str, str, float], ...] = ()
     #: Extra delay in seconds of everything between sites, for the whole run.
     wan_delay_s: float = 0.0
-    #: How long faults that last go on after the load, in seconds, with few messages and no other fault.
+    #: Seconds after the load in which lasting faults continue, with few messages and no other fault.
     lasting_s: float = 0.0
     #: How many bytes an application may leave untaken before senders wait; None for the product's default.
     backlog_bytes_max: int | None = None

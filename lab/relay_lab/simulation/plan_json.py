@@ -1,8 +1,10 @@
-"""A plan as JSON text, and back: what is found is kept as the plan that shows it, whatever seeds come to stand for later.
+"""A plan as JSON text, and back: a found fault is kept as its plan, whatever seeds draw later.
 
-The dataclasses themselves say what a plan can hold. A field that has its default is not written, and one that is not there gets
-it: whoever adds a field to a plan or to a fault gives it a default, and older plans stay readable. All other fields have to be
-there, no unknown one may be, and the first mistake is told in one sentence with its path.
+The format follows the dataclasses. A field with its default is not written, and a missing field gets its default:
+a new field
+of a plan or fault needs a default, and older plans stay readable. All other fields are required, unknown ones are
+refused, and
+the first mistake is reported in one sentence with its path.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ CHARS_MAX, DIGITS_MAX = 4 << 20, 18
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """A plan, and why it is kept: what it once broke."""
+    """A plan, and the reason to keep it: the promise that it once broke."""
 
     why: str
     plan: Plan
@@ -38,7 +40,7 @@ def to_text(stored: StoredPlan) -> str:
 
 
 def from_text(text: str) -> StoredPlan:
-    """Raises ValueError with a sentence for what is no plan."""
+    """Return a stored plan. Raises ValueError with a sentence for other text."""
     if len(text) > CHARS_MAX:
         raise ValueError(f"it has more than {CHARS_MAX} characters")
     try:

@@ -117,7 +117,7 @@ class RelayProcess(Process):
     """One member of one site of a relayed world."""
 
     def __init__(self, world: World, local: Local, config: SiteConfig, relay: RelayConfig, physical: Physical) -> None:
-        #: What it spills; dies with it.
+        #: Its spill; lost with the process.
         self.disk = MemoryDisk()
         self.relay = RelayLayer(local, relay, self.disk)
         stack = build_stack(local, config, relay_layer=self.relay)
@@ -137,7 +137,7 @@ class RelayProcess(Process):
             event_records=RELAY_RECORDS,
         )
         self.global_view: GlobalView | None = None
-        #: How often its senders were told to wait for another site.
+        #: Number of times its senders had to wait for another site.
         self.paced = 0
         self.bridge = Physical(physical.host, BRIDGE_PORT)
         self.world = world
@@ -248,7 +248,7 @@ class RelayProcess(Process):
 def relay_maker(
     configs: dict[str, tuple[SiteConfig, RelayConfig]], uneven_seed: int | None = None, ids_seed: int | None = None
 ) -> Maker:
-    """Processes of several relayed sites; with a seed, each host has settings of its own, or only some write short ids."""
+    """Return a maker of processes of several relayed sites; with a seed, settings or short ids differ between hosts."""
 
     def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
         config, relay = configs[site]

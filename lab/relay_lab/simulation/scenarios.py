@@ -45,7 +45,7 @@ def kill(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def leave(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A member says goodbye."""
+    """Let a member leave."""
     site = draw_site(rng, plan)
     return [Leave(moment(rng), site, rng.choice((0, 0, 1)), back_s(rng, plan, site))]
 
@@ -188,9 +188,9 @@ def slow_wan(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def narrow_wan(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Bulk that fills a queue between sites: what is said in between must come through all the same.
+    """Fill a queue between sites with bulk; small frames must pass all the same.
 
-    Not where little may wait for a route: a frame that does not fit there would never get through
+    Not with a small bound of waiting bytes for a route: a frame above it could never pass
     (`relay/node/config/settings.py`).
     """
     if plan.connections:

@@ -22,12 +22,13 @@ from sitestack.model.view import ViewId
 
 
 class _Produce:
-    """What a site has put into its relay buffer over time."""
+    """The entries of a site's relay buffer over time."""
 
     def __init__(self, processes: Sequence[Process], uniform: bool, total: bool) -> None:
-        """With `agreement: uniform` a batch is buffered before any member delivers it, so the time of its send counts.
+        """With `agreement: uniform` a batch is buffered before any delivery, so the time of its send counts.
 
-        Without a total order each member has an order of its own, so only what all members had before counts as before.
+        Without a total order each member has another order, so only batches that preceded at all members count as
+        earlier.
         """
         choose = min if total else max
         #: (origin, first number) of a batch -> the earliest time it can have been buffered (ns), its last number, its size.
@@ -111,7 +112,7 @@ class Shortage:
         return ""
 
     def _may_be_off_disk(self, produce: _Produce, since: int, gap: records.Gap, origin: Address, first: int) -> bool:
-        """What a spill drops, it drops in segments of a sixteenth: half of its bounds is more than enough for a reason."""
+        """A spill drops segments of a sixteenth: half of its bounds is more than enough for a reason."""
         spill = self._budget.spill
         if spill is None:
             return True
@@ -123,7 +124,7 @@ class Shortage:
         return gap.reason != "not_held" or not self._relay_had(gap, origin, first)
 
     def _relay_had(self, gap: records.Gap, origin: Address, first: int) -> bool:
-        """Whether the relay of that time had itself delivered the batch that it says it does not hold."""
+        """Whether the relay of that time had itself delivered the batch that it reports as missing."""
         roles = [
             (record.t, process)
             for process in self._by_site[gap.site]
@@ -137,7 +138,7 @@ class Shortage:
         )
 
     def _may_be_gone(self, produce: _Produce, since: int, now: int) -> bool:
-        """A full buffer goes an eighth below its bound. What came in the same instant counts as behind it."""
+        """A full buffer drops to an eighth below its bound. Entries of the same instant count as later."""
         budget = self._budget
         entries, size = produce.behind(since, now)
         return (
@@ -154,7 +155,7 @@ def _is_produced(record: records.Record, uniform: bool) -> bool:
 
 
 def _has_begun(process: Process, gap: records.Gap) -> bool:
-    """Whether the process knew where this origin's messages begin before it was told that some are lost (R29)."""
+    """Whether the process knew the start of this origin's messages before the report of their loss (R29)."""
     for record in process.records:
         if record is gap:
             return False

@@ -1,9 +1,12 @@
-"""The verdict on a run: all promises over the journals, and what only a simulated world can see.
+"""The verdict on a run: all promises over the journals, and conditions that only a simulated world can check.
 
-Journals tell what was delivered. A simulated world also gives access to the processes, has one clock, and knows what its plan
-allows. So more is checked here: every gap was unavoidable (X5), every hole in the own site is a gap (S21), every queue is at
-rest (B3), no old relay was ever believed (R9), nothing merged where nothing was split (A13) or more often than a heal needs
-(M3), no member left too early (S16), and everything happened within its time (T1 to T3).
+Journals record deliveries. A simulated world also has access to the processes, one clock, and the plan. So more
+is checked here:
+every gap was unavoidable (X5), every hole in the own site is a gap (S21), every queue is at rest (B3), no old
+relay was ever
+believed (R9), no merge without a split (A13) or more often than a heal needs (M3), no member left too early
+(S16), and
+everything happened within its time (T1 to T3).
 """
 
 from __future__ import annotations
@@ -40,11 +43,11 @@ def unaccounted(histories: Sequence[History]) -> Iterator[str]:
                 continue
             for hole in reception.holes:
                 if not hole.initial:
-                    yield f"{history.label}: {stream} {hole.missing} is a hole that no gap told"
+                    yield f"{history.label}: {stream} {hole.missing} is a hole without a gap"
             if told := reception.gaps & reception.delivered:
-                yield f"{history.label}: {stream} {told} was told as a gap and delivered"
+                yield f"{history.label}: {stream} {told} was reported as a gap and delivered"
             if late := reception.misplaced_gaps:
-                yield f"{history.label}: {stream} {late} was told as a gap before a lower number was delivered"
+                yield f"{history.label}: {stream} {late} was reported as a gap before a lower number was delivered"
 
 
 def unsettled(process: Process) -> list[str]:
@@ -54,7 +57,8 @@ def unsettled(process: Process) -> list[str]:
     return found + ([*_relay_buffer(process), *_routes(process)] if isinstance(process, RelayProcess) else [])
 
 
-#: Levels of the relay buffer, which is judged below: it is empty while every other site is linked, and else holds what the
+#: Levels of the relay buffer, judged below: it is empty while every other site is linked. Otherwise it holds the
+#: entries that
 #: lost sites have not acknowledged.
 _BUFFER = ("relay.buffer_entries", "relay.buffer_bytes", "relay.spill_bytes")
 
@@ -91,7 +95,7 @@ MERGES_MAX = 2
 
 
 class SeedVerdict:
-    """Judges one run; it must be told when the phases begin."""
+    """Judges one run; its methods mark the beginnings of the phases."""
 
     def __init__(self, plan: Plan, world: World, nemesis: Nemesis) -> None:
         self._plan = plan
@@ -115,7 +119,7 @@ class SeedVerdict:
         self._healed_ns = int(self._world.now * 1e9)
 
     def violations(self, settled: bool) -> list[str]:
-        """A sentence for every broken promise; `settled` says whether the end of the run may be judged too."""
+        """Return a sentence for every broken promise; `settled`: whether the end of the run may be judged too."""
         plan, nemesis, processes = self._plan, self._nemesis, self._world.processes
         histories = [History.of(p.records, running=p.alive) for p in processes]
         report = check_all(histories, quiescent=settled, total_order=plan.order == "total")
@@ -150,7 +154,7 @@ class SeedVerdict:
         self._nemesis.covered["both parts of a site relay"] += len(both)
 
     def _look_at_routes(self) -> None:
-        """Count what was delivered, or declared lost, between sites without a connection."""
+        """Count deliveries and gaps between sites without a connection."""
         covered = self._nemesis.covered
         for process in self._world.processes:
             far = routes_of(self._plan, process.local.site).via
@@ -166,7 +170,7 @@ class SeedVerdict:
                 yield from [f"R9 {_label(process)}: {what}" for what in process.stale_epochs]
 
     def _merge_storms(self) -> Iterator[str]:
-        """M3. A member whose companion has just gone on without it becomes a part after the heal: one merge more for each."""
+        """M3. A member that its companion has just excluded becomes a part after the heal: one more merge for each."""
         detected_ns = self._healed_ns + int(DETECTION_S * 1e9)
         founded = {
             record.vid
@@ -218,10 +222,11 @@ class SeedVerdict:
         return parted
 
     def _gaps(self) -> Iterator[str]:
-        """R3, R5, R8: what a budget holds is never declared lost between sites that have been of one lineage until then.
+        """R3, R5, R8: entries within a budget are never reported lost between sites of one lineage.
 
-        Where the receiver's had more, one part may have acknowledged what another, or whoever joined that, is told of as lost.
-        Where the origin's had, what it holds is not in order of time: parts are put one after the other when they merge.
+        Where the receiver had several lineages, one part may have acknowledged entries that another, or its
+        joiner, sees as lost. Where
+        the origin had several, its buffer is not in order of time: a merge appends one part to the other.
         """
         plan = self._plan
         failed = self._nemesis.grey.disks_failed

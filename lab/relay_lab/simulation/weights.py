@@ -117,7 +117,7 @@ ROOMY, LITTLE, SHORT = SpillSettings(4 << 20, 160.0), SpillSettings(16_000, 160.
 
 
 class Weights(NamedTuple):
-    """What the plans of a kind are made of: for each aspect its values with their weights, or the share of plans with it."""
+    """The weights of a kind of plan: values with weights for each aspect, or the share of plans with it."""
 
     topology: Mapping[Topology, float] = {TWO: 80, THREE: 9, FOUR: 6, LINE_OF_3: 3, LINE_OF_4: 1, STAR: 1}
     members: Mapping[int, float] = {1: 12, 2: 18, 3: 30, 4: 9, 5: 1, 6: 1, 7: 1}
@@ -142,15 +142,16 @@ class Weights(NamedTuple):
     #: Windows of flow control: from one frame at a time to some dozens of small frames; no run fills the default window. A site
     #: with a small window is partitioned amid floods, since that is when credit can get lost (B1).
     window_bytes: Mapping[int | None, float] = {None: 27, 1: 1, 2_000: 1, 20_000: 1}
-    #: What an application may leave untaken: the default, which no run fills, or so little that a slow one stops its site.
+    #: Backlog bound of an application: the default, which no run fills, or one so small that a slow application
+    #: stops its site.
     backlog_bytes_max: Mapping[int | None, float] = {None: 9, 6_000: 1}
-    #: The share of plans in which members have settings of their own, where they may.
+    #: The share of plans with different settings for each member, where these may differ.
     uneven: float = 0.1
     short_ids: Mapping[IdWriters, float] = {"nobody": 14, "everybody": 1, "some": 1}
-    #: The share of plans that go on after the load while a fault lasts, of those that have such a fault.
+    #: Of the plans with a lasting fault, the share that continues after the load while it lasts.
     lasting: float = 0.5
     budget: Mapping[BufferConfig, float] = {BufferConfig(): 24, **dict.fromkeys(SMALL_BUDGETS, 1)}
-    #: What members keep on disk of what a small budget drops. The budget is small then.
+    #: Spill settings for batches that a small memory budget drops.
     spill: Mapping[SpillSettings | None, float] = {None: 42, ROOMY: 4, LITTLE: 1, SHORT: 1}
     #: The share of plans whose last site starts only after the load has begun.
     late: float = 0.15

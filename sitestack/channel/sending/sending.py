@@ -320,7 +320,7 @@ class Sending(ABC):
         Raises as `send` does, and LocalError for a message without a `call`.
         """
         if not message.call:
-            raise LocalError("nobody waits for an answer to this message")
+            raise LocalError("this message is no call, or its caller no longer waits")
         if type(payload) is not bytes:
             payload = copy_buffer("an answer", payload)
         await self._post(wrap(Envelope(Kind.ANSWER, message.call), payload), Scope.UNICAST, [message.source], Manner.INTERNAL)
@@ -401,7 +401,7 @@ class Sending(ABC):
         self._end_calls(tuple(self._waiting))
 
     def _call_levels(self) -> dict[str, Level]:
-        why = "senders that this member was told of gaps of"
+        why = "senders with gaps at this member"
         return {"calls": self._desk.calls.level, "gap_notes": Level.of(len(self._desk.gaps), GAPS_MAX, why)}
 
     # -- places --------------------------------------------------------------------------------------------------------

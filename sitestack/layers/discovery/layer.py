@@ -263,5 +263,5 @@ class Discovery(Layer):
         return {
             "contacts": Level.of(len(self._contacts), self.config.contacts_max, "addresses of members that were found"),
             "answered": answered.level("searches that were answered, remembered so that they are answered once"),
-            "complaints": complaints.level("processes with other parameters, remembered so that they are told of seldom"),
+            "complaints": complaints.level("processes with other parameters, remembered so that each is logged rarely"),
         }

@@ -246,7 +246,7 @@ class Sequencer(Layer):
 
     def levels(self) -> dict[str, Level]:
         """`undelivered` and `unstable` count own batches in the forward-table."""
-        why = "members of earlier views, remembered so that what they say late is not taken for new"
+        why = "members of earlier views, remembered so that their late messages do not count as new"
         return {
             "undelivered": Level.of(self._table.undelivered, None),
             "undelivered_bytes": self._table.bytes,

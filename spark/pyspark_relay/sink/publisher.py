@@ -83,7 +83,7 @@ class Publisher:
             pause = self._pause(answer, tries)
             if self._clock() + pause >= ends:
                 waited = f"within {self._target.timeout_s:g} s, {tries} tries"
-                raise PublishError(f"Message {key} was not taken {waited}; at last {url} said: {answer}")
+                raise PublishError(f"Message {key} was not accepted {waited}; the last answer of {url}: {answer}")
             if pause:
                 self._sleep(pause)
 

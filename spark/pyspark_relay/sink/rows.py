@@ -46,12 +46,12 @@ def require_columns(schema: StructType) -> None:
     for field in schema:
         kinds = _COLUMNS.get(field.name)
         if kinds is None:
-            raise ConfigurationError(
-                f"Sink relay publishes the columns value, key and scope; what is in {field.name} would be lost. Leave it out."
-            )
+            raise ConfigurationError(f"Sink relay publishes the columns value, key and scope; drop column {field.name}.")
         if not isinstance(field.dataType, kinds):
-            told = " or ".join(kind().simpleString() for kind in kinds)
-            raise ConfigurationError(f"Sink relay: column {field.name} must be {told}, not {field.dataType.simpleString()}.")
+            expected = " or ".join(kind().simpleString() for kind in kinds)
+            raise ConfigurationError(
+                f"Sink relay: column {field.name} must be {expected}, not {field.dataType.simpleString()}."
+            )
 
 
 def read_rows(batches: Iterable[Any], prefix: str) -> list[Outgoing]:

@@ -40,7 +40,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         context = _context()
         query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
         if query is None or batch is None:
-            raise ConfigurationError("Sink relay: Spark does not say which batch of which query this is.")
+            raise ConfigurationError("Sink relay: Spark does not name the query and the batch.")
         return _publish(iterator, self.target, f"spark-{query}-{batch}", context.partitionId())
 
 

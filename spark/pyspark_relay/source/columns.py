@@ -33,7 +33,9 @@ class ColumnDoc(NamedTuple):
 
 COLUMNS: tuple[ColumnDoc, ...] = (
     ColumnDoc(
-        "kind", StringType(), "what the row is: `segment` (a file begins), a record's kind, or `problem` (bytes that are none)"
+        "kind",
+        StringType(),
+        "kind of the row: `segment` (a file begins), a record's kind, or `problem` (bytes that are no record)",
     ),
     ColumnDoc("site", StringType(), "site of the process whose journal this is"),
     ColumnDoc("node", StringType(), "its logical name"),
@@ -81,7 +83,7 @@ COLUMNS: tuple[ColumnDoc, ...] = (
     ColumnDoc("version", StringType(), "start: version of the software"),
     ColumnDoc("seed", LongType(), "start: seed of a simulated or drilled run"),
     ColumnDoc("file", StringType(), "segment, problem: the file"),
-    ColumnDoc("detail", StringType(), "problem: what is wrong"),
+    ColumnDoc("detail", StringType(), "problem: its description"),
 )
 
 SCHEMA = StructType([StructField(column.name, column.type) for column in COLUMNS])

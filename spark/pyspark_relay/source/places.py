@@ -21,6 +21,4 @@ def local_path(place: str) -> Path:
         return Path(place)
     if scheme[1] in (None, "file"):
         raise ConfigurationError(f"{place}: the address of a file on this machine is file:///path.")
-    raise ConfigurationError(
-        f"{place}: the journals are read by Relay's own reader, which needs a file system: mount what is there, or copy it."
-    )
+    raise ConfigurationError(f"{place}: Relay's own reader of journals needs a file system: mount or copy the journals.")

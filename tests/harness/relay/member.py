@@ -1,4 +1,4 @@
-"""One member of a fake site: a relay layer, what came out of it, and its ends of the connections."""
+"""One member of a fake site: a relay layer, its output, and its ends of the connections."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Pipe:
 
 
 class Member(Outcome):
-    """One relay layer, what came out of it, and its ends of the connections."""
+    """One relay layer, its output, and its ends of the connections."""
 
     def __init__(self, site: FakeSite, name: str, seed: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The relay of another site, played by the test: it says what it likes, and reads what the real relay answers."""
+"""The relay of another site, played by the test: it sends any frame, and reads the real relay's answers."""
 
 from __future__ import annotations
 

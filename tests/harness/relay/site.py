@@ -29,7 +29,8 @@ class FakeSite:
         self.config = config
         self.codec = Codec(name, HEADERS)
         self.view: View | None = None
-        #: What the coordinator has sequenced in this view, and how much of it each member has delivered.
+        #: Frames that the coordinator has sequenced in this view, and the number of them that each member has
+        #: delivered.
         self.stream: list[bytes] = []
         self.reached: dict[Address, int] = {}
         #: None: every member gets all of the stream at once. Otherwise all but the coordinator get a random part of it a turn.
@@ -53,9 +54,10 @@ class FakeSite:
         return next((each for each in self.members if each.address == address), None)
 
     def install(self, lineage: ViewId | None = None, subviews: tuple[SubView, ...] = ()) -> None:
-        """A view of these members, after a flush: what some have, all deliver; the rest its living origins send again.
+        """Install a view of these members after a flush: all deliver every known frame; live origins resend the
+        rest.
 
-        With `subviews` it is a merge view, whose commit nobody else has got.
+        With `subviews` it is a merge view, whose commit no other member has got.
         """
         old, again = self.view, self._flush()
         made = ViewId(1 if old is None else old.id.counter + 1, self.relay.address)
@@ -89,7 +91,7 @@ class FakeSite:
             self.carry_out(member, effects)
 
     def split(self, members: list[Member]) -> FakeSite:
-        """Split off these members: two parts that do not hear each other, each with a view of its own."""
+        """Split off these members: two parts without traffic between them, each with a separate view."""
         other = FakeSite(self.world, self.name, 0, self.config)
         other.view, other.stream, other.reached = self.view, list(self.stream), dict(self.reached)
         other.members = members
@@ -168,7 +170,7 @@ class FakeSite:
             self.carry_out(member, member.layer.up(Blocked(), self.world.now))
 
     def kill(self, member: Member, silent: bool = False) -> None:
-        """The member is gone; the others install a view without it. What only it had delivered is lost with it."""
+        """Kill a member; the others install a view without it. Frames that only it had delivered are lost."""
         self.world.vanish(member, silent)
         self.members.remove(member)
         if self.members:

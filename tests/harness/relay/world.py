@@ -89,7 +89,7 @@ class World:
             self._ended.append(pipe)
 
     def vanish(self, member: Member, silent: bool = False) -> None:
-        """A process dies; its peers see the end of the connection after what was under way, or nothing at all."""
+        """Kill a process; its peers see the end of the connection after the data under way, or nothing at all."""
         member.alive = member.listening = False
         for connection in list(member.pipes):
             if silent:
@@ -108,7 +108,7 @@ class World:
         return near, far
 
     def break_links(self, *sites: str, rng: random.Random | None = None) -> None:
-        """All connections between these sites break; a random prefix of what is under way arrives, or none of it."""
+        """Break all connections between these sites; a random prefix of the data under way arrives, or none."""
         for member in [each for site in self.sites.values() if site.name in sites for each in site.members]:
             for connection, pipe in list(member.pipes.items()):
                 if pipe.target.site.name not in sites:

@@ -1,4 +1,4 @@
-"""What a cut of the WAN does to the site: pairs, put together, and one with real processes, short."""
+"""The effect of a WAN cut on a site: combined pairs, and one short run with real processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synthetic journals: sound without faults, reproducible, and each planted fault is what `relay check` says it is."""
+"""Synthetic journals: sound without faults, reproducible, and `relay check` finds each planted fault."""
 
 from __future__ import annotations
 

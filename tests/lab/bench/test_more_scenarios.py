@@ -37,7 +37,7 @@ def test_content_is_right_when_each_origin_goes_on_where_it_was() -> None:
     [
         (12, [bytes(8) + FILLER * 92]),  # one is missing
         (10, [bytes(8) + FILLER * 92]),  # one came twice
-        (11, [bytes(100)]),  # not what was sent
+        (11, [bytes(100)]),  # wrong bytes
         (11, [bytes(8) + FILLER * 92, FILLER * 101]),  # of different sizes
     ],
 )

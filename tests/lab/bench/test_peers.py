@@ -1,4 +1,4 @@
-"""Peers beside us: which there are, what they do not have, what is said when one is missing, and that each does the work."""
+"""Peers: their list, their missing scenarios, the error for a missing one, and the work of each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_follows_in_each_origin_is_right() -> None:
         data(0, 17),  # one is missing
         data(0, 15),  # one came twice
         data(0, 16, size=101),  # cut
-        data(0, 16, filler=b"\0"),  # not what was sent
+        data(0, 16, filler=b"\0"),  # wrong bytes
     ],
 )
 def test_what_is_wrong_is_counted(message: bytes) -> None:
@@ -176,7 +176,7 @@ def test_a_page_shows_peers_their_ratios_and_what_is_not_applicable() -> None:
 
 
 def missing(name: str) -> str | None:
-    """What the machine lacks for a peer; None when it is there."""
+    """Return the missing requirement of a peer on this machine; None when it is complete."""
     peer = PEERS[name]
     if peer.major and not os.environ.get("RELAY_JGROUPS_JAR"):
         return "RELAY_JGROUPS_JAR names no jar"

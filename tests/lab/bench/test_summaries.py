@@ -1,4 +1,4 @@
-"""What the processes of a benchmark measured, put together."""
+"""Combined figures of the processes of a benchmark."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_a_file_is_a_plan_and_no_seed_goes_with_it(run: Run, tmp_path: Path, opt
     file.write_text(to_text(StoredPlan("", draw(7))), encoding="utf-8")
     code, _, error = run("simulate", file, *option)
     assert code == 2
-    assert "a FILE says what is run; give no --seeds and no --plan with it." in error
+    assert "a FILE contains the plan; remove --seeds and --plan." in error
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ import pytest
 
 from relay_lab.drills.blockable import BLOCK, UNBLOCK
 
-#: The main thread says "m" and another one "t", again and again.
+#: The main thread prints "m" and another one "t", again and again.
 TWO_THREADS = """
 import os, threading, time
 from relay_lab.drills import blockable
@@ -37,7 +37,7 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def said(process: subprocess.Popen[bytes], count: int) -> str:
-    """The next letters that it says."""
+    """Return the next letters of its output."""
     assert process.stdout is not None
     letters = b""
     while len(letters) < count:
@@ -50,7 +50,7 @@ def said(process: subprocess.Popen[bytes], count: int) -> str:
 def test_the_main_thread_stands_still_until_it_is_let_go(process: subprocess.Popen[bytes]) -> None:
     assert set(said(process, 40)) == {"m", "t"}
     for _ in range(2):
-        # What it has said before may still have to be read.
+        # Earlier output may still have to be read.
         process.send_signal(BLOCK)
         assert any(set(said(process, 40)) == {"t"} for _ in range(50))
         process.send_signal(UNBLOCK)

@@ -22,7 +22,7 @@ HANG_S = 20
 
 @pytest.fixture
 def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All commands hang, and nobody is patient."""
+    """All commands hang, and all time limits are short."""
     for name in ("docker", "kubectl", "mount", "nsenter", "tc", "unshare"):
         script = tmp_path / name
         script.write_text(f"#!/bin/sh\nexec sleep {HANG_S}\n")

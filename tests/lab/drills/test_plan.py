@@ -1,4 +1,4 @@
-"""Drill files: the ones that come with relay are right, and every mistake in one of yours is told."""
+"""Drill files: the shipped ones are right, and every mistake in a user's file is reported."""
 
 from __future__ import annotations
 

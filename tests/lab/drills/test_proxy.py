@@ -1,4 +1,4 @@
-"""The proxies do what their verbs say, to real connections and datagrams on the loopback interface."""
+"""The proxies carry out their verbs on real connections and datagrams on the loopback interface."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from relay_lab.drills.plan import Seat
 from relay_lab.drills.proxy import DatagramProxy, StreamProxy, bind_datagrams, bind_streams, fates, port_of
 
 HOST = "127.0.0.1"
-#: What must not arrive is waited for so long.
+#: Seconds to wait before a packet counts as lost.
 SILENCE_S = 0.2
 LIMIT_S = 10.0
 A, B = Seat("NYC", "A"), Seat("NYC", "B")

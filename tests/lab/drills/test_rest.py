@@ -1,4 +1,4 @@
-"""Rest: everybody sees everybody, and nothing waits anywhere."""
+"""Rest: all members see each other, and all queues are empty."""
 
 from __future__ import annotations
 
@@ -78,4 +78,4 @@ def test_each_site_has_one_relay_and_that_is_linked() -> None:
     assert unrest(statuses, SEATS) == ["NYC has 2 relays."]
     statuses = all_well()
     statuses[SEATS[0]] = status(SEATS[0], links=[{"site": "SFO", "linked": False}])
-    assert unrest(statuses, SEATS) == ["The relay of NYC is not linked to everybody."]
+    assert unrest(statuses, SEATS) == ["The relay of NYC is not linked to all members."]

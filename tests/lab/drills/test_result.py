@@ -1,4 +1,4 @@
-"""What a result says, of one run and of many."""
+"""The figures of a result, of one run and of many."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ LOAD = DrillLoad(rate=10, seconds=4)
 
 
 class SlowPlace(FakePlace):
-    """Where it takes long until a member has joined, once all have; it counts what is fed, and when last."""
+    """A place whose members join late; it counts the fed lines, and the time of the last."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ async def test_the_load_waits_for_an_action_that_comes_later_than_it_should_end(
 
 
 async def test_an_action_that_comes_too_late_was_not_exercised(autojump_clock: trio.testing.MockClock) -> None:
-    """The drill says two minutes and more after the end of its load: whatever it shows, it does not show it under load."""
+    """The drill acts more than two minutes after the end of its load, so its result is not one under load."""
     late = Action("restart", target="NYC.A", at_s=LOAD.seconds + EXTRA_S_MAX + 1)
     run, _, lasted_s = await loaded(0.5, method=(late,))
     assert lasted_s == pytest.approx(LOAD.seconds + EXTRA_S_MAX, abs=0.5)

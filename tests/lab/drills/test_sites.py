@@ -1,4 +1,4 @@
-"""Harm meets whom it should: roles are looked up when it is done, and undone at whoever had them."""
+"""Harm meets the right member: roles are resolved when the harm is done, and undone at the harmed member."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ A, B, C, D, E, F = (Seat("NYC" if name < "D" else "SFO", name) for name in "ABCD
 
 
 class FakePlace(Executor):
-    """An executor that only remembers. The first of each site that is there relays, and everybody sees everybody there."""
+    """An executor that only records. The first present member of each site relays, and all present members see each
+    other.
+    """
 
     def __init__(self) -> None:
         super().__init__({})
@@ -243,5 +245,5 @@ async def test_a_role_that_nobody_takes_is_not_waited_for_for_ever(
 ) -> None:
     for name in "ABC":
         await sites.act(Action("kill", target=f"NYC.{name}"))
-    with pytest.raises(NotReady, match="Nobody has been relaying for NYC"):
+    with pytest.raises(NotReady, match="There has been no relay for NYC"):
         await sites.act(Action("kill", target="NYC.relay"))

@@ -1,4 +1,4 @@
-"""A child that is tied to its parent is killed with it, whatever the child is doing."""
+"""A child that is tied to its parent is killed with it, in any state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a drill can happen, and what it needs."""
+"""The places of drills and their requirements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sitestack.model.errors import ConfigurationError
 
 @pytest.fixture
 def without_docker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where only what `relay node` needs is installed."""
+    """Hide docker, as on a machine with a node only."""
     real = builtins.__import__
 
     def refuse(name: str, *rest: Any, **more: Any) -> Any:
@@ -57,7 +57,7 @@ def test_what_containers_have_not_is_refused_to_them() -> None:
     assert not list(compose._refuse_verbs(find_drill("stalled-loop")))
 
 
-# The SDK leaves its socket open when nobody is at the other end.
+# The SDK leaves its socket open after a refused connection.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_without_an_engine_it_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/at/all.sock")

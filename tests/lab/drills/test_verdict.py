@@ -1,4 +1,4 @@
-"""The verdict counts what a user cares about, and sees every way in which a journal can be wrong."""
+"""The verdict counts deliveries as users do, and notices every kind of wrong journal."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_what_is_abroad_and_not_at_home_must_be_told_there() -> None:
     assert missed_at_home([sender, log(B, [deliver(A, 1, 4), gap]), away]) == []
     assert missed_at_home([sender, log(B, [deliver(A, 1, 4)]), log(D, [deliver(A, 1, 4)])]) == []
     assert missed_at_home([sender, log(B, [deliver(A, 1, 4)]), away]) == [
-        "5 messages of A of NYC are at another site, and B of NYC neither has them nor was told that they are lost."
+        "5 messages of A of NYC are at another site, and B of NYC has neither these messages nor a gap for them."
     ]
     assert len(missed_at_home([sender, log(B, []), away])) == 1
     assert missed_at_home([sender, log(B, [], part=True), away]) == []

@@ -1,4 +1,4 @@
-"""Wires that carry some of what is sent: by size, and by how much comes at a time."""
+"""Wires that carry a part of the traffic: by size, and by rate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def passes(rule: PacketFault, each: Packet) -> bool:
 
 
 def delay(rule: PacketFault, each: Packet) -> float | None:
-    """What the wire adds to the delay; None when the packet is lost."""
+    """Return the delay that the wire adds; None for a lost packet."""
     after = rule(each, random.Random(0))
     return round(after[0].delay - each.delay, 6) if after else None
 

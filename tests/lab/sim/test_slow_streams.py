@@ -1,4 +1,4 @@
-"""Slow routes between virtual hosts: later, narrower, in order, and with a queue that says what it takes."""
+"""Slow routes between virtual hosts: later, narrower, in order, and with a bounded queue."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def test_a_file_of_one_s_own_is_read(tmp_path: Path, mode: int) -> None:
 @pytest.mark.parametrize(
     ("mode", "why"),
     [
-        (0o604, "everybody on this machine can read it"),
-        (0o644, "everybody on this machine can read it"),
+        (0o604, "every user of this machine can read it"),
+        (0o644, "every user of this machine can read it"),
         (0o602, "others than its owner can write it"),
         (0o620, "others than its owner can write it"),
         (0o640, "its group can read it"),

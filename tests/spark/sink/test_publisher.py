@@ -87,7 +87,7 @@ def test_what_is_too_much_for_too_long_is_an_error_that_says_so(door: ScriptedDo
     door.retry_after = "4"
     with closing(naps.publisher(door.url)) as publisher, pytest.raises(PublishError) as told:
         publisher.publish(b"x", "k")
-    assert str(told.value) == f"Message k was not taken within 10 s, 3 tries; at last {door.url} said: 429, told 429"
+    assert str(told.value) == f"Message k was not accepted within 10 s, 3 tries; the last answer of {door.url}: 429, told 429"
     assert naps.taken == [4.0, 4.0]
 
 

@@ -35,9 +35,7 @@ def test_a_path_is_a_path_and_so_is_the_address_of_a_file(place: str, path: str)
 def test_what_is_no_file_system_is_refused_with_the_reason(place: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         local_path(place)
-    assert str(refused.value) == (
-        f"{place}: the journals are read by Relay's own reader, which needs a file system: mount what is there, or copy it."
-    )
+    assert str(refused.value) == (f"{place}: Relay's own reader of journals needs a file system: mount or copy the journals.")
 
 
 @pytest.mark.parametrize("place", ["file://elsewhere/journals", "file:journals", "file://", "file:////host/share"])

@@ -1,1 +1,1 @@
-"""Other systems that do the work of a benchmark, each installed by whoever wants to compare. Nothing here is part of a node."""
+"""Other systems that do the work of a benchmark. Users install the ones to compare with; a node needs none."""

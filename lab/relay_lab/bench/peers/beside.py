@@ -1,6 +1,7 @@
-"""Peers beside us: after each of our windows one of each peer, so that whatever else the machine does meets all of them.
+"""Peers measured in turns with Relay, so that disturbances of the machine meet all of them.
 
-A ratio is the median of the ratios of these pairs. The processes of all stay up throughout; who is not measured is idle.
+A ratio is the median of the ratios of these pairs. All processes stay up throughout and idle while others are
+measured.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class _Contender:
     installed: Installed
     group: PeerGroup
     scenario: Scenario
-    #: Where its processes leave what they say when something is wrong.
+    #: Directory for the error output of its processes.
     directory: Path
     #: Size -> our figures and its own, a pair for each window.
     pairs: dict[str, list[tuple[Figures, Figures]]] = field(default_factory=dict)
@@ -56,7 +57,7 @@ class _Contender:
         task, members = self.group.task, self.group.members
         for number, member in enumerate(members):
             await member.tell(sends if task.work == "local" or number == task.asker else listens)
-        # A member counts what it spends within its own window: on a busy machine that is not quite when ours is.
+        # A member counts its costs within its own window, which differs from ours on a busy machine.
         servers_s = await self._used(WARM_UP_S, window_s, servers_only=True)
         results = await hear_all(members, sends)
         cpu_s = servers_s + sum(each["cpu_s"] for each in results)
@@ -86,7 +87,7 @@ class _Contender:
 
 
 def put_together(receivers: Sequence[Figures]) -> dict[str, float]:
-    """What the members that count were delivered in a window."""
+    """Return the deliveries of the counting members in a window."""
     figures: dict[str, float] = {
         "rate": sum(each["delivered"] / each["seconds"] for each in receivers) / len(receivers),
         "delivered": sum(each["delivered"] for each in receivers),
@@ -99,7 +100,7 @@ def put_together(receivers: Sequence[Figures]) -> dict[str, float]:
 
 
 class Beside:
-    """Whoever takes turns with us; with nobody it does nothing."""
+    """The peers that take turns with Relay; none by default."""
 
     def __init__(self, contenders: Sequence[_Contender], observe: Observe) -> None:
         self._contenders = contenders
@@ -153,7 +154,7 @@ async def beside(name: str, scenario: Scenario, peers: Sequence[Installed], obse
 
 
 def _said(directory: Path, installed: Installed) -> str:
-    """The last lines that its processes wrote to their standard errors, each on a line of its own."""
+    """Return the last lines of the standard errors of its processes, one a line."""
     files = sorted(directory.glob(f"{installed.peer.name}-*.err"))
     lines = [file.read_text(encoding="utf-8", errors="replace").splitlines()[-_SAID_LINES:] for file in files]
     return "".join(f"\n{line}" for each in lines for line in each)

@@ -13,7 +13,7 @@ from typing import Literal
 
 PeerName = Literal["jgroups", "jgroups5", "nats", "zenoh", "zeromq"]
 
-#: Bytes of the smallest message of a peer: what it checks is a header in each message.
+#: Bytes of the smallest message of a peer: the checked header of each message.
 PEER_SIZE_MIN = 16
 
 _ORDER = "it has no order that all receivers share"
@@ -22,12 +22,12 @@ _ALL = (*_FIFO, "total-order", "own-delivery")
 
 
 class PeerMissing(Exception):
-    """A peer that was asked for is not installed; the sentence says what is missing."""
+    """A requested peer is not installed; the text names the missing part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A peer, and what it needs."""
+    """A peer and its requirements."""
 
     name: PeerName
     title: str
@@ -97,7 +97,7 @@ def _find_java(peer: Peer, jars: Sequence[Path]) -> Installed:
 
 
 def _jar_version(jar: Path) -> str:
-    """What its manifest says. Raises PeerMissing for a file that is no jar of JGroups."""
+    """Return the version in the manifest. Raises PeerMissing if the file is no jar of JGroups."""
     try:
         with zipfile.ZipFile(jar) as archive:
             lines = archive.read("META-INF/MANIFEST.MF").decode("utf-8", "replace").splitlines()

@@ -1,7 +1,8 @@
 """The protocol stacks of JGroups as a peer, as XML. Pure.
 
-What is set is what its rate or its round trips depend on: large datagrams, socket buffers of 4 MB, bundling where many messages
-are sent and none where one is waited for. The rest is its default, or that of the stacks it ships.
+Set are only the options that its rate or round trips depend on: large datagrams, socket buffers of 4 MB, and
+bundling for
+rates but not for round trips. Everything else is a default, or that of the stacks that JGroups ships.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _BUNDLE, _FRAGMENT = 60_000, 59_000
 
 @dataclass(frozen=True, slots=True)
 class StackPlan:
-    """What the stack of a member is for."""
+    """The purpose of a member's stack."""
 
     total_order: bool
     #: Whether single messages are waited for, not many sent.
@@ -76,7 +77,7 @@ def sites_5(names: Sequence[str], bridge_file: str) -> str:
 
 
 def stack_2(plan: StackPlan, bridge_file: str) -> str:
-    """The stack of a member. JGroups 2.12 holds a message back for a bundle as long as it is told to."""
+    """Return the stack of a member. JGroups 2.12 delays a message for a bundle up to a configured time."""
     group = {"mcast_addr": plan.multicast_group, "mcast_port": plan.multicast_port, "ip_ttl": 0}
     wait_ms = 1 if plan.total_order else 5
     protocols: list[Protocol] = [

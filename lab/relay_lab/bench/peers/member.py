@@ -1,8 +1,8 @@
-"""One process of a peer with a blocking library (ZeroMQ, Zenoh): the same lines in and out as those of `bench.member`.
+"""One process of a peer with a blocking library (ZeroMQ, Zenoh): the protocol of `bench.member` on standard input
+and output.
 
-`python -m relay_lab.bench.peers.member TASK`: every line of standard input is a `Workload`, and for each a line with
-what was measured goes to standard output; before those, one when it runs and one when it has heard everybody. All are JSON
-objects.
+Run by `python -m relay_lab.bench.peers.member TASK`. The second of the first two lines reports a message from
+every member.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _LIBRARIES = {"zenoh": "eclipse_zenoh", "zeromq": "zeromq"}
 
 
 class Transport(Protocol):
-    """What a peer's library does for a member. All of it blocks, and nothing is lost unless the library loses it."""
+    """A peer's library as a member uses it. All methods block; only the library may lose messages."""
 
     def send(self, payload: bytes) -> None:
-        """To everybody, this member included."""
+        """Send to all members, this one included."""
 
     def ask(self, question: bytes) -> bytes:
         """Send a question to the one that answers; its answer."""
 
 
-#: Connects, and from then on hands over what arrives, in a thread of its own.
+#: Connects, and delivers arriving messages in another thread.
 Connect = Callable[[PeerTask, Callable[[bytes], None]], Transport]
 
 

@@ -1,7 +1,8 @@
-"""One process of NATS as a peer, which is an asyncio library: the same lines in and out as those of `peers.member`.
+"""One process of NATS as a peer, on asyncio: the same lines in and out as `peers.member`.
 
-Core NATS drops what a slow subscriber does not take, so senders wait here for credit: each subscriber says how far it is, and
-nobody is further ahead than a window. Who has no need of that is faster, and may lose messages.
+Core NATS drops messages of a slow subscriber, so senders wait for credit here. Each subscriber acknowledges, and
+no sender is
+ahead of the slowest by more than a window. A program that may lose messages is faster.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from relay_lab.bench.peers.task import (
 from relay_lab.bench.round_trips import summary
 from relay_lab.bench.scenarios import Workload
 
-#: Messages that a sender may be ahead of the slowest subscriber, and after how many of them a subscriber says so.
+#: Messages that a sender may be ahead of the slowest subscriber, and the interval of acknowledgements.
 _WINDOW = 8_192
 _CREDIT_EVERY = _WINDOW // 8
 #: Messages that share one time stamp, after which the sender lets the library work: it does not wait by itself.
@@ -52,12 +53,12 @@ class NatsMember:
         self._client = client
         self._tally = Tally(task.members)
         self._number = 0
-        #: What each subscriber has said of this member's messages.
+        #: Messages of this member that each subscriber has acknowledged.
         self._taken = [0] * task.members
         self._credit = asyncio.Event()
 
     async def subscribe(self) -> None:
-        """Listen to everybody, to credit, and to questions."""
+        """Subscribe to all members, to credit, and to questions."""
         task, client = self._task, self._client
         await client.subscribe(_ALL, cb=self._take)
         await client.subscribe(f"bench.credit.{task.index}", cb=self._note)
@@ -85,7 +86,7 @@ class NatsMember:
             await message.respond(ANSWER + message.data[1:])
 
     async def meet(self, reader: asyncio.StreamReader) -> bytes:
-        """Probe until all have been heard, and on until the first load comes, which is what this answers."""
+        """Send probes until the first load arrives; returns its line."""
         first, is_complete = asyncio.ensure_future(reader.readline()), False
         while not first.done():
             await self._client.publish(_ALL, HEADER.pack(PROBE, self._task.index, HEADER.size, 0, 0))

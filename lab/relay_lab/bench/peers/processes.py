@@ -1,4 +1,4 @@
-"""The processes of a peer, and what all of them have used, as the system counts it: the same for each peer."""
+"""The processes of a peer and their resource usage, as the operating system counts it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ async def nats_servers(task: PeerTask, directory: Path) -> AsyncIterator[list[tr
     try:
         for site in range(count):
             file = directory / f"nats-{site}.conf"
-            # JSON is a part of what the server reads.
             file.write_text(json.dumps(_configuration(site, count, task.ports)), encoding="utf-8")
             log = ["-l", str(directory / f"nats-server-{site}.log")]
             words = ["nats-server", "-c", str(file), *log]
@@ -92,7 +91,9 @@ _MACHINE = ("-Xms2g", "-Xmx2g", "-XX:+UseParallelGC", "-Djava.net.preferIPv4Stac
 
 
 async def java_command(installed: Installed, task: PeerTask, scenario: str, directory: Path) -> list[str]:
-    """What starts a member. What it needs is in the directory. Raises BenchFailed when the program does not compile."""
+    """Return the command line of a member; its program is in the directory. Raises BenchFailed if it does not
+    compile.
+    """
     assert installed.jar is not None
     name = f"JGroups{installed.peer.major}"
     classes = directory / name
@@ -199,7 +200,7 @@ async def peer_group(installed: Installed, name: str, scenario: Scenario, direct
 
 
 def _free_ports(count: int) -> tuple[int, ...]:
-    """TCP ports that nobody uses at this moment."""
+    """Return TCP ports that are free at this moment."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

@@ -1,4 +1,4 @@
-"""What a process of a peer is told, and the header of its messages."""
+"""The task of a peer's process, and the header of its messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Work = Literal["local", "relay"]
 HEADER = struct.Struct("<cBHIQ")
 #: The numbers of an origin are counted modulo this.
 NUMBERS = 1 << 32
-#: Sent until everybody has heard everybody; then data, questions, and answers. Also what subscribers tell them apart by.
+#: Kinds of messages, also used as topics: probes (until all members have received one of each), data, questions,
+#: answers.
 PROBE, DATA, QUESTION, ANSWER = b"p", b"d", b"?", b"!"
 #: Seconds between two probes.
 PROBE_S = 0.05
@@ -39,7 +40,7 @@ class PeerTask:
     work: Work
     #: Whether round trips are measured.
     trips: bool
-    #: Free ports of this machine, the same for all processes: what each is for, the peer decides.
+    #: Free ports of this machine, equal for all processes; each peer assigns them.
     ports: tuple[int, ...]
 
     @property
@@ -64,7 +65,7 @@ class PeerTask:
 
 
 class Tally:
-    """Counts deliveries; `wrong` are those that do not follow the last one of their origin, or do not hold what was sent."""
+    """Counts deliveries; `wrong` counts those out of order or with wrong bytes."""
 
     def __init__(self, members: int) -> None:
         self.delivered = 0
@@ -100,7 +101,7 @@ class Tally:
         return self.delivered, time.perf_counter(), time.process_time()
 
     def end(self, began: tuple[int, float, float]) -> dict[str, Any]:
-        """What was delivered in the window, and what this process spent."""
+        """Return the deliveries of the window and the costs of this process."""
         latencies, self._latencies_ns = sorted(self._latencies_ns or ()), None
         return {
             "delivered": self.delivered - began[0],

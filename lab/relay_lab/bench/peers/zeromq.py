@@ -1,7 +1,8 @@
-"""ZeroMQ as a peer: everybody publishes, everybody subscribes to everybody; between two sites through a forwarder in each.
+"""ZeroMQ as a peer: every member subscribes to all members; a forwarder in each site connects two sites.
 
-No message is dropped: a publisher at its high-water mark waits (`XPUB_NODROP`). A forwarder has two queues, one for what its
-own site publishes and one for what comes from the other, so that nothing goes round.
+No message is dropped: a publisher at its high-water mark waits (`XPUB_NODROP`). A forwarder has one queue for
+each direction,
+so no message is sent back.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class _Sockets:
             if task.trips:
                 topics.append(QUESTION)
             self._asking = self._listen(zmq.SUB, sources)
-            if task.index == task.asker:  # who does not read answers would hold up the forwarders after some ten thousand
+            if task.index == task.asker:  # unread answers would block the forwarders after some ten thousand
                 self._asking.setsockopt(zmq.SUBSCRIBE, ANSWER)
         else:
             self._publisher.bind(_at(task.ports[task.index]))

@@ -1,4 +1,4 @@
-"""Drills in containers: the shipped compose file, as a project of its own for every run."""
+"""Drills in containers: the shipped compose file, as a separate project for every run."""
 
 from relay_lab.drills.compose.venue import ComposeVenue
 

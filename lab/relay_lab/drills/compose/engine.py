@@ -122,7 +122,7 @@ class Container:
             self._container.pause()
 
     def resume(self) -> None:
-        """Let frozen processes go on."""
+        """Resume frozen processes."""
         with _translated(f"resume {self.name}"):
             self._container.unpause()
 
@@ -132,7 +132,7 @@ class Container:
             self._container.stop(timeout=int(grace_s))
 
     def free(self) -> None:
-        """Let frozen processes go on, if there are any: an engine cannot stop a frozen container."""
+        """Resume frozen processes, if any: an engine cannot stop a frozen container."""
         with suppress(DockerException, OSError):
             self._container.reload()
             if self._container.status == "paused":

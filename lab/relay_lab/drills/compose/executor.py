@@ -27,7 +27,7 @@ from relay_lab.drills.executor import Executor, MemberDied, Pair, PlaceFailed, S
 from relay_lab.drills.network import OPEN, Condition, Network, harmed
 from relay_lab.drills.plan import Seat, between_sites
 
-#: A paused member does not read what it is sent; after this time it is taken for dead.
+#: Seconds after which a member that does not read its input counts as dead; a paused member does not read.
 _FEED_TIMEOUT_S = 10.0
 
 
@@ -45,7 +45,7 @@ class ContainerMember:
         self._input: socket.socket | None = None
 
     async def start(self) -> None:
-        """Start the container, which gets a network namespace of its own."""
+        """Start the container, which gets a new network namespace."""
         self.close_input()
         self._input = await trio.to_thread.run_sync(self.container.start)
         state = await trio.to_thread.run_sync(self.container.state)
@@ -80,7 +80,7 @@ class ContainerMember:
         await trio.to_thread.run_sync(self.container.pause)
 
     async def resume(self) -> None:
-        """Let the processes go on."""
+        """Resume the processes."""
         await trio.to_thread.run_sync(self.container.resume)
 
     async def block(self) -> None:
@@ -122,7 +122,7 @@ class ContainerMember:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What an executor has to know of its compose project."""
+    """The parts of its compose project that an executor uses."""
 
     engine: Engine
     containers: Mapping[Seat, Container]
@@ -132,7 +132,7 @@ class Setting:
     site_networks: Mapping[str, str]
     wan: str
     http_port: int
-    #: What whoever asks for a status has to show.
+    #: Token for requests of a status.
     token: str = field(repr=False)
     #: The directory in every container for the journals, on a shared volume.
     journal: str

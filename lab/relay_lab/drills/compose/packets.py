@@ -113,14 +113,16 @@ _NETEM_PACKETS = 10_000
 
 
 def drop_rules(incoming: Mapping[str, Condition]) -> str:
-    """Input for `iptables-restore --noflush` that does to packets from each address what its condition says."""
+    """Return input for `iptables-restore --noflush` that applies the condition of each source address to incoming
+    packets.
+    """
     lines = ["*filter", f":{CHAIN} - [0:0]"]
     for address, condition in incoming.items():
         if condition.mode != "open":
             lines.append(f"-A {CHAIN} -s {address} -j DROP")
             continue
         if condition.packet_bytes_max:
-            # INPUT sees datagrams whole, whatever the fragments in which they came.
+            # The INPUT chain gets reassembled datagrams.
             too_long = f"{int(condition.packet_bytes_max) + 1}:{_LENGTH_MAX}"
             lines.append(f"-A {CHAIN} -s {address} -m length --length {too_long} -j DROP")
         if condition.loss:
@@ -129,7 +131,7 @@ def drop_rules(incoming: Mapping[str, Condition]) -> str:
 
 
 def shaping_commands(interfaces: Sequence[str], outgoing: Mapping[str, Condition]) -> list[str]:
-    """Commands for `tc` that do to packets to each address what its condition says; each address has a class."""
+    """Return commands for `tc` that apply the condition of each destination address; each address has a class."""
     harmed = {address: condition for address, condition in outgoing.items() if condition.bytes_per_s or _netem(condition)}
     lines = []
     for interface in interfaces:

@@ -1,7 +1,8 @@
-"""The compose project of one run: the shipped compose file with names, networks and configurations of its own. Pure.
+"""The compose project of one run: the shipped compose file with other names, networks and configurations. Pure.
 
-The file is the only description of the sites: Compose resolves it (`docker compose config --format json`), the members are read
-from its services, and everything that is not named here stays as it is.
+The file is the only description of the sites. Compose resolves it (`docker compose config --format json`), and
+the members are
+read from its services. All settings that are not named here stay unchanged.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ class Topology:
 
 
 def read_topology(resolved: Mapping[str, Any], configurations: Mapping[str, Mapping[str, Any]]) -> Topology:
-    """The topology of a resolved compose file; `configurations` holds what each configuration file in it says.
+    """Return the topology of a resolved compose file; `configurations` maps its configuration files to their
+    contents.
 
-    Raises KeyError, TypeError or ValueError when these are no sites.
+    Raises KeyError, TypeError or ValueError if the file describes no sites.
     """
     services: dict[Seat, str] = {}
     files: dict[str, str] = {}
@@ -83,15 +85,17 @@ def derive_project(
     *,
     blockable: bool = False,
 ) -> dict[str, Any]:
-    """The project of a run: members fed by standard input, and who makes their keys, on networks of the run's own.
+    """Return the project of a run: members that read standard input, and the maker of their keys, on networks of
+    this run.
 
-    `files` maps sites to configuration files, `subnets` networks to subnets. `blockable`: whether event loops can be blocked.
+    `files` maps sites to configuration files, `subnets` networks to subnets. `blockable`: whether event loops can
+    be blocked.
     """
     pools = {name: {"subnet": subnet} for name, subnet in subnets.items()}
     services = {}
     for seat, name in topology.services.items():
         service = dict(resolved["services"][name])
-        # Whoever ends during a drill stays away until the drill starts it again.
+        # A member that ends stays down until the drill starts it again.
         for key in ("build", "depends_on", "container_name", "ports", "restart"):
             service.pop(key, None)
         service["image"] = image

@@ -1,4 +1,6 @@
-"""Containers as a place for drills: the compose file is read and the image built once, every run is a project of its own."""
+"""Containers as a place for drills: the compose file is read and the image built once; every run is a separate
+project.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ from sitestack.model.errors import ConfigurationError
 
 COMPOSE_FILE = "docker-compose.yml"
 _OPTION = "relay drill --on compose"
-#: Prefix of the names of projects, so that what an unclean end left behind can be told from everything else.
+#: Prefix of project names, by which leftovers of an unclean end are recognised.
 _PREFIX = "relay-drill-"
 #: Seconds for a command of Compose that fetches nothing; one that takes longer hangs.
 _LIMIT_S = 180.0
@@ -46,7 +48,7 @@ _BUILD_LIMIT_S = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """What all runs share: made once by `prepare`."""
+    """Shared by all runs; made once by `prepare`."""
 
     engine: Engine
     resolved: Mapping[str, Any]
@@ -63,7 +65,7 @@ class ComposeVenue:
         self._ready: _Ready | None = None
 
     async def prepare(self, drill: Drill) -> None:
-        """Read the file, refuse what cannot be done, and build the image. Raises ConfigurationError."""
+        """Read the file, refuse unsupported drills, and build the image. Raises ConfigurationError."""
         file = find_project() / COMPOSE_FILE
         engine = await trio.to_thread.run_sync(Engine)
         resolved = json.loads(await _compose(["--file", str(file), "config", "--format", "json"]))
@@ -109,7 +111,7 @@ def _refuse_verbs(drill: Drill) -> Iterator[str]:
     if drill.does("upgrade"):
         yield "upgrade cannot be done to containers, which all run the image of the compose file. It can with --on local."
     if drill.does("stop-reader"):
-        yield "stop-reader cannot be done to containers: the engine itself reads what they write. It can with --on local."
+        yield "stop-reader needs --on local: in containers the engine itself reads the output."
     if drill.does("fill-disk", "free-disk"):
         yield "fill-disk cannot be done to containers: their journals share one volume. It can with --on local."
 
@@ -218,5 +220,5 @@ async def _compose(arguments: Sequence[str], error: type[Exception] = Configurat
     done = await run_command(command, limit_s, name=f"docker compose {what}", own_session=True)
     if done.returncode:
         said = " ".join(done.stderr.decode(errors="replace").split())
-        raise error(f"docker compose {what} failed: {said[-600:] or 'it did not say why'}")
+        raise error(f"docker compose {what} failed: {said[-600:] or 'it gave no reason'}")
     return bytes(done.stdout)

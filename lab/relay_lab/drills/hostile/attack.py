@@ -20,9 +20,9 @@ _GRACE_S = 60.0
 
 
 async def run_attack(target: Target, file: Path, enter: Sequence[str]) -> AttackReport:
-    """Carry out an attack by a process of its own; `enter` leads to where it stands. Raises PlaceFailed.
+    """Carry out an attack in a separate process; `enter` is the command prefix for its network. Raises PlaceFailed.
 
-    Cancelled, the process is gone.
+    The process ends on cancellation.
     """
     await trio.Path(file).write_text(target.to_json(), encoding="utf-8")
     command = tie([*enter, sys.executable, "-m", "relay_lab.drills.hostile.attack", str(file)])

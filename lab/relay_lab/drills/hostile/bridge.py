@@ -1,4 +1,4 @@
-"""The attacks on the bridge: connections that say nothing, too little, too slowly, or what is not true."""
+"""The attacks on the bridge: connections that are silent, short, slow, or lie."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 
-#: Seconds for one connection to be made, or to say something.
+#: Seconds for connecting, and for an answer.
 _PATIENCE_S = 2.0
 #: Seconds for which the attacker listens to an answer.
 _ANSWER_S = 0.5
-#: Seconds between two bytes of what is slow.
+#: Seconds between two bytes of a slow connection.
 _SLOW_S = 1.0
 #: Seconds between two looks at all connections.
 _LOOK_S = 0.05
 _READ_BYTES = 65_535
-#: Connections of the attacks that do not say how many.
+#: Connections of attacks without a number.
 _CONNECTIONS = 50
 _HUGE = ((4 << 30) - 1, 64 << 20)
 #: An epoch that no relay has reached.
 _EPOCH = 1 << 40
 _ANSWERS_MAX = 5
 _ANSWER_BYTES = 24
-#: The first byte of a TLS alert: it says no, and nothing else.
+#: The first byte of a TLS alert, the only allowed answer.
 _ALERT = 21
 
 
@@ -49,7 +49,7 @@ class Assault:
         self._answered_bytes = 0
         self._answers: list[str] = []
         self._began = time.monotonic()
-        #: Only whoever relays listens.
+        #: Only the relay listens.
         self._relay = self._listening()
 
     def run(self) -> AttackReport:
@@ -63,7 +63,7 @@ class Assault:
             "claim": self._claim,
         }
         if self._relay is None:
-            self._told["Nobody listens."] = None
+            self._told["No member listens."] = None
         else:
             attack[self._target.attack]()
         took_s = time.monotonic() - self._began
@@ -85,20 +85,20 @@ class Assault:
     # -- slow ------------------------------------------------------------------------------------------------------
 
     def _idle(self) -> None:
-        """As many connections as the drill says, which say nothing."""
+        """Hold silent connections, in the number of the drill."""
         self._hold("idle", int(self._target.amount), [b""])
 
     def _drip(self, kind: str, data: bytes) -> None:
-        """Connections that say what they have to say a byte at a time."""
+        """Send a valid beginning one byte at a time."""
         self._hold(kind, int(self._target.amount) or _CONNECTIONS, [data])
 
     def _announce(self) -> None:
-        """Frames that are said to be huge, a byte at a time."""
+        """Announce huge frames, one byte at a time."""
         beginnings = [length.to_bytes(4, "big") + bytes(64) for length in _HUGE]
         self._hold("announced frames", int(self._target.amount) or _CONNECTIONS, beginnings)
 
     def _hold(self, kind: str, count: int, beginnings: list[bytes]) -> None:
-        """Open connections, renew those that are closed, and say on each a byte a second, until the time is over."""
+        """Open connections, reopen closed ones, and send a byte a second on each, until the time is over."""
         deadline = time.monotonic() + self._target.seconds
         held: dict[int, _Held] = {}
         closed = refused = 0
@@ -125,7 +125,7 @@ class Assault:
     # -- false -----------------------------------------------------------------------------------------------------
 
     def _plain(self) -> None:
-        """What is not TLS: a HELLO in plain text in the name of each other site, and garbage."""
+        """Send no TLS: a HELLO in plain text in the name of each other site, and garbage."""
         for sentence in self._each("plain HELLO", "garbage", "HTTP"):
             data = {"plain HELLO": self._hello(self._other().site), "garbage": self._rng.randbytes(500)}.get(
                 sentence, b"GET / HTTP/1.1\r\nHost: relay\r\n\r\n"
@@ -146,7 +146,9 @@ class Assault:
             self._handshake(kind, context, self._hello(self._other().site))
 
     def _claim(self) -> None:
-        """A HELLO in the name of another site: with the certificate of a site of our own, where connections are TLS."""
+        """Send a HELLO in the name of another site; where connections are TLS, with the certificate of a site of the
+        drill.
+        """
         if not self._target.secured:
             for kind in self._each("claims another site"):
                 with suppress(OSError), self._connect() as sock:
@@ -182,7 +184,7 @@ class Assault:
             context.load_cert_chain(directory / "bridge.pem", directory / "bridge.key")
 
     def _handshake(self, kind: str, context: ssl.SSLContext, data: bytes) -> None:
-        """Connect, say something if there is somebody to say it to, and count what is answered inside the connection."""
+        """Connect, send data after a successful handshake, and count the answers inside the connection."""
         try:
             with self._connect() as plain:
                 self._sent[kind] += 1
@@ -207,9 +209,9 @@ class Assault:
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def _listen(self, sock: socket.socket, *, is_certified: bool = False) -> None:
-        """Take what is answered, until the other end closes, and for no longer than a while.
+        """Read answers until the other end closes, for a bounded time.
 
-        Whoever is certified may be told who answers, and that it is sent away, and nothing else.
+        A certified caller may receive the listener's name and a refusal, and nothing else.
         """
         parser = FrameParser(_READ_BYTES)
         deadline = time.monotonic() + _ANSWER_S
@@ -226,7 +228,7 @@ class Assault:
 
     def _answer(self, data: bytes) -> None:
         if data[0] == _ALERT and len(data) < _ANSWER_BYTES:
-            self._told["Some were told no, by a TLS alert."] = None
+            self._told["Some were refused, by a TLS alert."] = None
             return
         self._answered_bytes += len(data)
         if len(self._answers) < _ANSWERS_MAX:
@@ -234,7 +236,7 @@ class Assault:
 
 
 class _Held:
-    """A connection that is held, and what it has still to say."""
+    """An open connection with the bytes that it has still to send."""
 
     def __init__(self, sock: socket.socket, data: bytes, now: float) -> None:
         self.sock = sock
@@ -242,7 +244,7 @@ class _Held:
         self._due = now
 
     def say(self, now: float, answer: Callable[[bytes], None]) -> bool:
-        """Say the next byte when it is due, and take what is answered; whether the connection is still there."""
+        """Send the next byte when it is due, and read answers. Returns whether the connection is open."""
         try:
             if self._data and now >= self._due:
                 self.sock.send(self._data[:1])

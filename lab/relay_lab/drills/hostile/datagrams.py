@@ -27,11 +27,11 @@ from sitestack.stack.stack import collect_headers
 
 #: Seconds for which the attacker only listens, to learn addresses and to have something to replay.
 _LISTEN_S = 2.0
-#: Seconds for which it waits for answers to what it sent last.
+#: Seconds to wait for answers to the last packets.
 _LINGER_S = 0.5
 #: Different packets of a flood, which are sent again and again: to make each anew would take longer than to send it.
 _FLOOD_PACKETS = 4_000
-#: Ports beside that of the group at which nobody listens.
+#: Ports beside the group's without a listener.
 _UNHEARD = 1
 #: Where the sender's id and the key's id are in an envelope.
 _SENDER_AT = 8
@@ -86,11 +86,11 @@ class Assailant:
         self._lan.flood(self._addressed(supply), self._target.amount, self._target.seconds)
 
     def _flood(self, beside: int) -> None:
-        """Short packets that seem to be something, half of them, and garbage: to each member and to the group in turn.
+        """Send short packets to each member and to the group in turn: half with a valid beginning, half garbage.
 
-        Where members seal, a part of the garbage has all of an envelope but its proof, and each a sender of its own.
-
-        On loopback nothing goes beside the ports of members: somebody else might listen there.
+        Where members seal, a part of the garbage is a whole envelope without a valid proof, each with a new
+        sender. On loopback no
+        packet goes to a port beside those of members: another program might listen there.
         """
         spared = beside and not self._target.raw
         heard = [self._group] if spared else [*self._places(), self._group]
@@ -139,14 +139,14 @@ class Assailant:
         return bytes(changed)
 
     def _addressed(self, forged: Iterator[Forged]) -> Iterator[Packet]:
-        """What is for all goes to the group; what is for one goes to every address from which one was heard."""
+        """Send multicasts to the group, and unicasts to every address seen on the network."""
         places = self._places()
         for each in forged:
             for place in [self._group] if each.dest is None else places:
                 yield each.kind, place, self._sealed(each.data)
 
     def _sealed(self, data: bytes) -> bytes:
-        """As whoever has the attacker's key would send it."""
+        """Seal data with the attacker's key."""
         return self._rng.choice(self._seals).seal(data, time.monotonic()) if self._seals else data
 
     def _places(self) -> Sequence[Physical]:
@@ -154,9 +154,9 @@ class Assailant:
 
 
 def _make_seals(target: Target, heard: Sequence[Heard], rng: random.Random) -> list[Seal]:
-    """The seals of somebody who has another site's key, and uses it as if it were that of the site.
+    """Return seals made with another site's key, used as if it were that of this site.
 
-    One as it is, and one with all that an envelope tells: the id of the site's key, and the id of a sender.
+    One is unchanged; one imitates an envelope: the id of the site's key, and the id of a sender.
     """
     ring = read_key_ring(Path(target.keys))
     guises = [(ring, rng.randbytes(SENDER_ID_BYTES))]
@@ -169,13 +169,13 @@ def _make_seals(target: Target, heard: Sequence[Heard], rng: random.Random) -> l
 
 
 def _sealed_heads(heard: Sequence[Heard]) -> list[bytes]:
-    """What the envelopes that were heard begin with, up to what is encrypted; none where members do not seal."""
+    """Return the unencrypted heads of recorded envelopes; none where members do not seal."""
     sealed = [each.data[:HEADER_BYTES] for each in heard if each.data.startswith(SEALED)]
     return [head for head in sealed if len(head) == HEADER_BYTES]
 
 
 def _unproven(head: bytes, rng: random.Random) -> bytes:
-    """An envelope of the site's key by its looks, of a sender that nobody knows."""
+    """Return an envelope that looks like the site's key, from an unknown sender."""
     counter = rng.randbytes(COUNTER_BYTES)
     body = rng.randbytes(rng.randrange(TAG_BYTES, 200))
     return head[:_SENDER_AT] + rng.randbytes(SENDER_ID_BYTES) + head[_KEY_ID_AT : _KEY_ID_AT + ID_BYTES] + counter + body

@@ -1,4 +1,4 @@
-"""What a drill measures while its sites are attacked, and what it must not find. Pure."""
+"""Measurements of a drill while its sites are attacked, and their limits. Pure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from relay_lab.drills.plan import DATAGRAM_ATTACKS, Action, Drill, Seat
 from relay_lab.drills.verdict import MemberLog
 
 _MIB = 1 << 20
-#: A flood is one when it reaches this share of what the drill says.
+#: Share of the drill's rate that counts as a flood.
 _FLOOD_SHARE = 0.75
 _BASELINE = "flood-unheard"
-#: So long after an attack what it has delayed may still arrive; and a time without an attack is at least so long.
+#: Nanoseconds after an attack in which delayed messages may arrive, and the shortest time without an attack.
 _AFTER_NS = 1_000_000_000
 _CALM_NS_MIN = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One attack: what was planned, what was done, and from when to when (on the clock of the journals)."""
+    """One attack: its plan, its packets, and its start and end on the clock of the journals."""
 
     action: Action
     report: AttackReport
@@ -82,7 +82,7 @@ def gather(
     growth: Mapping[Seat, int],
     statuses: tuple[Mapping[Seat, Status], Mapping[Seat, Status]],
 ) -> Evidence:
-    """The evidence of a run; `load` says when its load began and ended, `statuses` are those of both times."""
+    """Return the evidence of a run; `load` has start and end of its load, `statuses` are those of both times."""
     if not attacks:
         return Evidence()
     began, ended = statuses
@@ -97,7 +97,7 @@ def gather(
 
 
 def _calm(attacks: Sequence[Attack], load: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """The times under load without an attack, and without what the one before has left."""
+    """Yield the times under load without an attack and its after-effects."""
     ends = [load[0], *[each.ended_ns + _AFTER_NS for each in attacks]]
     begins = [*[each.began_ns for each in attacks], load[1]]
     return ((since, until) for since, until in zip(ends, begins, strict=True) if until - since >= _CALM_NS_MIN)
@@ -108,7 +108,7 @@ def _suspicions(status: Status) -> int:
 
 
 def measure_lag(logs: Sequence[MemberLog], since_ns: int, until_ns: int, what: str) -> Lag:
-    """How late at members of other sites was what was sent in this time, on the clock of one machine."""
+    """Return the lag of messages of this time at members of other sites, on the clock of one machine."""
     sent = {(log.uuid, first): at for log in logs for first, at in log.sends.items() if since_ns <= at < until_ns}
     lags = sorted(
         (when - sent[origin, first], count)
@@ -154,7 +154,7 @@ def hostile_faults(drill: Drill, found: Evidence) -> Iterator[str]:
         for what, counted in (("installed {} views", found.views), ("suspected {} members", found.suspicions)):
             for seat, number in counted.items():
                 if number:
-                    yield f"{seat.name} of {seat.site} {what.format(number)} while nobody came or went."
+                    yield f"{seat.name} of {seat.site} {what.format(number)} while no member joined or left."
     for seat, grown in found.growth.items():
         if 0 < expected.growth_mib_max * _MIB < grown:
             at_most = f"at most {expected.growth_mib_max:g} are expected"

@@ -1,6 +1,6 @@
-"""Datagrams that no member has sent: every header that members exchange, with contents that fit the site. Pure.
+"""Forged datagrams: every header that members exchange, with contents that fit the site. Pure.
 
-The forger knows more than a stranger can: the members' UUIDs and their view. What is refused from it is refused from everybody.
+The forger knows more than a stranger can: the members' UUIDs and their view.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DEEP = 3
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What the forger knows of a site, and where answers to it would go."""
+    """The forger's knowledge of a site, and an address for answers."""
 
     site: str
     members: tuple[Address, ...]
@@ -171,7 +171,7 @@ class Forger:
 #: Close to the largest datagram.
 _LARGE_BYTES = 58_000
 _PREFIX = MAGIC + bytes([VERSION])
-#: A view of which nobody has heard.
+#: The number of a view that does not exist.
 _LATER = 99_999
 
 
@@ -194,7 +194,7 @@ def bombs(forger: Forger, site: str, dest: Address, rng: random.Random) -> Itera
 
 
 def _never_whole(forger: Forger, stranger: Address, dest: Address, rng: random.Random) -> Iterator[Forged]:
-    """First pieces of what has no end: of a frame, and of a datagram."""
+    """Yield first pieces that are never completed: of a frame, and of a datagram."""
     first = FragmentHeader(1, 0, 1 << 20, bytes(_LARGE_BYTES))
     yield _renamed("first fragments", forger.datagram(stranger, dest, (first, UnicastData(1, 1, 1, True))))
     piece = Slice(stranger, rng.randbytes(DIGEST_BYTES), 0, SLICES_MAX, bytes(_LARGE_BYTES))
@@ -202,7 +202,7 @@ def _never_whole(forger: Forger, stranger: Address, dest: Address, rng: random.R
 
 
 def _never_due(forger: Forger, site: str, stranger: Address, dest: Address) -> Iterator[Forged]:
-    """What has to wait for something that never comes: an earlier unicast, a later view."""
+    """Yield frames that wait for something that never comes: an earlier unicast, a later view."""
     piece = FragmentHeader(1, 0, 1 << 20, bytes(_LARGE_BYTES))
     yield _renamed("unicasts ahead", forger.datagram(stranger, dest, (piece, UnicastData(1, 2, 2, False))))
     body = (_LARGE_BYTES - 4).to_bytes(4, "little") + bytes(_LARGE_BYTES - 4)

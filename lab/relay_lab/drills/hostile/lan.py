@@ -1,7 +1,8 @@
 """The attacker's sockets on the network of a site.
 
-At a switch of its own it reads and writes whole packets, as whoever has a port there: it sees unicasts too, and can send in the
-name of any address. Elsewhere it joins the group, as everybody on the network can, and sees multicasts alone.
+At a port of a switch it reads and writes whole packets: it sees unicasts too, and can forge any source address.
+Elsewhere it
+joins the group, as any process on the network can, and sees multicasts alone.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from sitestack.model.address import Physical
 
 _READ_BYTES = 65_535
 _RECEIVE_BUFFER_BYTES = 8 << 20
-#: What is remembered of what was overheard, at most; later packets are not taken.
+#: Maximum number of recorded packets; later packets are ignored.
 HEARD_MAX = 5_000
 #: Seconds between two portions of packets.
 _PORTION_S = 0.005
-#: Answers that are told, and the bytes of each.
+#: Maximum number of reported answers, and of bytes of each.
 _ANSWERS_MAX = 5
 _ANSWER_BYTES = 24
 _ETH_P_ALL = 0x0003
 _ETH_P_IP = b"\x08\x00"
-#: The port of the switch by which its own machine is reached: what comes in there has come in at another port before.
+#: The switch port of this machine; its packets have entered at another port before.
 _SWITCH = "switch"
 _UDP_HEADER = struct.Struct("!HHHH")
 #: Version and length of an IPv4 header without options.
@@ -45,7 +46,7 @@ class Heard(NamedTuple):
 
 
 class Lan:
-    """Sends in the attacker's own name, and counts what comes back."""
+    """Sends with the attacker's address, and counts answers."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -130,7 +131,7 @@ class Lan:
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The attack begins now: what came before was to prepare it."""
+        """Start the attack: forget answers to its preparation."""
         self._began_ns = time.monotonic_ns()
 
     def flood(self, packets: Iterable[tuple[str, Physical, bytes]], rate: float, seconds: float) -> None:
@@ -181,19 +182,19 @@ class Lan:
         return to.host in self._hosts or (group is not None and to.host == group.host)
 
     def await_answers(self, seconds: float) -> None:
-        """Wait for answers to what was sent last."""
+        """Wait for answers to the last packets."""
         time.sleep(seconds)
         self.count_answers()
 
     def count_answers(self) -> None:
-        """Take what has come back."""
+        """Count arrived answers."""
         while True:
             try:
                 data, source = self._socket.recvfrom(_READ_BYTES)
             except BlockingIOError:
                 return
             except OSError:
-                continue  # about an earlier packet to somebody who is gone
+                continue  # about an earlier packet to a closed port
             self._answered_bytes += len(data)
             if len(self._answers) < _ANSWERS_MAX:
                 self._answers.append(f"{len(data)} bytes from {source[0]}: {data[:_ANSWER_BYTES]!r}")
@@ -203,7 +204,7 @@ class Lan:
         self._told[sentence] = None
 
     def report(self) -> AttackReport:
-        """What was done, and what came of it."""
+        """Return the packets sent and the answers."""
         took_s = (time.monotonic_ns() - self._began_ns) / 1e9
         told = tuple(self._told)
         return AttackReport(dict(self.sent), self._answered_bytes, tuple(self._answers), took_s, self._began_ns, told)

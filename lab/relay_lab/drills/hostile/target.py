@@ -1,4 +1,4 @@
-"""What the attacker is told, and what it tells: both travel as JSON. Pure."""
+"""The attacker's orders and its report; both travel as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A member, as far as whoever watches the network for long knows it."""
+    """A member, as a long observer of the network knows it."""
 
     site: str = ""
     name: str = ""
@@ -40,7 +40,7 @@ class Target:
     view_creator: str = ""
     #: The attacker's own address.
     source: str = ""
-    #: Whether the attacker sees, and can forge, whole packets: at a switch of its own, where there is nobody else.
+    #: Whether the attacker sees and can forge whole packets: at a private switch without other machines.
     raw: bool = False
     seconds: float = 0.0
     #: Packets per second, or connections.
@@ -59,7 +59,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class AttackReport:
-    """What the attacker did and got."""
+    """The attacker's packets and the answers."""
 
     #: Kind of packet or connection -> how many.
     sent: dict[str, int] = field(default_factory=dict)
@@ -68,9 +68,9 @@ class AttackReport:
     #: The first of them, for a human.
     answers: tuple[str, ...] = ()
     seconds: float = 0.0
-    #: When it began, on the monotonic clock of the machine: what came before was the start of the process.
+    #: Start of the attack on the monotonic clock of the machine, after the start of the process.
     began_ns: int = 0
-    #: Sentences on what was observed, and on what could not be done.
+    #: Sentences on observations, and on attacks that were impossible.
     told: tuple[str, ...] = ()
 
     def to_json(self) -> str:

@@ -1,4 +1,4 @@
-"""Drills in a cluster: the shipped manifests, in namespaces of their own for every run."""
+"""Drills in a cluster: the shipped manifests, in new namespaces for every run."""
 
 from relay_lab.drills.kubernetes.venue import KubernetesVenue
 

@@ -20,7 +20,7 @@ from relay_lab.drills.plan import Seat
 from relay_lab.drills.tether import tie
 from sitestack.model.errors import ConfigurationError
 
-#: Seconds for a command: longer than kubectl is ever told to wait, so that its own error comes first.
+#: Seconds for a command: longer than any time limit of kubectl, so that its own error comes first.
 _LIMIT_S = 240.0
 
 
@@ -53,7 +53,7 @@ class Kubectl:
             raise ConfigurationError(f"relay drill --on kubernetes: no cluster answers kubectl ({_said(done)}).")
 
     def command(self, arguments: Sequence[str]) -> list[str]:
-        """The command line, for processes that go on and are started elsewhere."""
+        """Return the command line of a process that is started elsewhere and keeps running."""
         return [self._path, *arguments]
 
     async def _call(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
@@ -73,7 +73,7 @@ _KILL_TIMEOUT_S = 10.0
 
 
 class Pod(Child):
-    """The pod of one seat. `directory` takes its log, `journals` what its journal held."""
+    """The pod of one seat. `directory` gets its log, `journals` the files of its journal."""
 
     def __init__(self, kubectl: Kubectl, seat: Seat, namespace: str, name: str, directory: Path, journals: Path) -> None:
         super().__init__(seat, directory)
@@ -172,7 +172,7 @@ class Pod(Child):
         return self.has_ended()
 
     async def _open_forward(self) -> None:
-        """`kubectl port-forward` ends when nobody listened at the other end; it is started again after a while."""
+        """`kubectl port-forward` ends when the other end does not listen; it is started again after a pause."""
         if self._url or trio.current_time() < self._forwarded_at + _FORWARD_INTERVAL_S:
             return
         self._forwarded_at = trio.current_time()

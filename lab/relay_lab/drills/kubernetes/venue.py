@@ -1,4 +1,4 @@
-"""A cluster as a place for drills: the one of kubectl's current context, with namespaces of its own for every run."""
+"""A cluster as a place for drills: that of kubectl's current context, with new namespaces for every run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class KubernetesVenue:
         self._kubectl: Kubectl | None = None
 
     async def prepare(self, drill: Drill) -> None:
-        """Refuse what cannot be done, and see whether a cluster answers. Raises ConfigurationError."""
+        """Refuse unsupported drills, and check that a cluster answers. Raises ConfigurationError."""
         manifests = find_manifests()
         if refusals := list(refuse(drill, manifests)):
             raise ConfigurationError("\n".join(f"{_OPTION}: {refusal}" for refusal in refusals))
@@ -58,7 +58,7 @@ def find_manifests() -> Path:
 
 
 def refuse(drill: Drill, manifests: Path) -> Iterator[str]:
-    """Sentences on what the drill does that cannot be done in a cluster."""
+    """Yield sentences on the drill's actions that a cluster does not support."""
     missing = [site for site in drill.sites if not (manifests / site.lower()).is_dir()]
     if missing:
         yield f"There are no manifests for {', '.join(missing)}."
@@ -124,5 +124,5 @@ async def _until_running(kubectl: Kubectl, site: str, namespace: str) -> None:
         reasons = "{.items[*].status.containerStatuses[*].state.waiting.reason}"
         why = (await kubectl.try_run("get", "pods", *place, f"--output=jsonpath={reasons}") or b"").decode().split()
         raise PlaceFailed(
-            f"The pods of {site} did not start within {_READY_S} s ({', '.join(dict.fromkeys(why)) or 'no reason told'})."
+            f"The pods of {site} did not start within {_READY_S} s ({', '.join(dict.fromkeys(why)) or 'no reason given'})."
         )

@@ -1,4 +1,4 @@
-"""How containers are harmed: whole sites by the engine, single links by what the kernel is told; and how it is undone."""
+"""Harm to containers and its undoing: whole sites by the engine, single links by the kernel's rules."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class FakeContainer:
 
 
 class FakeEngine:
-    """Networks and who is on them."""
+    """Networks and their members."""
 
     def disconnect(self, network: str, container: FakeContainer) -> None:
         container.done.append("disconnect")
@@ -79,7 +79,7 @@ class FakeEngine:
 
 
 class Kernel:
-    """What each namespace was told last, by the number of its process."""
+    """The last rules of each namespace, by the number of its process."""
 
     def __init__(self) -> None:
         self.rules: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""A run's project is the shipped one, with what a drill must have of its own and nothing else."""
+"""A run's project is the shipped one, changed only where a drill requires it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel is told when a link between containers is harmed."""
+"""The kernel's rules for harmed links between containers."""
 
 from __future__ import annotations
 
@@ -140,14 +140,14 @@ def enter(pid: int, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def connecting(pid: int) -> str:
-    """What a connection to nobody on the loopback ends with."""
+    """Return the error of a connection to a closed port on the loopback."""
     script = "import socket; s = socket.socket(); s.settimeout(0.2); s.connect(('127.0.0.1', 9))"
     return enter(pid, "python3", "-c", script).stderr
 
 
 @pytest.fixture
 def namespace() -> Iterator[int]:
-    """A process in a network namespace of its own, which ends with its standard input."""
+    """A process in a new network namespace, which ends with its standard input."""
     if os.geteuid() or any(shutil.which(tool) is None for tool in ("unshare", "nsenter", "iptables-restore", "tc", "ip")):
         pytest.skip("no rights or no tools for network namespaces here: the rules were not tried on a kernel")
     script = "ip link set lo up; ip link add eth0 type veth peer name eth1; echo; read end"

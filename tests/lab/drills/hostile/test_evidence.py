@@ -1,4 +1,4 @@
-"""What was measured under attack becomes a verdict."""
+"""Measurements under attack become a verdict."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_an_attack_that_changes_nothing_is_no_fault() -> None:
     ("found", "fault"),
     [
         (evidence(attack(answered_bytes=7, answers=("7 bytes",))), "forge NYC 100: 7 bytes were answered to an attacker (7 b"),
-        (evidence(attack(), views={A: 2}), "A of NYC installed 2 views while nobody came or went."),
-        (evidence(attack(), suspicions={D: 1}), "D of SFO suspected 1 members while nobody came or went."),
+        (evidence(attack(), views={A: 2}), "A of NYC installed 2 views while no member joined or left."),
+        (evidence(attack(), suspicions={D: 1}), "D of SFO suspected 1 members while no member joined or left."),
         (evidence(attack(), growth={A: 51 << 20}), "The memory of A of NYC grew by 51.0 MiB; at most 50 are expected."),
         (evidence(attack(), lags=(3.1,)), "forge NYC 100: messages of other sites were 3.1 ms late at the 99th percentile; at"),
     ],
@@ -86,7 +86,7 @@ def test_what_is_no_flood_is_compared_with_the_pauses_between_attacks() -> None:
 @pytest.mark.parametrize(
     ("which", "told"),
     [
-        (attack(sent=0, told=("Nobody listens.",)), "forge NYC 100: nothing was sent (Nobody listens.)."),
+        (attack(sent=0, told=("No member listens.",)), "forge NYC 100: nothing was sent (No member listens.)."),
         (attack(sent=0), "forge NYC 100: nothing was sent (no reason is known)."),
         (attack(refused=0), "forge NYC 100: no member refused anything, so perhaps nothing arrived."),
         (attack("flood", sent=70), "flood NYC 100: no more than 70 packets a second were sent."),

@@ -1,4 +1,4 @@
-"""What the attacker forges is what members would take from each other: otherwise its being refused shows nothing."""
+"""Members would accept the forged datagrams from each other; otherwise their refusal would prove nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def forger(seed: int = 1) -> Forger:
 def test_every_header_of_a_member_is_forged_so_that_a_member_parses_it(seed: int) -> None:
     made = forger(seed)
     kinds = {kind.__name__ for kind in headers().values()}
-    #: Two forms for everybody, three for one member.
+    #: Two forms for all members, three for one member.
     forged = list(islice(made.rounds(), 5 * len(kinds)))
     assert {each.kind for each in forged} == kinds
     for each in forged:

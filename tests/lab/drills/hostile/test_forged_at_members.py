@@ -1,4 +1,4 @@
-"""What the attacker forges does nothing to members with keys, whoever it says it is of (C3, C4)."""
+"""Forged datagrams have no effect on members with keys, whatever source they claim (C3, C4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the attacker is told and tells survives the way between two processes."""
+"""The attacker's orders and report survive the way between two processes."""
 
 from __future__ import annotations
 

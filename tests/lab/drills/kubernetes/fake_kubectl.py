@@ -1,6 +1,7 @@
-"""A command `kubectl` without a cluster: it notes what it is told, and runs a stand-in for each member as a process.
+"""A command `kubectl` without a cluster: it records its arguments, and runs a stand-in for each member as a process.
 
-FAKE_CLUSTER is its directory. A file `unreachable` there makes every call fail, a file `stuck` keeps pods from starting.
+FAKE_CLUSTER is its directory. A file `unreachable` there makes every call fail, a file `stuck` keeps pods from
+starting.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def serve() -> None:
             self.wfile.write(b'{"state": "member"}')
 
         def log_message(self, format: str, *_: object) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
         print(f"Forwarding from 127.0.0.1:{server.server_port} -> 7800", flush=True)

@@ -1,4 +1,4 @@
-"""A cluster as a place for drills, behind a command that only pretends: what is asked of it, and that nothing stays."""
+"""A cluster as a place for drills, behind a fake command: its arguments, and its cleanup."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIMIT_S = 60
 
 
 class Cluster:
-    """What the command was told."""
+    """The arguments of the fake command."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -38,7 +38,7 @@ class Cluster:
         return [call for line in lines if (call := json.loads(line))[0] == verb]
 
     def file(self, seat: Seat, kind: str) -> Path:
-        """Of the member in this seat. Each run has namespaces of its own."""
+        """Return the file of the member in this seat. Each run has new namespaces."""
         number = "ABCDEF".index(seat.name) % 3
         return next(iter(self.directory.glob(f"*-{seat.site.lower()}.relay-{number}.{kind}")), self.directory / "none yet")
 

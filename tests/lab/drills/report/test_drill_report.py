@@ -24,7 +24,7 @@ RESULT = DrillResult(
     seconds=9.0,
     quiet_s=1.5,
     queues={},
-    timeline=(Moment(0.2, "kill NYC.relay (A)"), Moment(0.3, "NYC: nobody relays for NYC")),
+    timeline=(Moment(0.2, "kill NYC.relay (A)"), Moment(0.3, "NYC: no relay for NYC")),
     problems=(),
     silence=Silence(0.2, 0.6, "B", "NYC"),
     rates=Rates(0.0, 0.2, ROWS),
@@ -72,7 +72,7 @@ def test_an_html_report_needs_no_other_file_and_takes_nothing_for_markup() -> No
 
 
 def test_a_chart_has_a_line_for_each_sender_a_mark_for_each_harm_and_the_silence() -> None:
-    harm = (Moment(0.2, "kill A"), Moment(0.201, "kill <B>"), Moment(0.3, "NYC: nobody relays for NYC"))
+    harm = (Moment(0.2, "kill A"), Moment(0.201, "kill <B>"), Moment(0.3, "NYC: no relay for NYC"))
     drawn, _, _ = draw_site(replace(RESULT, timeline=harm), "SFO").partition("<p class")
     svg = ElementTree.fromstring(drawn)
     assert len(svg.findall("polyline")) == 2

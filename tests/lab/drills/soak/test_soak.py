@@ -1,4 +1,4 @@
-"""The plan of a soak, the line through its memory, and its report, from which it is gone on with."""
+"""The plan of a soak, the line through its memory, and its report, from which a run resumes."""
 
 from __future__ import annotations
 

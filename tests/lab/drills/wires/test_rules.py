@@ -1,4 +1,4 @@
-"""What traffic control is told to harm a wire, and what is read out of its counters."""
+"""The rules of traffic control for harmed wires, and its counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real wires, where this machine lets us make some: what is done to one is done to it alone, and nothing is left behind."""
+"""Real wires, where this machine supports them: harm to one affects it alone, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ for place in sys.argv[2].split():
         s.sendto(bytes(length), (place, 9000))
         time.sleep(0.005)  # who listens has room for some of them only
 """
-#: Says so, and then prints "<sender> <length>" for whatever comes, until nothing has come for a second.
+#: Prints a line when ready, and then "<sender> <length>" for each datagram, until a second without one.
 HEAR = """
 import os, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -72,7 +72,7 @@ async def wires() -> AsyncIterator[Wires]:
 
 
 async def heard(wires: Wires, sender: Seat, lengths: str) -> dict[str, list[str]]:
-    """What the others hear of the sender: unicast lengths, then those of multicasts."""
+    """Return the lengths that the others receive from the sender: those of unicasts, then of multicasts."""
     others = [seat for seat in (A, B, C) if seat != sender]
     ears = []
     for seat in others:

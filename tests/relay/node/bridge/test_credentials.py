@@ -113,7 +113,7 @@ def test_a_key_and_a_certificate_that_do_not_fit_change_nothing(directory: Path)
 @pytest.mark.parametrize(
     ("name", "mode", "why"),
     [
-        ("bridge.key", 0o644, "everybody on this machine can read it"),
+        ("bridge.key", 0o644, "every user of this machine can read it"),
         ("authority.pem", 0o666, "others than its owner can write"),
     ],
 )
