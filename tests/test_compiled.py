@@ -1,4 +1,4 @@
-"""What is compiled: each pure module is, or says why not."""
+"""Compiled modules: each pure module is one, or has a reason."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ FACES = pytest.mark.parametrize("face", [sitestack, relay], ids=["sitestack", "r
 
 
 def imported_for_types(face: ModuleType) -> dict[str, str]:
-    """What a type checker is told of: each name, and the module that it is from."""
+    """Return the names that a type checker sees, and the modules that they are from."""
     assert face.__file__ is not None
     tree = ast.parse(Path(face.__file__).read_text(encoding="utf-8"))
     [block] = [node for node in tree.body if isinstance(node, ast.If)]
@@ -85,7 +85,7 @@ def test_every_kind_of_settings_is_shown(face: ModuleType, settings: type) -> No
 
 
 def test_relay_shows_the_same_things_as_sitestack_and_more() -> None:
-    """One import is enough: what has the same name in both is the same, but for what knows of other sites."""
+    """One import is enough: equal names are equal objects, except those that know other sites."""
     both = set(relay.__all__) & set(sitestack.__all__)
     assert {name for name in both if getattr(relay, name) is not getattr(sitestack, name)} == {
         "BatchEvent",
@@ -128,7 +128,7 @@ async def receive(channel: {face}.{channel}) -> None:
 
 
 def complaints(tmp_path: Path, *programs: str) -> dict[str, str]:
-    """What mypy has to say of each program, by its number; with the project's own strict settings."""
+    """Return mypy's messages for each program, by its number, with the project's own strict settings."""
     for number, program in enumerate(programs):
         (tmp_path / f"program{number}.py").write_text(program, encoding="utf-8")
     out, err, _ = mypy.run(["--config-file", str(PROJECT / "pyproject.toml"), *map(str, sorted(tmp_path.glob("*.py")))])

@@ -1,6 +1,6 @@
-"""The structure of the code is a contract: which file imports which, what is pure, how large things get.
+"""The structure of the code is a contract: imports, purity, sizes.
 
-First the rules are applied to the project, then each rule is shown that it catches a planted violation.
+First the rules are applied to the project, then each rule catches a planted violation.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ IMPURE = [
 
 @pytest.mark.parametrize("text", IMPURE)
 def test_impure_code_is_caught(text: str) -> None:
-    """S14: a layer cannot wait, for an acknowledgement or anything else, so what arrives is always handled."""
+    """S14: a layer cannot wait, for an acknowledgement or anything else, so arriving frames are always handled."""
     assert len(rules.check_purity("sitestack/layers/nakack/layer.py", text)) == 1
     assert rules.check_purity("sitestack/transport/udp.py", text) == []
 

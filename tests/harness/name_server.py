@@ -1,4 +1,4 @@
-"""A small name server: answers questions for IPv4 addresses of the names that it was told, and knows no others (RFC 1035)."""
+"""A small name server: answers questions for IPv4 addresses of its given names, and knows no others (RFC 1035)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def answer(question: bytes, names: Mapping[str, Sequence[str]]) -> bytes:
 
 
 def serve(names: Mapping[str, Sequence[str]]) -> None:
-    """Answer at 127.0.0.1:53 until the process ends; says on its output when it begins."""
+    """Answer at 127.0.0.1:53 until the process ends; prints a line when it begins."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 53))
         print("ready", flush=True)

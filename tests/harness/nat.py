@@ -1,8 +1,10 @@
 """Address translation for one host, as a program: `python nat.py private external inner_port outer_port`.
 
-It stands between two networks as a router does that has no other means: what is sent by the host leaves with the external
-address, and what is sent to that address goes to the host. One port is translated, the one at which the host listens; the
-others stay. It ends with its standard input.
+It stands between two networks as a router without other means does. The host's packets leave with the external
+address, and
+packets to that address go to the host. One port is translated, the listening one; the others stay. It ends with
+its standard
+input.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class Translation:
         self._ports = inner_port, outer_port
 
     def translate(self, data: bytes) -> bytes:
-        """The packet as it goes on; empty when it is none of this host's."""
+        """Return the translated packet; empty for a packet of another host."""
         packet = bytearray(data)
         if packet[0] >> 4 != 4:
             return b""

@@ -56,12 +56,12 @@ class NodeSites:
             self.processes[name] = subprocess.Popen(tie([*command, *every]), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self, name: str) -> None:
-        """Kill a member, which says nothing more."""
+        """Kill a member without a goodbye."""
         self.processes[name].send_signal(signal.SIGKILL)
         self.processes[name].wait()
 
     def status(self, name: str) -> dict[str, Any]:
-        """What a member says of itself."""
+        """Return a member's status."""
         with urlopen(f"{self.urls[name]}/status", timeout=10) as answer:
             status: dict[str, Any] = json.load(answer)
         return status

@@ -1,4 +1,4 @@
-"""What a mutant is: an edit of the product that takes the fix of one trap away."""
+"""A mutant: an edit of the product that removes the fix of one trap."""
 
 from __future__ import annotations
 

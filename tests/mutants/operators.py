@@ -20,12 +20,12 @@ _COMPARISONS: dict[type[ast.cmpop], ast.cmpop] = {
 }
 _SUMS: dict[type[ast.operator], ast.operator] = {ast.Add: ast.Sub(), ast.Sub: ast.Add()}
 _JUNCTIONS: dict[type[ast.boolop], ast.boolop] = {ast.And: ast.Or(), ast.Or: ast.And()}
-#: What is shown to operators and nowhere promised: nothing in there is broken.
+#: Output for operators without a promise: not broken.
 SHOWN_ONLY = frozenset({"__repr__", "__str__", "levels", "statistics"})
 
 
 class Break(NamedTuple):
-    """One line, and what it is replaced by; `above`: the line above it, by which equal lines are told apart."""
+    """One line, and its replacement; `above`: the line above it, which tells equal lines apart."""
 
     line: int
     above: str

@@ -22,7 +22,7 @@ PROCESSES = 2
 
 
 def judge(seed: int) -> tuple[int, str]:
-    """The seed, and what it broke; an empty string when nothing."""
+    """Return the seed, and the promise that it broke; an empty string for none."""
 
     def late(number: int, frame: FrameType | None) -> None:
         raise TimeoutError(f"still runs after {SECONDS_MAX} s")

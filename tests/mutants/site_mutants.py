@@ -14,7 +14,7 @@ NO_RESEND_TIMER = Edit(
     "        return self._progress_at + self._backoff * self._config.resend_interval_s",
     "        return None",
 )
-#: Remove the second defence behind U3: a message has an identity of its own, above the connection.
+#: Remove the second defence behind U3: message identities above the connection.
 NO_MESSAGE_ID = Edit(
     "sitestack/layers/unicast/receiver.py",
     "        start = max(seqno, self.last_mid + 1 - self._offset)",

@@ -1,4 +1,6 @@
-"""The ways to break a line, and the drawing: the same seed draws the same, only what a row's tests run, each mutant once."""
+"""The ways to break a line, and the drawing: the same seed draws the same, only lines of a row's tests, each mutant
+once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runner tells a story that fails from one that could not be told, and makes mutants without touching the project."""
+"""The runner tells a failing story from one that could not run, and makes mutants without changing the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hypothesis strategies by type: any header that a member or a relay could send, out of what the product registers."""
+"""Hypothesis strategies by type: any header that a member or a relay could send, from the product's registry."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def batches(draw: st.DrawFn, members: st.SearchStrategy[Address] = addresses, si
 
 
 def values(kind: Any, known: Known | None = None) -> st.SearchStrategy[Any]:
-    """Any value of a type that a field can have; `known` says what some types are made of."""
+    """Return values of a type that a field can have; `known` maps some types to strategies."""
     known = KNOWN if known is None else known
     origin, args = get_origin(kind), get_args(kind)
     if kind in known:
@@ -132,5 +132,5 @@ KNOWN: dict[Any, st.SearchStrategy[Any]] = {
     IdTable: id_tables,
     IdsGiven: st.builds(IdsGiven, EPOCHS, GIVEN),
 }
-#: What stands for "any header" inside another one.
+#: Stand for "any header" inside another one.
 SMALL = tuple([EVERY[number] for number in (0x73, 0x74, 0x102)])

@@ -47,7 +47,7 @@ def store_what_stays(directory: Path, run: CorrectRun, bytes_max: int) -> int:
 
 
 def shut_down(run: CorrectRun, quiet_s: float = 5) -> None:
-    """Stop everybody, one after the other, each seeing those before it go."""
+    """Stop all members, one after the other, each seeing the earlier ones leave."""
     run.clock += int(quiet_s * SECOND)
     for site in run.sites.values():
         while site.members:
@@ -148,7 +148,7 @@ def test_a_torn_tail_is_legal_after_a_crash_only(tmp_path: Path, run: CorrectRun
     [violation] = check_directories([tmp_path]).violations
     assert (violation.invariant, violation.what[:5]) == ("JOURNAL", "torn:")
 
-    file.write_bytes(file.read_bytes()[:-20])  # takes away the Stop, and tears what stands before it
+    file.write_bytes(file.read_bytes()[:-20])  # removes the Stop, and tears the record before it
     report = check_directories([tmp_path])
     assert "JOURNAL" not in {violation.invariant for violation in report.violations}
     assert str(file) in report.notes[0]

@@ -1,4 +1,4 @@
-"""Every header that the product registers, in a stack or on a bridge: what is well formed comes back, nothing else comes in."""
+"""Every registered header, in a stack or on a bridge: valid ones survive a round trip, others are refused."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 A, B = ADDRESSES[:2]
 CODEC = Codec("NYC", EVERY)
-#: The largest states are drawn slowly, and often anew, as they exceed what is drawn at most.
+#: The largest states are drawn slowly, and often again, as they exceed the limit of a draw.
 SLOW = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
-#: What a decoder may say, with one word for each.
+#: Reasons of a decoder, with one word for each.
 REASONS = {"magic", "version", "malformed", "cluster", "header", "field", "batch", "body"}
 
 any_header = headers(tuple(EVERY.values()))
@@ -50,7 +50,7 @@ plain = st.recursive(
 
 
 def outcome(decode: Callable[[bytes], T], data: bytes) -> T | str:
-    """What the bytes are, or the reason why they are nothing."""
+    """Return the decoded value, or the reason of its refusal."""
     try:
         return decode(data)
     except ProtocolError as error:
@@ -105,7 +105,7 @@ def test_fields_that_mean_nothing_are_refused_or_are_what_they_say(number: int, 
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=SLOW)
 @given(any_header, st.data())
 def test_one_field_too_many_too_few_or_of_another_kind_is_refused(header: Header, data: st.DataObject) -> None:
-    """A15: what is left over is not passed over."""
+    """A15: trailing fields are not ignored."""
     packed = CODEC.unpack(CODEC.pack(header))
     broken = [[*packed, None], packed[:-1] if len(packed) > 1 else []]
     if len(packed) > 1:
@@ -144,7 +144,7 @@ def test_a_damaged_datagram_of_them_gives_frames_or_one_reason(sent: list[Frame]
     ],
 )
 def test_a_field_of_another_type_is_refused_by_name(fields: list[Any], reason: str) -> None:
-    """What a member counts when another one sends it."""
+    """The reasons that a member counts for another one's frames."""
     frame = [False, [fields], None]
     packed: bytes = msgpack.packb(["NYC", bytes(A), 1, bytes(B), [frame]], use_bin_type=True)
     with pytest.raises(ProtocolError, match=f"^{reason}$"):
@@ -153,7 +153,7 @@ def test_a_field_of_another_type_is_refused_by_name(fields: list[Any], reason: s
 
 @pytest.mark.parametrize(("members", "names"), [([], []), ([bytes(A)], []), ([bytes(A)], ["a", "b"])])
 def test_a_view_without_members_or_with_other_names_than_members_is_refused(members: list[bytes], names: list[str]) -> None:
-    """A15: whoever has a view asks it for its coordinator, and for the name of each member."""
+    """A15: code that uses a view asks for its coordinator, and for the name of each member."""
     vid = [1, bytes(A)]
     good = [0xC2, [vid, vid, [bytes(A)], ["a"], []]]
     assert type(CODEC.schema.parse_header(good)) is EVERY[0xC2]

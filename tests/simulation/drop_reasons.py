@@ -88,7 +88,7 @@ def constants(argument: ast.expr) -> list[str]:
 
 
 def prefix(argument: ast.expr) -> str:
-    """What stands before the computed part of an f-string."""
+    """Return the constant beginning of an f-string."""
     first = argument.values[0] if isinstance(argument, ast.JoinedStr) else None
     return str(first.value) if isinstance(first, ast.Constant) else ""
 

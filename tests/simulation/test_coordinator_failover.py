@@ -95,7 +95,7 @@ def test_what_a_survivor_has_delivered_reaches_all_even_when_origin_and_coordina
 
 
 def test_what_only_the_dead_had_delivered_is_delivered_by_no_survivor() -> None:
-    """The other half of SEQ-24: agreement is among survivors, and that is said in the documentation."""
+    """The other half of SEQ-24: agreement is among survivors, as documented."""
     script = site("A", "B", "C", "D")
     script.hold("A", "BCD", Sequenced, carrying=["d1"])
     say(script, "D", "d1")
@@ -210,7 +210,7 @@ def test_a_hole_is_filled_by_the_one_who_sequenced_and_not_asked_of_the_sender()
 
 @pytest.mark.conforms("LA-27")
 def test_a_view_with_its_digest_lists_each_member_once() -> None:
-    """What goes over the wire when a member has died: the new view, the cut of the old one, and who holds it."""
+    """Frames after a member's death: the new view, the cut of the old one, and a holder for it."""
     script = site(*"ABCDE")
     packed: list[bytes] = []
 

@@ -79,7 +79,7 @@ def refused(script: Script, name: str) -> int:
 @pytest.mark.conforms("SEQ-5")
 @pytest.mark.parametrize("other", ["B", "C"])
 def test_what_others_send_does_not_wait_behind_all_that_the_coordinator_has_to_say(other: str) -> None:
-    """A sends whenever it may. What the other one sends comes after no more than A may have under way and in its queue."""
+    """A sends whenever it may. The other one's message follows no more than A's window and queue."""
     script = site("ABC")
     [word] = words("b", 1)
     backlog, sent = words("a", 400), 0
@@ -132,7 +132,7 @@ def test_what_is_said_to_a_stranger_that_is_gone_is_reported_and_stops_nothing()
 
 
 def test_what_was_said_to_a_stranger_costs_nothing_when_it_is_a_member_again() -> None:
-    """In between C has had a view of its own, which B does not know."""
+    """In between C has had a separate view, which B does not know."""
     script = site("ABCD")
     cut(script, "A", "CD")
     cut(script, "B", "D")
@@ -150,7 +150,8 @@ def test_what_was_said_to_a_stranger_costs_nothing_when_it_is_a_member_again() -
     verdict(script)
 
 
-# -- what a view makes void --------------------------------------------------------------------------------------------
+# -- credit of a past view
+# ---------------------------------------------------------------------------------------------
 
 
 def forwards_between(script: Script, name: str, coordinator: str) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""How soon the survivors stand in a view of their own, in virtual time and with all defaults."""
+"""Time until the survivors have a new view, in virtual time and with all defaults."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_when_another_member_dies_with_the_coordinator_it_is_asked_and_not_waite
 
 
 def test_a_coordinator_that_stands_still_is_replaced_after_the_time_for_silence() -> None:
-    """The connections of a paused process stay open, so no other process is told."""
+    """The connections of a paused process stay open, so no other process is notified."""
     script = site("A", "B", "C")
     script["A"].pause()
     script.run(SILENCE_S - 0.6)

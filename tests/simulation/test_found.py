@@ -1,6 +1,7 @@
-"""Mistakes that were found once stay mended: each plan in `found/` broke a promise, and names the mistake of the product.
+"""Regression plans: each plan in `found/` broke a promise once, and names the fault of the product.
 
-A plan is kept as it was when it broke something, whatever its seed stands for today. `relay simulate` takes such files too, and
+A plan stays as it was when it broke the promise, whatever its seed draws today. `relay simulate` also runs such
+files, and
 writes another one with `--save-plan`.
 """
 

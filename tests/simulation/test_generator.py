@@ -1,4 +1,4 @@
-"""The generator of plans: all entries of its tables occur, about as often as the tables say."""
+"""The generator of plans: all entries of its tables occur, about as often as their weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relay_lab.simulation.plan import LOAD_S
 from relay_lab.simulation.weights import FAULTS, KINDS, ROOMY, SMALL_BUDGETS, Row
 
 PLANS = [draw(seed) for seed in range(1_000)]
-#: Without those whose small window asks for members, unicasts and sizes of their own.
+#: Without plans with a small window, which have other members, unicasts and sizes.
 USUAL = [plan for plan in PLANS if plan.window_bytes is None]
 
 

@@ -1,4 +1,4 @@
-"""Grey faults in small worlds: each does what it says, to whom it says, and ends; and the promises hold meanwhile."""
+"""Grey faults in small worlds: each affects exactly its targets, and ends; the promises hold meanwhile."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def members(run: SeedRun, site: str = "NYC") -> list[Process]:
 def test_a_hole_that_stays_takes_out_only_who_does_not_reach_the_coordinator(
     rank: int, peer: int, left_out: bool, one_way: bool
 ) -> None:
-    """F43: both are in one view again when it has gone, and until then nobody else waits."""
+    """F43: both are in one view again after the hole, and until then no other member waits."""
     run = SeedRun(plan_with(Hole(2.0, 60.0, "NYC", rank, peer, one_way), lasting_s=20.0))
     assert run.result().violations == ()
     assert run.covered["hole one way" if one_way else "hole"] == 1
@@ -118,7 +118,7 @@ def test_an_application_that_takes_slowly_stays() -> None:
 
 
 def test_unicasts_to_the_gone_have_their_outcome() -> None:
-    """F48, X10: inside the site and in the other one, from whoever is left."""
+    """F48, X10: inside the site and in the other one, from every survivor."""
     faults = (Kill(1.0, "NYC", 1, 0, None), Kill(1.5, "SFO", 1, 0, None), LateLetters(8.0, 2.0, "NYC", 12))
     run = SeedRun(plan_with(*faults))
     assert run.result().violations == ()
@@ -138,7 +138,7 @@ def test_a_relay_that_sleeps_for_a_minute_amid_a_burst_is_replaced_and_comes_bac
 
 
 def test_the_relays_find_another_way_or_wait_when_a_part_of_a_site_does_not_reach_the_other() -> None:
-    """F25: the coordinator alone is cut off, so its site is linked by nobody until that ends."""
+    """F25: the coordinator alone is cut off, so its site has no link until the cut ends."""
     run = SeedRun(plan_with(WanCut(2.0, 20.0, False, ("NYC", "SFO"), 1)))
     assert run.result().violations == ()
     assert run.covered["part of a wan cut"] == 1
@@ -154,7 +154,7 @@ def test_members_with_settings_of_their_own_keep_all_promises() -> None:
 
 
 def settings_of(process: Process) -> tuple[str, ...]:
-    """What its layers were told."""
+    """Return the settings of its layers."""
     return tuple(repr(getattr(layer, "_config", None)) for layer in process.stack.layers)
 
 

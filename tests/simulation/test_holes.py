@@ -22,9 +22,9 @@ from tests.harness.thinned import one_in
 #: Seconds between two looks at which members are blocked.
 LOOK_S = 0.02
 MINUTE_S = 60.0
-#: One stop a minute is what a hole may cost.
+#: A hole may cost one stop a minute.
 STANDING_S_MAX = 6.0
-#: A round of answers, and what is collected before the view changes.
+#: A round of answers, and the time to collect changes before a view change.
 MOMENT_S = 0.1
 #: Seconds: longer than any process waits for one step of a merge or of a join.
 LATE_S = 6.0

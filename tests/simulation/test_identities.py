@@ -1,4 +1,6 @@
-"""Identities: a process is its UUID, whatever its name, place and counters, and whatever else runs in this interpreter."""
+"""Identities: a process is its UUID, whatever its name, place and counters, and the other processes of this
+interpreter.
+"""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_what_was_delivered_just_before_its_sender_left_is_not_reported() -> Non
 
 @pytest.mark.parametrize("leaver", ["A", "C"])
 def test_what_was_delivered_to_one_just_before_it_left_is_not_reported(leaver: str) -> None:
-    """Who leaves acknowledges everything as it goes: nobody can ask it later."""
+    """A leaving member acknowledges everything before it goes, since it cannot be asked later."""
     script = site("A", "B", "C")
     script.send("B", "first", to=script[leaver].local.address)
     script.run(SOON)

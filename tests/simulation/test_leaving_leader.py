@@ -50,7 +50,7 @@ def test_a_leave_that_nobody_answers_is_told_from_one_that_was_answered() -> Non
 
 
 def test_a_member_that_does_not_hear_the_commit_of_a_leader_that_leaves_hears_it_from_the_next_in_line() -> None:
-    """Otherwise it stands still for ever, for A is in nobody's view, and so nobody misses it."""
+    """Otherwise it is blocked for ever: A is in no view, so no member misses it."""
     script = Script(World(4, site_maker(SiteConfig(site="NYC"))), Commit, SuspectReport)
     script.site("NYC", "A", "B", "C")
     lost = script.hold("A", "C", Commit)

@@ -1,4 +1,4 @@
-"""Liveness (T1 to T3): what does not happen within its time is found, in a run that is otherwise without a fault."""
+"""Liveness (T1 to T3): a missed deadline is found, in a run that is otherwise without a fault."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def calm() -> SeedRun:
 
 
 def judge(run: SeedRun) -> set[str]:
-    """What the verdict on this run names, without what only the end of a run shows."""
+    """Return the invariants that the verdict on this run names, without those judged only at the end."""
     return {each.split()[0] for each in SeedVerdict(run.plan, run.world, run.nemesis).violations(settled=False)}
 
 
@@ -43,7 +43,7 @@ def a_pair(run: SeedRun) -> tuple[Process, int, records.Deliver]:
 
 
 def delay(monkeypatch: pytest.MonkeyPatch, process: Process, place: int, seconds: int) -> None:
-    """Let the journal say that this was delivered so much later."""
+    """Change the journal so that this delivery is so much later."""
     journal = list(process.records)
     journal[place] = replace(journal[place], t=journal[place].t + seconds * SECOND)
     monkeypatch.setattr(process, "records", journal)
@@ -107,7 +107,7 @@ def test_a_member_that_is_blocked_for_long_in_a_minute_is_found(calm: SeedRun, m
 
 
 def with_fault_in_the_end(monkeypatch: pytest.MonkeyPatch, fault: Callable[[Process], None]) -> tuple[str, ...]:
-    """What is found in a calm run when this happens to one of its processes before the probes."""
+    """Return the findings of a calm run when this happens to one of its processes before the probes."""
     run = calm_run()
     settle = run._settle
 
@@ -120,7 +120,7 @@ def with_fault_in_the_end(monkeypatch: pytest.MonkeyPatch, fault: Callable[[Proc
 
 
 def test_a_member_that_cannot_send_in_the_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """T3: a window that is never opened again, whatever the reason."""
+    """T3: a window that is never opened again, for any reason."""
     violations = with_fault_in_the_end(monkeypatch, lambda process: setattr(process, "held_back", True))
     assert {each.split()[0] for each in violations} == {"T3"}
     assert all("cannot send to ALL" in each for each in violations)
@@ -128,7 +128,7 @@ def test_a_member_that_cannot_send_in_the_end_is_found(monkeypatch: pytest.Monke
 
 @pytest.mark.inside
 def test_a_member_that_does_not_deliver_in_the_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """T3: its stack takes what comes and hands nothing up."""
+    """T3: its stack accepts frames and passes none up."""
     violations = with_fault_in_the_end(
         monkeypatch, lambda process: monkeypatch.setattr(process.batching, "up", lambda event, now: [])
     )

@@ -24,7 +24,7 @@ def churn(script: Script, seconds: float) -> None:
 
 
 def judge(script: Script, text: str) -> None:
-    """R has the message once, or S was told; and every other promise holds."""
+    """Check that R has the message once, or S was notified; and that every other promise holds."""
     delivered = script.delivered("R").count(text)
     told = sum(isinstance(event, Undeliverable) for event in script["S"].events)
     assert delivered <= 1

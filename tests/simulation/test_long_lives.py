@@ -1,4 +1,4 @@
-"""A long life: what a member keeps of members that are gone, and of messages that all have, is a number here and there."""
+"""A long life: a member keeps a few numbers for departed members and stable messages, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ ROUND_S = 15.0
 REST_S = 200.0
 #: Rounds before the first look and between the two.
 SETTLE, ROUNDS = 6, 20
-#: What has an entry for each member that has died, here or at the other site: its numbers, so that nothing of it is taken
-#: twice, each with a bound; and what makes room only when it is full.
+#: Containers with an entry for each dead member, here or at the other site: its numbers, so that no message of
+#: it is accepted
+#: twice. Each has a bound, or drops entries only when full.
 PER_DEATH = {
     "BufferSource._tokens",  # joiners that were handed the state: JOINERS_MAX
     "Lineage.acked",  # ORIGINS_MAX
@@ -27,7 +28,7 @@ PER_DEATH = {
     "LinkSender._acked",
     "LinkSender._sent",
     "RateLimit._allowed",
-    "ReceivedTable._left",  # what the sequencer has received of the dead
+    "ReceivedTable._left",  # numbers that the sequencer has received of the dead
     "RelayState.produced",  # the state as it was given last
     "Remote.admitted",  # ORIGINS_MAX
     "RemoteState.admitted",

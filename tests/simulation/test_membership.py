@@ -63,7 +63,7 @@ def test_thirty_processes_that_start_at_once_form_one_view_in_few_steps(seed: in
 
 
 def test_the_coordinator_leaves_under_load_and_nothing_is_missing() -> None:
-    """F40, SEQ-20: the leaver leads its own flush and goes when everybody else has installed."""
+    """F40, SEQ-20: the leaver leads its own flush and goes when all others have installed the view."""
     world, (a, b, c) = world_of(1, "A", "B", "C")
     coordinator = world.coordinator("NYC")
     assert coordinator is not None
@@ -126,7 +126,7 @@ def test_whoever_dies_at_any_datagram_of_a_view_change_leaves_one_agreed_view(ch
         for n in range(12):
             for p in processes:
                 world.schedule.after(n * 0.02, partial(say, p, str(n)))
-        world.network.faults.append(network_faults.loss(0.15))  # so that survivors differ in what they hold
+        world.network.faults.append(network_faults.loss(0.15))  # so that survivors hold different messages
         world.run(0.1)
         dying = ranked[0] if victim == "leader" else ranked[1]
         dying.dies_after = datagrams
@@ -202,7 +202,9 @@ def test_singletons_that_never_heard_of_each_other_find_each_other() -> None:
 
 
 def test_who_stood_still_comes_back_by_a_merge() -> None:
-    """F15: a member that slept ten times the timeout is excluded, notices, and is merged; nobody else waits for it."""
+    """F15: a member paused for ten times the timeout is excluded, notices, and is merged; no other member waits for
+    it.
+    """
     world, processes = world_of(4, "A", "B", "C")
     sleeper = world.coordinator("NYC")
     assert sleeper is not None

@@ -90,9 +90,11 @@ def test_whoever_dies_at_any_datagram_of_a_merge_leaves_one_agreed_view(victim: 
     assert 0 < merged < DATAGRAMS[victim], "some die too early for this merge, some too late to stop it"
 
 
-#: Per case: the pairs (sender, receiver) that are cut one way, and the parts in which the site comes to rest. B is second in
-#: line and replaces the coordinator A when B does not hear A. A member other than B that does not hear A reports that to B in
-#: vain, then to A, which goes on without that member.
+#: Per case: the pairs (sender, receiver) that are cut one way, and the parts in which the site comes to rest. B
+#: is second in line
+#: and replaces the coordinator A when it does not receive A. Another member that does not receive A reports that
+#: to B without
+#: success, then to A, which continues without that member.
 HOLES = {
     "A and B": (("AB", "BA"), ("AC", "B")),  # or A alone, when A misses B before B misses A
     "A to B": (("AB",), ("A", "BC")),
@@ -111,7 +113,7 @@ HOLES = {
 
 @pytest.mark.parametrize("hole", HOLES)
 def test_a_network_with_a_hole_comes_to_rest_in_parts_and_heals_at_once(hole: str) -> None:
-    """F7: no member is suspected over and over, each part goes on meanwhile, and one merge joins the parts again."""
+    """F7: no member is suspected over and over, each part continues meanwhile, and one merge joins the parts again."""
     cuts, parts = HOLES[hole]
     names = "".join(sorted({name for cut in cuts for name in cut} | set("ABC")))
     script = site(*names)
@@ -133,7 +135,9 @@ def test_a_network_with_a_hole_comes_to_rest_in_parts_and_heals_at_once(hole: st
 
 
 def test_parts_that_both_have_a_member_are_merged_when_one_has_let_it_go() -> None:
-    """F7: B, which did not hear A, goes on with C. A heard both all the time, and still has them in its view when B finds A."""
+    """F7: B, which did not receive A, continues with C. A received both all the time, and still has them in its view
+    when B finds A.
+    """
     script = site("A", "B", "C")
     script.world.network.cuts.append((hosts([script["A"]]), hosts([script["B"]])))
     script.view("B", "C")

@@ -1,4 +1,4 @@
-"""What one part of a split site delivered, the members of the other parts are told of as gaps, right after the merge view."""
+"""Messages of one part of a split site become gaps for the members of the other parts, right after the merge view."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def split(script: Script, one: str, other: str) -> None:
 
 
 def gaps(script: Script, name: str) -> list[tuple[str, Scope, int, int]]:
-    """What a process was told: sender, scope, first and last number."""
+    """Return the gaps of a process: sender, scope, first and last number."""
     names = {script[each].local.address: each for each in script.processes}
     told = [event for event in script[name].events if isinstance(event, Gap)]
     assert all(gap.reason is GapReason.OTHER_PART and gap.site == "NYC" for gap in told)

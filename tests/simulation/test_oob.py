@@ -15,7 +15,7 @@ pytestmark = pytest.mark.conforms("U2-18", "U2-5")
 
 
 def whisper(script: Script, word: str, scope: Scope = Scope.UNICAST) -> None:
-    """B says something to C alone."""
+    """Send a unicast from B to C."""
     script.send("B", word, scope=scope, to=script["C"].local.address)
     script.run(SOON / 4)
 

@@ -1,4 +1,4 @@
-"""A network that swallows large datagrams: nobody is suspected, and nobody stands still."""
+"""A network that drops large datagrams: no member is suspected or blocked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.harness.stories import SETTLED, verdict
 
 PASSES = 1_400
 LARGE = "x" * 10_000
-#: Seconds: what was sent is asked for in vain, then sizes are tried.
+#: Seconds: retransmission requests fail, then sizes are tried.
 FOUND_S = 2.0
 
 Rule = Callable[[Packet, random.Random], list[Packet]]
@@ -43,12 +43,12 @@ def site(*names: str) -> Script:
 
 
 def narrow(script: Script, name: str) -> list[tuple[str, int | None]]:
-    """What this member has said about sizes."""
+    """Return this member's reports of sizes."""
     return [(event.name, event.bytes_max) for event in script[name].events if isinstance(event, NarrowPath)]
 
 
 def say_large(script: Script, names: str, times: int, every_s: float = 0.1) -> list[str]:
-    """Let each of these members send a large message, again and again; returns what was sent."""
+    """Let each of these members send a large message, again and again; returns the messages."""
     sent = []
     for turn in range(times):
         for name in names:
@@ -89,7 +89,7 @@ def test_a_member_whose_large_datagrams_do_not_arrive_sends_them_in_slices(behin
 
 
 def test_the_others_hardly_wait() -> None:
-    """Nobody is suspected; the window has room for what the member behind the hole lacks while sizes are tried."""
+    """No member is suspected; the window has room for the frames missing behind the hole while sizes are tried."""
     script = site(*"ABC")
     script.world.network.faults.append(small_only(into=script["C"].physical))
     before = delivered(script, "B")

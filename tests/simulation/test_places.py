@@ -14,7 +14,7 @@ from tests.harness.stories import SOON, one_each, say, site, told, verdict
 
 
 def move(script: Script, name: str, to: Physical) -> None:
-    """The process goes on at another address, as when a network interface fails over."""
+    """Move the process to another address, as when a network interface fails over."""
     script.transcript.note(f"{name} moves")
     script[name].move(to)
 
@@ -34,7 +34,7 @@ def test_who_has_moved_is_reached_at_its_new_address() -> None:
 
 @pytest.mark.conforms("LA-5")
 def test_who_has_moved_unheard_is_asked_for_when_nothing_arrives_at_the_old_place() -> None:
-    """A16: it announces its new address a few times; who was parted from it then hears it, and would never be heard."""
+    """A16: it announces its new address a few times; a member cut off from it meanwhile has to ask for it."""
     script = site("A", "B", "C")
     announced = script.hold("C", "B", IHave)
     move(script, "C", Physical("10.0.9.9", 7800))

@@ -105,7 +105,7 @@ def test_an_acknowledgement_of_the_old_connection_settles_nothing_of_the_new_one
 
 
 def test_a_reset_on_the_way_to_the_coordinator_costs_no_multicast_and_no_order() -> None:
-    """S11: what was forwarded and not acknowledged goes to the same coordinator again, before what is new."""
+    """S11: unacknowledged forwards are resent to the same coordinator, before new ones."""
     script = site("A", "B", "C", shown=SHOWN)
     lost = script.hold("C", "A", Forward)
     script.send("C", "1", "2")

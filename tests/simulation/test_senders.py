@@ -45,7 +45,9 @@ def test_what_is_forwarded_twice_is_delivered_once() -> None:
 
 @pytest.mark.conforms("SEQ-15", "SEQ-20")
 def test_who_was_excluded_while_it_lived_delivers_nothing_twice_when_it_is_back() -> None:
-    """S7: A and B have delivered D's messages, D and C have not; both halves go on, and merge before D sent them again."""
+    """S7: A and B have delivered D's messages, D and C have not; both halves continue, and merge before D sent them
+    again.
+    """
     script = site("A", "B", "C", "D", shown=(Forward, Sequenced), seed=_with_leader("A", "C"))
     lost = script.hold("A", "CD", Sequenced)
     say(script, "D", "d1", "d2")

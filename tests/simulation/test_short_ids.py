@@ -100,7 +100,7 @@ def test_a_successor_gives_the_newcomer_an_id_that_nobody_had_and_sends_again_in
 
 @pytest.mark.conforms("LA-23")
 def test_a_joiner_whose_elders_all_die_goes_on_above_what_was_given() -> None:
-    """Nobody alive has heard of a table; what was given is in the states that a joiner is handed with its first view."""
+    """No survivor has received a table; the assigned ids are in the state that a joiner gets with its first view."""
     script = Site(site_maker(with_ids()))
     script.site("NYC", "A", "B")
     script.run(SETTLED)
@@ -134,7 +134,7 @@ def test_nobody_writes_an_id_while_one_member_lacks_the_table() -> None:
     ("enabled", "writers", "with_d"), [("ABCD", "ABC", "A"), ("AC", "AC", "A"), ("BCD", "", ""), ("", "", "")]
 )
 def test_members_differ_and_understand_each_other(enabled: str, writers: str, with_d: str) -> None:
-    """A coordinates. What it is not told to do nobody does; who is not told to write ids reads them."""
+    """A coordinates. Members assign ids only if configured; a member that does not write ids reads them."""
     script = Site(mixed(enabled))
     script.site("NYC", "A", "B", "C")
     script.run(SETTLED)
@@ -193,7 +193,7 @@ def test_two_parts_that_gave_the_same_id_are_numbered_anew_before_anybody_writes
 
 
 def test_what_comes_late_by_a_view_is_read_by_its_own_table() -> None:
-    """C has left; a message of the view with it comes after the next table, in which nobody has its id."""
+    """C has left; a message of the view with it arrives after the next table, which lacks its id."""
     script = Site(site_maker(with_ids()))
     script.site("NYC", "A", "B", "C")
     script.run(SETTLED)

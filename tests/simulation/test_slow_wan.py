@@ -1,4 +1,4 @@
-"""A WAN that is slow for a while (F26): what is said in between comes through all the same."""
+"""A WAN that is slow for a while (F26): messages sent meanwhile arrive all the same."""
 
 from __future__ import annotations
 

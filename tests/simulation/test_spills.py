@@ -1,4 +1,4 @@
-"""Spills in the simulator: disks fail when a plan says so, and a gap is believed only with a reason that can be true."""
+"""Spills in the simulator: disks fail by plan, and a gap is accepted only with a reason that can be true."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_the_budget_drops_comes_from_the_disk() -> None:
 
 
 def test_what_the_disk_of_the_relay_does_not_take_is_a_gap() -> None:
-    """F50: with a reason of its own."""
+    """F50: with a separate reason."""
     run = run_of(FailingDisk(16.0, 2.0, "NYC", 0, False))
     assert gaps_of(run) == {"disk"}
     assert run.covered["disk full"] == 1
@@ -111,7 +111,7 @@ def objection(spill: SpillSettings, reason: str, relay: Literal["A", "B"] = "A",
     ],
 )
 def test_the_bounds_of_a_spill_are_a_reason_only_when_they_can_have_been_reached(spill: SpillSettings, believed: bool) -> None:
-    """R3: what fits on the disks is never declared lost for lack of room."""
+    """R3: entries that fit on the disks are never declared lost for lack of room."""
     assert (objection(spill, "budget") == "") is believed
 
 

@@ -1,4 +1,4 @@
-"""A member that no multicast of anybody reaches, and every unicast: it delivers like the others, and the site goes on."""
+"""A member that receives all unicasts and no multicast: it delivers like the others, and the site continues."""
 
 from __future__ import annotations
 

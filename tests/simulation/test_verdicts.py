@@ -1,4 +1,4 @@
-"""Verdicts that only a simulated world can give: on gaps by the budget, on queues at rest, on epochs by what is known."""
+"""Verdicts that only a simulated world can give: on gaps by the budget, on queues at rest, on epochs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def process(told: Told, *seconds: float) -> Process:
 
 
 def objection(budget: BufferConfig, sent: float = 2.0, gap: float = 3.0, born: float = 0.0, *, begun: bool = True) -> str:
-    """The objection to a gap that D in SFO was told for message 2 of A in NYC; A delivered 1, 2 and 3."""
+    """Return the objection to a gap at D in SFO for message 2 of A in NYC; A delivered 1, 2 and 3."""
     a = Told("NYC", "A").view("1A", "A").deliver("A", 1).deliver("A", 2).deliver("A", 3)
     d = Told("SFO", "D").view("1D", "D", lineage="1D")
     if begun:
@@ -46,7 +46,7 @@ def objection(budget: BufferConfig, sent: float = 2.0, gap: float = 3.0, born: f
 
 
 def test_a_gap_is_believed_only_when_the_budget_was_exceeded() -> None:
-    """R3, R5, R8: every relay still has what the budget holds, so it must not declare that lost."""
+    """R3, R5, R8: every relay still holds the budget's entries, so it must not declare them lost."""
     assert "though the budget was not exceeded" in objection(BufferConfig())
     assert "NYC/" in objection(BufferConfig())
     assert objection(BufferConfig(budget_age_s=1.0)) == ""
@@ -56,7 +56,7 @@ def test_a_gap_is_believed_only_when_the_budget_was_exceeded() -> None:
 
 
 def test_what_was_sent_before_a_site_was_there_is_passed_over_and_not_lost() -> None:
-    """R29: a new site cannot tell a hole from history, so it is told where the other's messages begin."""
+    """R29: a new site cannot tell a hole from history, so it is sent the beginning of the other's messages."""
     aged = BufferConfig(budget_age_s=1.0)
     assert "sent before this site was there" in objection(aged, sent=2.0, born=2.5, gap=4.0, begun=False)
     assert objection(aged, sent=2.0, born=2.5, gap=4.0) == "", "after its beginning a gap is a gap"
@@ -156,7 +156,7 @@ def test_more_merges_than_parts_need_after_a_heal_are_found(founded_s: int, merg
 
 
 def test_who_leaves_under_load_has_seen_all_its_messages_or_says_how_many_not() -> None:
-    """S16, with messages that are on their way when the member is told to leave."""
+    """S16, with messages under way at the time of the order to leave."""
     run = calm_run()
     site = next(name for name, members in run.plan.sites if members > 1)
     run = SeedRun(replace(run.plan, faults=(Flood(2.0, 0.1, site, 30, 0.0), Leave(2.05, site, 0)), batch_count_max=1))
@@ -169,7 +169,7 @@ def test_who_leaves_under_load_has_seen_all_its_messages_or_says_how_many_not() 
 
 
 def test_a_hole_in_the_own_site_is_told_as_a_gap_and_nothing_else_is() -> None:
-    """S21: what was sent before the first delivery is no hole, as nobody knows where a member begins."""
+    """S21: messages before the first delivery are no hole, since a member's beginning is unknown."""
 
     def said(told: Told) -> list[str]:
         return [sentence.split(" all ", 1)[1] for sentence in unaccounted([History.of(told.records, running=True)])]

@@ -28,7 +28,7 @@ HOST = "127.0.0.1"
 
 @contextmanager
 def spark_process(log: Path, kind: str, *arguments: str) -> Iterator[None]:
-    """A process of the cluster, which is told to end and awaited; what it has started ends with it."""
+    """A process of the cluster, ended and awaited after the block, with its children."""
     home = Path(pyspark.__file__).parent
     command = [
         str(home / "bin" / "spark-class"),
@@ -54,7 +54,7 @@ def spark_process(log: Path, kind: str, *arguments: str) -> Iterator[None]:
 
 
 def await_line(log: Path, pattern: str) -> str:
-    """What a process says of itself: the first group of the pattern."""
+    """Return the first group of the pattern in a process's log."""
     ends = time.monotonic() + LIMIT_S
     while (found := re.search(pattern, log.read_text(errors="replace"))) is None:
         if time.monotonic() > ends:

@@ -1,4 +1,4 @@
-"""`relay audit` as it is typed: what it prints, writes and exits with."""
+"""`relay audit` on a command line: its output, files and exit codes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def campaign(directory: Path) -> Campaign:
-    """Three faults of each kind, in a process of its own."""
+    """Run three faults of each kind in a separate process."""
     return run_campaign(directory, TIMES, 1, "--master", "local[2]")
 
 

@@ -1,4 +1,4 @@
-"""`relay audit` on a standalone cluster of Spark: a master and two workers, each a process of its own on this machine."""
+"""`relay audit` on a standalone cluster of Spark: a master and two workers, as processes on this machine."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def test_an_audit_on_a_cluster_says_what_one_on_this_machine_says(tmp_path: Path
 
 
 def tasks_run(work: Path) -> int:
-    """How many tasks the executors of a worker say they have finished."""
+    """Return the number of tasks that the executors of a worker report as finished."""
     return sum(log.read_text(errors="replace").count(": Finished task ") for log in work.glob("app-*/*/stderr"))

@@ -13,7 +13,7 @@ from sitestack.model.errors import ConfigurationError
 
 
 def fake_java(home: Path, version: str, code: int = 0) -> Path:
-    """A home whose `java -version` says this."""
+    """Make a home whose `java -version` prints this."""
     binary = home / "bin" / "java"
     binary.parent.mkdir(parents=True)
     binary.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\nexit {code}\n")

@@ -1,4 +1,4 @@
-"""What is measured: rates, lag, skew of clocks, failover windows, convergence, and where the time was."""
+"""Measurements: rates, lag, skew of clocks, failover windows, convergence, and time shares."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory, lags_ms: list[int]) -> P
         at = n * 100 * MILLI
         a += [send("NYC", A, n, at), deliver("NYC", A, n, at, "NYC")]
         arrivals.append((at + lag * MILLI, n))
-    # A link keeps the order of what it carries; only the wall clocks say otherwise here.
+    # A link keeps its order; only the wall clocks show another one here.
     d += [deliver("NYC", A, n, at, "SFO") for at, n in sorted(arrivals, key=lambda arrival: arrival[1])]
     for n in range(1, 11):
         at = n * SECOND

@@ -1,4 +1,4 @@
-"""The report of an audit: one file that needs nothing else, and says the verdict first."""
+"""The report of an audit: one self-contained file with the verdict first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Journals whose beginnings retention has deleted: the audit judges the rest as the check does, and says where it begins."""
+"""Journals without their beginnings, deleted by retention: the audit judges the rest as the check does, and states
+its start.
+"""
 
 from __future__ import annotations
 

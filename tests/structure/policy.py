@@ -1,4 +1,4 @@
-"""What the structure rules allow. A new entry is a reviewed change: say why in its reason."""
+"""Exceptions of the structure rules. A new entry is a reviewed change with a reason."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("pyspark_relay",),
 )
 
-#: Whoever is in here knows none of its neighbours: every layer is a file or a folder of its own.
+#: Modules in here do not know their neighbours: every layer is a separate file or folder.
 LAYERS = "sitestack/layers/"
 
 #: Path prefixes of the shell: the only code that may wait, read a clock, open a socket or a file, or log.

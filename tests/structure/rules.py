@@ -34,7 +34,7 @@ def check_import_direction(path: str, text: str) -> list[str]:
 
 
 def _floor(path: str) -> int | None:
-    """The floor of a file or of what is imported; None for the faces of the packages and what is not ours."""
+    """Return the floor of a file or an import; None for the packages' public modules and foreign ones."""
     return next((floor for floor, rooms in enumerate(policy.FLOORS) if _room(path) in rooms), None)
 
 
@@ -53,7 +53,9 @@ def _layer(path: str) -> str:
 
 
 def check_doors(path: str, text: str) -> list[str]:
-    """Each third-party library is imported only behind its door, and every library has one; so is what needs an extra."""
+    """Each third-party library is imported only behind its door, and every library has one; so has every part of an
+    extra.
+    """
     complaints = []
     for line, name in imported_names(path, text):
         for package, doors in policy.INNER_DOORS.items():
@@ -109,14 +111,14 @@ def size_names(path: str, text: str) -> list[str]:
 
 
 def check_name(path: str, _text: str) -> list[str]:
-    """A module is named after what it is about."""
+    """Check that a module has a searchable name."""
     if re.search(r"(^|/)_?utils?(\.py|/)", path):
         return [f"{path}: no utils module; name it after what it does"]
     return []
 
 
 def check_contents(path: str, text: str) -> list[str]:
-    """Complain about a module that holds nothing: what is left when its content has moved. A package may be empty."""
+    """Complain about an empty module, a leftover of a move. A package may be empty."""
     body = [] if path.endswith("__init__.py") else ast.parse(text).body
     told = (ast.Import, ast.ImportFrom)
     holds = any(not isinstance(node, told) and not _is_text(node) for node in body)
@@ -128,7 +130,7 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def check_comments(path: str, text: str) -> list[str]:
-    """No unfinished business in comments, and no ignore that does not say what it ignores."""
+    """Check that comments leave no unfinished business, and that every ignore names its rule."""
     complaints = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type != tokenize.COMMENT:

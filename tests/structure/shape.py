@@ -21,7 +21,7 @@ def check_circles(sources: Mapping[str, str]) -> list[str]:
         if group not in listed:
             complaints.append(f"these files import each other: {' -> '.join(circle)}")
         listed.discard(group)
-        graph[circle[1]].discard(circle[0])  # the sorter names an importer behind what it imports
+        graph[circle[1]].discard(circle[0])  # the sorter names an importer after its imports
     return [*complaints, *(f"{group}: no circle any more, remove it from IMPORT_CIRCLES" for group in sorted(listed))]
 
 

@@ -1,4 +1,4 @@
-"""Whatever answers at the socket or the port of a node: `relay status` shows it, or says that it is no status."""
+"""Any answer at the socket or the port of a node: `relay status` shows it, or reports that it is no status."""
 
 from __future__ import annotations
 

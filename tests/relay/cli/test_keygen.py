@@ -1,4 +1,4 @@
-"""`relay keygen`, and what a node asks for before it starts."""
+"""`relay keygen`, and the keys that a node requires before it starts."""
 
 from __future__ import annotations
 

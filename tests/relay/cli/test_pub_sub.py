@@ -1,4 +1,4 @@
-"""`relay pub` and `relay sub`, as processes: what one publishes the other prints, once and in order."""
+"""`relay pub` and `relay sub`, as processes: one prints the messages of the other, once and in order."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_is_published_is_printed_once_and_in_order(config: Path) -> None:
     with subscriber(config) as process:
         assert process.stdout is not None
         deadline = time.monotonic() + LIMIT_S
-        while not select.select([process.stdout], [], [], 0.5)[0]:  # until it has joined, and has not founded a site of its own
+        while not select.select([process.stdout], [], [], 0.5)[0]:  # until it has joined, and has not founded a separate site
             assert publish(config, "are you there?").returncode == 0
             assert time.monotonic() < deadline
         first = json.loads(process.stdout.readline())

@@ -20,7 +20,7 @@ from tests.relay.node.test_daemon import LIMIT_S, configure, node
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The run directory, with nobody in it."""
+    """The run directory, without a node."""
     directory = tmp_path / "run"
     directory.mkdir()
     monkeypatch.setenv("RELAY_RUN_DIRECTORY", str(directory))

@@ -88,11 +88,11 @@ def test_watching_is_for_a_terminal(run: Run) -> None:
 
 
 def test_watching_goes_on_until_it_is_interrupted(tmp_path: Path) -> None:
-    """On a terminal of its own, which is small: what does not fit goes on in the next line."""
+    """On a small terminal, where long lines wrap."""
     leader, terminal = pty.openpty()
     with serving(json.dumps(STATUS).encode()) as url:
         command = [sys.executable, "-m", "relay", "status", "--watch", "--node", url]
-        process = subprocess.Popen(  # whoever runs the tests in the background ignores the signal, and so would this process
+        process = subprocess.Popen(  # a shell in the background ignores the signal, and its children inherit that
             command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True, preexec_fn=heed_interrupts
         )
         os.close(terminal)

@@ -1,4 +1,4 @@
-"""Wrong usage and configuration: one sentence each that says what and where, exit code 2, no traceback."""
+"""Wrong usage and configuration: one sentence with the problem and its place, exit code 2, no traceback."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def dialer() -> Dialer:
 
 
 def refuse(calls: Dialer, since: float, until: float) -> dict[Place, list[float]]:
-    """Nobody answers: when each address was called."""
+    """Return the times at which each address was called, without any answer."""
     times: dict[Place, list[float]] = {D: [], E: [], F: []}
     now = since
     while now <= until:

@@ -1,4 +1,4 @@
-"""With `order: fifo` another site's ACK may reach a member before what it is for: streams have no common order there."""
+"""With `order: fifo` another site's ACK may reach a member before its message: streams have no common order there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Two ends of a link that take frames of different sizes: the smaller one counts, and says what cannot go (R21, C11)."""
+"""Two ends of a link with different limits on frames: the smaller one counts, and larger messages are reported (R21,
+C11).
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ from tests.relay.unicast.test_large_unicasts import told
 from tests.relay.unicast.test_remote_unicast import proxy
 
 SMALL = 10_000
-#: What a frame of that size certainly holds, and what none does.
+#: Sizes that certainly fit into such a frame, and that never do.
 FITS, TOO_MUCH = "x" * (SMALL - 5_000), "y" * 2 * SMALL
 
 
 def unequal() -> tuple[World, FakeSite, FakeSite]:
-    """NYC takes what the defaults allow, SFO much less: a limit that was raised at one site first."""
+    """Return NYC with the default limit and SFO with a much smaller one: a limit that was raised at one site first."""
     world = World()
     for name, other, link in (("NYC", "SFO", LinkConfig()), ("SFO", "NYC", LinkConfig(frame_bytes_max=SMALL))):
         world.site(name, 2, RelayConfig(GatewayConfig(peers={other: places(other)}, link=link)))

@@ -24,7 +24,7 @@ def said(member: Member) -> list[str]:
 @pytest.mark.conforms("REL-14")
 @pytest.mark.parametrize("seed", range(100))
 def test_two_sites_that_call_each_other_at_once_keep_one_and_the_same_connection(seed: int) -> None:
-    """R25: a hundred times, with the bytes in every order; what was under way on the loser is not lost."""
+    """R25: a hundred times, with the bytes in every order; data under way on the losing connection is not lost."""
     world, nyc, sfo = two_sites(1)
     rng = random.Random(seed)
     a, d = nyc.relay, sfo.relay
@@ -140,7 +140,7 @@ def test_the_site_must_be_the_one_that_the_certificate_names(certified: str) -> 
     ],
 )
 def test_a_site_speaks_for_itself_only(frame: Header) -> None:
-    """C9: what it may not say is counted, and the link is closed."""
+    """C9: a frame in another site's name is counted, and the link is closed."""
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
     puppet.say(frame)
@@ -151,7 +151,7 @@ def test_a_site_speaks_for_itself_only(frame: Header) -> None:
 
 @pytest.mark.conforms("REL-5", "REL-8")
 def test_what_has_been_here_before_does_not_come_in_again() -> None:
-    """X6, R12: whatever the numbers say."""
+    """X6, R12: whatever its numbers."""
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
     puppet.say(Data(("SFO", "NYC"), data(1).batch))

@@ -1,4 +1,4 @@
-"""A site that is back is shown as it is: views of lineages long gone, told because a third site lacks them, are history."""
+"""A returning site is shown as it is: views of old lineages, sent because a third site lacks them, are history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is held after a merge may have holes: each is told as a gap in its place, also when the origin never speaks again."""
+"""Held entries after a merge may have holes: each is reported as a gap in its place, also when the origin sends no
+more.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ from tests.harness.relay.puppet import D, E, F, batch, remote_view
 
 pytestmark = pytest.mark.conforms("REL-13")
 
-#: What a peer hears of one origin: a number, or the first and last of a gap.
+#: One item of a peer about one origin: a number, or the first and last of a gap.
 Told = int | tuple[int, int]
 
 
 def holding(
     entries: list[tuple[Address, int]], produced: dict[Address, int], config: BufferConfig | None = None
 ) -> ReplicatedState:
-    """SFO as it goes on from a merge: it holds these, in this order, and its origins had come so far."""
+    """Return SFO after a merge: it holds these entries in this order, and its origins had produced so many."""
     state = ReplicatedState("SFO", config or BufferConfig(), ("NYC",))
     held = HeldEntries.of([HeldEntry(batch(n, origin), None) for origin, n in entries])
     state.adopt(RelayState(None, 100, held, None, produced, (), ("NYC",)), 0.0)
@@ -34,7 +36,7 @@ def holding(
 
 
 class Link:
-    """What goes out on one connection."""
+    """The output of one connection."""
 
     def __init__(self, state: ReplicatedState) -> None:
         self.watermarks = Watermarks(state)
@@ -80,7 +82,7 @@ RUNS = [(E, n) for n in (4, 5, 8)]
     ],
 )
 def test_wherever_the_peer_is_every_number_is_sent_or_told_as_a_gap_in_its_place(reached: int, told: list[Told]) -> None:
-    """X5: 1..3 had gone, 6 and 7 were held by neither part, and 9 and 10 by none any more; E says nothing ever again."""
+    """X5: 1..3 were trimmed, 6 and 7 were held by neither part, and 9 and 10 by none any more; E sends no more."""
     link = Link(holding(RUNS, {E: 10, D: 3}))
     link.sender.rewind(SiteVector({E: reached} if reached else {D: 3}))
     assert link.tells() == told
@@ -131,7 +133,7 @@ def test_a_budget_that_runs_out_under_the_link_takes_the_holes_along() -> None:
 
 @pytest.mark.parametrize(("produced", "begins"), [(10, 10), (8, 7)])
 def test_who_knows_nothing_of_the_site_begins_behind_the_last_hole(produced: int, begins: int) -> None:
-    """R29: what was before its time is history, and no loss of its own."""
+    """R29: messages before its time are history, not its loss."""
     link = Link(holding(RUNS, {E: produced}))
     link.sender.rewind(None)
     sent = link.frames()
@@ -146,7 +148,7 @@ def part(view: int, entries: list[tuple[Address, int]], produced: dict[Address, 
 
 
 def test_what_a_third_part_held_goes_between_what_the_others_did() -> None:
-    """At the end it would come behind a number that is higher: never sent, and told as a gap although it is held."""
+    """Appended at the end it would follow a higher number: never sent, and reported as a gap although it is held."""
     parts = [part(1, [(E, 1), (E, 2)], {E: 2}), part(2, [(E, 9), (F, 1)], {E: 9}), part(3, [(F, 2), (E, 4), (E, 5)], {E: 5})]
     merged = merge_parts(parts, {})
     assert [each.batch.first for each in merged.entries if each.batch and each.batch.origin == E] == [1, 2, 4, 5, 9]
@@ -180,7 +182,7 @@ def reasons(state: ReplicatedState, reached: dict[Address, int]) -> list[tuple[i
 
 
 def test_only_what_the_budget_has_taken_is_said_to_be_gone_for_its_sake() -> None:
-    """1 and 2 were let go when everybody had them, 3 and 4 to hold the budget, and 5 again when everybody had it."""
+    """1 and 2 were trimmed when all members had them, 3 and 4 to hold the budget, and 5 again when all had it."""
     state = holding([(E, n) for n in range(1, 7)], {E: 6})
     state.buffer.drop_while(lambda entry: entry.batch is not None and entry.batch.first <= 2)
     state.buffer.trim(state.buffer.first)
@@ -220,7 +222,9 @@ def test_what_a_merge_has_too_much_of_goes_for_the_budgets_sake() -> None:
 
 
 def test_the_view_before_the_first_entry_never_goes_back() -> None:
-    """After a merge a part's older view may stand behind newer ones (G5: nobody is heard before the view that knows it)."""
+    """After a merge a part's older view may follow newer ones (G5: no message before the view that contains its
+    origin).
+    """
     state = holding([], {})
     for counter in (7, 5):
         state.buffer.append(None, remote_view(counter, D), 0.0)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.conforms("REL-14")
 
 
 def cast(injector: Injector) -> list[int]:
-    """What it casts now."""
+    """Return the numbers that it casts now."""
     frames = [effect.event for effect in injector.release() if isinstance(effect, Down)]
     return [frame.headers[0].position for frame in frames if isinstance(frame, Frame) and isinstance(frame.headers[0], Trim)]
 
@@ -70,7 +70,9 @@ def test_bytes_that_wait_are_counted_until_they_are_back() -> None:
 
 
 def test_baselines_count_by_their_origins() -> None:
-    """C28: another site may say baselines without end while the stream is blocked; the bound on waiting bytes must see them."""
+    """C28: another site may send endless baselines while the stream is blocked; they count against the bound on
+    waiting bytes.
+    """
     injector = opened()
     injector.block()
     injector.cast(RemoteBaseline("SFO", {Address(bytes([n]) * 16): 1 for n in range(100)}))

@@ -1,4 +1,4 @@
-"""Members of one site that were started with different peers: what is held is the same at all of them, and for all."""
+"""Members of one site with different peers: all hold the same entries, for the peers of all."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def problems(member: Member) -> list[str]:
 
 
 def held_for(site: FakeSite) -> tuple[str, ...]:
-    """The same at every member, and so are the positions of what is held."""
+    """Return the peers that hold entries: equal at every member, as the entries' positions are."""
     [sites] = {member.layer.state.sites for member in site.members}
     assert len({(each.layer.state.buffer.first, each.layer.state.buffer.end) for each in site.members}) == 1
     return sites

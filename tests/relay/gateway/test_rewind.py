@@ -1,4 +1,4 @@
-"""After a rewind the window holds what the peer has still to acknowledge, and nothing else."""
+"""After a rewind the window holds exactly the entries that the peer has still to acknowledge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ pytestmark = pytest.mark.conforms("REL-14")
 
 
 def test_what_was_acknowledged_behind_a_hole_leaves_the_window_with_the_rewind() -> None:
-    """The peer lost D's message and has E's for good: it says so once, and then waits for what the full window keeps back."""
+    """The peer lost D's message and has E's for good: it acknowledges once, and then waits for entries behind the
+    full window.
+    """
     link = Link(holding([(D, 1), (E, 1)], {D: 1, E: 1}))
     link.sender.rewind(SiteVector())
     assert link.tells(D) == [1]
@@ -36,7 +38,7 @@ def test_what_the_peer_has_and_has_not_acknowledged_stays_in_the_window() -> Non
 
 
 def test_a_view_that_the_peer_knows_already_does_not_keep_the_window_full() -> None:
-    """The peer had it by way of another part of this site, and acknowledges only what is new to it."""
+    """The peer had it from another part of this site, and acknowledges only new entries."""
     state = holding([(D, 1), (D, 2)], {D: 2})
     state.buffer.adopt_entries(0, [HeldEntry(None, remote_view(1, D)), *state.buffer.give()], None, 0.0)
     link = Link(state)

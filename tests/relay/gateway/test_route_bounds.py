@@ -1,4 +1,4 @@
-"""What waits of routes has a bound, whoever sends it; what is lost at the bound is counted."""
+"""Waiting pieces of routes have a bound for every sender; losses at the bound are counted."""
 
 from __future__ import annotations
 

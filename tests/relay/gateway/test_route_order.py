@@ -1,4 +1,4 @@
-"""What is sent on a route keeps its order, also what had to wait for room."""
+"""Frames of a route keep their order, also those that waited for room."""
 
 from __future__ import annotations
 

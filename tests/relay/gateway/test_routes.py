@@ -176,7 +176,9 @@ def piece(visited: tuple[str, ...] = ("B",), source: str = "A", target: str = "D
     ],
 )
 def test_pieces_that_make_no_sense_are_dropped(sent: Routed, reason: str) -> None:
-    """A loop of wrong configurations ends where it begins again, or after 16 sites; nobody speaks for a site elsewhere."""
+    """A loop of wrong configurations ends where it begins again, or after 16 sites; no site can speak for another
+    one.
+    """
     world, (_, _, c, _) = chain("A", "B", "C", "D")
     world.run(3)
     before = c.relay.drops.get(reason, 0)

@@ -1,4 +1,4 @@
-"""One link session by itself: chunks, deadlines, heartbeats, and what it refuses."""
+"""One link session by itself: chunks, deadlines, heartbeats, and refusals."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def test_nothing_but_hello_leaves_before_the_peer_is_accepted() -> None:
 
 
 def test_a_state_that_comes_in_one_piece_with_hello_is_answered_like_one_that_comes_later() -> None:
-    """A relay that is called has heard HELLO before it says its own, so both of its first frames may come at once.
+    """A called relay has received HELLO before it sends its own, so both of its first frames may arrive together.
 
-    What is sent depends on who asks: this site was offline for the peer, so the hole has that reason.
+    Its answer depends on the peer: this site was offline for it, so the hole has that reason.
     """
 
     def sent(at_once: bool) -> list[Header]:
@@ -103,7 +103,7 @@ def test_a_state_that_comes_in_one_piece_with_hello_is_answered_like_one_that_co
 
 
 def test_a_chunk_is_never_larger_than_configured_and_the_next_waits_for_it() -> None:
-    """F26: what a heartbeat may have to wait for."""
+    """F26: a chunk bounds the time that a heartbeat waits."""
     link = session(entries=20, size=3_000)
     greet(link)
     first = link.next_chunk(0.0)
@@ -261,7 +261,7 @@ def test_more_unicasts_than_may_wait_are_refused() -> None:
 
 
 def test_acknowledgements_of_some_milliseconds_are_one_frame() -> None:
-    """Each becomes an entry of the peer's stream. Nobody waits for one: the window is large enough for much longer."""
+    """Each becomes an entry of the peer's stream. The window is large enough for a longer delay."""
     link = session()
     greet(link)
     drain(link)

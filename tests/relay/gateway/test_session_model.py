@@ -1,7 +1,8 @@
 """The link session against a model: the sender is a log, the receiver a vector; connections are cut at any byte.
 
-Whatever happens, the receiver's log is a prefix of the sender's per origin, without repetition, and complete once a connection
-lives long enough; what the sender had to forget is accounted for by gaps.
+The receiver's log is always a prefix of the sender's per origin, without repetition, and complete once a
+connection lives long
+enough. Gaps account for entries that the sender had to drop.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class LinkModel(RuleBasedStateMachine):
 
     @rule(kept=st.integers(0, 2_000))
     def cut(self, kept: int) -> None:
-        """The connection breaks at any byte; what was written after it is lost, and a new one is made."""
+        """Break the connection at any byte; later bytes are lost, and a new connection is made."""
         for frame in self.far.receive(bytes(self.out[:kept]), 0.0):
             self.handle_far(frame)
         self.connect()
@@ -148,7 +149,8 @@ class LinkModel(RuleBasedStateMachine):
             if self.far.accepted:
                 self.far.acknowledge(vector)
 
-    # -- what must hold ------------------------------------------------------------------------------------------------
+    # -- invariants
+    # -----------------------------------------------------------------------------------------------------
 
     @invariant()
     def each_number_is_delivered_or_skipped_once_and_in_order(self) -> None:
@@ -164,7 +166,7 @@ class LinkModel(RuleBasedStateMachine):
             assert self.near.in_flight_bytes < 1_500 + 4 * 300 * 3
 
     def teardown(self) -> None:
-        """At rest everything has arrived or is accounted for, and what is held at the sender was never skipped."""
+        """At rest every entry has arrived or is accounted for, and no held entry was skipped."""
         if not hasattr(self, "log"):
             return
         self.connect()

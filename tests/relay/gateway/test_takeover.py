@@ -1,4 +1,4 @@
-"""Takeover of a relay, step by step: what is replayed, acknowledged, believed. Each test names its trap."""
+"""Takeover of a relay, step by step: replay, acknowledgement, fencing. Each test names its trap."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_messages_sent_during_the_replay_queue_behind_it() -> None:
 
 
 def test_nothing_is_acknowledged_before_the_whole_site_has_it() -> None:
-    """R5: a relay that acknowledges what it read from the socket takes it into its grave."""
+    """R5: messages that a relay acknowledged on reading from the socket would die with it."""
     world, nyc = alone()
     puppet = Puppet(nyc).greet()
     nyc.hold_back = True
@@ -209,7 +209,7 @@ def test_a_site_that_has_not_admitted_what_was_cast_is_asked_again_from_where_it
     puppet = Puppet(nyc).greet()
     nyc.block()
     puppet.say(data(1))
-    nyc.relay.layer.gateway._injector.close()  # whatever the reason may be: it is lost
+    nyc.relay.layer.gateway._injector.close()  # for any reason: it is lost
     nyc.install()
     puppet.heard()
     puppet.say(data(2))
@@ -265,7 +265,7 @@ def test_who_coordinates_no_more_casts_nothing() -> None:
 @pytest.mark.conforms("REL-11")
 @pytest.mark.parametrize("answered", [True, False])
 def test_who_ceases_to_coordinate_hangs_up_and_listens_no_more_and_its_successor_opens_the_bridge(answered: bool) -> None:
-    """The view is there at once, whether or not anybody answers the successor's calls."""
+    """The view is installed at once, whether or not the successor's calls are answered."""
     world, nyc, sfo = two_sites()
     world.run(1)
     old, new = nyc.members[:2]
@@ -311,7 +311,7 @@ def test_a_farewell_is_believed_before_the_connection_ends_and_its_successor_is_
 
 @pytest.mark.conforms("REL-17")
 def test_a_graceful_leave_says_bye_and_the_successor_is_asked_all_the_same() -> None:
-    """R8: "no need to replay": what is delivered between the farewell and the successor's start would be lost."""
+    """R8: without a replay, messages delivered between the farewell and the successor's start would be lost."""
     world, nyc, sfo = two_sites()
     world.run(1)
     nyc.relay.say(Disconnect())
@@ -355,7 +355,7 @@ def test_a_joiner_can_relay_what_it_has_never_delivered() -> None:
 
 
 def test_a_joiner_drops_what_the_others_drop() -> None:
-    """R23: with `order: fifo` an ACK may come before what it is for; a joiner in between has to know whom it waits for."""
+    """R23: with `order: fifo` an ACK may precede its message; a joiner in between must know the origin."""
     name, epoch = ViewId(1, F), ViewId(2, F)
     old, joiner = [ReplicatedState("NYC", BufferConfig(), sites) for sites in (("SFO",), ())]
     old.apply_link_up(LinkUp("SFO", name, epoch))

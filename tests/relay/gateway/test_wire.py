@@ -150,7 +150,7 @@ def test_hostile_content_is_a_protocol_error_and_nothing_else(body: bytes) -> No
 
 @given(st.binary(max_size=200), st.sampled_from(EXAMPLES), st.integers(0, 300))
 def test_damaged_bytes_are_a_protocol_error_and_nothing_else(noise: bytes, frame: Header, place: int) -> None:
-    """Invariant of the fuzz: only ProtocolError comes out, whatever goes in."""
+    """Invariant of the fuzz: every input raises ProtocolError or nothing."""
     whole = encode(frame)
     place %= len(whole)
     for stream in (noise, whole[:place] + noise + whole[place:], whole[:place] + noise):

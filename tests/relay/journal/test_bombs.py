@@ -1,4 +1,4 @@
-"""Records that are small and say that they are huge: a reader refuses them at a cost of their bytes."""
+"""Small records that announce a huge size: a reader refuses them at a cost of their bytes."""
 
 from __future__ import annotations
 

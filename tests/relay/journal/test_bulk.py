@@ -1,4 +1,4 @@
-"""The reader for millions of records gives what the plain reader gives, also where the file is damaged."""
+"""The reader for millions of records equals the plain reader, also for damaged files."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def segment(tmp_path: Path) -> Path:
 
 
 def test_a_tail_torn_at_any_byte_is_reported_and_all_before_it_is_read(segment: Path) -> None:
-    """Whoever is killed while it writes leaves such a tail."""
+    """A process killed while it writes leaves such a tail."""
     whole = segment.read_bytes()
     last = _offsets(whole)[-1]
     for end in range(last + 1, len(whole)):
@@ -122,7 +122,7 @@ def test_a_file_that_is_no_journal_is_a_problem(tmp_path: Path) -> None:
 @given(st.binary(max_size=300))
 @settings(max_examples=500, deadline=None)
 def test_any_bytes_are_a_record_or_a_protocol_error(payload: bytes) -> None:
-    """C12: nothing else is ever raised, whatever a file holds."""
+    """C12: no other exception, for any bytes."""
     _decode(payload)
 
 

@@ -1,4 +1,4 @@
-"""Old segments are deleted, by bytes and by age; what is left says so and can be read by itself."""
+"""Old segments are deleted, by bytes and by age; the rest is marked and readable by itself."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_journals_of_a_member_stay_below_their_bytes(tmp_path: Path) -> None
         journal.write(record)
     for second in range(500):
         journal.write(drop(second))
-        assert sum(sizes(tmp_path)) <= 2_000 + SEGMENT_BYTES // 2  # the last record of a segment, and what it begins with
+        assert sum(sizes(tmp_path)) <= 2_000 + SEGMENT_BYTES // 2  # the last record of a segment, and its first
     journal.close()
     assert journal.statistics().retired > 20
     assert journal.statistics().retention_error == ""
@@ -83,7 +83,7 @@ def test_the_reader_in_columns_gives_what_was_in_force_where_it_is_wanted(tmp_pa
 
 
 def test_the_first_record_of_a_segment_says_what_was_deleted_when_it_was_begun(tmp_path: Path) -> None:
-    """By that whoever has only one of them knows that it is a rest."""
+    """By that a reader of one segment knows that earlier ones were deleted."""
     write(store(tmp_path, Retention(bytes_max=2_000)), *range(100))
     [journal] = find_journals([tmp_path], [])
     assert all(retired_until(next(read_segment(segment, []))) is not None for segment in journal.segments)

@@ -1,4 +1,4 @@
-"""What is written is read back, whole and in order, over any number of segments."""
+"""Written records are read back, whole and in order, over any number of segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spill files: what is written is read back, what is torn or damaged is never taken for whole, and nothing is left behind."""
+"""Spill files: entries are read back, torn or damaged ones are never accepted, and no file is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates: what they say, who has signed them, and how a key directory gets them."""
+"""Certificates: their contents, their signers, and their way into a key directory."""
 
 from __future__ import annotations
 

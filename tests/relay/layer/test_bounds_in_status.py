@@ -1,7 +1,8 @@
-"""B1: whatever holds things has a bound, and its level is in the status of a node.
+"""B1: every container has a bound, and its level is in the status of a node.
 
-The test walks all containers in all layers of a node. Each stands here with the level that shows it, or with what bounds it
-otherwise. One that is new is not in the table, and the test fails.
+The test walks all containers in all layers of a node. The table names the level of each, or its other bound. A
+new container is
+not in the table, and the test fails.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The global view: one component a site, equal everywhere, never backwards, told only when it changes."""
+"""The global view: one component a site, equal everywhere, never backwards, reported only on a change."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_everybody_sees_the_members_of_all_sites_by_name_in_one_order() -> None:
 
 @pytest.mark.conforms("REL-25")
 def test_the_global_view_says_which_sites_it_joins() -> None:
-    """First contact, or a bridge that is back: what had been apart is one again, and the application is told."""
+    """First contact, or a bridge that is back: separate sites are joined again, and the application is notified."""
     world, nyc, sfo = two_sites()
     world.run(1)
     assert [view.joined for view in nyc.members[1].global_views()][1] == ("SFO",)
@@ -154,7 +154,7 @@ def test_a_link_that_comes_up_while_its_site_is_taken_down_brings_the_view_befor
     second = Puppet(nyc).greet(epoch=2)
     [asked] = second.states()
     view = asked.vectors["SFO"].view
-    second.say(*([RemoteView("SFO", remote_view(1, D, E))] if view is None else []), data(1))  # what its stream has above that
+    second.say(*([RemoteView("SFO", remote_view(1, D, E))] if view is None else []), data(1))  # later numbers of its stream
     nyc.install()
     world.settle()
     for member in nyc.members:

@@ -78,7 +78,7 @@ def test_of_an_empty_buffer_nothing_is_fetched() -> None:
 
 
 def test_the_last_chunks_get_smaller_until_that_is_no_gain_any_more() -> None:
-    """What is written while a chunk travels is fetched too, as long as that becomes less and less."""
+    """Entries written while a chunk travels are fetched too, while their number falls."""
     buffer = buffer_of(*range(1, 11))
     source, fetched = source_of(buffer), BufferFetch(1 << 30)
     request: HeldRequest | None = fetched.start(A, fetched.known(), 0.0)
@@ -114,7 +114,7 @@ def test_it_goes_on_with_the_next_coordinator_where_the_last_one_died() -> None:
 
 @pytest.mark.inside
 def test_to_find_where_to_begin_costs_little_whatever_the_buffer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Anybody may ask."""
+    """Any process may ask."""
     buffer = Buffer(BufferConfig())
     for number in range(1, 10_001):
         buffer.append(None, VIEW, 0.0) if number % 1_000 == 0 else None
@@ -181,7 +181,7 @@ def test_a_member_forgets_what_it_has_fetched_when_the_merge_does_not_come() -> 
 
 
 def test_a_joiner_keeps_it_however_long_it_is_not_let_in() -> None:
-    """Its coordinator has been told what it has, and leaves that out of the state that comes with the first view."""
+    """Its coordinator knows its position, and leaves the earlier entries out of the state in the first view."""
     world, sites = sites_of({"NYC": 1, "SFO": 1})
     world.part("NYC", "SFO")
     nyc = sites["NYC"]
@@ -213,7 +213,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 
 def test_a_chunk_costs_the_token_of_the_one_before() -> None:
-    """Who asks in another's name does not get what comes back, so it can have nothing sent."""
+    """A caller under a false name does not receive the answer, so it cannot make the provider send more."""
     source = source_of(buffer_of(*range(1, 101)))
     opening = source.answer(J, HeldRequest(0, 0, ()))
     assert opening is not None

@@ -1,4 +1,4 @@
-"""How far each other site is behind: told from where the buffer stands, not by a look at all that is held."""
+"""The lag of each other site: computed from positions in the buffer, without a walk over its entries."""
 
 from __future__ import annotations
 

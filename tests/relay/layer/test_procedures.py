@@ -1,4 +1,4 @@
-"""The layer reads beside RELAY's design document: where a procedure is said to be there is a function."""
+"""The layer follows RELAY's design document: every named procedure exists where the table names it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import relay.layer
 
 ROOT = Path(relay.layer.__file__).parents[1]
-#: A procedure, the file, and what is in it.
+#: A procedure, its file, and its description.
 LINE = re.compile(r"^    (\S.*?) {2,}(\w+/\w+\.py) {2,}(.*)$", re.MULTILINE)
 
 

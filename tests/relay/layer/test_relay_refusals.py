@@ -1,4 +1,4 @@
-"""What a relay layer refuses, under a name of its own each; nothing of it is delivered."""
+"""Refusals of a relay layer, each under a separate name; none is delivered."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_unicast_for_somebody_else_is_not_delivered() -> None:
 
 
 def test_a_buffer_is_handed_to_who_shows_its_token_and_taken_from_who_was_asked() -> None:
-    """Nobody has it sent to another process, and nobody pushes entries into a member or a joiner."""
+    """No process can have it sent to another one, or push entries into a member or a joiner."""
     _world, nyc = alone()
     relay, stranger = nyc.relay, Address(bytes([99]) * 16)
     for header in (HeldRequest(7, 0, ()), HeldChunk(7, 0, HeldEntries.of(()), 0)):

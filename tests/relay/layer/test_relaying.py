@@ -94,7 +94,7 @@ def test_site_only_messages_stay_and_leave_no_hole() -> None:
 
 @pytest.mark.conforms("REL-6", "REL-7")
 def test_the_source_is_a_proxy_of_the_origin_and_the_local_relay() -> None:
-    """R15: the walk-through of RELAY names the receiver of a reply; what an answer goes by is the relay in the own site."""
+    """R15: the walk-through of RELAY names the receiver of a reply; an answer travels by the relay in the own site."""
     world, nyc, sfo = two_sites()
     world.run(1)
     nyc.members[2].send("hello")

@@ -1,4 +1,4 @@
-"""A member that stood still while its site went on: what it is told afterwards, and that nobody else is told anything."""
+"""A member that was paused while its site continued: its gaps afterwards, and silence at all others."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tests.harness.relay.world import two_sites
 
 @pytest.mark.parametrize("woken", [0, 3], ids=["the relay", "a member"])
 def test_what_its_site_has_acknowledged_meanwhile_is_a_gap_for_it_alone(woken: int) -> None:
-    """What is stable in a site is stable in its view, and it was not in it: it is told exactly which numbers it will never get.
+    """Stability is that of a view without it, so it gets a gap with exactly the numbers that it will never receive.
 
-    X5: nothing is missing in silence. The others have delivered these messages, and hear of no gap and nothing again.
+    X5: nothing is lost silently. The others have delivered these messages, and receive no gap and no duplicate.
     """
     world, nyc, sfo = two_sites(4)
     world.run(1)
@@ -20,7 +20,7 @@ def test_what_its_site_has_acknowledged_meanwhile_is_a_gap_for_it_alone(woken: i
     paused = sfo.members[woken]
     part = sfo.split([paused])
     for number in list(paused.pipes):
-        paused.pipes.pop(number)  # it stands still: its connection says nothing
+        paused.pipes.pop(number)  # it is paused: its connection is silent
     paused.listening = False
     world.sites.pop(next(name for name, each in world.sites.items() if each is part))
     for n in range(3):

@@ -19,5 +19,5 @@ def key_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["insecure", "certificates"])
 def keys(request: pytest.FixtureRequest, key_directory: Path) -> Path | None:
-    """For tests of what is the same with certificates and without."""
+    """For tests that are equal with and without certificates."""
     return key_directory if request.param == "certificates" else None

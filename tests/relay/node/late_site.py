@@ -1,9 +1,11 @@
-"""A site that starts late takes a large state over the bridge while the other one writes, and relays are killed half-way.
+"""A site that starts late takes a large state over the bridge while the other one writes, and relays are killed
+half-way.
 
     python -m tests.relay.node.late_site --megabytes 1024 --rate 500
 
-Everything is in one process, datagrams in memory, the bridge over TCP on the loopback interface. Prints how far the state has
-come, and at the end one line of JSON: what it took, and the most memory.
+Everything is in one process, datagrams in memory, the bridge over TCP on the loopback interface. Prints the
+progress, and at the
+end one line of JSON with the duration and the peak memory.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from tests.relay.node.test_relay_channel import World, sees
 
 
 class Strangers(World):
-    """Two sites, neither of which has a peer until it is told so."""
+    """Two sites without peers until a test adds them."""
 
     def __init__(self) -> None:
         super().__init__({"NYC": ("A",), "SFO": ("D",)})

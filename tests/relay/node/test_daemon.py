@@ -1,4 +1,4 @@
-"""A node as a real process: it joins, publishes, writes what it hears, tells its status, and leaves gracefully."""
+"""A node as a real process: it joins, publishes, writes its events, serves its status, and leaves gracefully."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMIT_S = 30.0
 
 
 def configure(directory: Path, **settings: Any) -> Path:
-    """The configuration of a site that nobody else is in, and that does not look long for others."""
+    """Return the configuration of a site with one member and a short search."""
     group, port = draw_group()
     transport = {"interface": "127.0.0.1", "multicast_group": group, "multicast_port": port}
     config = directory / "nyc.yaml"

@@ -1,4 +1,6 @@
-"""A node that may have 64 descriptors (C18): whoever connects to all its ports, it lives, and answers when they are gone."""
+"""A node limited to 64 descriptors (C18): connections to all its ports do not end it, and it answers after they
+close.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from relay.node import daemon
 from relay.node.daemon import TRIM_INTERVAL_S, find_trim, give_back_memory
 
-#: Frees nine of ten bodies that lie between others, and says what the process has in memory: before, then, and after a trim.
+#: Frees nine of ten bodies between others, and prints the memory of the process: before, then, and after a trim.
 _BURST = """
 import random
 from relay.node.daemon import find_trim

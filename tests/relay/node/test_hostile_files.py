@@ -12,7 +12,7 @@ from relay.node.status.status_socket import parse_status
 from relay_lab.simulation.plan_json import CHARS_MAX, from_text
 from sitestack.model.errors import ConfigurationError
 
-#: Many times what a configuration takes, on a slow machine.
+#: Many times the time for a configuration, on a slow machine.
 LIMIT_S = 5.0
 FILES = {
     "many mistakes": "".join([f"abcdefgh{n}: 1\n" for n in range(15_000)]),

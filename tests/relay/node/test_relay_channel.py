@@ -27,7 +27,7 @@ from sitestack.transport.memory import MemoryNetwork
 from tests.harness.channels import take
 from tests.harness.sockets import free_port
 
-#: Real time passes in these tests, so nobody waits longer than needed.
+#: Real time passes in these tests, so all times are short.
 QUICK = NodeConfig(
     discovery=DiscoveryConfig(join_wait_s=0.1, request_interval_s=0.05, settle_s=0.02),
     protocols=ProtocolsConfig(
@@ -73,7 +73,7 @@ async def sees(channel: RelayChannel, *names: str) -> GlobalView:
 
 @asynccontextmanager
 async def two_sites() -> AsyncIterator[tuple[World, dict[str, RelayChannel]]]:
-    """A and B in NYC, D and E in SFO; A and D relay. Everybody sees everybody."""
+    """Start A and B in NYC, D and E in SFO, until all see each other. A and D relay."""
     world = World()
     with trio.fail_after(30):
         async with AsyncExitStack() as stack:
@@ -142,7 +142,7 @@ async def _until(channel: RelayChannel, kind: type[Unreachable]) -> AsyncIterato
 
 
 class Process:
-    """A member in a task of its own. It can leave, or be killed: cancelling gives nobody notice, as a crash does."""
+    """A member in a separate task. It can leave, or be killed: cancelling sends no notice, as a crash does."""
 
     def __init__(self) -> None:
         self.life = trio.CancelScope()

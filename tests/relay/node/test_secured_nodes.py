@@ -1,4 +1,4 @@
-"""Nodes with keys, as processes: who belongs together, who does not, and keys that change while lines are published."""
+"""Nodes with keys, as processes: members of one site, strangers, and keys that change while lines are published."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIMIT_S = 30.0
 
 
 class Node:
-    """A process; what it has delivered is in a file."""
+    """A process; its deliveries are in a file."""
 
     def __init__(self, process: subprocess.Popen[str], directory: Path) -> None:
         self.process = process
@@ -112,7 +112,7 @@ def places_of_a_secret(secret: bytes, running: Node) -> list[str]:
 
 @pytest.mark.long
 def test_keys_change_while_lines_are_published(directory: Path) -> None:
-    """C19. And nobody says a key, neither the old one nor the new one (C21)."""
+    """C19. No output contains a key, neither the old one nor the new one (C21)."""
     journal = {"directory": str(directory / "A" / "journal")}
     config, keys = configure(directory, journal=journal, log={"level": "debug"}), keys_in(directory)
     first = read_key_ring(keys)

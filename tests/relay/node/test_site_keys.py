@@ -1,4 +1,4 @@
-"""The node's view of its keys: the file is read again when it changes, and what does not belong here is told."""
+"""The node's view of its keys: a changed file is read again, and foreign keys are reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.harness.thinned import one_in
 
 
 def directory_at(path: Path, ring: KeyRing) -> Path:
-    """What a node of the site gets."""
+    """Write the key directory of a node of the site."""
     path.mkdir(exist_ok=True)
     write_key_ring(path, ring)
     return path
@@ -69,7 +69,7 @@ def test_each_kind_of_foreign_datagram_is_told_while_they_come_and_a_while_longe
 
 
 async def rotate(directories: list[Path], pause_s: float) -> None:
-    """Add, use, remove, one node's file after the other, while the others still have what was before."""
+    """Add, use and remove a key, one node's file after the other, while the others still have the previous state."""
     old = read_key_ring(directories[0]).in_use
     key = SiteKey(new_secret())
     for step in ("add", "use", "remove"):
@@ -134,7 +134,7 @@ async def test_keys_change_under_load_and_nothing_is_lost_or_comes_twice(
             done.set()
             with trio.fail_after(30):
                 await over.wait()
-            await trio.sleep(0.1)  # what comes twice would come now
+            await trio.sleep(0.1)  # a duplicate would arrive now
             nursery.cancel_scope.cancel()
         assert [channel.view.id for channel in channels] == [view] * 3, "nobody was suspected"
     expected = sorted(b"%s %d" % (name.encode(), number) for name, count in sent.items() for number in range(count))

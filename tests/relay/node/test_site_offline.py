@@ -46,7 +46,7 @@ class Fleet:
                 self.members[name] = stack.enter_context(node(own, configure_once(own, site, relay), name, *options))
 
     def switch(self, name: str, word: str, site: str = "SFO") -> None:
-        """What an operator says at the node of that name."""
+        """Enter an operator's order at the node of that name."""
         socket = str(self.members[name].directory / "a.sock")
         said = subprocess.run(
             [sys.executable, "-m", "relay", "site", word, site, "--node", socket], capture_output=True, text=True, check=False
@@ -68,7 +68,7 @@ class Fleet:
         return next(int(each["now"]) for each in queues if each["queue"] == "stack.relay.buffer_entries")
 
     def have_heard(self, phase: str, speakers: str, listeners: str) -> bool:
-        """Whether these listeners have delivered what these speakers have said first in a phase."""
+        """Whether these listeners have delivered the first lines of these speakers in a phase."""
         words = {f"{phase} {name} {n}" for name in speakers for n in range(ENOUGH)}
         return all(words <= set(self.members[name].heard()) for name in listeners)
 
@@ -86,7 +86,7 @@ def configure_once(directory: Path, site: str, relay: dict[str, Any]) -> Path:
 
 
 class Load:
-    """Every member that lives says a line every few ms, numbered within the phase in which it is said."""
+    """Every live member sends a line every few ms, numbered within its phase."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -117,7 +117,7 @@ class Load:
 
 
 def told_and_delivered(journal: Path) -> dict[str, dict[Address, tuple[list[Gap], list[int]]]]:
-    """For each member of SFO and each origin of NYC: the gaps that it was told, and the numbers that it delivered."""
+    """Return, for each member of SFO and each origin of NYC, its gaps and its delivered numbers."""
     found: dict[str, dict[Address, tuple[list[Gap], list[int]]]] = {}
     for each in find_journals([journal], []):
         if each.site != "SFO":

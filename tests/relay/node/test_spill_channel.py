@@ -1,4 +1,6 @@
-"""A member with a spill directory: what its budget drops is in files there, is sent from there, and is removed in the end."""
+"""A member with a spill directory: entries dropped by its budget are written to files, sent from there, and finally
+removed.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ async def test_what_the_budget_drops_is_sent_from_files_which_are_gone_afterward
             b = await stack.enter_async_context(world.member("NYC", "B"))
             for word in words:
                 await b.send(word)
-            # Each member has it on a disk of its own.
+            # Each member writes to a separate directory.
             while min(size_of(tmp_path, "A"), size_of(tmp_path, "B")) < 100_000:  # noqa: ASYNC110 (no event)
                 await trio.sleep(0.01)
             d = await stack.enter_async_context(world.member("SFO", "D"))

@@ -25,19 +25,19 @@ BEFORE_S = 5.0
 SEATS = seat_members(("NYC", "SFO"), 3)
 #: The one that relays when the relay of NYC is dead.
 NEXT = SEATS[1]
-#: How much more memory a member may take at its worst than before the cut, in MiB: what is under way, and what Python keeps.
+#: Maximum growth of a member's memory during the cut, in MiB: data under way, and Python's free lists.
 GROWTH_MIB_MAX = 64
 
 
 class Watch:
-    """What is on the disks and in memory, a few times a second."""
+    """Samples of disks and memory, a few times a second."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         #: Resident bytes of each member before the cut, and at most from then on.
         self.before: dict[Seat, int] = {}
         self.worst: dict[Seat, int] = {}
-        #: The most bytes that each has had on its disk, and what the next relay had left of it when the first one was dead.
+        #: The most bytes on each disk, and the next relay's bytes when the first one was dead.
         self.spilled: dict[Seat, int] = {}
         self.taken_over: int | None = None
 
@@ -74,7 +74,9 @@ class Watch:
 async def test_a_cut_at_three_thousand_a_second_ends_without_a_gap_though_the_relay_dies_amid_the_replay(
     tmp_path: Path, cut_s: float, on_disk: int, line: int, kill_s: float, rest_s: float
 ) -> None:
-    """A slow `line`, in bytes a second after the cut, leaves time for a middle; the load goes on until most is replayed."""
+    """A slow `line`, in bytes a second after the cut, gives time for a kill in the middle; the load lasts until most
+    is replayed.
+    """
     began, journal, spill = trio.Event(), tmp_path / "journal", tmp_path / "spill"
     journal.mkdir()
     # A small window, and segments of a sixteenth, so that files tell how far the replay is.

@@ -1,4 +1,4 @@
-"""A node says in its log what does not work, and looking for that costs nothing that grows with what it holds."""
+"""A node logs its problems, and the cost of looking for them does not grow with its queues."""
 
 from __future__ import annotations
 

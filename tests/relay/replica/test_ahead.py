@@ -1,4 +1,4 @@
-"""Who is ahead after a merge, and who joins with the state of one that is: what another site says it gets once."""
+"""Members ahead after a merge, and joiners with the state of one: another site's messages arrive once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def merged() -> tuple[World, FakeSite]:
 
 
 def told(member: Member) -> list[object]:
-    """What a member hears of D: a number that it is delivered, a gap, or where it begins."""
+    """Return a member's items about D: a delivered number, a gap, or its beginning."""
     heard: list[object] = []
     for event in member.events:
         if isinstance(event, Frame) and event.batch is not None:
@@ -46,7 +46,7 @@ def told(member: Member) -> list[object]:
 
 
 def joiner(site: FakeSite, provider: int | None) -> Member:
-    """It comes before what is missing has been sent again, and its state is to come from this member."""
+    """Return a member that joins before the missing entries are resent, with this provider of its state."""
     member = site.join("J")
     if provider is not None:
         site.carry_out(member, member.layer.up(StateAwaited(site.members[provider].address), site.world.now))

@@ -1,4 +1,4 @@
-"""What the budget no longer holds is reported as a gap, everywhere at the same place; never silently."""
+"""Entries dropped by the budget are reported as a gap, everywhere at the same place; never silently."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_beyond_the_budget_a_gap_with_exact_numbers_and_then_everything_else() -
     nyc.members[1].send("first")
     world.run(1)
     world.part("NYC", "SFO")
-    world.run(11)  # SFO has been without a link for the grace time, so nobody waits for it
+    world.run(11)  # SFO has been without a link for the grace time, so no sender waits for it
     for n in range(20):
         nyc.members[1].send(f"{n}")
         world.run(0.1)
@@ -114,7 +114,7 @@ def test_an_unreachable_site_does_not_cost_another_one_anything() -> None:
 
 
 def test_a_configured_site_that_has_never_been_linked_holds_entries_too() -> None:
-    """REL-26 for every site: what another one has acknowledged says nothing about it."""
+    """REL-26 for every site: acknowledgements of one site do not count for another."""
     world, sites = sites_of({"LAX": 1, "NYC": 2, "SFO": 2})
     world.part("NYC", "LAX")
     for n in range(5):

@@ -1,4 +1,4 @@
-"""What a joiner is handed of a buffer, however much that is; and a buffer that knows its numbers without walking through it."""
+"""A joiner receives a buffer of any size; and a buffer knows its numbers without walking through it."""
 
 from __future__ import annotations
 

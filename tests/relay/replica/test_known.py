@@ -1,4 +1,4 @@
-"""What a taker has need not travel: bodies that all takers know are left out, and put back from what they have."""
+"""Bodies that all takers already hold are left out of a state, and restored from their own."""
 
 from __future__ import annotations
 

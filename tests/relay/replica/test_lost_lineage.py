@@ -1,4 +1,4 @@
-"""What is held for a part of another site that is gone: nobody can tell a crash from a split, so the budget decides."""
+"""Entries held for a lost part of another site: a crash looks like a split, so the budget decides."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sfo_at(member: Member) -> SiteStatistics:
 
 
 def lose_the_first_of_two(config: BufferConfig) -> tuple[World, FakeSite, FakeSite]:
-    """SFO's coordinator crashes; the other member cannot know that it did not split off, and starts a lineage of its own."""
+    """SFO's coordinator crashes; the other member cannot exclude a split, and starts a new lineage."""
     world, nyc, sfo = two_sites(2, buffer=config)
     world.run(1)
     sfo.kill(sfo.relay)
@@ -252,7 +252,7 @@ def test_a_lineage_that_is_heard_of_is_not_the_oldest_any_more() -> None:
 @pytest.mark.conforms("REL-21")
 @pytest.mark.parametrize("gone", ["forgotten", "ended by a merge view", "pushed out"])
 def test_a_lineage_that_is_known_no_more_does_not_come_back_with_an_older_view(gone: str) -> None:
-    """G3: who carries it on may begin with what it was long ago."""
+    """G3: its successor may begin with an old state of it."""
     remote = Remote()
     part = ViewId(1, D)
     for counter in (2, 4):

@@ -25,7 +25,7 @@ from tests.relay.layer.test_relay_campaign import received
 
 
 def settled(member: Member, origin: Member) -> list[int]:
-    """The numbers of an origin that a member has delivered, or been told that they will never come, in order."""
+    """Return the numbers of an origin that a member has delivered or received as gaps, in order."""
     numbers: list[int] = []
     for event in member.events:
         if isinstance(event, Gap) and event.origin == origin.address:
@@ -176,7 +176,7 @@ def test_nothing_is_held_for_a_part_that_was_given_up_and_has_merged() -> None:
 
 
 def test_a_part_that_did_not_get_the_merge_view_is_held_for_again() -> None:
-    """The commit reached the other part only, and the two lost each other again; this one goes on in its lineage."""
+    """The commit reached the other part only, and the two lost each other again; this one continues in its lineage."""
     world, nyc, sfo = two_sites(4)
     world.run(1)
     other = sfo.split(sfo.members[2:])
@@ -262,7 +262,7 @@ def test_a_site_counts_as_slow_when_it_was_so_to_both_parts(one: bool, other: bo
 
 
 def test_a_part_that_knows_nothing_of_a_site_begins_where_the_others_are() -> None:
-    """R29: it has lost nothing. Who knows the site, and nothing of one of its members, has yet to get all of that one."""
+    """R29: it has lost nothing. A part that knows the site, but not one of its members, still needs all of that one."""
     knows, knows_less = part(3, D, [], {D: 4, E: 2}), part(4, E, [], {D: 3})
     founder = replace(part(5, F, [], {}), remotes=(RemoteState("NYC", False, False, {}, (), {}, {}),))
     stranger = replace(founder, remotes=())

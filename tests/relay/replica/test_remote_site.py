@@ -1,4 +1,4 @@
-"""What members know of another site is bounded, whatever that site sends."""
+"""Members' knowledge of another site is bounded, whatever that site sends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def origin(number: int) -> Address:
 
 @pytest.mark.parametrize("how", ["gaps", "baselines"])
 def test_invented_origins_stay_within_the_bound(how: str) -> None:
-    """C28: above the bound the state could not be given to a joiner, so nobody could join."""
+    """C28: a state above the bound would be refused by every joiner."""
     remote = Remote()
     for number in range(1, ORIGINS_MAX + 100):
         if how == "gaps":

@@ -1,4 +1,4 @@
-"""What the budget takes out of memory is sent from the disk; what a disk does not give back is an exact gap with its reason."""
+"""Spilled entries are sent from the disk; entries that the disk does not return are an exact gap with its reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOM = SpillSettings(bytes=1 << 30, age_s=1e6)
 def cut_off(
     count: int = 3, budget: int = 8, spill: SpillSettings | None = ROOM, **link: float
 ) -> tuple[World, FakeSite, FakeSite]:
-    """NYC and SFO, linked once, and now without a link for longer than anybody waits."""
+    """NYC and SFO, linked once, and now without a link for longer than any sender waits."""
     gateway = {"link": LinkConfig(**link)}  # type: ignore[arg-type]
     world, nyc, sfo = two_sites(count, buffer=BufferConfig(budget_entries=budget, spill=spill), gateway=gateway)
     world.run(1)

@@ -1,4 +1,4 @@
-"""Switches: which sites are offline, at every member alike, and what a gap to one of them is called."""
+"""Switches: the offline sites, equal at every member, and the reason of gaps to one of them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_after_a_split_the_word_that_was_said_more_often_counts_and_of_equals_th
 
 @pytest.mark.conforms("REL-23")
 def test_a_word_that_was_lost_with_the_last_view_of_a_part_can_be_said_again() -> None:
-    """What is cast in a part while it is brought to its cut never comes back."""
+    """Entries cast in a part during its flush are lost for good."""
     world, nyc, _sfo = two_sites(4)
     world.run(1)
     other = nyc.split(nyc.members[2:])

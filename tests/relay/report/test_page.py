@@ -1,4 +1,4 @@
-"""The page: text is escaped, numbers stand right, and what is harmed stands out."""
+"""The page: text is escaped, numbers are aligned, and harm stands out."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Served:
         self._scope.cancel()
 
     def start_again(self) -> None:
-        """A new router at the same port: it knows nobody."""
+        """Start a new router at the same port; it knows no member."""
         self.server = RouterServer(self.place, self._sites)
         self._run()
 

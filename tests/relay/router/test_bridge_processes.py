@@ -1,4 +1,6 @@
-"""Real nodes of two sites that nobody can call: routers die and come back under load, a relay dies, and nothing is lost."""
+"""Real nodes of two sites that cannot be called: routers die and return under load, a relay dies, and nothing is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,7 @@ def publish(sites: NodeSites, name: str, ended: Event) -> int:
 
 
 def delivered(directory: Path, name: str, sender: str) -> list[str]:
-    """What a member was delivered of a sender, in order."""
+    """Return a member's deliveries of a sender, in order."""
     lines = [json.loads(line) for line in (directory / f"{name}.events").read_text().splitlines()]
     return [line["text"] for line in lines if str(line.get("text", "")).startswith(f"{sender} ")]
 

@@ -19,7 +19,7 @@ from relay_lab.drills.run import Phase, run_drill
 
 pytestmark = pytest.mark.long
 
-#: What is done to the routers.
+#: Harm to the routers.
 Harm = Callable[[Sequence[RouterProcess]], Awaitable[None]]
 #: Seconds of load before the first harm.
 BEFORE_S = 2.0

@@ -1,4 +1,4 @@
-"""The router without sockets: who is let in, who is told of whom, what is bounded, who is forgotten."""
+"""The router without sockets: admission, notifications, bounds, and expiry."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def played() -> Played:
 
 
 def said(effects: list[Effect]) -> list[tuple[tuple[int, ...], list[bytes]]]:
-    """To whom what is said, frame by frame."""
+    """Return receivers and their frames."""
     heard = []
     for effect in effects:
         assert isinstance(effect, Say)

@@ -32,7 +32,7 @@ async def three(config: SiteConfig, keys: KeyRing | None) -> AsyncIterator[list[
 
 
 async def send_and_take(channels: list[Channel], first: int, count: int) -> None:
-    """Everybody sends; all take the same in one order."""
+    """Let all members send; all deliver the same in one order."""
     for n in range(first, first + count):
         for channel in channels:
             await channel.send(b"%s %d" % (channel.name.encode(), n))
@@ -131,5 +131,5 @@ async def test_who_is_gone_from_the_routers_is_asked_and_excluded_long_before_th
 
                 nursery.start_soon(live)
                 await wait_for_view(a, 2)
-                life.cancel()  # as a kill: it says nothing
+                life.cancel()  # as a kill: it sends nothing
                 await wait_for_view(a, 1)

@@ -1,4 +1,4 @@
-"""Spliced connections over real sockets: every byte, both directions, their ends, and one that nobody reads."""
+"""Spliced connections over real sockets: every byte, both directions, their ends, and one without a reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIMIT_S = 20
 
 @asynccontextmanager
 async def splice(place: Physical) -> AsyncIterator[tuple[trio.SocketStream, trio.SocketStream]]:
-    """The two ends of a connection by way of the router: of who was called, and of who has called."""
+    """Return the two ends of a connection through the router: the called one, and the calling one."""
     ends = []
 
     async def call_it() -> None:

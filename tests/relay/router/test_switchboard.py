@@ -1,4 +1,4 @@
-"""The switchboard without sockets: who is connected with whom, what ends, and what is bounded."""
+"""The switchboard without sockets: connected pairs, ends, and bounds."""
 
 from __future__ import annotations
 

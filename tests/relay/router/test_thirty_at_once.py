@@ -1,7 +1,6 @@
-"""Thirty members that start at once come into one view, by each way of finding each other, over loopback sockets.
+"""Thirty members that start at once join one view, by each way of discovery, over loopback sockets.
 
-They share one process and one processor. What they need of virtual time, whatever the machine, is in
-`tests/simulation/test_thirty_at_once.py`.
+They share one process and one processor. `tests/simulation/test_thirty_at_once.py` bounds their virtual time.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ async def test_without_the_same_key_nobody_is_registered(theirs: KeyRing | None,
 
 
 async def test_a_router_without_the_key_is_told_nothing() -> None:
-    """It knows how to speak, and lets everybody in."""
+    """It speaks the protocol, and accepts every member."""
     stranger = RouterServer(ANY_PORT, {"NYC": None})
     stranger.router._sites = {"NYC": _Credulous()}  # type: ignore[dict-item]
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,6 @@
-"""A state across sites at one member: frames on their way, what waits for the own stream, what goes on to a joiner."""
+"""A state across sites at one member: frames under way, entries waiting for the own stream, and the state for a
+joiner.
+"""
 
 from __future__ import annotations
 
@@ -190,7 +192,7 @@ def test_who_has_one_gives_it_as_of_a_mark() -> None:
 
 
 def test_what_is_not_given_yet_is_withdrawn_when_another_state_is_fetched() -> None:
-    """The application comes to the mark with that state, which contains more than was said of the snapshot."""
+    """The application reaches the mark with that state, which contains more than the snapshot's vector."""
     layer = founded()
     hear(layer, QUESTION)
     layer.down(FetchState(("NYC",)), 0.0)
@@ -198,7 +200,7 @@ def test_what_is_not_given_yet_is_withdrawn_when_another_state_is_fetched() -> N
 
 
 def test_frames_find_no_way_where_there_is_none() -> None:
-    """A member that does not relay hands on nothing of others; and nobody knows a member that is not in the view."""
+    """A member that does not relay forwards no frame of others; and a member outside the view is unknown."""
     lost = [Dropped("site_state_no_way")]
     assert hear(layer_of(), StateAsk("SFO", D, "NYC", A, 0, 0, {})) == lost
     assert hear(layer_of(), replace(QUESTION, dest=D)) == lost

@@ -25,7 +25,7 @@ STATE = b"0123456789"
 
 
 def state_of(site: str, **views: str) -> ReplicatedState:
-    """What a member knows; `views`: the other sites and their members."""
+    """Return a member's state; `views`: the other sites and their members."""
     state = ReplicatedState(site, BufferConfig(), tuple(views))
     for other, names in views.items():
         state.remote(other).show(view_of(1, names))
@@ -172,7 +172,7 @@ def test_a_snapshot_that_nobody_asks_for_is_dropped() -> None:
 
 
 def test_what_is_not_given_yet_is_withdrawn_when_the_application_gets_another_state() -> None:
-    """It would contain more than was said of it."""
+    """It would contain more than its vector."""
     found = giver()
     found.ask(ask(), 0.0)
     found.withdraw()

@@ -1,4 +1,6 @@
-"""Unicasts to other sites as large as messages may be: they go, or their sender hears at once why not; what follows goes on."""
+"""Unicasts to other sites of the largest size: they go, or their sender gets the reason at once; later ones
+continue.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def told(member: Member) -> list[tuple[int, str, Certainty]]:
 
 
 def test_a_queue_with_room_takes_one_of_any_size_that_has_a_frame() -> None:
-    """Otherwise what is larger than the queue would never go, however empty it is."""
+    """Otherwise a unicast larger than the queue would never go, even from an empty one."""
     link = session(LinkConfig(unicast_bytes_max=1_000, frame_bytes_max=10_000))
     greet(link)
     assert link.send_unicast(RemoteUnicast(0, 0, unicast(1))) is None
@@ -57,7 +59,7 @@ def test_what_has_no_frame_is_not_called_a_full_queue() -> None:
 
 
 def test_a_lone_unicast_waits_however_large_it_is() -> None:
-    """One of the largest message is larger than that by what goes around it."""
+    """A unicast of the largest message exceeds that size by its header."""
     sender = UnicastSender(RemoteUnicastConfig(pending_bytes_max=1_000))
     assert forwarded([sender.send(TARGET, unicast(1, 1_000), 0.0)]) == [(0, 0, 1)]
     failure = sender.send(TARGET, unicast(2), 0.0)

@@ -41,7 +41,7 @@ def proxy(member: Member) -> ProxyUUID:
 
 
 def forwarded(steps: list[Step]) -> list[tuple[int, int, int]]:
-    """What each of these forwards: the number before it, the attempt, its first number."""
+    """Return the forwards of these steps: the number before it, the attempt, its first number."""
     return [(each.after, each.attempt, each.batch.first) for each in steps if isinstance(each, RemoteUnicast)]
 
 
@@ -171,7 +171,7 @@ def test_senders_are_told_apart_by_site_and_uuid() -> None:
 @pytest.mark.conforms("REL-27")
 @pytest.mark.parametrize("when", range(6))
 def test_unicasts_survive_the_failover_of_either_relay(when: int) -> None:
-    """R16: the sender keeps them until the target has said so."""
+    """R16: the sender keeps them until the target acknowledges."""
     world, nyc, sfo = two_sites()
     world.run(1)
     c, f = nyc.members[2], sfo.members[2]

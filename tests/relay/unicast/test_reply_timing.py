@@ -1,4 +1,4 @@
-"""When the acknowledgement of a unicast goes back: together with others, but before whoever owes it may be gone."""
+"""Timing of acknowledgements of unicasts: several together, but before their sender may be gone."""
 
 from __future__ import annotations
 

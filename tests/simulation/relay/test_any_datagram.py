@@ -1,4 +1,4 @@
-"""Whatever headers arrive, from whomever: a relay of a site that runs drops them or takes them, and goes on."""
+"""Any headers from any sender: a relay of a running site drops or accepts them, and continues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def standing() -> Sites:
 
 
 def known() -> Known:
-    """Addresses, sites and views that mean something here, so that what arrives gets past the first question."""
+    """Return addresses, sites and views that exist here, so that headers pass the first check."""
     script = standing()
     nyc, sfo = script["A"].view, script["D"].view
     assert nyc is not None

@@ -1,4 +1,4 @@
-"""What may get lost or go astray between sites, told on whole sites: traps of JGroups' RELAY beside those of a takeover."""
+"""Losses and detours between sites, on whole sites: traps of JGroups' RELAY beside those of a takeover."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_when_the_relay_and_the_second_in_line_die_at_once_the_third_has_all_tha
 
 @pytest.mark.conforms("REL-5", "REL-13")
 def test_what_the_kernel_took_and_nobody_got_is_sent_again() -> None:
-    """R24: a write that succeeds says nothing. The connection hangs, its bytes are lost, and nobody has died."""
+    """R24: a successful write proves nothing. The connection hangs, its bytes are lost, and no process has died."""
     script = two_sites()
     sent = script.relay("A").connections
     assert len(sent) == 1
@@ -110,7 +110,7 @@ def test_a_unicast_to_another_site_may_be_as_large_as_any_message(sender: str) -
 
 @pytest.mark.conforms("REL-14", "REL-16")
 def test_what_the_successor_of_the_receiving_relay_is_sent_again_is_known_by_its_origins_numbers() -> None:
-    """S17: D's frames and E's are different ones of their streams; what they carry is the same message."""
+    """S17: D's and E's frames are different ones in their streams, with the same message inside."""
     script = two_sites()
     script.stall("DEF", "A")  # no acknowledgement comes back, so all of it is sent again
     say(script, "C", *numbered("c", 1, 3))

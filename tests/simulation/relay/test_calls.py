@@ -1,4 +1,4 @@
-"""Group calls and probes over two sites: who has answered, who never will, and what a cut of the bridge does to them."""
+"""Group calls and probes over two sites: answers, missing answers, and the effect of a cut bridge."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def answered(caller: Caller, number: int, within: float = 5.0) -> str:
 
 @pytest.mark.conforms("SEQ-19")
 def test_calls_that_wait_for_all_answers_come_in_one_order_in_both_sites() -> None:
-    """Whoever makes them: each is made when all have answered the last. So two sites, which have no common order, get one."""
+    """By any caller: each call is made after all answers to the last. So two sites, without a common order, get one."""
     script = two_sites()
     all_of = callers(script)
     for n, name in enumerate("BDCFAE"):
@@ -59,7 +59,7 @@ def test_a_call_goes_on_when_both_relays_die_and_ends_without_them() -> None:
 
 @pytest.mark.conforms("REL-34")
 def test_a_call_into_a_site_that_is_cut_off_ends_with_its_members_unreachable() -> None:
-    """The majority has answered long before; who wants all hears within the grace time that there will be no more."""
+    """The majority has answered long before; a call for all ends within the grace time."""
     script = two_sites()
     all_of = callers(script)
     script.stall("ABC", "DEF")
@@ -93,7 +93,7 @@ def test_a_probe_tells_when_all_before_it_is_everywhere_and_by_whom_it_is_lacked
 
 @pytest.mark.conforms("REL-13")
 def test_what_became_a_gap_in_another_site_is_not_everywhere_though_the_probe_arrives() -> None:
-    """And the next probe, behind which all arrives, says so."""
+    """And the next probe, after which everything arrives, reports success."""
     script = Sites({"NYC": "AB", "SFO": "DE"}, BufferConfig(budget_entries=8))
     script.form(*"ABDE")
     script.linked(*"ABDE")

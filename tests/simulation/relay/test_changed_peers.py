@@ -23,7 +23,7 @@ def places(script: Sites, **members: str) -> dict[str, tuple[Physical, ...]]:
 
 
 def sites(*, nyc_knows: bool, budget: BufferConfig | None = None) -> Sites:
-    """NYC and SFO, of which SFO calls nobody: whether they are linked depends on what NYC knows."""
+    """Return NYC and SFO, of which SFO calls no peer: only NYC's configuration can link them."""
     script = Sites({"NYC": NYC, "SFO": SFO}, budget or BufferConfig())
     for site, peers in (("SFO", {"NYC": AWAY["SFO"]}), ("NYC", places(script, SFO=SFO) if nyc_knows else {})):
         config, relay = script.configs[site]

@@ -1,4 +1,4 @@
-"""Both sites fall apart and become one again, each at its own time: what a member lacks is sent to it, or it is told."""
+"""Both sites split and merge, each at a different time: a member's missing messages are resent, or reported as gaps."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ def apart(script: Sites, ones: str, others: str) -> Callable[[], None]:
 
 
 def held(script: Sites, name: str) -> list[int]:
-    """The numbers of what a member holds for the other site."""
+    """Return the numbers that a member holds for the other site."""
     buffer = layer(script, name, RelayLayer).state.buffer
     entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
     return [entry.batch.first for entry in entries if entry.batch is not None]
 
 
 def test_what_a_returned_part_held_does_not_hide_what_nobody_holds_any_more() -> None:
-    """X5: F comes back with 1..5, long acknowledged; 6..10, which B lacks, have gone. E never speaks again, and B is told."""
+    """X5: F returns with 1..5, long acknowledged; 6..10, which B lacks, are dropped. E sends no more, and B gets a
+    gap.
+    """
     script = Sites({"NYC": "AB", "SFO": "EF"}, BufferConfig())
     script.form(*"ABEF")
     script.linked(*"ABEF")
@@ -95,7 +97,7 @@ def test_who_stood_still_until_its_lineage_was_forgotten_does_not_take_the_site_
 
 @pytest.mark.conforms("REL-13")
 def test_who_began_alone_takes_what_was_before_its_time_for_history_and_not_for_a_loss() -> None:
-    """R29: X reached no process and founded a site of its own. In the merge view it begins where the others are."""
+    """R29: X reached no process and founded a separate site. In the merge view it begins where the others are."""
     script = Sites({"NYC": "ABX", "SFO": "DE"}, BufferConfig())
     script.form(*"ABDE")
     script.linked(*"ABDE")

@@ -1,4 +1,4 @@
-"""A temporary outage of the relay (a todo of JGroups' RELAY), at every moment, and what it costs: time, and nothing else."""
+"""A temporary outage of the relay (a todo of JGroups' RELAY), at every moment: it costs time, and nothing else."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_with_many_senders_during_a_failover_all_first_messages_come_before_any_
 
 
 def test_a_plan_without_its_faults_is_a_quiet_run() -> None:
-    """The simulator's own check: what it reports comes from the product, not from the way it looks."""
+    """The simulator's own check: a run without faults reports none."""
     plan = replace(draw(5), faults=(), loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0)
     assert SeedRun(plan).result().violations == ()
     assert SeedRun(replace(plan, faults=(Kill(5.0, "NYC", 0, 3, 1.0),))).result().covered["kill coordinator"] == 1

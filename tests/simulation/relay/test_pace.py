@@ -57,7 +57,7 @@ def slow_line(script: Sites, one: str, other: str, slowness: Slowness) -> None:
 
 
 def slowed(script: Sites, name: str) -> list[bool]:
-    """The changes between slow and not slow that a member was told, in order."""
+    """Return a member's notifications of slow and fast sites, in order."""
     return [event.is_slow for event in script[name].events if isinstance(event, SlowSite)]
 
 
@@ -88,7 +88,7 @@ def test_messages_to_the_own_site_and_to_one_member_do_not_wait() -> None:
 
 @pytest.mark.long
 def test_below_the_least_pace_a_site_is_waited_for_as_long_as_a_failover_may_take_and_told_gaps_then() -> None:
-    """X11: a site goes on as if alone. When the line is whole again, its senders wait again before anything is lost."""
+    """X11: a site continues as if alone. Once the line is whole, its senders wait again before any loss."""
     script = formed({"NYC": "ABC", "SFO": "DEF"})
     slow_line(script, "ABC", "DEF", CRAWL)
     flood = Flood(script, "B")

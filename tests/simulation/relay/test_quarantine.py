@@ -1,4 +1,4 @@
-"""A coordinator stands still while it sends, and wakes: the others have gone on without it, so it waits until it is merged."""
+"""A coordinator is paused while it sends, and wakes: the others have a new view, so it waits for the merge."""
 
 from __future__ import annotations
 
@@ -133,7 +133,9 @@ def say(script: Sites, source: str, target: str, header: Header) -> None:
 
 @pytest.mark.parametrize("target", ["A", "C"])
 def test_one_forged_heartbeat_stops_nobody_for_long(target: str) -> None:
-    """It names a view that does not exist: the coordinator, or another member, waits for more of the kind, and goes on."""
+    """It names a view that does not exist: the coordinator, or another member, waits for more such heartbeats, and
+    continues.
+    """
     script = two_sites()
     view = script["A"].view
     assert view is not None

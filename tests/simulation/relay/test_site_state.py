@@ -1,4 +1,4 @@
-"""A site that starts late, or was cut off for long, takes the application's state of another one that goes on writing."""
+"""A site that starts late, or was cut off for long, takes the application's state of another one that keeps writing."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Story:
         self.script.run(1.0)
 
     def write(self, *names: str) -> None:
-        """Each of them writes a message more, if its site is linked: what is written before may be nobody's."""
+        """Let each of them write one more message, if its site is linked; earlier messages might reach no site."""
         self._wrote += 1
         for name in names:
             view = self.script.relay(name).global_view
@@ -61,7 +61,7 @@ class Story:
                 self.script[name].send(f"{name.lower()}{self._wrote}".encode())
 
     def write_until(self, reached: Callable[[], bool], *writers: str, within: float = 60.0) -> None:
-        """Go on writing until something has happened."""
+        """Keep writing until a condition holds."""
         ends = self.script.world.now + within
         while not reached():
             assert self.script.world.now < ends, "\n".join(self.script.transcript.lines[-40:])
@@ -118,7 +118,7 @@ def test_without_sources_a_late_site_begins_with_what_it_has() -> None:
 
 @pytest.mark.parametrize("victim", ["A", "B", pytest.param("C", marks=pytest.mark.long)])
 def test_the_relay_or_a_member_of_the_providing_site_dies_half_way(victim: str) -> None:
-    """B provides, as the second in rank. When it lives the taker goes on where it was."""
+    """B provides, as the second in rank. While it lives the taker resumes."""
     story = late()
     story.write_until(lambda: story.pieces("D") > 4, "C" if victim != "C" else "B")
     story.script.kill(victim)
@@ -146,7 +146,7 @@ def test_the_taking_relay_dies_half_way_and_the_next_member_founds_with_the_stat
 
 
 def test_both_relays_die() -> None:
-    """The provider lives, and the taker is not the relay: the snapshot is gone on with, over the next relays."""
+    """The provider lives, and the taker is not the relay: the snapshot resumes over the next relays."""
     story = Story({"NYC": "ABC", "SFO": "DEF"})
     story.form("A", "B", "C")
     story.form("D", "E", "F")
@@ -179,7 +179,7 @@ def test_a_bridge_that_is_cut_for_a_while_costs_nothing() -> None:
 
 
 def test_a_joiner_of_the_late_site_gets_what_its_first_member_fetched_and_nothing_twice() -> None:
-    """E joins while D waits: D's state goes beyond what its site had admitted at that view, and E is told."""
+    """E joins while D waits: D's state exceeds the numbers admitted at that view, and E learns them."""
     story = late()
     story.script.until(lambda: story.script["D"].view is not None, "a view")
     hold = story.script.stall("ABC", "D")
@@ -281,7 +281,7 @@ def test_a_site_that_was_cut_off_takes_the_state_instead_of_going_on_with_a_gap(
 
 
 def test_a_gap_that_comes_during_the_transfer_makes_it_take_a_newer_state() -> None:
-    """The bridge is cut again while the state arrives, until what the other site wrote is gone there."""
+    """The bridge is cut again while the state arrives, until the other site's messages are dropped there."""
     story = late()
     story.write_until(lambda: story.pieces("D") > 4, "A")
     ends = story.script.stall("ABC", "D"), story.script.stall("D", "ABC")
@@ -300,7 +300,7 @@ def test_a_gap_that_comes_during_the_transfer_makes_it_take_a_newer_state() -> N
 @pytest.mark.parametrize("after", range(1, 40, 3))
 @pytest.mark.parametrize("victim", ["A", "B", "D"])
 def test_whoever_dies_at_whatever_step(victim: str, after: int) -> None:
-    """The victim dies after so many writes to the bridge since SFO has started; its site goes on with the others."""
+    """The victim dies after so many writes to the bridge since the start of SFO; its site continues with the others."""
     story = Story({"NYC": "ABC", "SFO": "DEF"})
     story.form("A", "B", "C")
     story.history("B")

@@ -1,4 +1,6 @@
-"""Slow wires, and much held for another site: who joins or comes back gets it before anybody has to wait for it."""
+"""Slow wires, and a large buffer for another site: a joiner or returning member gets it before any member waits for
+it.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def holding(spare: str = "") -> Sites:
 
 
 def parted() -> tuple[Sites, tuple[WithheldDatagram, ...]]:
-    """As `holding`, and NYC has split into two parts, until what is withheld is stopped."""
+    """Return `holding` after a split of NYC into two parts, which lasts while these rules apply."""
     script = holding("G")
     script.start("NYC", "G")
     script.view(*"ABCG", within=10.0)
@@ -169,7 +171,7 @@ def test_what_the_parts_were_given_since_the_split_is_fetched_before_they_merge(
 
 
 def test_a_hole_between_a_member_and_the_coordinator_of_another_part_does_not_keep_them_apart() -> None:
-    """All hear the leader, which is what a merge needs; what the member cannot fetch it is handed in the merge."""
+    """All reach the leader, as a merge requires; the merge brings the member the entries that it cannot fetch."""
     script, apart = parted()
     leads = min("AC", key=lambda name: script[name].local.address)
     plain, other = ("B", "C") if leads == "A" else ("G", "A")

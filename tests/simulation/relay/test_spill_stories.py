@@ -1,4 +1,4 @@
-"""A cut far beyond the budget, with a spill: whole nodes, whose relay dies in the middle of what the other site is sent."""
+"""A cut far beyond the budget, with a spill: whole nodes, whose relay dies in the middle of the replay."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ WORDS = 120
 
 
 def cut_off() -> Sites:
-    """NYC's senders do not wait for SFO any more, and have sent fifteen times as much as the budget holds.
+    """Return sites whose senders no longer wait for SFO, and have sent fifteen times the budget.
 
-    A link takes a few messages at a time, so that there is a middle of what is sent then.
+    A link carries a few messages at a time, so that a replay has a middle.
     """
     script = Sites({"NYC": "ABC", "SFO": "DEF"}, SPILLED)
     for site, (own, relay) in script.configs.items():

@@ -81,7 +81,7 @@ def joins(script: Sites, *beside: str) -> None:
 
 
 def goes_on(script: Sites, *names: str) -> None:
-    """Heal the bridges between the sites, over which what is missing is then sent again."""
+    """Heal the bridges between the sites, over which missing messages are then resent."""
     script.world.streams.cuts.clear()
     script.run(10.0)
     say(script, "D", "7")

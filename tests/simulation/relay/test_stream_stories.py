@@ -19,7 +19,7 @@ SMALL = BufferConfig(budget_entries=8)
 
 
 def places(script: Sites, name: str, word: str, member: str) -> tuple[int, list[int]]:
-    """Where in what an application saw a message stands, and where the global views that have this member."""
+    """Return the place of a message in an application's events, and of the global views with this member."""
     events = script[name].events
     message = next(i for i, event in enumerate(events) if _carries(event, word))
     proxy = script.proxy(member)
@@ -107,7 +107,7 @@ def test_what_the_budget_cannot_hold_becomes_a_gap_and_the_rest_goes_on() -> Non
 
 @pytest.mark.conforms("REL-4")
 def test_messages_for_the_own_site_leave_no_hole_elsewhere() -> None:
-    """R28: messages for the own site alone are numbered by a counter of their own."""
+    """R28: messages for the own site alone have a separate counter."""
     script = two_sites(Data, RemoteGap)
     for n in range(1, 4):
         script.send("C", f"site{n}", scope=Scope.SITE)
@@ -122,7 +122,7 @@ def test_messages_for_the_own_site_leave_no_hole_elsewhere() -> None:
 
 
 def test_a_site_that_comes_late_begins_where_the_others_are() -> None:
-    """R29: a late site takes what is not held any more for history, not for a hole, and does not wait for number 1."""
+    """R29: for a late site dropped messages are history, not a hole, and it does not wait for number 1."""
     script = Sites({"NYC": "AB", "SFO": "DE"}, SMALL, RemoteBaseline, RemoteGap, Data)
     script.form(*"AB")
     say(script, "B", *[f"b{n}" for n in range(1, 21)])
@@ -140,7 +140,7 @@ def test_a_site_that_comes_late_begins_where_the_others_are() -> None:
 
 
 def test_who_joins_a_site_in_the_middle_of_a_remote_stream_begins_at_the_next_message() -> None:
-    """R23, R29: with the others' numbers, their global view, and no wish for what was before."""
+    """R23, R29: with the others' numbers and their global view, and without earlier messages."""
     script = two_sites(spare="N")
     say(script, "F", "f1", "f2")
     script.everybody_has("ABC", "f1", "f2")
@@ -157,7 +157,7 @@ def test_who_joins_a_site_in_the_middle_of_a_remote_stream_begins_at_the_next_me
 
 @pytest.mark.conforms("REL-1")
 def test_a_site_does_not_notice_that_another_one_does_not_answer() -> None:
-    """From the first moment on: before anybody notices, while it is waited for, and when it is given up."""
+    """From the first moment on: before the timeout, while senders wait, and after the site is given up."""
     script = two_sites()
 
     def took(word: str) -> float:

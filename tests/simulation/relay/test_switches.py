@@ -1,4 +1,6 @@
-"""A site that an operator takes offline: nothing is held for it, nobody waits for it, and it is told what it has missed."""
+"""A site that an operator takes offline: no entry is held for it, no sender waits, and it gets gaps for its missed
+messages.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,12 @@ def switch(script: Sites, name: str, site: str, *, offline: bool, seen_by: str =
 
 
 def told(script: Sites, name: str) -> list[tuple[int, int, str]]:
-    """The gaps that a process was told of, with their reasons."""
+    """Return a process's gaps, with their reasons."""
     return [(each.first, each.last, each.reason) for each in script[name].records if isinstance(each, records.Gap)]
 
 
 def switched(script: Sites, name: str) -> list[bool]:
-    """The switches that a member was told of, in order."""
+    """Return a member's switch events, in order."""
     return [event.is_offline for event in script[name].events if isinstance(event, SiteSwitched)]
 
 
@@ -74,7 +76,9 @@ def test_what_a_site_misses_while_it_is_offline_is_one_gap_and_nothing_else_is_l
 @pytest.mark.parametrize("offline", [True, False])
 @pytest.mark.parametrize("knows", ["A", "C", "ABC"])
 def test_a_relay_that_dies_with_the_word_said_leaves_it_to_the_next_one(offline: bool, knows: str) -> None:
-    """`knows`: who has the word when the relay dies. One that died with the relay is said again by whoever said it."""
+    """`knows`: members that have the order when the relay dies. An order that died with the relay is sent again by
+    its author.
+    """
     script = two_sites()
     say(script, "B", "b1")
     script.everybody_has("ABCDEF", "b1")

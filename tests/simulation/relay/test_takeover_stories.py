@@ -1,4 +1,4 @@
-"""A relay dies, leaves or is replaced: traps of JGroups' RELAY, told on whole sites with bridges that really break."""
+"""A relay dies, leaves or is replaced: traps of JGroups' RELAY, on whole sites with bridges that really break."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_what_is_sent_while_there_is_no_link_and_while_it_replays_queues_behind_
 
 @pytest.mark.conforms("REL-17")
 def test_what_follows_a_farewell_is_relayed_by_the_successor() -> None:
-    """R8: "going down gracefully, no need to replay" would throw away what was delivered after the farewell."""
+    """R8: a graceful leave without a replay would lose messages delivered after the farewell."""
     script = two_sites(*BRIDGE, Role)
     mend = script.stall("A", "DEF")
     say(script, "C", "c1", "c2")

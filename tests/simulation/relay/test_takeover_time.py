@@ -92,7 +92,7 @@ def test_the_next_in_line_relays_wherever_on_the_bridge_the_relay_was_killed(chu
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("step", one_in(4, range(0, 48, 3)))
 def test_the_third_in_line_relays_when_the_second_dies_while_it_takes_over(step: int) -> None:
-    """The second dies shortly after the relay: while it stops the stream, changes the view, calls, says HELLO, or replays."""
+    """The second dies shortly after the relay: while it flushes, changes the view, calls, sends HELLO, or replays."""
     script = two_sites()
     talk(script, "C", 0.8)
     script.run(0.1)
@@ -125,7 +125,9 @@ def test_the_other_relay_can_die_at_the_same_time() -> None:
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("later_s", [0.0, 0.25, 0.45])
 def test_a_relay_that_stands_still_is_replaced_when_the_time_for_silence_is_over(later_s: float) -> None:
-    """The relay is paused as by SIGSTOP, at any time between two heartbeats: its connections stay open, so no peer is told."""
+    """The relay is paused as by SIGSTOP, between any two heartbeats: its connections stay open, so no peer is
+    notified.
+    """
     script = two_sites()
     talk(script, "C", 0.1 + later_s + STANDS_STILL_S + 0.5)
     script.run(0.1 + later_s)

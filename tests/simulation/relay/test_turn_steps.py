@@ -89,7 +89,9 @@ def test_a_relay_that_dies_before_it_writes_to_the_bridge_leaves_that_to_the_nex
 
 
 def test_who_dies_before_its_application_sees_a_message_has_not_answered_for_it() -> None:
-    """D gets a unicast of another site and dies first. D's journal has the delivery, and the sender hears that nobody knows."""
+    """D receives a unicast of another site and dies first. D's journal has the delivery, and its sender gets no
+    acknowledgement.
+    """
     script = two_sites()
     script.kill_before("D", "hand_over", partial(carries, "to D"))
     script.send("C", "to D", to=script.proxy("D"))

@@ -1,4 +1,4 @@
-"""Who has answered a call, who never will, and who was too late: each mode, as pure steps."""
+"""Answers, missing answers and late answers of a call: each mode, as pure steps."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_an_answer_to_a_probe_is_read_or_refused(data: bytes) -> None:
 
 
 def test_a_gap_is_reported_to_each_flush_until_its_member_has_answered_one() -> None:
-    """B was away during the first flush, so the number that A and C answered says nothing about B's gap below it."""
+    """B was away during the first flush, so the number that A and C answered does not cover B's gap below it."""
     desk = Desk()
     first = CallResult({C: Delivered(7, 0).pack()}, {B: NoAnswer.LEFT}, (), False)
     assert desk.flushed(Scope.ALL, first).lacks == {B: Lack.GONE}

@@ -146,7 +146,7 @@ async def test_a_lone_message_waits_for_no_timer(autojump_clock: MockClock) -> N
 
 
 async def test_a_sender_without_credit_waits_until_it_has_some(autojump_clock: MockClock) -> None:
-    """What is not delivered anywhere stops the sender; it goes on by itself."""
+    """Undelivered messages block the sender; it resumes by itself."""
     cut = False
     network = MemoryNetwork(lambda source, to: not cut)
     config = with_batching(NYC, send_credit_bytes=100_000, window_bytes=50_000)
@@ -386,7 +386,7 @@ async def test_a_multicast_that_its_sender_does_not_want_back_is_one_like_all_ot
         assert [m.payload for m in taken if m.source == b.address] == [b"b%d" % n for n in range(100)]
         assert await take(a, 134) == [m for m in taken if m.source != a.address or (m.id.n - 1) % 3 == 0]
         assert await take(b, 125) == [m for m in taken if m.source != b.address or (m.id.n - 1) % 4 == 0]
-        await trio.sleep(1)  # what is not wanted back comes last
+        await trio.sleep(1)  # the message without loopback comes last
         for channel in (a, b):
             batching = channel.statistics().stack["batching"]
             assert isinstance(batching, BatchingStatistics)

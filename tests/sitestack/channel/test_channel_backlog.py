@@ -1,4 +1,4 @@
-"""Members whose inbox is above its bound: who answers in the task that receives, and who leaves."""
+"""Members whose inbox is above its bound: one that answers in its receiving task, and one that leaves."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ async def test_who_answers_in_the_task_that_receives_answers_everything(
 
 
 async def test_who_answers_comes_to_where_a_joiner_waits_for_its_state(autojump_clock: MockClock) -> None:
-    """The joiner takes nothing before, and so nobody has credit; what is not wanted back fills no inbox of the sender's."""
+    """The joiner reads nothing before, so no member has credit; messages without loopback fill no inbox of the
+    sender's.
+    """
     network, config = MemoryNetwork(), with_backlog()
     taken: list[bytes] = []
     go = trio.Event()
@@ -87,7 +89,7 @@ async def test_who_answers_comes_to_where_a_joiner_waits_for_its_state(autojump_
 
 
 async def test_who_leaves_its_block_with_a_full_inbox_stops_nobody(autojump_clock: MockClock) -> None:
-    """Nothing is its backlog any more, so the others have credit, and what it sent last is delivered."""
+    """Its backlog ends with it, so the others have credit, and its last messages are delivered."""
     network, config = MemoryNetwork(), with_backlog()
     async with one(network, "A", config) as a, trio.open_nursery() as nursery:
         async with one(network, "B", config) as b:

@@ -1,4 +1,4 @@
-"""What a channel writes into its journal, and when."""
+"""The records in a channel's journal, and their times."""
 
 from __future__ import annotations
 

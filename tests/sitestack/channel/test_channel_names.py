@@ -32,7 +32,7 @@ async def test_messages_and_batches_name_their_sender(autojump_clock: MockClock)
 
 
 async def test_one_that_has_left_is_still_named_by_what_it_said(autojump_clock: MockClock) -> None:
-    """A is slow: when it takes B's message, B is in no view any more. Whoever is asked for B by the newest view has no name."""
+    """A is slow: when it reads B's message, B is in no view any more, so the newest view has no name for it."""
     network = MemoryNetwork()
     async with one(network, "A") as a:
         async with one(network, "B") as b:
@@ -47,7 +47,7 @@ async def test_one_that_has_left_is_still_named_by_what_it_said(autojump_clock: 
 
 
 async def test_a_name_is_no_part_of_what_a_message_is(autojump_clock: MockClock) -> None:
-    """Members that were told different names, or none, still have the same message."""
+    """Members with different names for its sender, or none, have equal messages."""
     async with members("A") as [a]:
         await a.send(b"x")
         [message] = await take(a, 1)

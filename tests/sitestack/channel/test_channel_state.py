@@ -40,7 +40,7 @@ class Log:
     """An application whose state is everything that was ever multicast, in order."""
 
     lines: list[str] = field(default_factory=list)
-    #: What the application saw, in order: "state", views by their names, and payloads.
+    #: Items that the application read, in order: "state", views by their names, and payloads.
     seen: list[Any] = field(default_factory=list)
     unicasts: list[str] = field(default_factory=list)
     gave: int = 0
@@ -177,7 +177,7 @@ async def test_writers_go_on_while_others_join_and_all_states_are_equal(autojump
 
 
 async def test_the_state_is_that_of_the_view_however_late_the_provider_comes_to_it(autojump_clock: MockClock) -> None:
-    """The application of A is behind: what it has not taken before the view is in the state, what comes later is not."""
+    """The application of A is behind: messages before the view are in the state, later ones are not."""
     async with site() as start:
         a = await start("A")
         a.pause = trio.Event()
@@ -221,10 +221,10 @@ async def test_when_the_provider_dies_half_way_the_next_one_provides(autojump_cl
 
 @pytest.mark.parametrize("seed", one_in(3, range(3)))
 async def test_with_loss_joins_and_crashes_all_that_are_left_have_one_state(autojump_clock: MockClock, seed: int) -> None:
-    """Who has the state is killed while others take it, and one that never dies has it too."""
+    """A member with the state is killed while others take it, and one that never dies has it too."""
     rng = random.Random(seed)
     network = MemoryNetwork(lambda source, to: rng.random() > 0.02)
-    # Nobody is suspected for what is lost: a site that splits has two states, which is not promised to be otherwise.
+    # No member is suspected for lost datagrams: a split site may have two states.
     patient = FailureDetectionConfig(timeout_s=4.0, verify_timeout_s=2.0, verify_attempts=9)
     protocols = replace(with_state().protocols, failure_detection=patient)
     async with site(replace(with_state(), protocols=protocols), network) as start:

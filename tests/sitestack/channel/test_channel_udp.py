@@ -21,7 +21,7 @@ JOIN_WAIT_S = 0.3
 
 
 def config() -> SiteConfig:
-    """A site of its own for each test: the group follows from the name."""
+    """Return a new site for each test: the group follows from the name."""
     site = local(f"test-{os.getpid()}-{random.SystemRandom().getrandbits(32):08x}")
     return replace(site, discovery=replace(site.discovery, join_wait_s=JOIN_WAIT_S))
 

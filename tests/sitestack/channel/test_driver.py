@@ -105,7 +105,7 @@ async def test_an_error_of_a_turn_inside_send_is_raised_by_the_channel(
 
 
 async def test_a_deadline_that_a_turn_inside_send_has_set_is_met(autojump_clock: MockClock) -> None:
-    """The frame is lost, and what sends it again is due before anything that the sleep of the driver knew of."""
+    """The frame is lost, and its retransmission is due before every deadline that the sleeping driver knew."""
     network = MemoryNetwork()
     async with members("A", "B", network=network) as (a, b):
         await become_idle(a, b)

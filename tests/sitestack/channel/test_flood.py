@@ -1,4 +1,4 @@
-"""A flood of datagrams whose work per byte is the highest there is: the member goes on doing what is due."""
+"""A flood of the datagrams with the most work per byte: the member still meets its deadlines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WATCHED_S = 2.0
 
 
 class Flooded(MemoryTransport):
-    """A transport of which more datagrams can be read than anybody can take in."""
+    """A transport with more datagrams than a member can read."""
 
     datagram: tuple[bytes, Physical]
 

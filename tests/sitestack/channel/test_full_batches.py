@@ -1,4 +1,4 @@
-"""A sender that has much to say fills its batches, and each travels in one datagram."""
+"""A busy sender fills its batches, and each travels in one datagram."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.harness.channels import take, wait_for_view
 from tests.harness.sockets import free_ports, until
 from tests.harness.thinned import one_in
 
-#: Members start one after the other here, so nobody founds a site at the same time.
+#: Members start one after the other here, so no two found a site at the same time.
 JOIN_WAIT_S = 0.1
 CLUSTERS = ("one", "two", "three")
 MESSAGES = 300
@@ -49,7 +49,7 @@ def configs(kind: str, count: int = 2) -> list[SiteConfig]:
 
 
 def keys_of(cluster: str) -> KeyRing:
-    """Each cluster has keys of its own."""
+    """Return keys that differ between clusters."""
     return KeyRing.of(cluster.encode().ljust(32))
 
 
@@ -137,7 +137,9 @@ async def test_three_clusters_share_two_pairs_of_sockets_and_closing_one_leaves_
 @pytest.mark.conforms("LA-24")
 @pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "insecure"])
 async def test_a_channel_that_ends_without_a_word_is_missed_at_once_though_its_process_lives(sealed: bool) -> None:
-    """The port refuses nobody, so it is the desk that says that this member is gone; by silence it would take a minute."""
+    """The shared port still accepts, so the transport itself reports the end of this member; by silence it would
+    take a minute.
+    """
     slow = config()
     detection = replace(slow.protocols.failure_detection, timeout_s=60.0)
     protocols = replace(slow.protocols, failure_detection=detection)

@@ -1,4 +1,4 @@
-"""A member whose application takes nothing holds its site up for a bounded time, and is told why it has left."""
+"""A member whose application does not read blocks its site for a bounded time, and leaves with a reason."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_who_takes_slowly_stays_and_the_site_goes_at_its_pace(autojump_clo
 
 
 async def test_who_takes_nothing_while_its_multicasts_wait_for_another_site_stays(autojump_clock: MockClock) -> None:
-    """The application may hand on what it takes to a task that sends, and so wait for that site."""
+    """The application may pass messages to a task that sends, and so wait for that site."""
     async with flooded(with_policy("exclude")) as site:
         site.c._gate.hold_back(True)
         await trio.sleep(60)

@@ -1,4 +1,4 @@
-"""What goes into the journal, in which order, and what it costs."""
+"""The records of a journal, their order, and their cost."""
 
 from __future__ import annotations
 

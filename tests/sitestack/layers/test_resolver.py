@@ -145,7 +145,7 @@ def test_without_multicast_each_known_member_gets_one_copy_and_i_get_none() -> N
 
 @pytest.mark.conforms("LA-4", "LA-19")
 def test_without_multicast_a_stranger_hears_that_others_are_looked_for_and_no_message() -> None:
-    """Anybody may say where he is, and name somebody else's address."""
+    """Any process may report its place, and name another one's address."""
     resolver = fan_out()
     resolver.down(set_b(1), 0.0)
     resolver.up(ViewInstalled(view_of(1, "AB"), None), 0.0)

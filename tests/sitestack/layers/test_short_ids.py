@@ -21,7 +21,7 @@ A, B, C, D = [Address.make(RNG) for _ in range(4)]
 
 
 class Member:
-    """One layer, and the NAKACK below it that numbers and delivers what it multicasts."""
+    """One layer, and the NAKACK below it that numbers and delivers its multicasts."""
 
     def __init__(self, me: Address, enabled: bool = True) -> None:
         self.layer = ShortIdsLayer(Local("NYC", me, "", RNG), ShortIdsConfig(enabled))

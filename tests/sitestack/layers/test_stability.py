@@ -1,4 +1,4 @@
-"""STABLE: what everybody has is forgotten, what one more member holds is known soon, and an idle site is silent."""
+"""STABLE: messages that all members have are dropped, a second holder is known soon, and an idle site is silent."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_nobody_reports_before_the_interval_where_nobody_waits_for_it() -> None:
 
 
 def test_where_every_delivery_waits_for_stability_no_interval_is_in_its_way() -> None:
-    """Uniform agreement: everybody reports once a turn, and each minimum is published at once."""
+    """Uniform agreement: all members report once a turn, and each minimum is published at once."""
     for name, source in (("B", B), ("C", C)):
         member = member_of_v1(name, prompt="everybody")
         member.up(delivered("A", 1), 0.0)
@@ -124,7 +124,7 @@ def test_the_coordinator_publishes_the_minimum_when_it_advances() -> None:
     layer = member_of_v1("A")
     layer.up(delivered("A", 9), 0.0)
     layer.up(report(B, {A: 5, B: 2}), 0.0)
-    assert layer.flush(0.0) == []  # C has not said anything yet
+    assert layer.flush(0.0) == []  # C has not reported yet
     layer.up(report(C, {A: 7, B: 3}), 0.0)
     assert layer.flush(0.0) == [*becomes_stable({A: 5}), Down(vector({A: 5}))]
     layer.up(delivered("B", 3), 1.0)  # it is behind itself until now
@@ -174,7 +174,7 @@ def test_who_missed_the_last_vector_is_told_again() -> None:
 
 
 def test_who_is_one_vector_behind_is_told_no_more_than_the_next_one() -> None:
-    """A busy member says so all the time, as the vectors that it has not read yet wait behind what was sent before them."""
+    """A busy member reports that all the time, as unread vectors wait behind earlier frames."""
     layer = member_of_v1("A", StabilityConfig(vector_interval_s=0.02, report_interval_s=0.25))
     layer.up(delivered("A", 99), 0.0)
     for now, seqno in ((0.0, 5), (0.1, 9)):
@@ -226,7 +226,7 @@ def test_each_view_starts_again_at_nothing() -> None:
 
 
 def retained(group: Casters) -> list[int]:
-    """What each member's NAKACK holds."""
+    """Return the frames in each member's NAKACK."""
     return [member.stack.levels()["nakack.retained_bytes"].now for member in group.living()]
 
 
@@ -242,7 +242,7 @@ def last(member: Member, kind: type[Stable] | type[Held]) -> dict[Address, int]:
 
 @pytest.mark.parametrize("loss", [0.0, 0.05, 0.4])
 def test_everything_becomes_stable_is_forgotten_everywhere_and_then_there_is_silence(loss: float) -> None:
-    """B3, B5, F1: after the last message all buffers empty without further traffic, and an idle site says nothing."""
+    """B3, B5, F1: after the last message all buffers empty without further traffic, and an idle site is silent."""
     for seed in range(4):
         group = Casters("ABCD", seed, Faults(loss, 0.2, spread_s=0.02), stability=StabilityConfig())
         group.install(view_of(1, "ABCD"))
@@ -289,7 +289,7 @@ def test_nothing_is_ever_called_stable_that_somebody_has_not_delivered() -> None
 
 
 def test_the_coordinator_knows_within_a_round_trip_what_the_second_in_line_holds() -> None:
-    """X4: a relay sends what one more member of its site holds."""
+    """X4: a relay sends messages that one more member of its site holds."""
     group = Casters("ABC", faults=Faults(delay_s=0.001), stability=StabilityConfig())
     group.install(V1)
     group.send("A", 3)

@@ -1,4 +1,4 @@
-"""STABLE with many senders: what it says is unreliable and cannot be cut on its way, so each frame has to fit by itself."""
+"""STABLE with many senders: its frames are unreliable and cannot be cut on the way, so each has to fit by itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.harness.messages import frame_of, frames_in
 MEMBERS = tuple(Address(bytes([n]) * 16) for n in range(100))
 VIEW = View(ViewId(1 << 40, MEMBERS[0]), ViewId(1 << 40, MEMBERS[0]), MEMBERS, tuple(map(str, range(100))))
 CODEC = Codec(SITE, Stability.HEADERS)
-#: The largest number that anybody reaches in a view, and more.
+#: More than the largest number that any member reaches in a view.
 FAR = 1 << 40
 
 

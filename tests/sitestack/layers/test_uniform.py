@@ -1,4 +1,4 @@
-"""Uniform agreement: what is not stable waits, in order, and a view waits for nothing that belongs before it."""
+"""Uniform agreement: unstable messages wait, in order, and a view waits for no message after it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_flush_settles_what_waits_before_the_view() -> None:
 @pytest.mark.conforms("SEQ-24")
 @pytest.mark.parametrize("agreement", ["survivors", "uniform"])
 def test_what_a_coordinator_alone_had_is_delivered_by_it_only_when_agreement_is_among_survivors(agreement: str) -> None:
-    """The coordinator's multicast reaches nobody, and it dies."""
+    """The coordinator's multicast reaches no other member, and it dies."""
     script = Script(World(1, site_maker(SiteConfig(site="NYC", agreement=agreement))))  # type: ignore[arg-type]  # a parameter
     script.site("NYC", "A", "B", "C")
     coordinator = script.world.coordinator("NYC")

@@ -1,4 +1,4 @@
-"""Envelopes: what goes in comes out, bounds are kept, and a body without them is as it was."""
+"""Envelopes: a round trip keeps the contents, bounds are kept, and a body without envelope is unchanged."""
 
 from __future__ import annotations
 

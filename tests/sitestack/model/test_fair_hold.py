@@ -1,4 +1,4 @@
-"""Frames that wait: one sender's flood takes the place of nobody else's frames."""
+"""Held frames: one sender's flood displaces no other sender's frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""X4, G5, M1: what a site hears of another one is known there, and comes from a member; merge views tell the truth."""
+"""X4, G5, M1: another site's messages are known there, and come from a member; merge views are true."""
 
 from __future__ import annotations
 

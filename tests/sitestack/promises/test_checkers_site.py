@@ -1,4 +1,4 @@
-"""L1 to L10: each told once as it must be, with what is exempt, and once broken."""
+"""L1 to L10: each once fulfilled, with its exemptions, and once broken."""
 
 from __future__ import annotations
 

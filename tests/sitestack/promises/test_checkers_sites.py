@@ -163,7 +163,7 @@ class TestConservation:
         assert "X5" not in broken(check(a, b, d, e, stopped="B"))
 
     def test_what_a_leaver_left_to_a_part_of_which_nobody_lives_is_not_owed(self) -> None:
-        """B left and C after it; what they had was not with A, which had parted from them."""
+        """B left and C after it; A, which had parted from them, did not have their messages."""
         for parted in (False, True):
             a, d, e = two_sites()
             b, c = Told("NYC", "B"), Told("NYC", "C")
@@ -177,7 +177,7 @@ class TestConservation:
             assert ("X5" in broken(check(a, b, c, d, e, stopped="BC"))) is not parted
 
     def test_a_message_that_only_a_dead_relay_delivered_is_lost(self) -> None:
-        """The relay of the other site dies between receiving and passing on, and nobody sends it again."""
+        """The relay of the other site dies between receiving and passing on, and its messages are never resent."""
         a, d, e = two_sites()
         sent_by_a(a, 1)
         d.deliver("A", 1, site="NYC")

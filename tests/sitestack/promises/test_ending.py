@@ -7,7 +7,7 @@ from tests.harness.journals import Told
 
 
 def two_sites_and_one_is_away_for_a_while(*, comes_back: bool) -> tuple[Told, Told]:
-    """A of NYC loses sight of D of SFO shortly before the end, and both go on sending."""
+    """A of NYC loses sight of D of SFO shortly before the end, and both keep sending."""
     a, d = Told("NYC", "A").view("1A", "A"), Told("SFO", "D").view("1D", "D", lineage="1D")
     for each in (a, d):
         each.global_view({"NYC": "1A", "SFO": "1D"}, "NYC:A SFO:D")

@@ -1,4 +1,4 @@
-"""L3, L9: what stands in the state that a process joined with is not owed to it again."""
+"""L3, L9: messages in the state that a process joined with are not owed to it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges are sets of numbers: whatever is done to them, a plain set agrees."""
+"""Ranges are sets of numbers: a plain set agrees with every operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is out of order in a view: the fewest, against what is believed most."""
+"""Members out of order in a view: the fewest, against the most trusted order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def order(names: str, places: Sequence[int | None]) -> list[OrderedBatch]:
 
 
 def judged(*orders: list[OrderedBatch]) -> list[Misplaced]:
-    """What is wrong with the orders of A, B and C, the first of which is believed most."""
+    """Return the misplaced batches in the orders of A, B and C, the first of which is trusted most."""
     return list(judge_orders(view_id("1A"), list(zip(orders, "ABC", strict=False))))
 
 

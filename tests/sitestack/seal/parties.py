@@ -1,4 +1,4 @@
-"""Processes with a seal each, a clock in common, and somebody who listens and holds no key."""
+"""Processes with a seal each, a common clock, and an observer without a key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELLO = b"hello, this is not a very large datagram"
 
 
 class Party:
-    """One process. What it opened, in order, and how much it answered."""
+    """One process, with its opened datagrams in order, and the number of its answers."""
 
     def __init__(self, world: World, name: str, ring: KeyRing, cluster: str) -> None:
         self.place = Physical(name, 1)
@@ -27,11 +27,11 @@ class Party:
         self.answered_bytes = 0
 
     def say(self, data: bytes) -> bytes:
-        """Seal a datagram; nobody hears it yet."""
+        """Seal a datagram without delivering it."""
         return self.seal.seal(data, self.world.now)
 
     def hear(self, sealed: bytes, source: Physical, *, introductions: bool = True) -> None:
-        """A datagram arrives. With `introductions` what is answered arrives too, and what that is answered."""
+        """Deliver a datagram. With `introductions` the answers are delivered too, and the answers to these."""
         opened = self.seal.open([(sealed, source)], self.world.now)
         self.heard += [data for data, _ in opened.datagrams]
         for reason, count in opened.drops.items():

@@ -56,7 +56,7 @@ def test_a_datagram_is_opened_as_it_was_and_is_larger_by_the_overhead(data: byte
 
 @pytest.mark.parametrize("acquainted", [True, False])
 def test_every_cut_and_every_edited_byte_is_refused_and_answered_by_nothing(acquainted: bool) -> None:
-    """U13: who has no key reaches no window."""
+    """U13: a process without a key reaches no window."""
     world = World()
     a, b = world.acquainted() if acquainted else (world.start("a"), world.start("b"))
     answered = b.answered_bytes
@@ -131,7 +131,7 @@ def test_no_nonce_is_used_twice_with_a_key() -> None:
 
 @pytest.mark.long
 def test_ten_million_nonces_count_up() -> None:
-    """C7: what only goes up within one sender id and key does not repeat."""
+    """C7: a counter that only rises within one sender id and key does not repeat."""
     seal, before = World().start("a").seal, b""
     for _ in range(10_000_000):
         nonce = seal.seal(b"", 1000.0)[8:NONCE_END]
@@ -206,7 +206,7 @@ def test_copies_of_a_session_that_goes_on_to_one_that_has_started_anew() -> None
     world.now += 2 * FRESH_S
     b = world.start("b")
     for each in old:
-        b.hear(each, a.place)  # the real A answers for itself, and says what is old
+        b.hear(each, a.place)  # the real A answers for itself, and names the old counter
     assert (b.heard, b.drops) == ([], {"seal_late": 50})
     b.hear(a.say(HELLO), a.place)
     assert b.heard == [HELLO]
@@ -271,7 +271,7 @@ def test_the_sender_heard_longest_ago_makes_room_and_is_introduced_again(monkeyp
 
 
 class TestWhoDoesNotBelong:
-    """Each is told from the others by its name, and none is heard or answered."""
+    """Each foreigner has a separate name, and none is accepted or answered."""
 
     def refused(self, stranger: Party, reason: str) -> None:
         b = stranger.world.start("b")

@@ -1,4 +1,4 @@
-"""What a layer does not want to see passes it without a call, and changes nothing."""
+"""Frames that a layer does not register for pass it without a call, unchanged."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_layer_lets_pass_what_it_says_that_it_need_not_see(layer: Layer) -> No
 
 
 class Noting(Layer):
-    """Notes what it is shown."""
+    """Records the frames that it gets."""
 
     name = "noting"
 
@@ -79,7 +79,7 @@ class Noting(Layer):
 
 
 class Silent(Layer):
-    """Has nothing to say."""
+    """Sends nothing."""
 
     name = "silent"
 

@@ -32,7 +32,7 @@ class Note(Event):
 
 
 class Scripted(Layer):
-    """Answers each note by what its script says; passes the rest on."""
+    """Answers each note by its script; passes the rest on."""
 
     def __init__(self, name: str, log: list[str], script: dict[str, list[Effect]]) -> None:
         self.label, self.log, self.script = name, log, script
@@ -155,7 +155,7 @@ def test_frames_of_one_turn_and_destination_share_datagrams_and_keep_their_order
 
 
 def test_what_is_not_for_this_member_is_not_handed_up_but_told_to_the_lowest_layer() -> None:
-    """A3: a process restarted at the same address gets what was meant for its predecessor."""
+    """A3: a process restarted at the same address receives frames for its predecessor."""
     sender, _ = stack_of([{}])
     sender.down(Frame(A, Address(b"\x09" * 16), (Word("old"),)), 0.0)
     ((_, data),) = sender.flush(0.0).datagrams
@@ -225,7 +225,7 @@ def test_a_layer_is_asked_for_its_deadline_again_only_after_it_ran() -> None:
 
 
 def test_a_layer_answers_an_announcement_before_it_sees_anything_else() -> None:
-    """What a lower layer releases into a new view must not overtake what a layer above it says about that view."""
+    """Frames that a lower layer releases into a new view must not overtake an upper layer's answer to that view."""
     scripts: list[dict[str, list[Effect]]] = [
         {},
         {"go": [Announce(Note("news"))], "news": [Up(Note("mine"))]},

@@ -1,4 +1,4 @@
-"""The turn loop: what goes in first, and the order in which what comes out is carried out."""
+"""The turn loop: the order of its inputs and of its effects."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Order(ShellEffect):
 
 
 class Talker(Layer):
-    """Says at the end of a turn what it was told to, and what is due."""
+    """Sends its scripted and due frames at the end of a turn."""
 
     name = "talker"
     HEADERS: ClassVar[dict[int, type[Header]]] = {1: Word}
@@ -70,7 +70,7 @@ def say_x() -> Effect:
 
 
 def member() -> tuple[Talker, list[tuple[str, Any]], TurnLoop]:
-    """A layer, what its shell was told to do, and the loop."""
+    """Return a layer, the calls of its shell, and the loop."""
     layer, done = Talker(), list[tuple[str, Any]]()
 
     def step(name: str) -> Callable[[Any], None]:
@@ -135,7 +135,7 @@ def full_datagram(to: Address) -> tuple[bytes, Physical]:
 
 
 def test_a_flood_waits_while_the_turn_does_what_is_due() -> None:
-    """A turn takes a limited number of frames; what is left waits, in order, and the next turn is due at once."""
+    """A turn takes a limited number of frames; the rest waits, in order, and the next turn is due at once."""
     other, to = Talker(), Address(b"\x02" * 16)
     loop = TurnLoop(Stack(to, [other], "NYC", 1_400), Shell(*[lambda what: None] * 4))
     flood = [full_datagram(to)] * 40

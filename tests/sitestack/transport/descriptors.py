@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_descriptors() -> Iterator[None]:
-    """Inside, whatever would open a file or a socket fails with EMFILE; what is open stays so."""
+    """Inside, opening a file or a socket fails with EMFILE; open ones stay open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:

@@ -1,4 +1,4 @@
-"""Whatever a connection brings: whole datagrams of somebody who has said who it is, and nothing that does any harm."""
+"""Any bytes of a connection: whole datagrams of a greeted peer, and no harm."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ cuts = st.lists(st.integers(1, 30_000), max_size=6)
 
 
 def model(stream: bytes) -> list[tuple[bytes, Physical]]:
-    """What a stream is to bring: all that is whole, up to the first frame that may not be."""
+    """Return the expected datagrams of a stream: all whole ones, up to the first forbidden frame."""
     found: list[tuple[bytes, Physical]] = []
     peer: Physical | None = None
     at = 0
@@ -87,7 +87,7 @@ def transport() -> Iterator[TcpTransport]:
 
 
 async def bring(transport: TcpTransport, stream: bytes, sizes: list[int]) -> list[tuple[bytes, Physical]]:
-    """What comes of these bytes, cut into chunks of these sizes, until the connection is gone."""
+    """Return the datagrams of these bytes, cut into chunks of these sizes, until the connection ends."""
     arrived: list[tuple[bytes, Physical]] = []
     places = [0, *[each for each in accumulate(sizes) if each < len(stream)], len(stream)]
     with socket.create_connection(place(transport)) as sock:
@@ -134,7 +134,7 @@ answers = st.one_of(
 
 
 async def watched(answer: bytes, cut: int) -> list[Event]:
-    """What a watcher of A says when this is what A's port answers, in two pieces, before it hangs up."""
+    """Return a watcher's events when A's port sends this answer, in two pieces, before it hangs up."""
     listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
 
     async def handle(stream: trio.SocketStream) -> None:
@@ -161,7 +161,7 @@ def test_only_another_process_of_ours_says_that_a_member_is_gone(answer: bytes, 
 
 
 async def talked_to(said: bytes) -> bytes:
-    """What a member answers to somebody who watches it and does not keep quiet; until it hangs up."""
+    """Return a member's answer to a talking watcher, until it hangs up."""
     async with member() as site:
         heard = b""
         with suppress(trio.BrokenResourceError):

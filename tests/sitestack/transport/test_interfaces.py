@@ -1,4 +1,4 @@
-"""Which address of this machine a member has, when nobody says it: at the machine's start there may be none yet."""
+"""The default address of a member: right after the machine's start there may be none yet."""
 
 from __future__ import annotations
 

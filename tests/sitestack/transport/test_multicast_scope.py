@@ -67,7 +67,7 @@ async def test_what_is_sent_to_another_group_or_to_the_port_itself_is_not_heard(
 
 @pytest.mark.conforms("LA-24")
 async def test_sockets_of_several_sites_hear_the_groups_that_they_have_joined_and_nothing_else() -> None:
-    """The socket is bound to no group, so the system delivers also what is sent to the port itself."""
+    """The socket is bound to no group, so the system also delivers datagrams for the port itself."""
     one, two, foreign = (Physical(f"239.194.7.{n}", draw_group()[1]) for n in range(1, 4))
     two, foreign = two._replace(port=one.port), foreign._replace(port=one.port)
     transport = UdpTransport(TransportConfig(interface="127.0.0.1", multicast_port=one.port), None)

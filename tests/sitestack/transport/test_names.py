@@ -1,4 +1,4 @@
-"""Names of members: what they stand for, and what happens when nobody knows."""
+"""Names of members: their addresses, and unknown names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One port number for UDP and TCP: free in both, or a sentence that says which is not."""
+"""One port number for UDP and TCP: free in both, or a sentence that names the used one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sealed transports: over a network in memory with somebody who listens, over UDP, over TCP; and members that use them."""
+"""Sealed transports: over a network in memory with an observer, over UDP, over TCP; and members that use them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HELLO = b"hello, this is not a very large datagram"
 
 
 class Sealed:
-    """A sealed transport, and what came out of it."""
+    """A sealed transport, and its received datagrams."""
 
     def __init__(self, carrier: Transport, keys: KeyRing = KEYS, cluster: str = "NYC") -> None:
         self.drops = Counter[str]()
@@ -90,7 +90,7 @@ async def test_a_copy_is_refused_by_all_and_by_one_that_has_started_anew() -> No
 
 
 async def test_whoever_starts_anew_never_uses_the_counters_of_its_predecessor() -> None:
-    """C7: the sender id is part of what each key is derived from, so nonces that begin anew begin with another key."""
+    """C7: each key is derived from the sender id too, so nonces that begin again belong to another key."""
     network = MemoryNetwork()
     wire, sender_ids = network.open(), set[bytes]()
     for _ in range(10):
@@ -131,7 +131,7 @@ async def test_who_has_no_keys_and_who_has_are_not_heard_by_each_other() -> None
 
 
 def drawn() -> TransportConfig:
-    """At a group of its own: two runs on one machine have the same keys."""
+    """With a new group: two runs on one machine have the same keys."""
     group, port = draw_group()
     return TransportConfig(interface="127.0.0.1", multicast_group=group, multicast_port=port)
 
@@ -233,7 +233,7 @@ async def test_members_join_without_waiting_longer_for_their_introductions(autoj
 
 
 async def test_a_copy_sent_to_somebody_else_does_not_make_him_report_its_receiver_dead(autojump_clock: MockClock) -> None:
-    """A stranger copies what A sends to B to C, which hears it for the first time: it must not answer that B is gone."""
+    """A stranger copies A's datagram for B to C, which sees it for the first time: C must not answer that B is gone."""
     network = MemoryNetwork()
     async with site_in(network, "A", "B", "C") as [a, b, c]:
         carry = network.carry

@@ -1,4 +1,4 @@
-"""A member with two addresses: when the first is dead, the others reach it by the second and nobody is missed."""
+"""A member with two addresses: when the first is dead, the others reach it by the second and do not miss it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sitestack.model.address import Physical
 from tests.harness.channels import take, wait_for_view
 from tests.harness.sockets import free_port
 
-#: Nobody watches by connections: only datagrams tell whether the other one is there.
+#: No connection watch: only datagrams tell whether the other one is there.
 DETECTION = FailureDetectionConfig(heartbeat_interval_s=0.2, timeout_s=1.0, verify_timeout_s=2.0, watch=False)
 
 

@@ -1,4 +1,4 @@
-"""A shared transport, without channels: who is handed what, and what becomes of what cannot be handed out."""
+"""A shared transport, without channels: receivers of datagrams, and drops without a receiver."""
 
 from __future__ import annotations
 

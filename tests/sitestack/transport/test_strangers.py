@@ -1,4 +1,4 @@
-"""What a stranger without a key can do at the TCP ports of a member: take one of a few places, for a short time."""
+"""A stranger without a key at the TCP ports of a member can take one of a few places, for a short time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEYS, OTHER = KeyRing.of(bytes(32)), KeyRing.of(bytes([1]) * 32)
 
 
 class Member:
-    """A watcher with keys, where it is, and what it reports."""
+    """A watcher with keys, its place, and its reports."""
 
     def __init__(self, address: Address, keys: KeyRing | None, nursery: trio.Nursery) -> None:
         self.udp, self.tcp = bind_pair("127.0.0.1", 0)
@@ -107,7 +107,7 @@ class TestWatching:
             await other.aclose()
 
     async def test_a_connection_that_is_led_to_another_member_does_not_say_that_its_own_is_gone(self) -> None:
-        """Somebody in between leads what B says to A's place to C, and C's answers back."""
+        """A machine in between forwards B's bytes for A to C, and C's answers back."""
         async with members((C, KEYS), (B, KEYS)) as [c, b]:
             listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
 
@@ -123,7 +123,7 @@ class TestWatching:
                 await until(lambda: b.watcher.statistics().attempts > 2)
                 assert b.heard == []
                 b.watcher.watch([(A, c.place)])
-                await until(lambda: b.heard == [Gone(A)])  # C itself says that it is there now
+                await until(lambda: b.heard == [Gone(A)])  # C itself reports that it is there now
                 nursery.cancel_scope.cancel()
 
     async def test_a_refusal_only_makes_members_look_since_anybody_can_send_one(self) -> None:

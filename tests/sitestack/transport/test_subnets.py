@@ -1,6 +1,6 @@
-"""Members in subnets of their own, with a router between them and no multicast; one behind address translation.
+"""Members in different subnets, with a router between them and no multicast; one behind address translation.
 
-Skipped where the system lets us make no namespaces.
+Skipped where the system allows no namespaces.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def all_see(members: Collection[Member]) -> Callable[[], bool]:
 
 
 async def go_on(members: Collection[Member]) -> None:
-    """Each hears some more of everybody, itself included."""
+    """Wait until each receives more from all, itself included."""
     for sender in members:
         marks = {member: member.last(sender.name) + SOME for member in members}
         await until(lambda marks=marks, sender=sender: all(each.last(sender.name) >= mark for each, mark in marks.items()))  # type: ignore[misc]
 
 
 def lost_nothing(members: Collection[Member]) -> None:
-    """What each has heard of each is without a gap, and nothing came twice."""
+    """Check that all deliveries are without gap and duplicate."""
     for member in members:
         assert len(member.heard) >= len(members)
         for numbers in member.heard.values():

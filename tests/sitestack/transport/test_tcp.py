@@ -38,7 +38,7 @@ def transports(count: int, config: TransportConfig = CONFIG) -> Iterator[list[Tc
 
 
 async def arriving(transport: TcpTransport, *others: TcpTransport, count: int) -> list[tuple[bytes, Physical]]:
-    """What comes in, while the others have their turns too."""
+    """Return the arriving datagrams, while the others have their turns too."""
     taken: list[tuple[bytes, Physical]] = []
     await until(lambda: len(taken) >= count, lambda: taken.extend(transport.receive()), *[each.receive for each in others])
     return taken

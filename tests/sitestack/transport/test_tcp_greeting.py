@@ -1,4 +1,4 @@
-"""What TCP connections begin with: who is let in, when each end has the keys of some clusters."""
+"""The beginning of TCP connections: accepted peers, when each end has the keys of some clusters."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from relay_lab.drills.wires import has_wires
 
 #: Tells that the namespace is there, and holds it until its standard input ends.
 HOLD = "ip link set lo up && echo ready && read end"
-#: Addresses of the range for benchmarks (RFC 2544), which nobody sees but these members.
+#: Addresses of the range for benchmarks (RFC 2544), used by these members only.
 ADDRESSES = {"A": ("198.18.0.1", "198.18.1.1"), "B": ("198.18.0.2", "198.18.1.2")}
 LIMIT_S = 60.0
 
@@ -28,7 +28,7 @@ class Process:
         self._rest = b""
 
     async def says(self, *lines: str) -> None:
-        """Wait until it has said these next, in whatever order, and nothing else."""
+        """Wait until it has printed exactly these next, in any order."""
         said: list[str] = []
         with trio.move_on_after(LIMIT_S):
             while len(said) < len(lines):

@@ -1,4 +1,4 @@
-"""UDP on the loopback interface: real sockets, free ports, a group of its own for every test."""
+"""UDP on the loopback interface: real sockets, free ports, a new group for every test."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_groups_on_one_machine_do_not_hear_each_other(udp: Open, group: Ph
 
 
 class FullSocket:
-    """Stands before a socket whose kernel buffer is full until it is told otherwise."""
+    """Stands before a socket with a full kernel buffer until the test empties it."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock

@@ -38,7 +38,7 @@ class Lossy(UdpTransport):
 
 
 class Talker:
-    """Two layers, a socket, and what has arrived; no view, no discovery, no group."""
+    """Two layers, a socket, and the arrived messages; no view, no discovery, no group."""
 
     def __init__(self, seed: int) -> None:
         rng = random.Random(seed)

@@ -56,7 +56,7 @@ def process(member: Address, port: int = 0) -> Iterator[tuple[subprocess.Popen[s
 
 
 class Site:
-    """A member under test, and what it reports."""
+    """A member under test, and its reports."""
 
     def __init__(self, watcher: Watcher, place: Physical) -> None:
         self.watcher = watcher

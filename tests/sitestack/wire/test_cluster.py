@@ -1,4 +1,4 @@
-"""For which cluster a datagram is, is said by its first bytes, whatever it is and whatever the cluster is called."""
+"""The first bytes of a datagram name its cluster, for every datagram and every name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The border between bytes and frames: what is well formed comes back, everything else is one ProtocolError."""
+"""The border between bytes and frames: valid ones survive a round trip, everything else is one ProtocolError."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_every_frame_comes_back_as_it_was(sent: list[Frame]) -> None:
 
 
 def test_a_multicast_and_a_datagram_for_whoever_is_there_have_no_destination() -> None:
-    """A4: neither has one, so the datagram says which of the two it is."""
+    """A4: neither has one, so the datagram states its kind."""
     frame = Frame(A, None, (Small(1),))
     assert CODEC.decode(encode(frame, dest=None)).multicast
     to_whoever = CODEC.decode(encode(frame, dest=Physical("127.0.0.1", 1)))
@@ -193,7 +193,7 @@ def test_the_batch_that_the_next_test_spoils_is_good() -> None:
 
 
 def test_a_batch_whose_next_number_could_not_travel_is_refused() -> None:
-    """The table of what was received carries the number after the last one; a joiner could not read a larger one."""
+    """The table of received numbers carries the number after the last one; a joiner could not read a larger one."""
     for count, first in ((1, INT_MAX - 1), (2, INT_MAX - 2)):
         batch = [*GOOD_BATCH[:3], first, count, bytes(4 * count), None, ""]
         assert CODEC.decode(spoilt([[False, [], batch]])).frames[0].batch is not None
@@ -229,7 +229,7 @@ def test_a_bomb_is_refused_without_being_unpacked(bomb: bytes) -> None:
 
 
 def nested(depth: int, size: int) -> bytes:
-    """Arrays inside each other, each of which says that it is about as long as all of the input."""
+    """Return arrays inside each other, each announcing about the length of all of the input."""
     return (b"\xdd" + size.to_bytes(4, "big")) * depth + b"\xc0" * (size - 5 * depth)
 
 
@@ -242,7 +242,7 @@ def lists(count: int) -> bytes:
     "bomb", [nested(1_000, 60_000), nested(250, 1_400), nested(1_000, 1 << 20), lists(1 << 21), lists(60_000)]
 )
 def test_what_is_refused_takes_no_more_room_than_a_few_times_its_bytes(bomb: bytes) -> None:
-    """An array may say that it is long, and an empty one takes seventy bytes: before that is made it has to be counted."""
+    """An array may announce any length, and an empty one takes seventy bytes: it is counted before it is made."""
     tracemalloc.start()
     try:
         with pytest.raises(ProtocolError, match="malformed"):

@@ -1,4 +1,4 @@
-"""Fields and plain values: every number of fields, what needs packing and what does not, remembered addresses."""
+"""Fields and plain values: every number of fields, packed and unpacked values, remembered addresses."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ SCHEMA = Schema(dict(enumerate((None_, One, Two, Three, Four, Five))), {})
 
 
 def plain(value: Any) -> Any:
-    """What comes out of the wire: lists for tuples, bytes for addresses."""
+    """Return decoded wire values: lists for tuples, bytes for addresses."""
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     return bytes(value) if isinstance(value, bytes) else value

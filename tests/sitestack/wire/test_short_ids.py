@@ -1,4 +1,4 @@
-"""Short ids on the wire: what is decoded from an id is the address, by the table that it was written by, or nothing."""
+"""Short ids on the wire: an id decodes to its address, by the table that it was written by, or to nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slices: a datagram arrives whole out of its pieces, in whatever order, and what is incomplete is bounded."""
+"""Slices: a datagram arrives whole from its pieces, in any order, and incomplete ones are bounded."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_largest_datagram_fits_into_slices_of_the_least_size() -> None:
 
 
 def test_a_slice_is_no_datagram() -> None:
-    """So a slice of a slice, which nobody makes, ends where it is put together."""
+    """So a slice of a slice, which no member makes, is refused when assembled."""
     with pytest.raises(ProtocolError, match="slice"):
         CODEC.decode(CODEC.encode_slice(cut(A, DATAGRAM, 1_000)[0]))
 

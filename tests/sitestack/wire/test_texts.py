@@ -1,4 +1,4 @@
-"""Texts from other processes: no name that another one says can forge a log line or steer a terminal (C25)."""
+"""Texts from other processes: no received name can forge a log line or control a terminal (C25)."""
 
 from __future__ import annotations
 

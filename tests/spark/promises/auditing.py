@@ -19,12 +19,12 @@ from sitestack.promises import Report
 from tests.harness.journals import Told
 
 SECOND = 1_000_000_000
-#: When the told runs begin, on everybody's wall clock.
+#: Start of the hand-written runs, on every wall clock.
 BEGIN = 1_700_000_000 * SECOND
 
 
 class Judged(NamedTuple):
-    """What both said of the same journals."""
+    """The results of audit and check for the same journals."""
 
     audit: AuditResult
     report: Report
@@ -35,7 +35,7 @@ class Judged(NamedTuple):
         return {(each.invariant, each.where) for each in self.audit.verdict.violations}
 
     def at(self, where: str) -> dict[str, list[str]]:
-        """What the audit found there, by invariant."""
+        """Return the audit's findings there, by invariant."""
         found: dict[str, list[str]] = {}
         for each in self.audit.verdict.violations:
             if each.where.startswith(where):
@@ -44,7 +44,7 @@ class Judged(NamedTuple):
 
 
 def judge_both(spark: SparkSession, directory: Path, out: Path | None = None) -> Judged:
-    """The audit, which must say what the check says: of what is wrong where, and in numbers."""
+    """Run the audit, and check that it equals `relay check` in findings and numbers."""
     audit = run_audit(spark, [str(directory)], 1, out, lambda *_: None)
     report = check_directories([directory])
     judged = Judged(audit, report)
@@ -69,7 +69,7 @@ def judge_both(spark: SparkSession, directory: Path, out: Path | None = None) ->
 
 
 def sentences(report: Report) -> list[tuple[str, str, str]]:
-    """What is wrong, where, and in which words."""
+    """Return the findings: invariant, place, and sentence."""
     return sorted((each.invariant, each.where, each.what) for each in report.violations)
 
 
@@ -82,9 +82,9 @@ def store(directory: Path, site: str, uuid: Address, name: str, journal: Iterabl
 
 
 def store_told(directory: Path, told: Sequence[Told], number: int = 0, crashed: str = "") -> None:
-    """Write told journals as those of sites and processes of their own: `number` tells them from other runs.
+    """Store hand-written journals as those of separate sites and processes: `number` tells them from other runs.
 
-    Who has not crashed stops half a minute after everything, so that the run is judged at its end.
+    A process without a crash stops half a minute after everything, so that the run is judged at its end.
     """
     for each in told:
         journal = [_moved(record, number, at) for at, record in enumerate(each.records)]

@@ -1,8 +1,8 @@
-"""Planted faults: whether the audit finds each of them, where it was planted, and agrees with the check.
+"""Planted faults: whether the audit finds each of them at its place, and agrees with the check.
 
-python -m tests.spark.promises.planted [--times 20] [--seed 0]
+    python -m tests.spark.promises.planted [--times 20] [--seed 0]
 
-makes journals with so many faults of each kind, and says how many of them `relay audit` found and located.
+makes journals with so many faults of each kind, and prints how many of them `relay audit` found and located.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Found = Sequence[Mapping[str, Any]]
 
 
 class Campaign(NamedTuple):
-    """What was planted, and what the commands said."""
+    """The planted faults, and the output of the commands."""
 
     planted: list[dict[str, Any]]
     check: dict[str, Any]
     audit: dict[str, Any]
     findings: list[dict[str, Any]]
-    #: What the audit wrote to standard error, and its exit code.
+    #: The audit's standard error, and its exit code.
     noise: str
     code: int
 
@@ -39,7 +39,7 @@ class Campaign(NamedTuple):
         return Counter(fault["fault"] for fault in self.planted if is_located(fault, self.findings))
 
     def differences(self) -> list[str]:
-        """Where audit and check disagree: in numbers, or in what is wrong where, to the letter."""
+        """Return the differences between audit and check: in numbers, or in findings, to the letter."""
         keys = self.check.keys() - {"violations", "notes"}
         different = [
             f"{key}: {self.check[key]} and {self.audit[key]}" for key in sorted(keys) if self.check[key] != self.audit[key]
@@ -63,7 +63,7 @@ def run_campaign(directory: Path, times: int, seed: int, *options: str) -> Campa
 
 
 def is_located(fault: Mapping[str, Any], findings: Found) -> bool:
-    """Whether what the fault did is found at its process, for its batch."""
+    """Whether the effect of the fault is found at its process, for its batch."""
     here = [finding for finding in findings if finding["uuid"] == fault["uuid"]]
     if fault["fault"] == "foreign":
         batch = (fault["first"], fault["last"])

@@ -1,4 +1,4 @@
-"""The audit says what the check says of whole runs: with joins and crashes, and with journals that are damaged."""
+"""The audit agrees with the check on whole runs: with joins and crashes, and with damaged journals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The disputed rows of a view become orders, and what the checker says of these becomes findings of those who share them."""
+"""The disputed rows of a view become orders, and the checker's results become findings of the members that share
+them.
+"""
 
 from __future__ import annotations
 

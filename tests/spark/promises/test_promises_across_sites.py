@@ -1,6 +1,6 @@
-"""X1 to X7 and G1 to G4 by the transforms: two told worlds, in each of which several things are wrong at once.
+"""X1 to X7 and G1 to G4 by the transforms: two hand-written worlds, each with several faults at once.
 
-Every origin of NYC is a story of its own. The whole must be what `relay check` says of the same journals.
+Every origin of NYC is a separate story. The whole equals the result of `relay check` for the same journals.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EVERYBODY = f"NYC:{NAMES} SFO:DE"
 
 
 def two_sites() -> dict[str, Told]:
-    """Everybody in one global view."""
+    """All members in one global view."""
     told = {name: Told("NYC", name).view("1A", NAMES) for name in NAMES}
     told |= {name: Told("SFO", name).view("1D", "DE", lineage="1D") for name in "DE"}
     for each in told.values():
@@ -108,7 +108,7 @@ def views() -> dict[str, Told]:
     for vid in ("2D", "1D"):
         c.global_view({"NYC": "1A", "SFO": vid}, EVERYBODY)  # backwards
     for name, counter in (("F", "2D"), ("G", "3D")):
-        told[name].global_view({"NYC": "1A", "SFO": counter}, EVERYBODY)  # ends so, like nobody else
+        told[name].global_view({"NYC": "1A", "SFO": counter}, EVERYBODY)  # ends so, like no other member
     return told
 
 
@@ -121,7 +121,7 @@ def judged_streams(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 
 
 def of_origin(judged: Judged, origin: str) -> set[tuple[str, str]]:
-    """(invariant, at whom) of what the audit says about the messages of an origin."""
+    """Return (invariant, member) of the audit's findings about the messages of an origin."""
     about = f"NYC/{4 * origin.encode().hex()} all"
     return {(each.invariant, each.where[4]) for each in judged.audit.verdict.violations if about in each.what}
 
@@ -182,7 +182,7 @@ def test_relays_and_global_views_are_judged(spark: SparkSession, tmp_path: Path)
 def test_what_a_leaver_left_to_a_part_of_which_nobody_lives_is_not_owed(
     spark: SparkSession, tmp_path: Path, parted: bool
 ) -> None:
-    """A and then C left; what they had was not with B, which had parted from them, or else had it to tell."""
+    """A and then C left; B, which had parted from them, did not have their messages, or else had to deliver them."""
     a, b, c = (Told("NYC", name).view("1A", "ABC") for name in "ABC")
     d = Told("SFO", "D").view("1D", "D", lineage="1D")
     for each in (a, b, c, d):

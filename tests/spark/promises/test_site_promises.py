@@ -1,6 +1,7 @@
-"""L1 to L10 and X10 by the transforms: runs of a site that are told by hand, each a site of its own in one audit.
+"""L1 to L10 and X10 by the transforms: hand-written runs of a site, each a separate site in one audit.
 
-Every run has its counter-examples, or shows what is exempt. The whole must be what `relay check` says of the same journals.
+Every run has its counter-examples, or shows an exemption. The whole equals the result of `relay check` for the
+same journals.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.spark.promises.auditing import Judged, judge_both, store_told
 
 
 class Run(NamedTuple):
-    """A told run, and what is wrong with it: invariant -> at whom."""
+    """A hand-written run, and its faults: invariant -> members."""
 
     told: tuple[Told, ...]
     wrong: dict[str, str]
@@ -266,7 +267,7 @@ def parted_and_merged() -> Run:
 
 
 def settled_elsewhere() -> Run:
-    """M2: what one half settled with its origin, the other half does not deliver after the merge."""
+    """M2: messages that one half settled with its origin are not delivered by the other half after the merge."""
     a, b, c = members("ABC")
     a.send(1)
     for each in (a, b):

@@ -1,4 +1,4 @@
-"""A query from text files into nodes, in a process of its own, to be killed.
+"""A query from text files into nodes, in a separate process that a test kills.
 
 python -m tests.spark.sink.publishing_query FILES CHECKPOINT (follow|drain) URL...
 """
@@ -12,7 +12,7 @@ from pyspark_relay.session import open_session
 
 
 def run(files: Path, checkpoint: Path, mode: str, *urls: str) -> None:
-    """Follow the files until somebody ends this process, or drain them and end."""
+    """Follow the files until this process is ended, or drain them and end."""
     spark = open_session("publishing query", "local[1]", 0, checkpoint.with_suffix(".log"))
     stream = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(files))
     trigger = {"availableNow": True} if mode == "drain" else {"processingTime": "100 milliseconds"}

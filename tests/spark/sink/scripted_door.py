@@ -1,4 +1,4 @@
-"""A door that answers as it is told, and remembers what was posted."""
+"""A server with scripted answers, which records posts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Post(NamedTuple):
 
 @dataclass
 class ScriptedDoor:
-    """What was posted, and how the next posts are answered: with 200, or as `script` says."""
+    """The posts, and the next answers: 200, or those of `script`."""
 
     url: str = ""
     posts: list[Post] = field(default_factory=list)
@@ -66,7 +66,7 @@ def scripted_door() -> Iterator[ScriptedDoor]:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Tests say nothing on the terminal."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""The publisher: a message is posted until it has arrived; what can never arrive, or not in time, is an error."""
+"""The publisher: a message is posted until it has arrived; one that cannot arrive, or not in time, is an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def door() -> Iterator[ScriptedDoor]:
 
 
 class Naps:
-    """A clock that goes on only while somebody sleeps."""
+    """A clock that moves only while a task sleeps."""
 
     def __init__(self) -> None:
         self.taken: list[float] = []

@@ -1,4 +1,4 @@
-"""What is a message of the sink and what is none, without Spark's Java."""
+"""Valid and invalid rows of the sink, without Spark's Java."""
 
 from __future__ import annotations
 

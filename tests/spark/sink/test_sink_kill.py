@@ -20,7 +20,7 @@ LAST = "the last one"
 
 
 def start_query(directory: Path, mode: str, urls: list[str]) -> subprocess.Popen[bytes]:
-    """In a process group of its own, so that Spark's Java is killed with it."""
+    """In a separate process group, so that Spark's Java is killed with it."""
     program = [sys.executable, "-m", "tests.spark.sink.publishing_query"]
     command = [*program, str(directory / "source"), str(directory / "checkpoint"), mode, *urls]
     return subprocess.Popen(command, cwd=PROJECT, start_new_session=True, stderr=subprocess.DEVNULL)
@@ -42,7 +42,7 @@ def heard(sites: NodeSites, name: str, last: str | None = None) -> list[str]:
 
 
 class Source:
-    """A directory that gets a file, of ten rows, whenever somebody looks whether enough has arrived."""
+    """A directory that gets a file of ten rows at each look for arrivals."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -1,6 +1,7 @@
-"""A session that nobody has prepared: nothing is registered, and no module of Relay is imported.
+"""A session without preparation: nothing is registered, and no module of Relay is imported.
 
-python plain_session.py JOURNALS: prints counts by kind for each way as JSON, and what Spark says of a table that it keeps.
+    python plain_session.py JOURNALS: prints counts by kind for each way as JSON, and Spark's description of a
+stored table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A query from journals into Parquet files, in a process of its own, to be killed.
+"""A query from journals into Parquet files, in a separate process that a test kills.
 
 python -m tests.spark.source.streaming_query JOURNALS OUT (follow|drain)
 """
@@ -15,7 +15,7 @@ BYTES_MAX = 40_000
 
 
 def run(journals: Path, out: Path, mode: str) -> None:
-    """Follow the journals until somebody ends this process, or drain them and end."""
+    """Follow the journals until this process is ended, or drain them and end."""
     spark = open_session("streaming query", "local[2]", 0, out.with_suffix(".log"))
     stream = spark.readStream.format("relay").option("maxBytesPerTrigger", BYTES_MAX).load(str(journals))
     trigger = {"availableNow": True} if mode == "drain" else {"processingTime": "100 milliseconds"}

@@ -1,4 +1,4 @@
-"""Spark finds the source by its name in a session that nobody has prepared, in Python and in SQL."""
+"""Spark finds the source by its name in a session without preparation, in Python and in SQL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMIT_S = 300.0
 @pytest.mark.slow
 def test_the_source_is_known_without_registering_and_in_sql(tmp_path: Path) -> None:
     write(tmp_path / "journals", WRITTEN)
-    # In another directory and not with `-m`, so that Python finds what is installed and nothing else.
+    # In another directory and not with `-m`, so that Python finds installed packages only.
     ran = subprocess.run(
         [sys.executable, str(Path(plain_session.__file__)), str(tmp_path / "journals")],
         cwd=tmp_path,

@@ -201,7 +201,7 @@ def test_a_segment_that_is_deleted_half_read_is_a_row(tmp_path: Path) -> None:
 
 
 def retired(found: list[Row]) -> dict[str, int]:
-    """Journal -> the segment with which it goes on."""
+    """Return journal -> the first remaining segment."""
     assert {reason for reason, _ in problems(found)} <= {"retired"}
     return {row["uuid"]: row["segment"] for row in found if row["kind"] == "problem"}
 

@@ -1,4 +1,4 @@
-"""Source `relay` as a table: what its columns say, and that damage comes out as rows."""
+"""Source `relay` as a table: its columns, and damage as rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader is not asked for it does not open."""
+"""A reader opens only the files that its query needs."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ PATIENCE_S = 300
 
 
 def start_query(journals: Path, out: Path, mode: str) -> subprocess.Popen[bytes]:
-    """In a process group of its own, so that Spark's Java is killed with it."""
+    """In a separate process group, so that Spark's Java is killed with it."""
     command = [sys.executable, "-m", "tests.spark.source.streaming_query", str(journals), str(out), mode]
     return subprocess.Popen(command, cwd=PROJECT, start_new_session=True, stderr=subprocess.DEVNULL)
 
@@ -58,7 +58,7 @@ def test_each_record_is_once_in_the_sink_of_a_query_that_was_killed(tmp_path: Pa
     query = start_query(journals.directory, out, "drain")
     assert query.wait(PATIENCE_S) == 0
 
-    # There may be more files, which a batch that was killed has left behind. Spark's log of the sink says which count.
+    # There may be more files, left by a killed batch. Spark's log of the sink lists the valid ones.
     sink = spark.read.parquet(str(out))
     assert done_at_kill[0] < done_at_kill[1] < count_batches(out)
     assert keys(sink) == keys(spark.read.format("relay").load(str(journals.directory)))

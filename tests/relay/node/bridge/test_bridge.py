@@ -193,7 +193,7 @@ async def test_a_port_of_somebody_else_is_told_and_tried_again() -> None:
 
 
 async def test_without_a_descriptor_it_listens_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A member that has none left when it becomes the relay is told so, and goes on."""
+    """A member without free descriptors reports this when it becomes the relay, and continues."""
     make = trio.socket.socket
 
     def refuse(*_: object) -> trio.socket.SocketType:

@@ -1,4 +1,4 @@
-"""Who has proved nothing holds nothing for long, and keeps nobody out."""
+"""An unproved caller holds no resource for long, and keeps no other caller out."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_a_server_that_says_nothing_is_not_waited_for(key_directory: Path)
 
 
 async def test_a_thousand_idle_callers_neither_push_out_a_link_nor_keep_out_another(keys: Path | None) -> None:
-    """Whoever has not proved its site, or without certificates has not said HELLO, takes none of the links' places."""
+    """A caller without a proved site, or without HELLO where there are no certificates, takes no place of a link."""
     config = BridgeConfig(connections_max=4, pending_max=16)
     async with linked(config, keys) as (nyc, to_sfo, sfo, to_nyc):
         with ExitStack() as idle:
@@ -105,7 +105,7 @@ async def test_one_host_has_a_quarter_of_the_places_of_those_who_have_proved_not
 
 
 async def test_no_site_takes_the_places_of_the_others(key_directory: Path) -> None:
-    """Whoever has the certificate of one site cannot keep out the rest."""
+    """The holder of one site's certificate cannot keep out the other sites."""
     async with two_sites(BridgeConfig(connections_max=4), key_directory) as (nyc, sfo):
         await nyc.listens()
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Peers of the bridge that are given as names: looked up at every call, and whatever goes wrong is a call that failed."""
+"""Peers of the bridge given as names: looked up at every call, and every failure is a failed call."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from tests.conftest import Zone
 
-#: Loopback addresses at which nobody listens.
+#: Loopback addresses without a listener.
 NOBODY = ("127.0.0.2", "127.0.0.3")
 
 
 async def dial(place: Physical) -> Event:
-    """What comes of one call."""
+    """Return the result of one call."""
     told, happened = list[Event](), trio.Event()
 
     def hear(event: Event) -> None:

@@ -1,4 +1,4 @@
-"""Who is let in by certificate, and who is not. The other end is the TLS of `ssl` and `trio`, not that of the product."""
+"""Accepted and refused certificates. The other end is the TLS of `ssl` and `trio`, not that of the product."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_a_caller_without_tls_is_refused_and_nothing_that_it_says_is_read(
 
 @asynccontextmanager
 async def answering(how: ssl.SSLContext) -> AsyncIterator[Physical]:
-    """A server that believes everybody, and its address."""
+    """A server that accepts every peer, and its address."""
     async with trio.open_nursery() as nursery:
 
         async def answer(stream: trio.SocketStream) -> None:
@@ -201,7 +201,8 @@ async def test_neither_end_is_believed_without_tls_by_one_that_has_it(tmp_path: 
         nursery.cancel_scope.cancel()
 
 
-# -- what goes over it ----------------------------------------------------------------------------------------------------
+# -- traffic
+# ---------------------------------------------------------------------------------------------------------------
 
 
 async def test_both_sides_hear_when_a_connection_breaks(key_directory: Path) -> None:
@@ -273,7 +274,7 @@ async def test_what_arrives_together_is_handed_in_together(key_directory: Path) 
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What goes over the wire."""
+    """Return the bytes on the wire."""
     shown: list[bytes] = []
     send = trio.SocketStream.send_all
 

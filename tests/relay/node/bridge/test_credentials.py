@@ -1,4 +1,4 @@
-"""Certificates are read again when their files change, and their end is said beforehand."""
+"""Certificates are read again when their files change, and their expiry is announced beforehand."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ async def routers(count: int, keys: Path | None) -> AsyncIterator[list[Served]]:
 
 
 def config(site: str, name: str, at: Sequence[Physical], keys: Path | None) -> NodeConfig:
-    """A member that nobody can call: it has no port for the bridge."""
+    """Return a member that cannot be called: it has no port for the bridge."""
     [other] = {"NYC", "SFO"} - {site}
     relay = RelaySettings(bridge=BridgeConfig(peers={other: tuple(at)}, routers=tuple(at)), dial_s=0.05, dial_s_max=0.2)
     security = SecuritySettings(insecure=True) if keys is None else SecuritySettings(keys=str(keys / site))
@@ -48,7 +48,7 @@ def config(site: str, name: str, at: Sequence[Physical], keys: Path | None) -> N
 
 @asynccontextmanager
 async def two_sites(count: int, keys: Path | None) -> AsyncIterator[tuple[list[Served], list[RelayChannel]]]:
-    """A and B in NYC, D and E in SFO, with so many routers; everybody sees everybody."""
+    """Start A and B in NYC, D and E in SFO, with so many routers, until all see each other."""
     with trio.fail_after(LIMIT_S):
         async with routers(count, keys) as places, AsyncExitStack() as stack:
             channels = []
@@ -97,7 +97,7 @@ async def test_the_link_moves_to_the_other_router_when_its_own_is_killed_and_not
                 [used] = [each for each in places if each.server.router.switchboard.splices()]
                 used.kill()
             used.start_again()
-            # Whoever was killed is waited at again, so that the other one may be killed next.
+            # Until both wait at the killed router again, so that the other one may be killed next.
             while channels[0].statistics().bridge.routers_waiting < 2 or channels[2].statistics().bridge.routers_waiting < 2:  # noqa: ASYNC110 (no event)
                 await trio.sleep(0.01)
         assert [channel.problems().get("relay.bridge.routers") for channel in channels] == [None] * 4

@@ -1,4 +1,4 @@
-"""Whatever a file holds: it is a configuration (or a drill), or every mistake in it is one sentence that can be printed."""
+"""Any file is a configuration (or a drill), or every mistake in it is one printable sentence."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def nested(draw: st.DrawFn, paths: list[tuple[str, ...]]) -> Any:
 
 
 def said(read: Callable[[], object]) -> list[str]:
-    """The sentences about what is wrong, or none."""
+    """Return the sentences of an error, or none."""
     try:
         read()
     except ConfigurationError as error:

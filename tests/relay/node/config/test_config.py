@@ -1,4 +1,4 @@
-"""The configuration file: what is understood, what is refused, and how that is said."""
+"""The configuration file: accepted values, refusals, and their sentences."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def load(tmp_path: Path) -> Load:
 
 
 def problems(load: Load, text: str | bytes) -> list[str]:
-    """What is wrong with a file, without its path."""
+    """Return the problems of a file, without its path."""
     with pytest.raises(ConfigurationError) as caught:
         load(text)
     return [line.partition("relay.yaml")[2].lstrip(":").lstrip() for line in str(caught.value).splitlines()]

@@ -1,4 +1,4 @@
-"""A changed configuration is read on SIGHUP: what may change does, and each of the rest is refused in a sentence."""
+"""A changed configuration is read on SIGHUP: changeable values apply, and each other one is refused in a sentence."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the file says arrives where it is used, for every key: it is read, checked, and handed to the part that obeys it.
+"""Every key of the file arrives at its user: it is read, checked, and passed to the part that obeys it.
 
-For each key a member is built out of a file in which that key alone is not the default, and its parts are searched for the
-value. It has arrived when a part has it as an attribute, or in a configuration that is an attribute: from further in somebody
-would have to hand it on first.
+For each key a member is built from a file in which only that key differs from its default, and its parts are
+searched for the
+value. It has arrived when a part has it as an attribute, or in a configuration that is an attribute.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ ARRIVES: dict[str, tuple[str, ...]] = {
     "relay.state": ("StateRequester",),
     "relay.state.sites": ("SiteState",),
 }
-#: What no part of a channel holds: each has a test below.
+#: Keys that no part of a channel holds: each has a test below.
 SHOWN_BELOW = ("agreement", "security", "journal", "http", "log")
 
 KEYS = [key for key in find_keys(NodeConfig, DERIVED) if not key.is_section]
@@ -167,7 +167,7 @@ class Sockets:
         self.config = config
 
     def physical(self) -> tuple[Physical, ...]:
-        """What a member registers at its routers."""
+        """Return the addresses that a member registers at its routers."""
         return (Physical("127.0.0.1", 1),)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The doctor tells what works from what does not, found from reached, and says what to do."""
+"""The doctor tells working parts from broken ones, found members from reachable ones, and names the remedy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_who_answers_is_named_by_each_way() -> None:
 
 @pytest.mark.long
 async def test_a_member_that_is_known_to_others_and_answers_nothing_is_found_but_unreachable() -> None:
-    """And one that nobody knows of is not found: that is another finding, with other advice."""
+    """An unknown member is not found: that is another finding, with other advice."""
     network = MemoryNetwork()
     findings = await looked_at(network)
     assert told(findings, "site") == [(False, "no member of NYC was found.")]
@@ -74,7 +74,7 @@ async def test_a_member_that_is_known_to_others_and_answers_nothing_is_found_but
 
 @pytest.mark.long
 async def test_who_has_asked_before_is_no_member() -> None:
-    """Members remember for a minute whoever has asked, and tell of him."""
+    """Members remember a caller for a minute, and report it to others."""
     network = MemoryNetwork()
     async with members("A", network=network):
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""The doctor at gossip routers and clocks: which router is of use and why not, who is registered, and whose clock is wrong."""
+"""The doctor at gossip routers and clocks: usable routers, registered members, and wrong clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: who is there, who has gone, what is lost, and all of it by keyboard."""
+"""The dashboard in a real browser: members, departed members, losses, and the keyboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboard of real nodes in a real browser, while a relay fails: how soon it is seen, and what it looks like."""
+"""The dashboard of real nodes in a real browser, while a relay fails: its delay and its appearance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.harness.browser import Browser, Page
 from tests.harness.node_sites import NodeSites, node_sites, until
 from tests.relay.node.http.test_dashboard import members, tags
 
-#: From the moment at which a node says that a member is gone until its page does.
+#: Seconds from a node's report of a departed member to its page.
 SEEN_S_MAX = 2.0
 #: From the death of a relay until the others have the view without it: much longer than it takes, for slow machines.
 FAILOVER_S_MAX = 20.0
@@ -68,7 +68,7 @@ def test_members_appear_and_a_killed_relay_is_seen_from_its_own_site_and_from_th
             page.wait_for(f"document.querySelector('[data-kind=failover] .what')?.textContent.includes('{second} takes over')")
             page.wait_for("document.getElementById('announcement').textContent !== ''")
             assert page.errors == []
-        pages[second].call("Page.bringToFront")  # a page that nobody sees takes no samples
+        pages[second].call("Page.bringToFront")  # a hidden page takes no samples
         pages[second].wait_for("document.querySelector('[data-link=SFO] .tag').textContent === 'linked'")
         for page in pages.values():
             page.close()
@@ -102,7 +102,7 @@ def stop_with_a_message_on_its_way(sites: NodeSites, relay: str, witness: str) -
 def test_before_during_and_after_a_failover_the_page_tells_who_relays_and_how_far_the_other_site_is_behind(
     directory: Path, tmp_path: Path, chromium: Browser
 ) -> None:
-    """The relay hangs first, which nobody can tell from slowness for a while, and is killed then."""
+    """The relay hangs first, which looks like slowness for a while, and is killed then."""
     pictures = Path(os.environ.get(PICTURES, tmp_path))
     make_key_directory(directory / "keys", ["NYC", "SFO"])
     with (

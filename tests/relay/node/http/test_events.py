@@ -1,4 +1,4 @@
-"""`GET /events`: what a node hears, as a stream that is resumed without a hole, or with one that is told."""
+"""`GET /events`: a node's events as a stream that resumes without a hole, or with a reported one."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_what_is_not_held_any_more_is_a_gap_with_its_range() -> None:
             gap, *rest = await client.some(4)
         assert (gap.kind, gap.about["reason"], numbers(rest)) == ("gap", "no_longer_held", [8, 9, 10])
         assert gap.about["gap"] == {"after": node.ring.id_of(2), "before": node.ring.id_of(8)}
-        async with events(place, Last_Event_ID=gap.id) as client:  # whoever is cut off after the gap is told no other
+        async with events(place, Last_Event_ID=gap.id) as client:  # a client cut off after the gap receives no other gap
             assert numbers(await client.some(3)) == [8, 9, 10]
 
 

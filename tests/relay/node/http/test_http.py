@@ -116,7 +116,7 @@ async def test_a_node_is_alive_while_it_joins_and_ready_once_it_has_its_views_an
 
 
 async def test_health_says_that_a_node_is_insecure() -> None:
-    """C1. So do the status and a metric; this is what is looked at without a token."""
+    """C1. So do the status and a metric; health needs no token."""
     async with served(FakeNode(), secure=False) as place:
         assert (await get(place, "/healthz"))[:2] == (200, "alive, insecure\n")
 

@@ -1,4 +1,4 @@
-"""`POST /messages`: once, however often it is posted; and what is not taken is said, and why."""
+"""`POST /messages`: once, however often it is posted; every refusal has a reason."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_a_key_names_one_message() -> None:
 
 
 async def test_a_key_names_a_message_to_whom_it_was_sent() -> None:
-    """Otherwise a program would be told that all sites have what went to one."""
+    """Otherwise a message sent to one site would be reported as sent to all."""
     async with site("A", "B") as (places, _):
         assert (await post(places[0], b"pay", "/messages?scope=site", Idempotency_Key="k"))[0] == 200
         for place in places:

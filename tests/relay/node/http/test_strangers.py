@@ -1,4 +1,4 @@
-"""Whatever a stranger says over HTTP, to a node or a router, it ends its own connection and nothing else."""
+"""Any input of a stranger over HTTP, to a node or a router, ends its own connection and nothing else."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ SOCKET = b"GET / HTTP/1.1\nHost: a\nConnection: upgrade\nUpgrade: websocket\nSec
     ],
 )
 async def test_what_could_be_read_in_two_ways_is_refused(head: bytes, app: Starlette) -> None:
-    """The library ends a line where the guard does not: the headers behind it would be checked by nobody."""
+    """The library ends a line where the guard does not, so the headers behind it would be unchecked."""
     async with serving(app) as place:
         answer = await ask(place, head + b"\r\n\r\n")
     assert answer.count(b"HTTP/1.1 ") == 1
@@ -89,7 +89,7 @@ async def test_what_could_be_read_in_two_ways_is_refused(head: bytes, app: Starl
     "requests", [LAST + ASK + b"\r\n", LAST + (ASK + b"\r\n") * 3, b"GET /\x01 HTTP/1.1\r\nHost: a\r\n\r\n", LAST]
 )
 async def test_a_refusal_behind_the_last_answer_of_a_connection(requests: bytes, app: Starlette) -> None:
-    """There is nobody any more who could be told."""
+    """The connection is closed, so no refusal can be sent."""
     async with serving(app) as place:
         for _ in range(5):
             await ask(place, requests + REFUSED)

@@ -1,4 +1,4 @@
-"""The bearer token: who may read the status over HTTP, and where a node refuses to serve without one."""
+"""The bearer token: readers of the status over HTTP, and nodes that refuse to serve without one."""
 
 from __future__ import annotations
 

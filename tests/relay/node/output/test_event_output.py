@@ -1,4 +1,4 @@
-"""Events that cannot be written are counted, and said once they can be."""
+"""Events that cannot be written are counted, and the number is reported after the next success."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
 
 async def test_what_has_been_said_to_be_missing_is_not_said_again() -> None:
     class Filling(Disk):
-        """Takes the first line of what it is given, and has no room for the others."""
+        """A disk with room for the first line only."""
 
         async def write(self, lines: Sequence[str]) -> None:
             self.taken.append(lines[0])

@@ -1,4 +1,4 @@
-"""The log: what others say steers no terminal, and a log that cannot be written stops nobody."""
+"""The log: received text controls no terminal, and a log that cannot be written stops no node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relay.node.output.logs import configure_log
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
-    """What is set up for a process is set up for the next test, too."""
+    """Restores process-wide settings after a test."""
     handlers = logging.root.handlers[:]
     yield
     structlog.reset_defaults()
@@ -99,7 +99,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
 
 
 def test_libraries_say_it_once(pipe: tuple[int, int]) -> None:
-    """trio says ten times a second, with a traceback, that no descriptors are left."""
+    """trio logs a missing descriptor ten times a second, with a traceback."""
     reader, writer = pipe
     configure_log(LogSettings(format="json"), writer)
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""A node as a real process whose events or log cannot be written, or are read by nobody: its site does not notice."""
+"""A node as a real process whose events or log cannot be written, or have no reader: its site does not notice."""
 
 from __future__ import annotations
 

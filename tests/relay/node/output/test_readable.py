@@ -1,4 +1,4 @@
-"""What an application hears, as people read it: one line a message, with the sender's name, and nothing that moves a cursor."""
+"""Events as people read them: one line a message, with the sender's name, and without control characters."""
 
 from __future__ import annotations
 

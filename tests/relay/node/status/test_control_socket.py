@@ -60,7 +60,7 @@ async def test_nonsense_is_refused_and_the_next_one_is_heard(directory: Path, sa
             await stream.send_eof()
             assert b"this is not an order" in await stream.receive_some(1_000)
         async with await trio.open_unix_socket(control_path(status)):
-            pass  # somebody who is gone at once
+            pass  # a client that closes at once
         assert await give_order(status, {"site": "SFO"}) == {"done": True}
         assert len(orders) == 1
 

@@ -1,4 +1,4 @@
-"""A member that stood still says for how long."""
+"""A member whose event loop was blocked reports for how long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status of a node: what it heard, and everything that is bounded."""
+"""The status of a node: its events, and the levels of all bounded queues."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def delivery(site: str, count: int, scope: Scope = Scope.ALL) -> Delivery:
 
 
 def plain(status: NodeStatus, statistics: object = None, levels: dict[str, Level] | None = None) -> dict[str, Any]:
-    """As it arrives at whoever asked."""
+    """Return a status as its client receives it."""
     answer: dict[str, Any] = json.loads(json.dumps(status.to_json(statistics, levels or {}, None, [], now=12.5)))
     return answer
 

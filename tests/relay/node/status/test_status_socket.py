@@ -79,7 +79,7 @@ async def test_a_path_too_long_for_a_socket_is_refused(directory: Path) -> None:
 
 
 async def test_a_reader_that_does_not_read_stops_nobody(directory: Path, autojump_clock: trio.testing.MockClock) -> None:
-    """The first one gets his answer only up to what the kernel keeps, and then his time is over."""
+    """The first client gets a part of its answer until its time limit."""
     path = directory / "a.sock"
     large = {"text": "x" * (1 << 22)}
     async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
@@ -91,7 +91,7 @@ async def test_a_reader_that_does_not_read_stops_nobody(directory: Path, autojum
 
 
 class NoDescriptors:
-    """A listener that can let in nobody for a while, in front of one that can."""
+    """A listener that cannot accept for a while, in front of a working one."""
 
     def __init__(self, listener: trio.SocketListener, failures: int) -> None:
         self._listener = listener

@@ -1,4 +1,4 @@
-"""A machine gets another address while a member runs: it goes on there, under the UUID that it has, and nobody misses it."""
+"""A machine gets another address while a member runs: it moves there with its UUID, and no member misses it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ELSEWHERE = "127.0.0.5"
 
 
 class Reader:
-    """What a member is told."""
+    """Events of a member."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel

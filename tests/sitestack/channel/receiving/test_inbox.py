@@ -1,4 +1,4 @@
-"""The backlog counts what it takes, and counts down what is taken."""
+"""The backlog counts events that enter, and those that the application reads."""
 
 from __future__ import annotations
 

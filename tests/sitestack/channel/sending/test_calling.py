@@ -22,7 +22,7 @@ from tests.harness.channels import members, one, take, wait_for_view
 
 
 async def answer_all(channel: Channel, log: list[str]) -> None:
-    """An application that answers each question with its name, and remembers what it was asked."""
+    """An application that answers each question with its name, and records the questions."""
     async for event in channel:
         if isinstance(event, Message):
             log.append(event.payload.decode())

@@ -1,4 +1,4 @@
-"""Messages with keys: sent again, by whomever, they are shown once."""
+"""Messages with keys: repeats by any member are shown once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages with keys, as batches: each is one of its own, in its place."""
+"""Messages with keys, as batches: each is a separate batch, in its place."""
 
 from __future__ import annotations
 

@@ -352,7 +352,7 @@ def test_messages_of_others_and_events_pass() -> None:
 
 
 def test_what_another_site_sends_in_my_name_is_not_mine() -> None:
-    """Credit and silence are about what this member has sent itself."""
+    """Credit and silence count messages that this member has sent itself."""
     batching = batching_of()
     batching.append(b"mine", Scope.ALL, manner=Manner.SILENT)
     mine = batches(batching.flush(0.0))[0]

@@ -1,4 +1,4 @@
-"""How far a sender's stream goes is said when it falls silent and when it is stuck, and not otherwise."""
+"""The highest number of a sender's stream is announced when it falls silent and when it is stuck, and not otherwise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.harness.wire import keep, lose
 
 
 def test_a_quiet_sender_announces_its_highest_number_until_all_is_stable() -> None:
-    """B5: when everything is stable it says nothing."""
+    """B5: once everything is stable it is silent."""
     layer = member_of_v1("A", NakAckConfig(quiet_interval_s=0.1, quiet_interval_s_max=0.3, stuck_interval_s=60.0))
     layer.down(frame_of("A", 1), 0.0)
     layer.down(frame_of("A", 2), 0.05)
@@ -44,7 +44,7 @@ def test_a_quiet_sender_announces_its_highest_number_until_all_is_stable() -> No
 
 
 def test_a_sender_of_whose_stream_nothing_becomes_stable_announces_it_to_each_by_unicast_however_busy_it_is() -> None:
-    """Somebody may get unicasts only: it sees no hole, and the sender is never quiet."""
+    """Some member may receive unicasts only: it sees no hole, and the sender is never quiet."""
     layer = member_of_v1("B", NakAckConfig(quiet_interval_s=0.1, stuck_interval_s=1.0))
     said: list[tuple[int, Effect]] = []
     for n in range(1, 101):

@@ -1,4 +1,4 @@
-"""Discovery alone: what it says and whom it believes."""
+"""Discovery alone: its messages, and the ones that it accepts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def hear(discovery: Discovery, source: str, header: Header, now: float = 0.0) ->
 
 
 def cached(effects: list[Effect]) -> list[SetPhysical | RemovePhysical]:
-    """What the resolver is told."""
+    """Return the changes of the resolver."""
     return [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, SetPhysical | RemovePhysical)]
 
 

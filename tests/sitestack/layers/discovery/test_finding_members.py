@@ -17,13 +17,13 @@ SEEDS = DiscoveryConfig(initial_hosts=(place("A"), place("B")))
 
 
 def transcript(group: Hosts) -> list[str]:
-    """What was on the wire, one line a datagram, heartbeats left out."""
+    """Return the datagrams on the wire, one a line, without heartbeats."""
     lines = [f"{source} -> {to or 'all'}: {kinds}" for source, to, kinds in group.story() if kinds != "Alive"]
     return lines
 
 
 def inject(group: Hosts, source: str, dest: str, header: IHave | Invalidate) -> None:
-    """A late copy of what `source` once said arrives at `dest`."""
+    """Deliver a late copy of a message of `source` to `dest`."""
     codec = group[dest].stack.codec
     frame = codec.encode_frame(Frame(address(source), None, (header,), None, True))
     group[dest].stack.receive(codec.encode_datagram(address(source), None, [frame]), place(source), group.now)
@@ -171,7 +171,7 @@ def test_who_is_missing_from_the_cache_is_found_because_it_is_in_the_view() -> N
     group.run(2.0)
     inject(group, "C", "A", IHave((contact_of("C", 1),)))
     assert [group.knows(name) for name in "ABC"] == ["BC", "A", ""]
-    group.wire.rule = lose(lambda packet: packet.source == "A" and group.now < 2.4)  # what the coordinator says of C is lost
+    group.wire.rule = lose(lambda packet: packet.source == "A" and group.now < 2.4)  # the coordinator's message about C is lost
     group.view(1, "ABC")
     group.run(2.0)
     assert [group.knows(name) for name in "ABC"] == ["BC", "AC", "AB"]

@@ -26,7 +26,7 @@ def make(*initial_hosts: Physical) -> Discovery:
 
 
 def asked(effects: list[Effect]) -> list[Destination]:
-    """Who is asked who is there."""
+    """Return the destinations of search requests."""
     frames = frames_in(effects, Down)
     assert all(isinstance(frame.headers[-1], WhoIsThere) for frame in frames)
     return [frame.dest for frame in frames]

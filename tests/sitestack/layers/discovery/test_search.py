@@ -1,4 +1,4 @@
-"""One search for members, alone: processes are told apart by their addresses, whatever they are called."""
+"""One search for members, alone: processes are told apart by their addresses, whatever their names."""
 
 from __future__ import annotations
 

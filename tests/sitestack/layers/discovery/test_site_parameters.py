@@ -1,4 +1,4 @@
-"""The rules of a site, its order and agreement: a process that has others stays outside, and is told why."""
+"""The parameters of a site, its order and agreement: a process with others stays outside, and gets the reason."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def starting(name: str, rules: str) -> WhoIsThere:
 async def test_a_joiner_with_other_parameters_is_told_and_the_site_goes_on(
     autojump_clock: MockClock, theirs: SiteConfig
 ) -> None:
-    """Let in, it would deliver in another way than the others, and they would lose what it sends."""
+    """If admitted, it would deliver in another way than the others, and they would lose its messages."""
     network = MemoryNetwork()
     async with one(network, "A") as a, one(network, "B"):
         sentence = f"[AB] runs the site NYC with {NYC.parameters}, this member is configured with {theirs.parameters}"

@@ -48,7 +48,7 @@ def reported(effects: list[Effect]) -> list[Event | Frame]:
 
 
 def live(detector: FailureDetection, seconds: float, *heard: Address, start: float = 0.0) -> list[tuple[object, object]]:
-    """Let time pass; the members in `heard` speak every half second. What is reported, and when."""
+    """Let time pass while the members in `heard` send every half second. Returns the reports and their times."""
     reports: list[tuple[object, object]] = []
     end, speak_at = start + seconds, start
     while (due := detector.deadline()) is not None and min(due, speak_at) <= end:
@@ -286,7 +286,7 @@ def test_without_watching_only_silence_counts() -> None:
 
 
 def doubts(detector: FailureDetection, until: float, start: float) -> list[tuple[object, object]]:
-    """B and C speak all the time, and C says with each heartbeat that it hears nothing of A."""
+    """B and C send all the time, and each heartbeat of C reports that it does not receive A."""
     reports: list[tuple[object, object]] = []
     speak_at = start
     while (due := detector.deadline()) is not None and min(due, speak_at) <= until:
@@ -300,7 +300,7 @@ def doubts(detector: FailureDetection, until: float, start: float) -> list[tuple
 
 
 def test_a_member_that_does_not_hear_its_coordinator_is_suspected_though_it_is_heard() -> None:
-    """F7: it takes nothing in, and everybody would wait for it."""
+    """F7: it delivers nothing, and all members would wait for it."""
     detector = make()
     assert doubts(detector, 8.0, start=1.0) == [(pytest.approx(2.0), Suspect((C,)))]
 
@@ -314,7 +314,9 @@ def test_an_answer_shows_that_the_coordinator_is_heard_again() -> None:
 
 
 def test_a_coordinator_that_is_asked_twice_asks_back_and_nobody_else_does() -> None:
-    """Its first answer did not arrive. Another member may go on without being heard, and a stranger is not monitored."""
+    """Its first answer was lost. Two other members may continue without receiving each other, and a stranger is not
+    monitored.
+    """
     coordinator, plain = make(), FailureDetection(local_of("B"), FailureDetectionConfig())
     plain.up(ViewInstalled(VIEW, None), 0.0)
     for detector, asked_back in ((coordinator, [(C, AreYouThere(1))]), (plain, [])):
@@ -338,7 +340,7 @@ def test_a_deaf_member_that_a_new_view_keeps_is_suspected_until_it_answers() -> 
 
 @pytest.mark.parametrize(("silent", "told"), [(A, [A]), (C, [])])
 def test_the_coordinator_is_told_that_it_is_not_heard_and_nobody_else(silent: Address, told: list[Address]) -> None:
-    """Others may go on without hearing each other: what they send takes the way by the coordinator."""
+    """Other pairs may continue without receiving each other: their messages travel by the coordinator."""
     detector = FailureDetection(local_of("B"), FailureDetectionConfig())
     detector.up(ViewInstalled(VIEW, None), 0.0)
     others = [member for member in (A, C) if member != silent]

@@ -23,14 +23,14 @@ A, B = address("A"), address("B")
 
 @dataclass(slots=True)
 class End:
-    """One side, and its way to the other one: FIFO, but the layers below drop what is not of the receiver's view."""
+    """One side, and its way to the other one: FIFO, but the layers below drop frames outside the receiver's view."""
 
     me: Address
     flow: FlowControl
     view: View
     #: With the view that a frame belongs to; None for an application's unicast, which belongs to none.
     way: deque[tuple[ViewId | None, Frame]] = field(default_factory=deque)
-    #: What came before its view.
+    #: Frames that arrived before their view.
     held: list[tuple[ViewId | None, Frame]] = field(default_factory=list)
     sent: int = 0
 
@@ -113,7 +113,7 @@ class History:
                 end.give_up(other)
 
     def agree(self, *, together: bool) -> None:
-        """Nobody agrees upon a view before the last one is installed."""
+        """No member agrees upon a view before the last one is installed."""
         for me, views in self.coming.items():
             while views:
                 self.ends[me].install(views.pop(0))

@@ -42,7 +42,7 @@ def sent(effects: list[Effect]) -> list[int]:
 
 
 def marked(total: int, member: Address = B, dest: Address | None = None, view: int = 1) -> Frame:
-    """What arrives when a member has sent so much: its multicast, or its unicast to A."""
+    """Return the frame after a member has sent so many bytes: its multicast, or its unicast to A."""
     return replace(frame(dest=dest, origin=member), source=member, headers=(Mark(view_of(view, "ABC").id, total),))
 
 
@@ -293,7 +293,8 @@ def test_no_receiver_can_open_a_window_wider_than_it_is() -> None:
     assert sent(flow.down(frame(21, B), 0.0)) == [21]
 
 
-# -- what the sender is told -------------------------------------------------------------------------------------------
+# -- notifications of the sender
+# ---------------------------------------------------------------------------------------
 
 
 def test_batching_is_told_once_a_turn_how_much_of_mine_waits() -> None:

@@ -1,4 +1,4 @@
-"""Flow control with the layers above it, in a group: who is slow stops the others, and nothing is lost or repeated by that."""
+"""Flow control with the layers above it, in a group: a slow member blocks the others, without loss or repetition."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_one_slow_application_stops_all_senders_and_all_go_on_when_it_takes(slow
         assert (group[name].layer(FlowControl).levels()["ahead_bytes"].high or 0) <= 8_000 + 1_200
     assert len(group["B"].delivered) < sum(counts.values())
     for _ in range(100):
-        group.pass_time(10.0)  # what stands in a queue is not forwarded again and again
+        group.pass_time(10.0)  # queued frames are not forwarded again and again
     for name in "ABC":
         assert (group[name].layer(FlowControl).levels()["queued_bytes"].high or 0) <= 4 * 8_000
 

@@ -1,4 +1,4 @@
-"""Flow control at view changes: accounts begin anew, and what comes before or after its view costs nothing."""
+"""Flow control at view changes: accounts are reset, and frames before or after their view cost nothing."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_view_keeps_the_queue_of_a_member_that_stays_and_lets_go_that_of_one_t
 
 
 def test_what_was_sent_in_an_earlier_view_uses_up_nothing() -> None:
-    """Perhaps it was dropped there, or counted by nobody: B has had another view in between."""
+    """They may have been dropped, or counted by no member: B has had another view in between."""
     flow = flow_of()
     for view in (2, 3, 4):
         assert [sent(flow.down(frame(n, B), 0.0)) for n in range(1, 8)] == [[n] for n in range(1, 8)]

@@ -1,4 +1,4 @@
-"""What is out of band needs credit like everything else, and goes first when there is some."""
+"""Out-of-band messages need credit like all others, and go first when there is some."""
 
 from __future__ import annotations
 

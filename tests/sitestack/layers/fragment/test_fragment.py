@@ -1,4 +1,4 @@
-"""Fragments: what is too large for a datagram arrives whole, and hostile pieces cost little."""
+"""Fragments: a frame larger than a datagram arrives whole, and hostile pieces cost little."""
 
 from __future__ import annotations
 
@@ -169,7 +169,8 @@ def test_pieces_count_as_payload_for_the_windows_below() -> None:
     assert sum(each.payload_bytes for each in sent) > 5_000
 
 
-# -- what is not cut ---------------------------------------------------------------------------------------------------
+# -- frames that are not cut
+# -------------------------------------------------------------------------------------------
 
 
 def test_what_is_for_this_process_itself_goes_whole() -> None:
@@ -223,7 +224,7 @@ def test_undeliverable_pieces_are_reported_as_the_message_they_are_of() -> None:
 
 
 def test_the_original_is_not_kept_for_multicasts() -> None:
-    """Nobody reports them, and a retransmission buffer would hold everything twice."""
+    """They are not reported as undeliverable, and a retransmission buffer would hold everything twice."""
     headers = [frame.top(FragmentHeader) for frame in frames_of(layer_of().down(cast_of(5_000), 0.0))]
     assert all(header is not None and header.whole is None for header in headers)
 
@@ -316,7 +317,7 @@ def test_a_frame_that_grows_beyond_the_maximum_is_discarded() -> None:
 
 
 def test_memory_is_bounded_whoever_sends() -> None:
-    """What waits longest goes first: it is what a dead sender has left behind."""
+    """The oldest goes first: a dead sender has left it behind."""
     receiver = layer_of(partial_bytes_max=10_000, partials_max=20)
     for n in range(100):
         receiver.up(piece(0, 2, bytes(900), source=Address(n.to_bytes(16, "big"))), 0.0)

@@ -18,7 +18,7 @@ A, B, C, D, E, F = map(address, "ABCDEF")
 TIMES = MergeTimes()
 REFUSED = [Dropped("merge_request")]
 LOOK = [Down(FindMembers())]
-#: By then everybody has looked around once.
+#: Seconds in which every member has searched once.
 AGES_S = 2 * TIMES.look_interval_s
 
 
@@ -47,7 +47,7 @@ class Coordinator:
         return [self.says(member, MergeQuestion(survey)) for member in members]
 
     def answers(self, *members: Destination, now: float = 1.2, survey: int = 1) -> list[Effect]:
-        """What comes of it when the last of these members has said that it hears this leader."""
+        """Return the effects of the last of these members' answers to the survey."""
         effects: list[Effect] = []
         for each in members:
             assert isinstance(each, Address)
@@ -55,7 +55,7 @@ class Coordinator:
         return effects
 
     def disturb(self, how: str) -> None:
-        """Something goes on in its view that goes before a merge."""
+        """Start a change of its view that has precedence over a merge."""
         match how:
             case "blocked":
                 self.member.promise(ViewId(self.view.id.counter + 1, self.view.members[1]), 1.0)
@@ -71,6 +71,6 @@ def coordinates(name: str, counter: int = 1) -> Peer:
 
 
 def flush_requests(effects: list[Effect]) -> list[Address]:
-    """Who is asked to stop for the merge."""
+    """Return the members that are asked to stop for the merge."""
     frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
     return [each.dest for each in frames if isinstance(each.headers[-1], FlushRequest) and isinstance(each.dest, Address)]

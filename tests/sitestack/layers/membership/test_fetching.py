@@ -1,4 +1,4 @@
-"""Before a merge the members of its parts fetch what the others have; a part that brings nothing forward is put off."""
+"""Before a merge the members of its parts fetch the others' messages; a part without progress is postponed."""
 
 from __future__ import annotations
 

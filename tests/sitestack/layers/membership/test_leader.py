@@ -1,4 +1,4 @@
-"""When a leader changes the view: at once if nobody sequences any more, else after collecting what else there is to change."""
+"""The times of a leader's view changes: at once without a sequencer, else after collecting further changes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def leader_of(me: str) -> Leader:
 
 
 def said(effects: list[Effect], kind: type[Header]) -> list[Address]:
-    """Who is told such a thing."""
+    """Return the receivers of such a header."""
     frames = frames_in(effects, Down)
     return [each.dest for each in frames if isinstance(each.headers[-1], kind) and isinstance(each.dest, Address)]
 
 
 def asked(effects: list[Effect]) -> list[Address]:
-    """Who is asked to stop."""
+    """Return the members that are asked to stop."""
     return said(effects, FlushRequest)
 
 
@@ -92,14 +92,14 @@ def test_who_is_not_next_in_line_reports_and_changes_nothing() -> None:
 
 
 def test_a_new_leader_hears_of_all_that_is_suspected() -> None:
-    """Whoever heard of the earlier suspicions may have died with its knowledge."""
+    """The receivers of the earlier suspicions may have died."""
     leader = leader_of("D")
     assert leader.suspect((C,), 1.0) == [Down(Frame(D, A, (SuspectReport((C,)),)))]
     assert leader.suspect((A,), 1.1) == [Down(Frame(D, B, (SuspectReport((C, A)),)))]
 
 
 def test_who_wants_in_shows_first_that_it_can_be_reached() -> None:
-    """The offer costs nobody anything; a flush with somebody who does not answer stops all. People hear who asks twice."""
+    """An offer costs no member anything; a flush with a silent joiner blocks all. A reachable joiner asks twice."""
     leader = leader_of("A")
     told = [Up(Unreached((E,), ("E",), "join"))]
     for now, also in ((1.0, []), (5.0, told), (9.0, []), (5.0 + LeaderTimes().told_interval_s, told)):
@@ -129,7 +129,7 @@ def test_what_a_member_asked_in_an_earlier_view_counts_no_more() -> None:
 
 
 def test_a_merge_that_comes_forward_is_not_given_up() -> None:
-    """What the parts tell each other can be large."""
+    """The states that the parts exchange can be large."""
     leader, other = leader_of("A"), view_of(7, "EF")
     proposal, patience_s = ViewId(8, A), LeaderTimes().merge_timeout_s
     leader.start_merge((other,), 1.0)
@@ -156,7 +156,7 @@ def test_a_merge_that_takes_too_long_in_all_is_given_up() -> None:
 
 
 def test_a_merge_is_not_committed_before_all_have_what_the_other_parts_bring() -> None:
-    """So that whoever has to finish it, when its leader dies while committing, has all that it needs."""
+    """So that every member can finish it with its own data when its leader dies while committing."""
     leader, other = leader_of("A"), view_of(7, "EF")
     proposal, members = ViewId(8, A), (A, B, C, D, E, F)
     assert asked(leader.start_merge((other,), 1.0)) == [A, B, C, D, E]
@@ -223,7 +223,7 @@ def test_who_may_not_be_the_only_one_to_continue_the_lineage_starts_its_own() ->
         ((D, A, B), ViewId(1, A), (), True),  # most of it follows this leader now
         ((D, A), ViewId(1, A), (), False),  # half of it does not, with its coordinator
         ((D,), ViewId(2, D), (), True),  # too small a part for the lineage
-        ((D, A, B), ViewId(2, D), (), False),  # it started one of its own, as it was in doubt itself
+        ((D, A, B), ViewId(2, D), (), False),  # it started another flush, as it was in doubt itself
         ((D, A, E), ViewId(2, D), (SubView(ViewId(1, E), (E,), ViewId(1, E)),), True),  # a merge
     ],
 )
@@ -238,7 +238,7 @@ def test_a_view_of_another_leader_matters_if_it_can_continue_the_lineage(
 
 
 def committed_without(astray: Address, now: float) -> Leader:
-    """A leads BCD to view 2, without D; one of the others does not say that it has installed it."""
+    """A leads BCD to view 2, without D; one of the others does not confirm the view."""
     leader, view = leader_of("A"), view_of(2, "ABC")
     leader.suspect((D,), now)
     leader.expire(now + BATCH_S)

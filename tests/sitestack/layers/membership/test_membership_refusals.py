@@ -1,4 +1,6 @@
-"""What comes too late, too early or from the wrong one is dropped under a name of its own, and changes nothing."""
+"""Headers that arrive too late, too early or from the wrong member are dropped under a separate name, and change
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ CONFIG = MembershipConfig(held_frames_max=2, leader=LeaderTimes(joiners_max=1))
 
 
 def fresh(name: str) -> Membership:
-    """A process that has been told to join."""
+    """Return a process that has been ordered to join."""
     layer = Membership(local_of(name), CONFIG)
     layer.down(Connect(()), 0.0)
     return layer
@@ -162,7 +164,7 @@ def test_what_belongs_to_a_view_is_not_sent_to_who_is_not_in_it() -> None:
 
 
 def test_a_cut_of_a_view_that_was_never_installed_here_is_not_reached_for() -> None:
-    """The cut is one of a view with other streams: what it says means nothing here."""
+    """The cut belongs to a view with other streams: its numbers mean nothing here."""
     layer = member("B")
     request = View(ViewId(5, A), VIEW.lineage, (A, B, C), ("A", "B", "C"))
     promise(layer, request.id)

@@ -1,4 +1,4 @@
-"""Who has reported a leader that is gone is told what that leader had committed."""
+"""A member that reported a departed leader receives that leader's commits."""
 
 from __future__ import annotations
 

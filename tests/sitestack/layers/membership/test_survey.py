@@ -1,4 +1,4 @@
-"""Before anybody is stopped for a merge its leader asks who hears it; who does not answer keeps nobody from going on."""
+"""Before a merge stops any member, its leader asks which members receive it; a silent one delays no other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.sitestack.layers.membership.coordinators import (
 
 
 def survey_in_vain(a: Coordinator, now: float = 1.0, survey: int = 1) -> tuple[list[Effect], float]:
-    """A asks C, which agrees, and D, which does not answer: what comes of it, and when."""
+    """A asks C, which agrees, and D, which does not answer. Returns the effects and their time."""
     assert a.finds(coordinates("C", 2), now=now) == a.asks(C)
     assert a.merging.replied(C, MergeReply(view_of(2, "CD")), now) == a.questions(D, survey=survey)
     due = now + TIMES.survey_timeout_s
@@ -102,7 +102,7 @@ def test_who_leaves_the_lead_once_takes_it_back_with_the_next_view() -> None:
 
 
 def test_who_held_still_for_a_merge_that_was_given_up_does_what_is_to_do_at_once() -> None:
-    """It does not lead then: the other one reaches everybody, and something took too long."""
+    """It does not lead then: the other one reaches all members, and something took too long."""
     c = Coordinator("C", view_of(2, "CD"))
     c.merging.requested(A, 1.0)
     c.merging.forwards(A, 1.0)

@@ -78,7 +78,9 @@ def test_what_strangers_multicast_and_copies_of_my_own_are_dropped() -> None:
 
 
 def test_a_gap_is_asked_for_only_after_a_delay_and_then_less_and_less_often_from_everybody() -> None:
-    """After two rounds in vain the owner and another one are asked in each, the second for the head of what is missing."""
+    """After two rounds without success the owner and another member are asked in each, the second for the head of
+    the gap.
+    """
     config = NakAckConfig(ask_delay_s=0.02, ask_interval_s_max=0.3)
     layer = member_of_v1("B", config)
     layer.up(cast_of("A", 30), 0.0)
@@ -122,7 +124,7 @@ def test_a_request_is_bounded_and_names_the_lowest_numbers_first() -> None:
     layer = member_of_v1("B", NakAckConfig(ask_count_max=50))
     for seqno in range(2, 400, 2):
         layer.up(cast_of("A", seqno), 0.0)
-    (effect,) = layer.expire(1.0)  # only what was known when the gap was noticed
+    (effect,) = layer.expire(1.0)  # only numbers known when the gap was noticed
     assert effect == Down(Frame(B, A, (Retransmit(V1.id, A, ((1, 1),), False),), None, True))
     (effect,) = layer.expire(2.0)
     assert effect == Down(Frame(B, C, (Retransmit(V1.id, A, tuple((n, n) for n in range(1, 100, 2)), False),), None, True))
@@ -196,7 +198,7 @@ def test_what_is_stable_is_forgotten_and_not_retransmitted() -> None:
 
 
 def test_the_window_is_bounded_by_count_and_by_bytes_and_recovers() -> None:
-    """B1: what is beyond the window is dropped, counted, and asked for again when there is room."""
+    """B1: frames beyond the window are dropped, counted, and requested again when there is room."""
     layer = member_of_v1("B", NakAckConfig(window_count_max=4, ahead_bytes_max=3_000))
     assert layer.up(cast_of("A", 5), 0.0) == [Dropped("nak_window")]
     assert layer.up(cast_of("A", 1 << 60), 0.0) == [Dropped("nak_window")]
@@ -294,7 +296,7 @@ def test_reordering_alone_causes_no_requests() -> None:
 
 
 def test_a_third_holder_retransmits_when_the_sender_is_dead() -> None:
-    """Everybody keeps everything: B, which got only the last of A's messages, has the others from C."""
+    """All members keep everything: B, which got only the last of A's messages, gets the others from C."""
     group = Casters("ABC")
     group.install(V1)
     group.wire.rule = lose(lambda packet: packet.dest == "B")

@@ -1,4 +1,6 @@
-"""NAKACK in a flush: survivors of a view deliver the same messages in it, whoever dies with what (traps S5, S6)."""
+"""NAKACK in a flush: survivors of a view deliver the same messages in it, whatever the dead had received (traps S5,
+S6).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from tests.harness.wire import Faults, keep, lose
 
 
 def request_of(effect: Effect) -> tuple[Destination, Header]:
-    """Whom a request goes to, and what it asks for."""
+    """Return the target of a request, and its header."""
     assert isinstance(effect, Down)
     assert isinstance(effect.event, Frame)
     return effect.event.dest, effect.event.headers[-1]
@@ -140,7 +142,7 @@ def test_what_is_beyond_the_cut_is_never_delivered_and_the_next_view_starts_at_o
 
 
 def test_a_view_that_is_installed_within_a_flush_stays_blocked() -> None:
-    """A member that had only prepared a view which others have installed catches up; the flush goes on."""
+    """A member that had only prepared a view which others have installed catches up; the flush continues."""
     layer = member_of_v1("B")
     layer.up(Blocked(), 0.0)
     layer.up(cast_of("A", 1, counter=2), 0.0)
@@ -177,7 +179,7 @@ class Flush:
 
     @staticmethod
     def cut(answers: dict[str, dict[Address, int]], rng: random.Random) -> tuple[dict[Address, int], dict[Address, Address]]:
-        """Per stream the longest prefix that anybody holds, and who does."""
+        """Return, per stream, the longest prefix of any member, and a holder."""
         cut: dict[Address, int] = {}
         holders: dict[Address, Address] = {}
         for owner in next(iter(answers.values())):
@@ -186,7 +188,7 @@ class Flush:
         return cut, holders
 
     def reached(self, member: Member) -> bool:
-        """Whether this member has said so, exactly once since it was asked."""
+        """Whether this member has reported it exactly once since the request."""
         asked = max(at for at, event in enumerate(member.events) if isinstance(event, DigestAnswer))
         said = member.events[asked:].count(CutReached())
         assert said <= 1

@@ -36,7 +36,7 @@ def answer(layer: PathMtu, member: Address, search: int, size: int, now: float) 
 
 
 def search(layer: PathMtu, member: Address, passes: tuple[int, ...], now: float) -> list[Effect]:
-    """A search in which datagrams of these sizes are answered; returns what came of it."""
+    """Run a search in which datagrams of these sizes are answered; returns its effects."""
     effects = layer.down(PathDoubt(member, True), now)
     while asked := probes(effects):
         effects = [

@@ -1,4 +1,4 @@
-"""What the sequencer promises, with Batching above and FlowControl below it, over a fake group."""
+"""The promises of the sequencer, with Batching above and FlowControl below it, over a fake group."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_forward_to_a_member_that_is_not_coordinator_is_counted_and_delivered_
 
 @pytest.mark.conforms("SEQ-8")
 def test_the_application_sees_the_sender_while_the_stream_keeps_the_coordinators_frame() -> None:
-    """S15: what goes up is another frame than the one that is kept for retransmission."""
+    """S15: the frame passed up is another one than the frame kept for retransmission."""
     group = OrderedGroup("ABC")
     group.send("B", b"m")
     group.settle()

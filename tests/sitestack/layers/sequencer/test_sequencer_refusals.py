@@ -1,4 +1,4 @@
-"""What the sequencer refuses: nonsense is dropped and counted, a broken invariant of our own asserts."""
+"""Refusals of the sequencer: nonsense is dropped and counted, a broken internal invariant asserts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sequencer remembers of each origin: when members leave, join, return, or when a split site merges."""
+"""The sequencer's memory of each origin: when members leave, join, return, or when a split site merges."""
 
 from __future__ import annotations
 

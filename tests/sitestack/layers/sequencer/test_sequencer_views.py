@@ -1,4 +1,4 @@
-"""What the sequencer promises over view changes: crashes, blocks, joiners, leavers, merges."""
+"""The promises of the sequencer over view changes: crashes, blocks, joiners, leavers, merges."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_after_a_crash_of_the_coordinator_what_is_unseen_is_forwarded_in_order_a
 
 @pytest.mark.conforms("SEQ-12", "SEQ-18")
 def test_a_flush_that_is_followed_by_another_crash_loses_and_repeats_nothing() -> None:
-    """S13: the second flush must not wait for what the first one waits for."""
+    """S13: the second flush must not wait for the first one's members."""
     group = OrderedGroup("ABCD", ONE_EACH)
     group.wire.hold("D", "A")
     group.send("D", *numerals(1, 2))
@@ -162,7 +162,7 @@ def test_survivors_of_a_coordinator_that_reached_only_one_of_them_agree_on_one_o
 
 @pytest.mark.conforms("SEQ-23")
 def test_without_the_flush_the_same_story_ends_in_two_orders() -> None:
-    """What the flush is for: this is SEQUENCER as JGroups' design has it."""
+    """The reason for the flush: this is SEQUENCER as JGroups' design has it."""
     group = OrderedGroup("ABCD", ONE_EACH)
     for name in "CD":
         group.wire.hold("A", name)
@@ -274,7 +274,7 @@ def check_a_random_history(seed: int, order: str, names: str) -> None:
 
 
 def listen(group: OrderedGroup, lines: list[str]) -> None:
-    """Writes down what the sequencers say."""
+    """Record the sequencers' output."""
     for name, node in group.members.items():
 
         def tap(layer: str, effect: Effect, name: str = name) -> None:

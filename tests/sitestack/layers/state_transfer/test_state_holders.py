@@ -1,4 +1,4 @@
-"""Who gives the application's state, by what the stream says of the members."""
+"""Providers of the application's state, by the standings of the members in the stream."""
 
 from __future__ import annotations
 

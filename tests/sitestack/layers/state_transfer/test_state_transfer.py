@@ -1,4 +1,4 @@
-"""What state transfer promises, layer alone: who gives, who takes, from where on, and what happens when the view changes."""
+"""The promises of state transfer, layer alone: providers, takers, starting points, and view changes."""
 
 from __future__ import annotations
 

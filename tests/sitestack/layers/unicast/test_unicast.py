@@ -20,7 +20,7 @@ A, B = address("A"), address("B")
 
 
 def layer_of(config: UnicastConfig | None = None) -> Unicast:
-    """A's layer alone, for what is best seen effect by effect."""
+    """Return A's layer alone, for checks of single effects."""
     return Unicast(local_of("A"), config or UnicastConfig())
 
 
@@ -171,7 +171,7 @@ def test_a_retransmission_is_the_very_frame() -> None:
 
 @pytest.mark.conforms("U2-5")
 def test_a_first_message_that_comes_later_in_the_turn_costs_nothing() -> None:
-    """Trap U10: what came before it waits, and nobody is asked."""
+    """Trap U10: later messages wait, without a request."""
     layer = layer_of()
     effects = [
         *layer.up(data(3, UnicastData(1, 3, 3, False)), 0.0),
@@ -310,7 +310,7 @@ def test_a_receiver_without_a_window_is_told_where_to_start_although_nothing_is_
 
 @pytest.mark.conforms("U2-5")
 def test_a_receiver_that_lost_its_tombstone_skips_what_it_had_acknowledged() -> None:
-    """A delayed first message opens a window far behind; the sender says that what is missing there is settled."""
+    """A delayed first message opens a window far behind; the sender reports the missing numbers as settled."""
     layer = layer_of(UnicastConfig(peers_max=1))
     layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0)
     for n in (5, 9):
@@ -363,7 +363,7 @@ def test_the_same_seed_gives_the_same_packets() -> None:
 
 
 def test_a_peer_that_acknowledges_nothing_is_doubted_and_it_is_said_whether_it_ever_did() -> None:
-    """Large datagrams may not get through to it; but nothing large is sent to who has never answered."""
+    """Large datagrams may not reach it; but no large one is sent to a peer that has never answered."""
     layer = layer_of()
     layer.down(unicast_of("A", "B", 1, b"x"), 0.0)
     assert Down(PathDoubt(B, False)) not in layer.expire(0.2), "too early"

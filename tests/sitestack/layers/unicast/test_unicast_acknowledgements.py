@@ -121,7 +121,7 @@ def test_it_leaves_long_before_its_sender_would_send_again() -> None:
 
 
 def test_it_waits_for_nothing_when_its_sender_has_repeated_a_frame() -> None:
-    """It was lost, or the sender would not repeat what it was told of."""
+    """It was lost, or the sender would not repeat an acknowledged frame."""
     group = Two()
     group.send("A")
     again = group.wire.sent[-1]
@@ -150,7 +150,9 @@ def test_it_waits_for_nothing_when_a_window_opens() -> None:
 
 
 def test_it_waits_for_nothing_during_a_view_change() -> None:
-    """Who leaves gracefully hears before it has left what of its own has arrived, and reports none of it as undeliverable."""
+    """A gracefully leaving member gets acknowledgements before it has left, and reports none of its messages as
+    undeliverable.
+    """
     group = Two()
     group.send("A")
     group.run(ARRIVES_S)

@@ -24,7 +24,7 @@ A, B = address("A"), address("B")
 
 
 def layer_of(config: UnicastConfig | None = None) -> Unicast:
-    """A's layer alone, for what is best seen effect by effect."""
+    """Return A's layer alone, for checks of single effects."""
     return Unicast(local_of("A"), config or UnicastConfig())
 
 
@@ -86,7 +86,7 @@ def test_idle_connections_are_forgotten_and_reopen_by_themselves() -> None:
 
 @pytest.mark.conforms("U2-17")
 def test_how_long_a_connection_was_quiet_says_nothing_of_what_is_sent_then() -> None:
-    """A path is in doubt, and a connection idle, from what was sent last on."""
+    """A path is in doubt, and a connection idle, counted from the last frame sent."""
     layer = layer_of(UnicastConfig(retransmit_interval_s=0.1, doubt_s=0.3, idle_s=100.0))
     layer.down(unicast_of("A", "B", 1), 0.0)
     layer.up(control(UnicastAck(1, 1, 1, ())), 0.01)

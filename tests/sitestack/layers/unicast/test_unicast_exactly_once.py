@@ -1,6 +1,7 @@
-"""Exactly once and in order while both processes live, whatever is closed, lost, duplicated and delayed.
+"""Exactly once and in order while both processes live, for any closed connections and lost, duplicated or delayed
+frames.
 
-The reference model is a list: what was sent to a peer is what it delivers.
+The reference model is a list: a peer delivers exactly the messages sent to it.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def test_it_is_delivered_before_the_first_message_of_a_connection_is_there() -> 
 @pytest.mark.conforms("U2-5")
 @pytest.mark.parametrize("closing", ["AB", "BA"])
 def test_it_is_not_delivered_again_when_either_side_closes_the_connection(closing: str) -> None:
-    """It is carried over into the new connection with a new number; its mid says that it was delivered (U4, U5)."""
+    """It moves into the new connection with a new number; its mid shows that it was delivered (U4, U5)."""
     group = behind_a_hole()
     group.close(*closing)
     group.run(0.2)
@@ -110,7 +110,7 @@ def test_what_is_lost_itself_is_sent_again() -> None:
 
 
 def test_beyond_the_bound_it_waits_for_its_turn() -> None:
-    """What a receiver remembers of one peer is bounded, also when the peer never sends the message that is missing."""
+    """A receiver's memory of one peer is bounded, also when the peer never sends the missing message."""
     group = behind_a_hole(UnicastConfig(reorder_frames_max=2))
     group.send("A", "B", "next", scope=Scope.OOB)
     group.send("A", "B", "far", scope=Scope.OOB)

@@ -1,4 +1,6 @@
-"""The scenarios of the UNICAST2 design, told as transcripts. `7.1` is message 1 of connection 7; conn-ids count per process."""
+"""The scenarios of the UNICAST2 design as transcripts. `7.1` is message 1 of connection 7; conn-ids count per
+process.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def lose_first(packet: Packet) -> Fate:
 
 @pytest.mark.conforms("U2-1", "U2-2", "U2-12")
 def test_scenario_1_and_2_a_new_connection() -> None:
-    """'Entry.seqno now is 1'; 'B creates a new entry and recv_win (with msg.seqno)'. Only the first message says so."""
+    """'Entry.seqno now is 1'; 'B creates a new entry and recv_win (with msg.seqno)'. Only the first message carries
+    this.
+    """
     group = Talkers()
     group.send("A", "B", "one", "two")
     group.run(ACKED_S)
@@ -52,7 +56,7 @@ def test_scenario_1_and_2_a_new_connection() -> None:
 
 @pytest.mark.conforms("U2-3")
 def test_scenario_3_both_close() -> None:
-    """Entries go on both sides; what was not acknowledged is carried over by its mid, under a new connection (U5)."""
+    """Entries are removed on both sides; unacknowledged messages move by their mid into a new connection (U5)."""
     group = talking()
     group.wire.rule = lambda packet: Fate.LOSE
     group.send("A", "B", "four")
@@ -228,7 +232,9 @@ def test_issue_at_the_end_a_first_message_sent_again_does_not_reset_the_window()
 @pytest.mark.conforms("U2-0", "U2-10")
 @pytest.mark.parametrize("closing", ["", "A", "B", "AB"])
 def test_motivation_a_one_sided_view_change_heals(closing: str) -> None:
-    """A sees {A,B} but B sees only {B}: nothing is stuck and nothing discarded in either direction, whoever reset what."""
+    """A sees {A,B} but B sees only {B}: nothing is stuck and nothing discarded in either direction, whichever side
+    was reset.
+    """
     group = talking()
     a, b = address("A"), address("B")
     both = View(ViewId(1, a), ViewId(1, a), (a, b), ("A", "B"))
