@@ -22,8 +22,8 @@ from relay.journal.retention import Retention
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.reload import PEERS, applied, compare
 from relay.node.config.settings import NodeConfig
+from relay.node.http.credentials import Credentials
 from relay.node.http.event_ring import EventRing
-from relay.node.http.token import BearerToken, required_token
 from relay.node.output.event_json import JsonLines
 from relay.node.output.lines import EventOutput, LineSink, LineSource
 from relay.node.output.log_output import LogOutput
@@ -75,7 +75,6 @@ async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | No
     cannot join or continue.
     """
     config = replace(config, name=config.name or f"{socket.gethostname()}-{os.getpid()}")
-    token = required_token(config)
     path = options.status or socket_path(run_directory(), config.site, config.name)
     node = _Node(config, options, log)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
@@ -87,7 +86,7 @@ async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | No
             nursery.start_soon(answer_status, listener, node.describe, node.status_admissions)
             nursery.start_soon(obey_orders, orders, node.switch_site, node.status_admissions)
             if config.http.bind is not None:
-                await _start_http(config, config.http.bind, token, node, nursery)
+                await _start_http(config, config.http.bind, node, nursery)
             nursery.start_soon(node.loop.run)
             nursery.start_soon(give_back_memory)
             nursery.start_soon(node.obey, signals, nursery)
@@ -99,6 +98,7 @@ class _Node:
     """Tasks of one node, and their shared state."""
 
     def __init__(self, config: NodeConfig, options: NodeOptions, log: LogOutput | None = None) -> None:
+        self.credentials = Credentials(config)
         self.status_admissions, self.http_admissions = Admissions(), Admissions()
         self.loop = LoopWatch()
         self._config = config
@@ -205,6 +205,7 @@ class _Node:
 
     def _reread_keys(self) -> None:
         self._log.info("reloading keys")
+        self.credentials.reread()
         if self._channel is not None:
             self._channel.reread_keys()
 
@@ -365,9 +366,7 @@ def _refused(admissions: Admissions) -> str:
     return admissions.trouble and f"the last connection was rejected: {admissions.trouble}"
 
 
-async def _start_http(
-    config: NodeConfig, bind: Physical, token: BearerToken | None, node: _Node, nursery: trio.Nursery
-) -> None:
+async def _start_http(config: NodeConfig, bind: Physical, node: _Node, nursery: trio.Nursery) -> None:
     """Serve HTTP.
 
     The libraries take as much memory as the rest of a node; hence the late import.
@@ -384,8 +383,10 @@ async def _start_http(
         node.count_sent,
         version("sitestack"),
         is_secure=not config.security.insecure,
+        streams_max=config.http.streams_max(),
     )
-    await nursery.start(serve_http, make_app(served, token), bind, node.http_admissions)
+    app = make_app(served, node.credentials.tokens)
+    await nursery.start(serve_http, app, bind, node.http_admissions, config.http, node.credentials.tls)
 
 
 def find_trim() -> Callable[[int], int] | None:

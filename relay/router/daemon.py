@@ -14,7 +14,7 @@ import trio
 
 from relay.node.bridge.credentials import LOOK_INTERVAL_S
 from relay.node.config.settings import NodeConfig
-from relay.node.http.token import required_token
+from relay.node.http.credentials import Credentials
 from relay.node.site_keys import SiteKeys
 from relay.node.status.loop_watch import LoopWatch
 from relay.node.status.status import plain_level
@@ -44,14 +44,14 @@ class _Site:
 
 
 async def run_router(configs: Sequence[NodeConfig], options: RouterOptions) -> None:
-    """Serve the configured sites until SIGTERM or SIGINT; SIGHUP rereads the keys.
+    """Serve the configured sites until SIGTERM or SIGINT; SIGHUP rereads the keys and tokens.
 
-    The first configuration sets the log and the HTTP token. Raises LocalError if the port or the
+    The first configuration sets the log and the settings of HTTP. Raises LocalError if the port or the
     keys are unavailable.
     """
     first = replace(configs[0], http=replace(configs[0].http, bind=options.http))
-    token = required_token(first)
-    daemon = RouterDaemon([_site(config) for config in configs], options.bind)
+    credentials = Credentials(first)
+    daemon = RouterDaemon([_site(config) for config in configs], options.bind, credentials)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with trio.open_nursery() as nursery:
             if options.http is not None:
@@ -62,7 +62,8 @@ async def run_router(configs: Sequence[NodeConfig], options: RouterOptions) -> N
 
                 secure = not any(config.security.insecure for config in configs)
                 health = Health(daemon.describe, why_not_ready, router_exposition, secure)
-                await nursery.start(serve_http, make_health_app(health, token), options.http, daemon.http_admissions)
+                app = make_health_app(health, credentials.tokens)
+                await nursery.start(serve_http, app, options.http, daemon.http_admissions, first.http, credentials.tls)
             nursery.start_soon(daemon.run)
             await daemon.obey(signals)
             nursery.cancel_scope.cancel()
@@ -93,8 +94,9 @@ def _site(config: NodeConfig) -> _Site:
 class RouterDaemon:
     """The tasks and the status of one router."""
 
-    def __init__(self, sites: Sequence[_Site], bind: Physical) -> None:
+    def __init__(self, sites: Sequence[_Site], bind: Physical, credentials: Credentials) -> None:
         """Bind the port. Raises ConfigurationError."""
+        self._credentials = credentials
         self.http_admissions = Admissions()
         self._sites = sites
         self._server = RouterServer(bind, {site.name: site.proofs for site in sites})
@@ -121,6 +123,7 @@ class RouterDaemon:
             if number != signal.SIGHUP:
                 self._log.info("leaving", signal=signal.Signals(number).name)
                 return
+            self._credentials.reread()
             self._reread_keys()
 
     async def _watch_keys(self) -> None:

@@ -16,7 +16,7 @@ from relay.keys.directory import read_key_ring
 from relay.node.bridge.credentials import Credentials
 from relay.node.config.config_file import load_config
 from relay.node.config.settings import NodeConfig
-from relay.node.http.token import required_token
+from relay.node.http.token import required_tokens
 
 PROJECT = Path(__file__).parent.parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -144,7 +144,7 @@ def test_keys_and_token_are_made_once_and_are_what_a_member_wants(tmp_path: Path
     for member in MEMBERS:
         config = configuration(member)
         ours = replace(config, http=replace(config.http, token=str(tmp_path / "http" / "token")))
-        assert required_token(ours) is not None
+        assert required_tokens(ours) is not None
         assert read_key_ring(tmp_path / config.site).keys
         Credentials(tmp_path / config.site, config.site)  # raises for an unusable configuration
 

@@ -32,6 +32,8 @@ DERIVED = {
     "protocols.resolver.multicast": "transport.multicast",
     "protocols.fragment.fragment_bytes_max": "transport.datagram_bytes_max",
 }
+#: Maximum HTTP connections: their answers run in the event loop of the member.
+HTTP_CONNECTIONS_MAX = 1_024
 #: Problem of conflicting security settings.
 KEYS_AND_INSECURE = "`keys` and `insecure` are mutually exclusive; remove one."
 #: Maximum datagrams of all entries held for other sites. A joiner receives them in one frame, in
@@ -111,9 +113,25 @@ class HttpSettings:
 
     #: Address to listen at, such as 127.0.0.1:7800. Unset: no HTTP.
     bind: Physical | None = None
-    #: File with the bearer token of requests. Required if other machines can reach the port, unless
-    #: `security.insecure` is set. Liveness and readiness need no token.
+    #: File with bearer tokens of requests, one a line: the token, then optionally its name and its
+    #: rights (publish,read,operate; default: all). SIGHUP rereads it. Required if other machines can
+    #: reach the port, unless `security.insecure` is set. Liveness and readiness need no token.
     token: str = ""
+    #: PEM file with the certificate chain for HTTPS. SIGHUP rereads it. Empty: HTTP.
+    certificate: str = ""
+    #: PEM file with the private key of the certificate.
+    private_key: str = ""
+    #: Maximum connections. Three eighths of them may be streams of events. Beyond, only `/healthz`
+    #: and `/readyz` are answered.
+    connections_max: int = 128
+    #: Maximum connections of one address, such as that of a proxy.
+    address_connections_max: int = 96
+    #: Log each request: path, status, duration, token name and address of the client.
+    access_log: bool = False
+
+    def streams_max(self) -> int:
+        """Return the maximum number of event streams."""
+        return self.connections_max * 3 // 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +221,13 @@ def find_problems(config: NodeConfig) -> list[str]:
         problems.append("name: has characters that cannot be printed.")
     if config.http.bind is not None and (why := unfit_host(config.http.bind.host)):
         problems.append(f"http.bind: {config.http.bind.host!r} {why}")
+    if not 1 <= config.http.address_connections_max <= config.http.connections_max <= HTTP_CONNECTIONS_MAX:
+        problems.append(
+            "http.connections_max: must be at least http.address_connections_max, that at least 1, and both at most "
+            f"{HTTP_CONNECTIONS_MAX}."
+        )
+    if bool(config.http.certificate) != bool(config.http.private_key):
+        problems.append("http.certificate: needs http.private_key, and that needs the certificate.")
     if config.security.keys and config.security.insecure:
         problems.append(f"security: {KEYS_AND_INSECURE}")
     journal = config.journal

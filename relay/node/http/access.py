@@ -1,4 +1,4 @@
-"""Access control: the node's token, and no access for web pages of other origins."""
+"""Access control: the node's tokens and their rights, and no access for web pages of other origins."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
-from relay.node.http.token import BearerToken, is_loopback
+from relay.node.http.refusal import refuse
+from relay.node.http.token import Right, Tokens, is_loopback
 
-#: Key in a request's state: function that keeps the connection's place until the answer.
-KEEP_PLACE = "keep_place"
+#: Keys in a request's state: function that keeps the connection's place until the answer, and the
+#: name of the token.
+KEEP_PLACE, TOKEN_NAME = "keep_place", "token_name"
 
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 
@@ -20,25 +21,33 @@ Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 class Access:
     """Access check.
 
-    With a token, requests must have it. Without one, any program that reaches the port has access,
-    but pages of other origins do not.
+    With tokens, requests must have one with the right. Without, any program that reaches the port
+    has access, but pages of other origins do not.
     """
 
-    def __init__(self, token: BearerToken | None) -> None:
-        self._token = token
+    def __init__(self, tokens: Tokens | None) -> None:
+        self._tokens = tokens
 
-    def may_read(self, request: Request) -> bool:
-        """Return whether this request may read everything."""
-        return self._token is None or self._token.is_in(request.headers.get("authorization", ""))
+    def has(self, request: Request, right: Right) -> bool:
+        """Return whether this request has a right."""
+        if self._tokens is None:
+            return True
+        token = self._tokens.find(request.headers.get("authorization", ""))
+        return token is not None and right in token.rights
 
-    def guarded(self, endpoint: Endpoint) -> Endpoint:
-        """Return the endpoint with an access check."""
+    def guarded(self, endpoint: Endpoint, *rights: Right) -> Endpoint:
+        """Return the endpoint with an access check: one of these rights is enough."""
 
         async def answer(request: Request) -> ASGIApp:
-            if not self.may_read(request):
-                return PlainTextResponse("This path requires the token.\n", 401, {"WWW-Authenticate": "Bearer"})
-            if self._token is None and (why := why_foreign(request)):
-                return PlainTextResponse(f"{why}\n", 403)
+            if self._tokens is None:
+                if why := why_foreign(request):
+                    return refuse(403, why)
+            elif (token := self._tokens.find(request.headers.get("authorization", ""))) is None:
+                return refuse(401, "This path requires a token.", {"WWW-Authenticate": "Bearer"})
+            elif not token.rights.intersection(rights):
+                return refuse(403, f"The token {token.name} lacks the right {' or '.join(rights)}.")
+            else:
+                request.scope["state"][TOKEN_NAME] = token.name
             request.scope["state"][KEEP_PLACE]()
             return await endpoint(request)
 
@@ -48,12 +57,14 @@ class Access:
 def why_foreign(request: Request) -> str:
     """Return why the request comes from a page of another origin, or an empty string.
 
-    Browsers send the page's origin with each cross-origin request and each change. A DNS rebinding
-    page sends its own host name, which no program uses for a loopback address.
+    Browsers send the page's origin with each cross-origin request and each change, and for images
+    and links at least the relation of the two sites. A DNS rebinding page sends its own host name,
+    which no program uses for a loopback address.
     """
     host = request.headers.get("host", "")
     origin = request.headers.get("origin", host)
-    if origin != host and urlsplit(origin).netloc != host:
+    other = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
+    if other or (origin != host and urlsplit(origin).netloc != host):
         return "Pages of other origins are not answered."
     server = request.scope.get("server") or ("", 0)
     name = host.rpartition(":")[0] or host

@@ -16,13 +16,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from relay.node.config.settings import HttpSettings
 from relay.node.http.access import Access
 from relay.node.http.event_ring import EventRing, UnknownId
 from relay.node.http.event_stream import EventStream, Streams
-from relay.node.http.health import Describe, Health, health_routes, report
-from relay.node.http.messages import MESSAGES, RETRY_AFTER_S, FindChannel, Messages
+from relay.node.http.health import Describe, Health, health_routes, make_starlette
+from relay.node.http.messages import MESSAGES, FindChannel, Messages
 from relay.node.http.metrics import exposition
-from relay.node.http.token import BearerToken
+from relay.node.http.refusal import refuse
+from relay.node.http.token import Tokens
 from relay.node.status.status import why_not_ready
 
 
@@ -40,27 +42,29 @@ class Served:
     version: str
     #: Whether the node has keys.
     is_secure: bool
+    #: Maximum streams. The other connections are for probes and requests.
+    streams_max: int = HttpSettings().streams_max()
 
 
-def make_app(node: Served, token: BearerToken | None = None) -> Starlette:
+def make_app(node: Served, tokens: Tokens | None = None) -> Starlette:
     """Return the application of one node.
 
-    With a token, requests without it receive only liveness and readiness.
+    With tokens, requests without one receive only liveness and readiness.
     """
-    access = Access(token)
+    access = Access(tokens)
     health = Health(
         node.describe, lambda status, members: why_not_ready(status, node.peers(), members), exposition, node.is_secure
     )
-    answers = _Answers(node, has_token=token is not None)
+    answers = _Answers(node, access, has_token=tokens is not None)
     messages = Messages(node.channel, node.count_sent)
     routes = [
         *health_routes(health, access),
         Route("/openapi.json", answers.openapi, methods=["GET"]),
-        Route("/events", access.guarded(answers.events), methods=["GET"]),
-        Route(MESSAGES, access.guarded(messages.post), methods=["POST"]),
+        Route("/events", access.guarded(answers.events, "operate", "read"), methods=["GET"]),
+        Route(MESSAGES, access.guarded(messages.post, "publish"), methods=["POST"]),
         *page_routes(),
     ]
-    return Starlette(routes=routes, exception_handlers={Exception: report})
+    return make_starlette(routes)
 
 
 def describe_api(version: str, *, token: bool) -> dict[str, Any]:
@@ -75,9 +79,10 @@ def describe_api(version: str, *, token: bool) -> dict[str, Any]:
 class _Answers:
     """Answers to GET about the node's API and its events."""
 
-    def __init__(self, node: Served, *, has_token: bool) -> None:
+    def __init__(self, node: Served, access: Access, *, has_token: bool) -> None:
         self._node = node
-        self._streams = Streams()
+        self._access = access
+        self._streams = Streams(node.streams_max)
         self._api = describe_api(node.version, token=has_token)
 
     async def openapi(self, _request: Request) -> Response:
@@ -87,13 +92,15 @@ class _Answers:
         """Return a stream after the event that the client names, from the oldest one, or of new ones."""
         ring, query = self._node.ring, request.query_params
         messages = query.get("messages", "yes") != "no"
+        if messages and not self._access.has(request, "read"):
+            return refuse(403, "The token lacks the right read: ask for ?messages=no.")
         asked = request.headers.get("last-event-id", "") or query.get("last_event_id", "")
         try:
             after = ring.number_of(asked) if asked else ring.newest
         except UnknownId:
-            return JSONResponse({"error": "Last-Event-ID: is not the id of an event."}, 400)
+            return refuse(400, "Last-Event-ID: is not the id of an event.")
         if self._streams.is_full:
-            return JSONResponse({"error": "Too many streams."}, 503, {"Retry-After": str(RETRY_AFTER_S)})
+            return refuse(503, "Too many streams.")
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         if not asked and query.get("from") == "oldest":

@@ -23,19 +23,18 @@ MEDIA_TYPE = "text/event-stream; charset=utf-8"
 KEEP_ALIVE_S = 15.0
 #: Milliseconds that a conforming client waits before it reconnects.
 RETRY_MS = 500
-#: Maximum streams. The other connections are for probes and requests.
-STREAMS_MAX = 12
 
 
 class Streams:
     """Counter of one node's streams."""
 
-    def __init__(self) -> None:
+    def __init__(self, streams_max: int) -> None:
         self.open = 0
+        self._streams_max = streams_max
 
     @property
     def is_full(self) -> bool:
-        return self.open >= STREAMS_MAX
+        return self.open >= self._streams_max
 
 
 class EventStream:

@@ -7,10 +7,14 @@ rejects text that both could parse differently, such as a line without a carriag
 from __future__ import annotations
 
 import re
+import ssl
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 
 import trio
+
+from sitestack.model.level import Level
 
 #: Maximum bytes of one request's line and headers.
 HEAD_BYTES_MAX = 8_192
@@ -26,8 +30,16 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BODY, _OTHER_PROTOCOL = (b"content-length", b"transfer-encoding", b"expect"), (b"upgrade", b"http2-settings")
 
 
+#: Paths that are answered even beyond the maximum connections.
+PROBES = (b"/healthz", b"/readyz")
+
+
 class Refused(Exception):
-    """The request is rejected. The argument is the status code and phrase of the answer."""
+    """The request is rejected. The arguments are the status code and the reason."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(status, why)
+        self.status, self.why = status, why
 
 
 class Head:
@@ -37,19 +49,20 @@ class Head:
         """`head` ends with an empty line. `bodies`: path -> maximum bytes of a body."""
         self._lines = head.removesuffix(_HEAD_END).split(b"\r\n")
         if any(_AMBIGUOUS.search(line) for line in self._lines):
-            raise Refused("400 Bad Request")
+            raise Refused(400, "The head of the request is ambiguous.")
         headers = [
             (name.strip().lower(), value.strip()) for name, _, value in (each.partition(b":") for each in self._lines[1:])
         ]
         names = {name for name, _ in headers}
         method, _, target = self._lines[0].partition(b" ")
-        bytes_max = bodies.get(target.partition(b" ")[0].partition(b"?")[0]) if method == b"POST" else None
+        self.path = target.partition(b" ")[0].partition(b"?")[0]
+        bytes_max = bodies.get(self.path) if method == b"POST" else None
         if method not in _METHODS and bytes_max is None:
-            raise Refused("405 Method Not Allowed")
+            raise Refused(405, "The method is not allowed here.")
         if bytes_max is None and names.intersection(_BODY):
-            raise Refused("413 Content Too Large")
+            raise Refused(413, "The request must have no body.")
         if names.intersection(_OTHER_PROTOCOL):
-            raise Refused("400 Bad Request")
+            raise Refused(400, "The request asks for another protocol.")
         #: Whether the client waits for permission to send the body.
         self.waits = b"expect" in names
         self.body_bytes = 0 if bytes_max is None else _length(headers, bytes_max)
@@ -64,28 +77,43 @@ def _length(headers: list[tuple[bytes, bytes]], bytes_max: int) -> int:
     """Return the length of a body. Raises Refused, also for a missing length."""
     lengths = [value for name, value in headers if name == b"content-length"]
     if any(name == b"transfer-encoding" for name, _ in headers) or not lengths:
-        raise Refused("411 Length Required")
+        raise Refused(411, "Content-Length is required.")
     if len(lengths) > 1 or not lengths[0].isdigit():
-        raise Refused("400 Bad Request")
+        raise Refused(400, "Content-Length is no number.")
     if len(lengths[0]) > 10 or int(lengths[0]) > bytes_max:
-        raise Refused("413 Content Too Large")
+        raise Refused(413, f"The body must have at most {bytes_max} bytes.")
     return int(lengths[0])
 
 
 class GuardedStream:
-    """Stream of one connection for the library, until `refused` names a rejection.
+    """Stream of one connection for the library, until `refused` has a rejection.
 
     Bound: one request and one read. The library closes idle connections. A body or an answer must
     transfer each `PIECE_BYTES` within `piece_timeout_s` (seconds).
     """
 
-    def __init__(self, stream: trio.SocketStream, piece_timeout_s: float, bodies: Mapping[bytes, int]) -> None:
+    def __init__(
+        self,
+        stream: trio.SocketStream,
+        piece_timeout_s: float,
+        bodies: Mapping[bytes, int],
+        held: Level | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`held`: bytes of the bodies of all connections, against their bound."""
         self.socket = stream.socket
-        #: Status of the rejected request, which is the last one; empty without one.
-        self.refused = ""
+        #: Rejection of the last request; None without one.
+        self.refused: Refused | None = None
+        #: Why there is no place for this connection, except for probes; empty if there is one.
+        self.crowded = ""
         #: Covers the library, which a rejection cancels.
         self.scope = trio.CancelScope()
-        self._stream = stream
+        self._stream: trio.SocketStream | trio.SSLStream[trio.SocketStream] = (
+            stream if tls is None else trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
+        )
+        self._held = Level(None, "bodies of requests") if held is None else held
+        #: Bytes of the body of each unanswered request, the oldest first.
+        self._body_bytes = deque[int]()
         self._piece_timeout_s = piece_timeout_s
         self._bodies = bodies
         self._arrived = bytearray()
@@ -94,12 +122,21 @@ class GuardedStream:
         #: Whether the library has closed its direction.
         self._ended = False
 
+    async def shake_hands(self) -> bool:
+        """Return whether the client has completed the TLS handshake in time, if there is one."""
+        if isinstance(self._stream, trio.SSLStream):
+            with trio.move_on_after(self._piece_timeout_s), suppress(trio.BrokenResourceError):
+                await self._stream.do_handshake()
+                return True
+            return False
+        return True
+
     async def receive_some(self, _max_bytes: int | None = None) -> bytes:
         """Return the next whole request, or nothing after the last one."""
         while True:
             at = self._arrived.find(_HEAD_END)
             if (at if at >= 0 else len(self._arrived)) > HEAD_BYTES_MAX - len(_HEAD_END):
-                self._refuse("431 Request Header Fields Too Large")
+                self._refuse(Refused(431, f"The head of a request must have at most {HEAD_BYTES_MAX} bytes."))
             elif at >= 0:
                 head = bytes(self._arrived[: at + len(_HEAD_END)])
                 del self._arrived[: len(head)]
@@ -112,8 +149,11 @@ class GuardedStream:
         """Return the request with this head and its body."""
         try:
             head = Head(encoded, self._bodies)
+            if self.crowded and head.path not in PROBES:
+                raise Refused(503, f"Retry later: {self.crowded}.")
+            self._hold(head.body_bytes)
         except Refused as refused:
-            self._refuse(str(refused))
+            self._refuse(refused)
             await trio.lowlevel.checkpoint()
             return encoded
         if head.waits:
@@ -137,7 +177,7 @@ class GuardedStream:
                         if not await self._read():
                             return False
                 if arriving.cancelled_caught:
-                    self._refuse("408 Request Timeout")
+                    self._refuse(Refused(408, "The body came too slowly; nothing was sent."))
                     await trio.lowlevel.checkpoint()
         finally:
             self._in_body = False
@@ -154,9 +194,36 @@ class GuardedStream:
         self.scope.cancel()
         self.socket.close()
 
-    def _refuse(self, status: str) -> None:
-        self.refused = status
+    def _refuse(self, refused: Refused) -> None:
+        self.refused = refused
         self.scope.cancel()
+
+    def _hold(self, count: int) -> None:
+        """Count a body. Raises Refused beyond the bound of all bodies."""
+        if not self._held.fits(count):
+            raise Refused(503, "Retry later: there are too many long requests.")
+        self._held.add(count)
+        self._body_bytes.append(count)
+
+    def answered(self) -> None:
+        """Discount the body of the oldest request, which is answered."""
+        if self._body_bytes:
+            self._held.now -= self._body_bytes.popleft()
+
+    async def turn_away(self, answer: bytes) -> None:
+        """Send a last answer, then read: closing with unread data could discard the answer."""
+        async with self._stream:
+            await self._stream.send_all(answer)
+            if isinstance(self._stream, trio.SocketStream):
+                await self._stream.send_eof()
+            while await self._stream.receive_some(_READ_BYTES):
+                pass
+
+    def close(self) -> None:
+        """Free the socket and the bodies, at the end of the connection."""
+        self.socket.close()  # a cancelled library does not close it
+        while self._body_bytes:
+            self.answered()
 
     async def send_all(self, data: bytes) -> None:
         """Send. Raises BrokenResourceError, also for a slow client or a cancelled library."""
@@ -175,11 +242,13 @@ class GuardedStream:
             raise trio.BrokenResourceError("the answer was not taken in time")
 
     async def send_eof(self) -> None:
-        if not self.refused:
+        if self.refused is None:
             self._ended = True
-            await self._stream.send_eof()
+            if isinstance(self._stream, trio.SocketStream):
+                await self._stream.send_eof()
 
     async def aclose(self) -> None:
         """Close the connection, unless a rejection must still be sent or a body is arriving."""
-        if not self.refused and (self._ended or not self._in_body):
-            await self._stream.aclose()
+        if self.refused is None and (self._ended or not self._in_body):
+            with trio.move_on_after(self._piece_timeout_s):  # TLS says that it ends
+                await self._stream.aclose()

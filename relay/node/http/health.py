@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,8 @@ from starlette.routing import BaseRoute, Route
 
 from relay.node.http.access import Access
 from relay.node.http.metrics import CONTENT_TYPE
-from relay.node.http.token import BearerToken
+from relay.node.http.refusal import refuse, refuse_path
+from relay.node.http.token import Tokens
 
 #: Returns the status of a process, as in `relay status`.
 Describe = Callable[[], dict[str, Any]]
@@ -33,12 +34,17 @@ class Health:
     is_secure: bool
 
 
-def make_health_app(health: Health, token: BearerToken | None) -> Starlette:
+def make_health_app(health: Health, tokens: Tokens | None) -> Starlette:
     """Return an application of these paths only.
 
-    With a token, requests without it receive only liveness and readiness.
+    With tokens, requests without one receive only liveness and readiness.
     """
-    return Starlette(routes=health_routes(health, Access(token)), exception_handlers={Exception: report})
+    return make_starlette(health_routes(health, Access(tokens)))
+
+
+def make_starlette(routes: Sequence[BaseRoute]) -> Starlette:
+    """Return an application whose refusals are JSON."""
+    return Starlette(routes=routes, exception_handlers={Exception: report, 404: refuse_path, 405: refuse_path})
 
 
 def health_routes(health: Health, access: Access) -> list[BaseRoute]:
@@ -55,10 +61,10 @@ def health_routes(health: Health, access: Access) -> list[BaseRoute]:
         """
         wanted = request.query_params.get("members", "0")
         if not (wanted.isascii() and wanted.isdecimal() and len(wanted) < 10):
-            return PlainTextResponse("members must be a whole number.\n", 400)
+            return refuse(400, "members: must be a whole number.")
         reasons = health.why_not_ready(health.describe(), int(wanted))
         if reasons:
-            why = f"not ready: {'; '.join(reasons)}.\n" if access.may_read(request) else "not ready\n"
+            why = f"not ready: {'; '.join(reasons)}.\n" if access.has(request, "operate") else "not ready\n"
             return PlainTextResponse(why, 503)
         return PlainTextResponse("ready\n")
 
@@ -71,12 +77,12 @@ def health_routes(health: Health, access: Access) -> list[BaseRoute]:
     return [
         Route("/healthz", healthz, methods=["GET"]),
         Route("/readyz", readyz, methods=["GET"]),
-        Route("/status", access.guarded(status), methods=["GET"]),
-        Route("/metrics", access.guarded(metrics), methods=["GET"]),
+        Route("/status", access.guarded(status, "operate"), methods=["GET"]),
+        Route("/metrics", access.guarded(metrics, "operate"), methods=["GET"]),
     ]
 
 
 async def report(request: Request, error: Exception) -> Response:
     """Log an application error. It ends one answer, not the process."""
     structlog.get_logger().error("http request failed", path=request.url.path, exc_info=error)
-    return PlainTextResponse("Internal error; see the log of the process.\n", 500)
+    return refuse(500, "Internal error; see the log of the process.")

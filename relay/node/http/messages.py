@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 from relay.node.channel import RelayChannel
 from relay.node.http.event_stream import Write, stream
 from relay.node.http.posted import NDJSON, Posted, Unfit, media_type, read_lines, read_object, read_posted
+from relay.node.http.refusal import refuse
 from sitestack.channel.sending.message_keys import DeliveredKey
 from sitestack.channel.sending.sending import SCOPES
 from sitestack.model.errors import ChannelClosed, MessageTooLarge
@@ -33,14 +34,10 @@ BODY_BYTES_MAX = 2 << 20
 WRITABLE_S = 0.25
 #: Seconds that a message waits for local delivery before 504. Longer than a failover.
 DELIVERED_S = 10.0
-#: Seconds before a rejected client should retry.
-RETRY_AFTER_S = 1
 #: Maximum lines of one request that are sent and not answered.
 LINES_UNDER_WAY_MAX = 512
 #: Bytes of answers to lines that are sent in one piece.
 PIECE_BYTES = 16 << 10
-#: Answers after which the same message may be posted again.
-_AGAIN = (429, 503, 504)
 #: Answers after which a request sends none of its later lines, to keep their order.
 _STOPS = (429, 503)
 
@@ -202,8 +199,3 @@ def _told(channel: RelayChannel, posted: Posted, known: DeliveredKey, repeated: 
 
 def _error(status: int, why: str) -> Answer:
     return status, {"error": why}
-
-
-def refuse(status: int, why: str) -> JSONResponse:
-    """Return an error as JSON, with `Retry-After` if a retry may succeed."""
-    return JSONResponse({"error": why}, status, {"Retry-After": str(RETRY_AFTER_S)} if status in _AGAIN else {})

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import math
 import socket
+import ssl
 import sys
 from contextlib import suppress
 from functools import partial
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import structlog
 import trio
 from hypercorn.config import Config
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import ASGIFramework, ASGIReceiveCallable, ASGISendCallable, ConnectionState, Scope
+from hypercorn.typing import (
+    ASGIFramework,
+    ASGIReceiveCallable,
+    ASGISendCallable,
+    ASGISendEvent,
+    ConnectionState,
+    Scope,
+)
 from hypercorn.utils import wrap_app
 from starlette.applications import Starlette
 
-from relay.node.http.access import KEEP_PLACE
-from relay.node.http.guard import HEAD_BYTES_MAX, GuardedStream
+from relay.node.config.settings import HttpSettings
+from relay.node.http.access import KEEP_PLACE, TOKEN_NAME
+from relay.node.http.guard import HEAD_BYTES_MAX, GuardedStream, Refused
 from relay.node.http.messages import BODY_BYTES_MAX, MESSAGES
+from relay.node.http.refusal import encode_refusal
 from sitestack.model.address import Physical
+from sitestack.model.level import Level
 from sitestack.transport.accepting import Admissions, accept_bounded, listen_tcp, peer_host
 from sitestack.transport.places import NoPlace, Places
 
@@ -37,10 +48,10 @@ BODIES = {MESSAGES.encode(): BODY_BYTES_MAX}
 #: Maximum requests on one connection, so that early clients do not stay forever.
 REQUESTS_MAX = 100
 BACKLOG = 64
-#: Maximum connections, in total and of one address: several times the usual number of clients. A
-#: connection without an authorized request gives way to newer ones.
-CONNECTIONS_MAX, CONNECTIONS_EACH_MAX = 32, 16
-TOO_MANY = "503 Service Unavailable"
+#: Maximum bytes of all bodies of unanswered requests.
+BODIES_BYTES_MAX = 64 << 20
+#: Connections beyond the maximum that are accepted for probes; the oldest gives way.
+SPARE_MAX = 4
 #: Seconds for a rejected client to read the answer.
 REFUSE_TIMEOUT_S = 1.0
 #: Minimum seconds between log lines about internal errors.
@@ -51,7 +62,12 @@ _GONE = trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceErr
 
 
 async def serve_http(
-    app: Starlette, bind: Physical, admissions: Admissions, task_status: trio.TaskStatus[Physical] = trio.TASK_STATUS_IGNORED
+    app: Starlette,
+    bind: Physical,
+    admissions: Admissions,
+    settings: HttpSettings | None = None,
+    tls: ssl.SSLContext | None = None,
+    task_status: trio.TaskStatus[Physical] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled; report the address once the socket listens.
 
@@ -66,22 +82,28 @@ async def serve_http(
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         async with trio.open_nursery() as nursery:
             task_status.started(address)
-            await _Server(app, admissions).accept(listener, nursery)
+            await _Server(app, admissions, settings or HttpSettings(), tls).accept(listener, nursery)
 
 
 class _Server:
     """Server with bounded connections, in total and of one address.
 
-    At the bound, the oldest connection without an authorized request closes, or else the new one.
-    Strangers therefore exclude neither probes nor clients.
+    At the bound, the oldest connection without an authorized request closes. If there is none, the
+    new one takes a spare place, on which only probes are answered. Strangers therefore exclude
+    neither probes nor clients.
 
     Answers run in the member's event loop. All connections together must take much less time than
     the heartbeat timeout.
     """
 
-    def __init__(self, app: Starlette, admissions: Admissions) -> None:
+    def __init__(self, app: Starlette, admissions: Admissions, settings: HttpSettings, tls: ssl.SSLContext | None) -> None:
         self._admissions = admissions
-        self._places = Places[GuardedStream](CONNECTIONS_MAX, CONNECTIONS_EACH_MAX)
+        self._tls = tls
+        self._is_logged = settings.access_log
+        self._connections_max = settings.connections_max
+        self._places = Places[GuardedStream](settings.connections_max, settings.address_connections_max)
+        self._spare = Places[GuardedStream](SPARE_MAX, SPARE_MAX)
+        self._bodies = Level(BODIES_BYTES_MAX, "bodies of requests")
         #: Number of connections that ended by an error, and the time (s) of the next log line.
         self._failures = 0
         self._failure_log_at = -math.inf
@@ -92,47 +114,53 @@ class _Server:
 
     async def accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
         """Serve connections until cancelled."""
-        bound = 2 * CONNECTIONS_MAX
+        bound = 2 * (self._connections_max + SPARE_MAX)
         try:
             await accept_bounded(
                 listener, self._serve, nursery, name="http", connections_max=bound, admissions=self._admissions
             )
         finally:
-            for each in self._places:
+            for each in (*self._places, *self._spare):
                 each.scope.cancel()
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        guarded = GuardedStream(stream, PIECE_TIMEOUT_S, BODIES)
+        guarded = GuardedStream(stream, PIECE_TIMEOUT_S, BODIES, self._bodies, self._tls)
         try:
-            if not self._give_place(guarded, peer_host(stream)):
-                await self._turn_away(stream, TOO_MANY)
-                return
+            host = peer_host(stream)
+            self._give_place(guarded, host)
             with guarded.scope:
-                await self._run(guarded)
-            if guarded.refused:
-                await self._turn_away(stream, guarded.refused)
+                if await guarded.shake_hands():
+                    await self._run(guarded)
+            if guarded.refused is not None:
+                await self._turn_away(guarded, guarded.refused, host)
         finally:
-            stream.socket.close()  # a cancelled hypercorn does not close it
+            guarded.close()
             self._places.leave(guarded)
+            self._spare.leave(guarded)
 
-    def _give_place(self, guarded: GuardedStream, host: str) -> bool:
+    def _give_place(self, guarded: GuardedStream, host: str) -> None:
         try:
-            for each in self._places.enter(guarded, host):
-                each.push_out()
+            gave_way = self._places.enter(guarded, host)
         except NoPlace as error:
-            self._admissions.refuse(str(error))
-            return False
-        self._admissions.admit()
-        return True
+            guarded.crowded = str(error)
+            gave_way = self._spare.enter(guarded, host)
+        else:
+            self._admissions.admit()
+        for each in gave_way:
+            each.push_out()
 
     async def _run(self, guarded: GuardedStream) -> None:
         """Answer one connection. An error in the library ends this connection, not the node."""
 
         async def answer(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
             try:
-                await self._app(scope, receive, send)
+                if self._is_logged:
+                    await _log_access(self._app, scope, receive, send)
+                else:
+                    await self._app(scope, receive, send)
             finally:
                 self._places.release(guarded)
+                guarded.answered()
 
         state = ConnectionState({KEEP_PLACE: partial(self._places.keep, guarded)})
         app = wrap_app(answer, self._config.wsgi_max_body_size, "asgi")
@@ -152,14 +180,38 @@ class _Server:
             self._failure_log_at = trio.current_time() + FAILURE_LOG_S
             structlog.get_logger().error("http connection failed", failures=self._failures, exc_info=errors)
 
-    async def _turn_away(self, stream: trio.SocketStream, status: str) -> None:
-        """Answer with this status, then read: closing with unread data could discard the answer."""
+    async def _turn_away(self, guarded: GuardedStream, refused: Refused, host: str) -> None:
+        if guarded.crowded:
+            self._admissions.refuse(guarded.crowded)
+        if self._is_logged:
+            structlog.get_logger().info("http refusal", status=refused.status, why=refused.why, client=host)
         with trio.move_on_after(REFUSE_TIMEOUT_S), suppress(*_GONE):
-            async with stream:
-                await stream.send_all(f"HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
-                await stream.send_eof()
-                async for _ in stream:
-                    pass
+            await guarded.turn_away(encode_refusal(refused.status, refused.why))
+
+
+async def _log_access(app: ASGIFramework, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    """Answer a request and log it. A status of 0 means that there was no answer."""
+    began, about = trio.current_time(), cast(dict[str, Any], scope)
+    status = 0
+
+    async def note(event: ASGISendEvent) -> None:
+        nonlocal status
+        if event["type"] == "http.response.start":
+            status = event["status"]
+        await send(event)
+
+    try:
+        await app(scope, receive, note)
+    finally:
+        structlog.get_logger().info(
+            "http request",
+            method=about.get("method"),
+            path=about["path"],
+            status=status,
+            seconds=round(trio.current_time() - began, 3),
+            token=about["state"].get(TOKEN_NAME),
+            client=(about.get("client") or ("",))[0],
+        )
 
 
 class _Config(Config):

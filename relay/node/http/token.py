@@ -1,50 +1,79 @@
-"""Bearer token of HTTP, for a node that serves beyond its own machine."""
+"""Bearer tokens of HTTP, for a node that serves beyond its own machine.
+
+The file `http.token` has a token a line: the token, then optionally its name and rights, as in
+`3f1c... prometheus operate` or `9b2e... shop publish,read`. A token alone has all rights.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import ipaddress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from relay.keys.files import read_secret
 from relay.node.config.settings import NodeConfig
 from sitestack.model.errors import ConfigurationError
 
+#: publish: `POST /messages`. read: messages of `/events`. operate: status, metrics, other events.
+Right = Literal["publish", "read", "operate"]
+RIGHTS: frozenset[str] = frozenset(get_args(Right))
 #: Length of a token in characters. A shorter one can be guessed.
 CHARS_MIN, CHARS_MAX = 16, 1_024
+#: Maximum tokens of a node: a request is compared with all.
+TOKENS_MAX = 64
 
 
+@dataclass(frozen=True, slots=True)
 class BearerToken:
     """Secret of the `Authorization` header, kept as a digest."""
 
-    __slots__ = ("_digest",)
+    name: str
+    digest: bytes
+    rights: frozenset[str]
+
+
+class Tokens:
+    """The tokens in the text of a file. Raises ConfigurationError if it is not one."""
 
     def __init__(self, text: str) -> None:
-        """Check the text. Raises ConfigurationError if it cannot be a token."""
-        if not CHARS_MIN <= len(text) <= CHARS_MAX or not all("!" <= each <= "~" for each in text):
-            raise ConfigurationError(
-                f"a token is {CHARS_MIN} to {CHARS_MAX} ASCII characters without white space; openssl rand -hex 32 makes one."
-            )
-        self._digest = _digest(text)
+        lines = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        if not 0 < len(lines) <= TOKENS_MAX:
+            raise ConfigurationError(f"a file has 1 to {TOKENS_MAX} tokens, one a line, not {len(lines)}.")
+        self._tokens = [_parse(number, *line) for number, line in enumerate(lines, 1)]
 
-    def __repr__(self) -> str:
-        return "BearerToken(...)"
-
-    def is_in(self, authorization: str) -> bool:
-        """Return whether an `Authorization` header has the token, in constant time."""
+    def find(self, authorization: str) -> BearerToken | None:
+        """Return the token of an `Authorization` header, compared in constant time."""
         scheme, _, text = authorization.partition(" ")
-        return hmac.compare_digest(_digest(text.strip()), self._digest) and scheme.lower() == "bearer"
+        digest = _digest(text.strip())
+        found = [token for token in self._tokens if hmac.compare_digest(digest, token.digest)]
+        return found[0] if found and scheme.lower() == "bearer" else None
+
+    def replace(self, others: Tokens) -> None:
+        """Accept the others from now on, instead of these."""
+        self._tokens = others._tokens
+
+
+def _parse(number: int, token: str, name: str = "", rights: str = "publish,read,operate", *more: str) -> BearerToken:
+    if not CHARS_MIN <= len(token) <= CHARS_MAX or not all("!" <= each <= "~" for each in token):
+        raise ConfigurationError(
+            f"a token is {CHARS_MIN} to {CHARS_MAX} ASCII characters without white space; openssl rand -hex 32 makes one."
+        )
+    if more or not RIGHTS.issuperset(rights.split(",")):
+        raise ConfigurationError(f"line {number}: is not a token, a name, and rights such as publish,read,operate.")
+    return BearerToken(name or f"line {number}", _digest(token), frozenset(rights.split(",")))
 
 
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def read_token(path: Path) -> BearerToken:
-    """Return the token in a private file. Raises ConfigurationError."""
+def read_tokens(path: Path) -> Tokens:
+    """Return the tokens in a private file. Raises ConfigurationError."""
     try:
-        return BearerToken(read_secret(path).decode("ascii").strip())
+        return Tokens(read_secret(path).decode("ascii"))
     except UnicodeDecodeError:
         raise ConfigurationError(f"http.token: {path}: is not text.") from None
     except ConfigurationError as error:
@@ -52,15 +81,15 @@ def read_token(path: Path) -> BearerToken:
         raise ConfigurationError(f"http.token: {path}: {sentence}") from None
 
 
-def required_token(config: NodeConfig) -> BearerToken | None:
-    """Return the configured token, or None if any client may read everything.
+def required_tokens(config: NodeConfig) -> Tokens | None:
+    """Return the configured tokens, or None if any client may do everything.
 
-    Raises ConfigurationError if the token is unreadable or missing.
+    Raises ConfigurationError if a token is unreadable or missing.
     """
     if config.http.bind is None:
         return None
     if config.http.token:
-        return read_token(Path(config.http.token))
+        return read_tokens(Path(config.http.token))
     if not is_loopback(config.http.bind.host) and not config.security.insecure:
         raise ConfigurationError(
             f"http.bind: {config.http.bind} can be reached from elsewhere, so http.token must name a file with a token; "

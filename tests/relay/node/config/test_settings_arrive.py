@@ -292,7 +292,7 @@ async def test_a_configured_value_arrives_in_the_journal(tmp_path: Path, key: Ke
 async def test_the_configured_place_is_where_http_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, served = tmp_path / "relay.yaml", []
 
-    async def start(config: NodeConfig, bind: Physical, token: object, describe: object, nursery: trio.Nursery) -> None:
+    async def start(config: NodeConfig, bind: Physical, node: object, nursery: trio.Nursery) -> None:
         served.append(bind)
         nursery.cancel_scope.cancel()
 

@@ -11,7 +11,7 @@ import trio
 from structlog.testing import capture_logs
 
 from relay.events import Duty, Role
-from relay.node.http.token import BearerToken
+from relay.node.http.token import Tokens
 from sitestack.model.view import View, ViewId
 from tests.harness.addresses import address
 from tests.harness.browser import Browser, Page
@@ -29,7 +29,7 @@ def tags(member: str) -> str:
     return f"[...document.querySelectorAll('[data-member={member}] .tag')].map((each) => each.textContent).join(', ')"
 
 
-async def look_at(node: FakeNode, chromium: Browser, do: Callable[[Page], None], token: BearerToken | None = None) -> None:
+async def look_at(node: FakeNode, chromium: Browser, do: Callable[[Page], None], token: Tokens | None = None) -> None:
     """Do something with the dashboard of a node."""
     async with served(node, token) as place:
 
@@ -172,7 +172,7 @@ async def test_the_token_is_asked_for_until_it_is_right_and_kept_for_the_tab_alo
         page.call("Page.reload")
         page.wait_for(f"{members('NYC')} === 'A'")
 
-    await look_at(node, chromium, look, BearerToken(TOKEN))
+    await look_at(node, chromium, look, Tokens(TOKEN))
 
 
 async def test_when_the_node_is_gone_the_page_says_that_what_it_shows_is_old(chromium: Browser) -> None:

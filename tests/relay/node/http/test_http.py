@@ -17,11 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from relay.events import Duty, GlobalView, Role
 from relay.node.channel import RelayChannel
+from relay.node.config.settings import HttpSettings
 from relay.node.http import probe, server
 from relay.node.http.app import Served, make_app
 from relay.node.http.event_ring import EventRing
 from relay.node.http.server import serve_http
-from relay.node.http.token import BearerToken
+from relay.node.http.token import Tokens
 from relay.node.status.status import Identity, NodeStatistics, NodeStatus
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
@@ -79,12 +80,15 @@ class FakeNode:
 
 
 @asynccontextmanager
-async def served(node: FakeNode, token: BearerToken | None = None, *, secure: bool = True) -> AsyncIterator[Physical]:
+async def served(
+    node: FakeNode, token: Tokens | None = None, settings: HttpSettings | None = None, *, secure: bool = True
+) -> AsyncIterator[Physical]:
     """Where the node answers."""
+    settings = settings or HttpSettings()
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            app = make_app(replace(node.served(), is_secure=secure), token)
-            yield await nursery.start(serve_http, app, ANY_PORT, node.admissions)
+            app = make_app(replace(node.served(), is_secure=secure, streams_max=settings.streams_max()), token)
+            yield await nursery.start(serve_http, app, ANY_PORT, node.admissions, settings)
             nursery.cancel_scope.cancel()
 
 
@@ -194,8 +198,9 @@ async def test_a_node_that_joins_has_metrics_too() -> None:
 
 async def test_what_is_not_there_and_what_is_not_allowed_is_said_in_a_status() -> None:
     async with served(FakeNode()) as place:
-        assert (await get(place, "/nowhere"))[0] == 404
-        assert (await get(place, "/status", "POST"))[0] == 405
+        for method, target, wanted in (("GET", "/nowhere", 404), ("POST", "/status", 405), ("GET", "/messages", 405)):
+            status, text, _ = await get(place, target, method)
+            assert (status, [*json.loads(text)]) == (wanted, ["error"])
 
 
 async def test_a_mistake_costs_one_answer_and_is_in_the_log() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from contextlib import AsyncExitStack, suppress
 
@@ -9,6 +10,7 @@ import pytest
 import trio
 
 from relay.events import SiteSwitched
+from relay.node.config.settings import HttpSettings
 from relay.node.http import server
 from relay.node.http.guard import HEAD_BYTES_MAX, PIECE_BYTES, GuardedStream
 from sitestack.channel.receiving.inbox import Delivery
@@ -217,9 +219,9 @@ async def test_a_body_behind_the_last_answer_of_a_connection_does_not_keep_it_op
 )
 async def test_strangers_without_a_request_keep_no_probe_out(beginning: bytes) -> None:
     """Two addresses take all places, and take them again whenever they lose some."""
-    async with served(FakeNode()) as place, AsyncExitStack() as open_streams:
+    async with served(FakeNode(), settings=HttpSettings(connections_max=32)) as place, AsyncExitStack() as open_streams:
         for round_ in range(3):
-            for n in range(2 * server.CONNECTIONS_EACH_MAX):
+            for n in range(32):
                 each = await trio.open_tcp_stream(*place, local_address=f"127.0.0.{2 + n % 2}")
                 open_streams.push_async_callback(each.aclose)
                 with suppress(trio.BrokenResourceError):
@@ -229,28 +231,46 @@ async def test_strangers_without_a_request_keep_no_probe_out(beginning: bytes) -
             assert answer.startswith(b"HTTP/1.1 200"), round_
 
 
-async def test_a_connection_whose_client_waits_for_an_answer_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "CONNECTIONS_MAX", 3)
-    monkeypatch.setattr(server, "CONNECTIONS_EACH_MAX", 2)
-    node, last = FakeNode(), ASK + b"Connection: close\r\n\r\n"
-    async with served(node) as place, AsyncExitStack() as open_streams:
-        for host, other, trouble in (
-            ("127.0.0.2", "127.0.0.9", ""),
-            ("127.0.0.2", "127.0.0.2", "there are 2 connections of 127.0.0.2 already"),
-            ("127.0.0.3", "127.0.0.9", "there are 3 connections already"),
-        ):
-            follower = await trio.open_tcp_stream(*place, local_address=host)
+async def test_a_connection_whose_client_waits_for_an_answer_keeps_its_place_and_a_probe_has_one_of_its_own() -> None:
+    settings = HttpSettings(connections_max=8, address_connections_max=2)
+    node, last = FakeNode(), b"GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    async with served(node, settings=settings) as place, AsyncExitStack() as open_streams:
+        followers = []
+        for trouble in ("", "there are 2 connections of 127.0.0.2 already"):
+            follower = await trio.open_tcp_stream(*place, local_address="127.0.0.2")
             open_streams.push_async_callback(follower.aclose)
             await follower.send_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b" 200 " in await follower.receive_some()
-            answer = await ask(place, last, other)
+            followers.append(follower)
+            answer = await ask(place, last, "127.0.0.2")
             assert answer.startswith(b"HTTP/1.1 503" if trouble else b"HTTP/1.1 200")
             assert node.admissions.trouble == trouble
-        assert node.admissions.refused == 2
-        await follower.aclose()
-        while not (await ask(place, last)).startswith(b"HTTP/1.1 200"):
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert b"\r\nRetry-After: 1" in head
+        assert json.loads(body) == {"error": "Retry later: there are 2 connections of 127.0.0.2 already."}
+        assert node.admissions.refused == 1
+        silent = [await trio.open_tcp_stream(*place, local_address="127.0.0.2") for _ in range(2 * server.SPARE_MAX)]
+        for target in (b"/healthz", b"/readyz"):
+            answer = await ask(place, b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "127.0.0.2")
+            assert answer.split(b" ")[1] in (b"200", b"503")
+            assert b"Retry later" not in answer
+        for each in (*silent, followers[0]):
+            await each.aclose()
+        while not (await ask(place, last, "127.0.0.2")).startswith(b"HTTP/1.1 200"):
             pass
         assert node.admissions.trouble == ""
+
+
+async def test_the_bodies_of_all_connections_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "BODIES_BYTES_MAX", PIECE_BYTES)
+    async with served(FakeNode()) as place, await trio.open_tcp_stream(*place) as stream:
+        await stream.send_all(post_of(PIECE_BYTES) + b"half a body")
+        answers = {(await ask(place, post_of(1) + b"x")).split(b"\r\n")[0] for _ in range(3)}
+        assert answers == {b"HTTP/1.1 503 Service Unavailable"}
+        await stream.aclose()
+        whole = post_of(PIECE_BYTES).replace(b"Host", b"Connection: close\r\nHost") + bytes(PIECE_BYTES)
+        while b"not a member" not in await ask(place, whole):
+            pass  # the first body is still counted
 
 
 async def test_a_connection_is_used_for_a_limited_number_of_requests() -> None:

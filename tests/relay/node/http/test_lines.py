@@ -60,8 +60,11 @@ async def test_each_line_is_a_message_or_says_why_not() -> None:
         assert [(each["status"], each["repeated"]) for each in again] == [(200, True)]
 
 
-async def test_many_lines_keep_their_order_and_more_than_may_be_under_way_are_answered() -> None:
-    count = 3 * messages.LINES_UNDER_WAY_MAX
+async def test_many_lines_keep_their_order_and_more_than_may_be_under_way_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(messages, "LINES_UNDER_WAY_MAX", 8)
+    count = 64
     async with site("A", "B") as (places, channels):
         body = b"".join([b'{"text": "%d", "key": "k-%d"}\n' % (n, n) for n in range(count)])
         answers = await post_lines(places[1], body)

@@ -7,8 +7,9 @@ import json
 from starlette.routing import Route
 
 from relay.node.http.app import describe_api, make_app
-from relay.node.http.messages import BODY_BYTES_MAX, RETRY_AFTER_S
-from relay.node.http.token import BearerToken
+from relay.node.http.messages import BODY_BYTES_MAX
+from relay.node.http.refusal import RETRY_AFTER_S
+from relay.node.http.token import Tokens
 from sitestack.model.envelope import KEY_BYTES_MAX
 from tests.relay.node.http.test_http import FakeNode, get, served
 
@@ -57,7 +58,7 @@ def test_what_wants_the_token_says_so() -> None:
 
 
 async def test_the_description_and_the_page_are_served_to_everybody_and_the_rest_is_not() -> None:
-    async with served(FakeNode(), BearerToken("hush-hush-hush-hush")) as place:
+    async with served(FakeNode(), Tokens("hush-hush-hush-hush")) as place:
         for path, methods in json.loads((await get(place, "/openapi.json"))[1])["paths"].items():
             for method, operation in methods.items():
                 status, _, _ = await get(place, path, method.upper()) if method == "get" else (401, "", None)

@@ -16,14 +16,14 @@ from starlette.applications import Starlette
 from relay.node.http.app import make_app
 from relay.node.http.health import Health, make_health_app
 from relay.node.http.server import serve_http
-from relay.node.http.token import BearerToken
+from relay.node.http.token import Tokens
 from sitestack.model.address import Physical
 from sitestack.transport.accepting import Admissions
 from tests.relay.node.http.test_http import ANY_PORT, FakeNode
 from tests.relay.node.http.test_limits import ask
 
 SERVER = "relay.node.http.server.TCPServer"
-TOKEN = BearerToken("hush-hush-hush-hush")
+TOKEN = Tokens("hush-hush-hush-hush")
 ASK = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 LAST = ASK + b"Connection: close\r\n\r\n"
 REFUSED = b"PUT / HTTP/1.1\r\n\r\n"

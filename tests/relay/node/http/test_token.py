@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import subprocess
 import sys
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 
 import pytest
+import structlog.testing
 import trio
 
+from relay.keys.certificates import BRIDGE_CERTIFICATE, BRIDGE_KEY
 from relay.node.config.settings import HttpSettings, NodeConfig, SecuritySettings
 from relay.node.daemon import NodeOptions, run_node
 from relay.node.http.app import make_app
+from relay.node.http.credentials import Credentials
 from relay.node.http.server import serve_http
-from relay.node.http.token import BearerToken, is_loopback, read_token, required_token
+from relay.node.http.token import Tokens, is_loopback, read_tokens, required_tokens
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
-from tests.relay.node.http.test_http import ANY_PORT, FakeNode
+from tests.harness.certificates import authority, context, signed, write_site
+from tests.relay.node.http.test_http import ANY_PORT, FakeNode, served
+from tests.relay.node.http.test_limits import ask as raw
+from tests.relay.node.http.test_messages import post
 from tests.relay.node.test_daemon import LIMIT_S, configure, node
 
 SECRET = "hush-hush-hush-hush"
@@ -33,13 +40,13 @@ def token_file(directory: Path, text: str = f"{SECRET}\n", mode: int = 0o600) ->
     return path
 
 
-async def ask(place: Physical, target: str, authorization: str | None = None) -> tuple[int, str]:
+async def ask(place: Physical, target: str, authorization: str | None = None, method: str = "GET") -> tuple[int, str]:
     def get() -> tuple[int, str]:
         connection = HTTPConnection(*place, timeout=10)
         headers = {"Connection": "close"}  # so that its place is free again with the end of the answer
         if authorization is not None:
             headers["Authorization"] = authorization
-        connection.request("GET", target, headers=headers)
+        connection.request(method, target, headers=headers)
         answer = connection.getresponse()
         text = answer.read().decode()
         connection.close()
@@ -50,7 +57,7 @@ async def ask(place: Physical, target: str, authorization: str | None = None) ->
 
 async def test_without_the_token_a_node_tells_whether_it_is_alive_and_ready_and_nothing_else() -> None:
     playing = FakeNode()
-    app = make_app(playing.served(), BearerToken(SECRET))
+    app = make_app(playing.served(), Tokens(SECRET))
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             place = await nursery.start(serve_http, app, ANY_PORT, playing.admissions)
@@ -66,7 +73,7 @@ async def test_without_the_token_a_node_tells_whether_it_is_alive_and_ready_and_
                 assert await ask(place, "/healthz", wrong) == (200, "alive\n")
                 assert await ask(place, "/readyz", wrong) == (503, "not ready\n")
                 for target in ("/status", "/metrics"):
-                    assert await ask(place, target, wrong) == (401, "This path requires the token.\n")
+                    assert await ask(place, target, wrong) == (401, '{"error":"This path requires a token."}')
             for right in (f"Bearer {SECRET}", f"bearer  {SECRET} "):
                 assert (await ask(place, "/status", right))[0] == 200
                 assert (await ask(place, "/metrics", right))[0] == 200
@@ -77,23 +84,23 @@ async def test_without_the_token_a_node_tells_whether_it_is_alive_and_ready_and_
 
 
 def test_the_token_is_not_shown() -> None:
-    token = BearerToken(SECRET)
+    token = Tokens(SECRET)
     assert SECRET not in f"{token!r} {token} {[token]}"
 
 
 @pytest.mark.parametrize("text", ["", "short", "x" * 15, "x" * 1_025, "with white space in it", "ümlauts-in-the-middle"])
 def test_what_can_be_guessed_or_not_be_sent_is_no_token(text: str, tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigurationError, match=r"^http\.token: .*/token: (a token is 16 to 1024 ASCII|is not text)"
+        ConfigurationError, match=r"^http\.token: .*/token: (a token is 16 to 1024 ASCII|is not text|a file has 1 to 64)"
     ) as caught:
-        read_token(token_file(tmp_path, text))
+        read_tokens(token_file(tmp_path, text))
     assert len(text) < 16 or text not in str(caught.value)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o622, 0o640])
 def test_a_token_that_others_can_read_or_write_is_refused(mode: int, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"^http\.token: .*/token: .* read|write"):
-        read_token(token_file(tmp_path, mode=mode))
+        read_tokens(token_file(tmp_path, mode=mode))
 
 
 def test_who_can_be_reached_from_elsewhere_needs_a_token_or_has_to_be_insecure(tmp_path: Path) -> None:
@@ -101,11 +108,96 @@ def test_who_can_be_reached_from_elsewhere_needs_a_token_or_has_to_be_insecure(t
     with pytest.raises(
         ConfigurationError, match=r"^http\.bind: 0\.0\.0\.0:0 can be reached from elsewhere, so http\.token must"
     ):
-        required_token(elsewhere)
-    assert required_token(NodeConfig(http=HttpSettings(ELSEWHERE), security=SecuritySettings(insecure=True))) is None
-    assert required_token(NodeConfig(http=HttpSettings(ELSEWHERE, str(token_file(tmp_path))))) is not None
-    assert required_token(NodeConfig(http=HttpSettings(ANY_PORT))) is None
-    assert required_token(NodeConfig()) is None
+        required_tokens(elsewhere)
+    assert required_tokens(NodeConfig(http=HttpSettings(ELSEWHERE), security=SecuritySettings(insecure=True))) is None
+    assert required_tokens(NodeConfig(http=HttpSettings(ELSEWHERE, str(token_file(tmp_path))))) is not None
+    assert required_tokens(NodeConfig(http=HttpSettings(ANY_PORT))) is None
+    assert required_tokens(NodeConfig()) is None
+
+
+RIGHTS = f"""# rights of programs
+{SECRET}-publish shop publish
+{SECRET}-read reader read
+{SECRET}-operate prometheus operate
+{SECRET}-all
+"""
+
+
+async def test_a_token_has_the_rights_that_its_line_names() -> None:
+    playing = FakeNode()
+    playing.join()
+    async with served(playing, Tokens(RIGHTS)) as place:
+        every = "status events quiet"
+        for name, allowed in (("publish", ""), ("read", "events quiet"), ("operate", "status quiet"), ("all", every)):
+            for what, target in (("status", "/status"), ("events", "/events"), ("quiet", "/events?messages=no")):
+                status, text = await ask(place, target, f"Bearer {SECRET}-{name}", "HEAD")
+                assert status == (200 if what in allowed.split() else 403), (name, target, text)
+        status, about, _ = await post(place, b"x", Authorization=f"Bearer {SECRET}-read")
+        assert (status, about) == (403, {"error": "The token reader lacks the right publish."})
+        for name in ("publish", "all"):  # allowed, and this node is no member
+            assert (await post(place, b"x", Authorization=f"Bearer {SECRET}-{name}"))[0] == 503
+
+
+@pytest.mark.parametrize("text", [f"{SECRET} shop publish,write", f"{SECRET} shop publish now", "# nothing\n"])
+def test_a_line_that_is_not_understood_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"^http\.token: .*/token: (line 1: is not|a file has)"):
+        read_tokens(token_file(tmp_path, text))
+
+
+async def test_tokens_and_certificate_are_reread_and_a_wrong_file_changes_nothing(tmp_path: Path) -> None:
+    by, path = authority(), token_file(tmp_path)
+    keys = write_site(tmp_path / "keys", signed(by, "NYC"))
+    certificate, key = str(keys / BRIDGE_CERTIFICATE), str(keys / BRIDGE_KEY)
+    settings = HttpSettings(ANY_PORT, str(path), certificate, key, access_log=True)
+    seen = []
+    credentials, playing = Credentials(NodeConfig(http=settings)), FakeNode()
+    playing.join()
+    app = make_app(playing.served(), credentials.tokens)
+
+    def get(place: Physical, secret: str) -> int:
+        connection = HTTPSConnection(*place, timeout=10, context=context(keys, with_certificate=False))
+        connection.request("GET", "/status", headers={"Authorization": f"Bearer {secret}"})
+        assert isinstance(connection.sock, ssl.SSLSocket)
+        seen.append(connection.sock.getpeercert(binary_form=True))
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    with trio.fail_after(20), structlog.testing.capture_logs() as log:
+        async with trio.open_nursery() as nursery:
+            place = await nursery.start(serve_http, app, ANY_PORT, playing.admissions, settings, credentials.tls)
+            assert await trio.to_thread.run_sync(get, place, SECRET) == 200
+            path.write_text("short")
+            credentials.reread()
+            assert await trio.to_thread.run_sync(get, place, SECRET) == 200
+            write_site(keys, signed(by, "NYC"))
+            path.write_text(f"{SECRET}-new monitor operate")
+            credentials.reread()
+            assert await trio.to_thread.run_sync(get, place, SECRET) == 401
+            assert await trio.to_thread.run_sync(get, place, f"{SECRET}-new") == 200
+            with pytest.raises(ConnectionResetError):  # no TLS
+                await ask(place, "/healthz")
+            nursery.cancel_scope.cancel()
+    assert seen[0] == seen[1] != seen[2] == seen[3]
+    assert [entry["why"] for entry in log if entry["event"] == "http credentials not reloaded"] != []
+    about = [entry for entry in log if entry["event"] == "http request"]
+    assert [(entry["status"], entry["token"]) for entry in about] == [
+        (200, "line 1"),
+        (200, "line 1"),
+        (401, None),
+        (200, "monitor"),
+    ]
+    assert {(entry["method"], entry["path"], entry["client"]) for entry in about} == {("GET", "/status", "127.0.0.1")}
+
+
+async def test_a_page_of_another_site_takes_no_stream() -> None:
+    """The request of an image has no origin, but names the relation of the sites."""
+    async with served(FakeNode()) as place:
+        head = b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\nSec-Fetch-Site: %s\r\nConnection: close\r\n\r\n"
+        for other in (b"cross-site", b"same-site"):
+            answer = await raw(place, head % other)
+            assert answer.startswith(b"HTTP/1.1 403 ")
+        assert (await ask(place, "/status"))[0] == 200
 
 
 def test_what_is_loopback() -> None:
