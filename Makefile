@@ -110,7 +110,7 @@ lock: | $(BIN)/python ## refresh the lock files
 	$(BIN)/uv pip compile --group build $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock
 	$(LOCK) lab/pyproject.toml --constraint requirements.lock --output-file requirements-lab.lock
 	$(LOCK) spark/pyproject.toml --constraint requirements.lock --output-file requirements-spark.lock
-	$(LOCK) pyproject.toml lab/pyproject.toml spark/pyproject.toml --extra node --group dev --constraint requirements.lock \
+	$(LOCK) pyproject.toml lab/pyproject.toml spark/pyproject.toml --extra node --extra client --group dev --constraint requirements.lock \
 		--output-file requirements-dev.lock
 	$(BIN)/uv pip compile --group docs $(COMPILE) --constraint requirements-dev.lock --output-file requirements-docs.lock
 

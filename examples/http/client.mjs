@@ -12,15 +12,22 @@ const PAUSE_MS = 200;
 const KEYS_MAX = 65_536;
 const GIVE_UP_MS = 1_800_000; // members know a key for an hour, and would show again what is posted later
 const ATTEMPT_MS = 20_000; // a node answers or refuses sooner
+const SILENCE_MS = 1000 * Number(process.env.RELAY_SILENCE_S ?? 30); // a stream has a comment every 15 s
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-// Aborts a request that takes too long. Fetch itself never ends its wait when the first connection is closed while Node still
-// loads the HTTP parser: without a timer the program would then exit with code 13.
+// Aborts a request after a silence. Fetch never ends its wait when a connection dies at some points of its life, and without a
+// timer the program would then exit with code 13.
 function timeLimit(ms) {
   const controller = new AbortController();
-  const timer = setTimeout(() => controller.abort(new Error(`no answer within ${ms / 1000} s`)), ms);
-  return { signal: controller.signal, clear: () => clearTimeout(timer) };
+  const abort = () => controller.abort(new Error(`nothing heard for ${ms / 1000} s`));
+  let timer = setTimeout(abort, ms);
+  const clear = () => clearTimeout(timer);
+  const restart = () => {
+    clear();
+    timer = setTimeout(abort, ms);
+  };
+  return { signal: controller.signal, clear, restart };
 }
 
 export class RelayClient {
@@ -63,12 +70,11 @@ export class RelayClient {
     for (;;) {
       const url = this.#urls[0];
       const headers = last ? { ...this.#headers, "Last-Event-ID": last } : this.#headers;
-      const limit = timeLimit(ATTEMPT_MS);
+      const limit = timeLimit(SILENCE_MS);
       try {
         const answer = await fetch(`${url}/events?from=oldest`, { headers, signal: limit.signal });
-        limit.clear();
         if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
-        for await (const { kind, id, about } of parse(answer.body)) {
+        for await (const { kind, id, about } of parse(answer.body, limit.restart)) {
           last = id;
           if (kind !== "message" || this.#isNew(about)) yield { kind, about };
         }
@@ -96,9 +102,10 @@ export class RelayClient {
   }
 }
 
-async function* parse(body) {
+async function* parse(body, heard) {
   let text = "";
   for await (const chunk of body.pipeThrough(new TextDecoderStream())) {
+    heard();
     const blocks = (text + chunk).split("\n\n");
     text = blocks.pop();
     for (const block of blocks) {

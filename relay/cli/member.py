@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from relay.keys.directory import read_key_ring
-from relay.node.config.config_file import load_config
-from relay.node.config.settings import KEYS_AND_INSECURE, NodeConfig
 from sitestack.model.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from relay.node.config.settings import NodeConfig
 
 Function = Callable[..., Any]
 
@@ -35,6 +35,10 @@ def identity_options(function: Function) -> Function:
 
 def load_member(config_file: Path, site: str, name: str, keys: str, insecure: bool) -> NodeConfig:
     """Load the configuration in a file, overridden by these options. Raises ConfigurationError."""
+    # Imported on demand: a client of a node needs none of it.
+    from relay.node.config.config_file import load_config  # noqa: PLC0415
+    from relay.node.config.settings import KEYS_AND_INSECURE  # noqa: PLC0415
+
     config = load_config(config_file, site=site, name=name, environment=os.environ)
     security = config.security
     security = replace(security, keys=keys or security.keys, insecure=insecure or security.insecure)
@@ -51,4 +55,6 @@ def refuse_without_keys(config: NodeConfig, config_file: Path) -> None:
             "pass the directory made by relay keygen (--keys DIR/SITE), or --insecure to accept that."
         )
     if config.security.keys:
+        from relay.keys.directory import read_key_ring  # noqa: PLC0415
+
         read_key_ring(Path(config.security.keys))

@@ -1,47 +1,101 @@
-"""`relay pub`: publishes messages to all sites, and leaves."""
+"""`relay pub`: publishes messages to all sites."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from relay.cli.client import client_options, find_client, named_client
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.member import identity_options, load_member, refuse_without_keys
-from relay.cli.running import run_until_signal
-from relay.node.output.lines import STANDARD, LineSource
-from relay.node.output.logs import configure_log
-from relay.node.visitor import publish
+
+if TYPE_CHECKING:
+    from relay.client import Client
+    from relay.node.config.settings import NodeConfig
+
+_READ_BYTES = 64 * 1024
 
 
 @click.command(name="pub")
-@click.argument("config_file", metavar="CONFIG", type=click.Path(path_type=Path))
-@click.argument("texts", metavar="[TEXT]...", nargs=-1)
+@click.argument("arguments", metavar="[CONFIG] [TEXT]...", nargs=-1)
+@client_options
 @identity_options
 @click.pass_context
 def command(
-    ctx: click.Context, config_file: Path, texts: Sequence[str], site: str, name: str, keys: str, insecure: bool
+    ctx: click.Context,
+    arguments: Sequence[str],
+    nodes: Sequence[str],
+    token: Path | None,
+    member: bool,
+    site: str,
+    name: str,
+    keys: str,
+    insecure: bool,
 ) -> None:
     """Publish each TEXT, or each line of standard input, to all sites.
 
-    It joins the site of CONFIG, waits until all messages are delivered there, and leaves. That site
-    then relays them to the other sites. Exits with 1 if a message was refused or may not have been
-    delivered.
+    It posts to a node: those of --node, or those of CONFIG's site on this machine. Without one, and
+    with --member, it joins the site, waits until all messages are delivered there, and leaves. Exits
+    with 1 if a message was refused or may not have been delivered.
     """
-    config = load_member(config_file, site, name, keys, insecure)
+    if nodes:
+        refused = _post(named_client(nodes, token, "publish"), arguments)
+    elif not arguments:
+        raise click.UsageError("name a node (--node URL), or CONFIG.", ctx)
+    else:
+        config_file, texts = Path(arguments[0]), arguments[1:]
+        config = load_member(config_file, site, name, keys, insecure)
+        client = None if member else find_client(config, token, "publish")
+        refused = _join(config, config_file, texts) if client is None else _post(client, texts)
+    for why in refused:
+        click.echo(why, err=True)
+    if refused:
+        ctx.exit(EXIT_CHECK_FAILED)
+
+
+def _post(client: Client, texts: Sequence[str]) -> list[str]:
+    """Publish at a node, and return a sentence for each failure."""
+    from relay.client import NotPublished, Outgoing  # noqa: PLC0415
+
+    refused: list[str] = []
+    with client:
+        for lines in [[os.fsencode(text) for text in texts]] if texts else _read_lines():
+            results = client.publish_all(map(Outgoing, lines))
+            refused += [f"not published: {each}" for each in results if isinstance(each, NotPublished)]
+    return refused
+
+
+def _read_lines() -> Iterator[list[bytes]]:
+    """Yield the whole lines of each read of standard input."""
+    rest = b""
+    while chunk := os.read(sys.stdin.fileno(), _READ_BYTES):
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield lines
+    if rest:
+        yield [rest]
+
+
+def _join(config: NodeConfig, config_file: Path, texts: Sequence[str]) -> list[str]:
+    """Publish as a member, and return a sentence for each failure."""
+    from relay.cli.running import run_until_signal  # noqa: PLC0415
+    from relay.node.output.lines import STANDARD, LineSource  # noqa: PLC0415
+    from relay.node.output.logs import configure_log  # noqa: PLC0415
+    from relay.node.visitor import publish  # noqa: PLC0415
+
     refuse_without_keys(config, config_file)
     configure_log(replace(config.log, level="error"))
     lines = _each(texts) if texts else LineSource(STANDARD, config.protocols.batching.message_bytes_max).lines()
     published = run_until_signal(lambda: publish(config, lines))
-    for why in published.refused:
-        click.echo(f"not published: {why}", err=True)
+    refused = [f"not published: {why}" for why in published.refused]
     if published.uncertain:
-        click.echo(f"{published.uncertain} of {published.sent} messages may not have been delivered.", err=True)
-    if published.refused or published.uncertain:
-        ctx.exit(EXIT_CHECK_FAILED)
+        refused.append(f"{published.uncertain} of {published.sent} messages may not have been delivered.")
+    return refused
 
 
 async def _each(texts: Sequence[str]) -> AsyncIterator[bytes]:

@@ -111,7 +111,7 @@ class _Node:
         #: True if the configuration changed before this member joined.
         self._reread_later = False
         secure = not config.security.insecure
-        identity = Identity(config.site, config.name, os.getpid(), version("sitestack"), secure)
+        identity = Identity(config.site, config.name, os.getpid(), version("sitestack"), secure, config.http.url())
         self._status = NodeStatus(identity, trio.current_time())
         self._channel: RelayChannel | None = None
         self._events: EventOutput | None = None

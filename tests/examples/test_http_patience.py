@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Event, Thread, Timer
 
 import pytest
 
+from relay_lab.drills.tether import tie
 from tests.examples.test_http_examples import commands
 from tests.harness.sockets import free_port
 
@@ -108,3 +111,39 @@ def test_a_line_is_posted_although_the_first_connections_are_closed_at_once(lang
         ended = post(language, tmp_path, url, give_up_s=20)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert posted == [("p-1", b"one"), ("p-2", b"two")]
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["closed", "silent"])
+def test_a_stream_that_dies_at_any_point_is_followed_at_the_next_connection(silent: bool, tmp_path: Path) -> None:
+    """A killed node closes its connections; one whose machine dies is only silent."""
+    about = {"event": "message", "id": ["NYC", "a", "all", 1], "text": "heard"}
+    event = f"event: message\nid: run-1\ndata: {json.dumps(about)}\n\n".encode()
+    whole = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    whole += b"%x\r\n%b\r\n" % (len(event), event)
+    left = [0, 20, 90, len(whole) - 30]
+    ended = Event()
+
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1 << 16)
+            self.request.sendall(whole[: left.pop(0)] if left else whole)
+            if silent or not left:
+                ended.wait(LIMIT_S)
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+        _, follow = commands("node", tmp_path)
+        command = [*follow, f"http://127.0.0.1:{server.server_address[1]}"]
+        environment = {**os.environ, "RELAY_SILENCE_S": "1"}
+        process = subprocess.Popen(tie(command), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
+        patience = Timer(LIMIT_S / 2, process.kill)
+        patience.start()
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "heard\n"
+        finally:
+            patience.cancel()
+            ended.set()
+            process.kill()
+            process.communicate()
+            server.shutdown()

@@ -129,6 +129,13 @@ class HttpSettings:
     #: Log each request: path, status, duration, token name and address of the client.
     access_log: bool = False
 
+    def url(self) -> str:
+        """Return the URL for programs on this machine; empty without HTTP."""
+        if self.bind is None:
+            return ""
+        host = "127.0.0.1" if self.bind.host == ANY_INTERFACE else self.bind.host
+        return f"http{'s' if self.certificate else ''}://{host}:{self.bind.port}"
+
     def streams_max(self) -> int:
         """Return the maximum number of event streams."""
         return self.connections_max * 3 // 8

@@ -75,8 +75,9 @@ class EventStream:
 
         The ring may grow by events of other streams.
         """
-        await write(f"retry: {RETRY_MS}\n\n".encode() + self._missed())
-        ring = self._ring
+        ring, missed = self._ring, self._missed()
+        # The id lets a client that is disconnected before the first event resume here.
+        await write(f"retry: {RETRY_MS}\nid: {ring.id_of(self._after)}\n\n".encode() + missed)
         quiet_until = trio.current_time() + KEEP_ALIVE_S
         while ring.oldest(self._messages) <= self._after + 1:
             chunk, self._after = ring.read(self._after, self._messages)

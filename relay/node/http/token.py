@@ -81,6 +81,14 @@ def read_tokens(path: Path) -> Tokens:
         raise ConfigurationError(f"http.token: {path}: {sentence}") from None
 
 
+def find_secret(path: Path, right: Right) -> str:
+    """Return the first token in a private file that has a right. Raises ConfigurationError."""
+    for number, line in enumerate(read_secret(path).decode("ascii", "replace").splitlines(), 1):
+        if line.strip() and not line.startswith("#") and right in _parse(number, *line.split()).rights:
+            return line.split()[0]
+    raise ConfigurationError(f"{path}: has no token with the right {right}.")
+
+
 def required_tokens(config: NodeConfig) -> Tokens | None:
     """Return the configured tokens, or None if any client may do everything.
 

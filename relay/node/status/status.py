@@ -37,6 +37,8 @@ class Identity:
     version: str
     #: Whether the node authenticates its peers.
     secure: bool
+    #: URL for programs on this machine; empty without HTTP.
+    http: str = ""
     build: Build = field(default_factory=running_build)
 
 

@@ -10,15 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+import trio
 
+from relay.node.status.status_socket import fetch_status
 from relay_lab.drills.tether import tie
 from tests.harness.command_line import Run
-from tests.relay.node.test_daemon import configure
+from tests.harness.sockets import free_port
+from tests.relay.node.test_daemon import configure, node
 
 LIMIT_S = 60.0
 COMMAND = (sys.executable, "-m", "relay")
@@ -30,9 +33,13 @@ def config() -> Iterator[Path]:
         yield configure(Path(directory))
 
 
+def subscriber(config: Path) -> AbstractContextManager[subprocess.Popen[str]]:
+    return following(str(config), "--member", "--name", "S", "--insecure")
+
+
 @contextmanager
-def subscriber(config: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [*COMMAND, "sub", str(config), "--name", "S", "--insecure"]
+def following(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    command = [*COMMAND, "sub", *arguments]
     process = subprocess.Popen(tie(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield process
@@ -42,7 +49,11 @@ def subscriber(config: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def publish(config: Path, *texts: str, lines: str = "") -> subprocess.CompletedProcess[str]:
-    command = [*COMMAND, "pub", str(config), *texts, "--name", "P", "--insecure"]
+    return post(str(config), *texts, "--member", "--name", "P", "--insecure", lines=lines)
+
+
+def post(*arguments: str, lines: str = "") -> subprocess.CompletedProcess[str]:
+    command = [*COMMAND, "pub", *arguments]
     return subprocess.run(command, input=lines, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
@@ -78,3 +89,39 @@ def test_without_keys_neither_takes_part(run: Run, config: Path, command: str) -
     code, _, err = run(command, config)
     assert code == 2
     assert "--insecure" in err
+
+
+def test_through_a_node_both_work_without_a_change_of_the_view(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node is named, or found by its status socket; a token is that of the configuration."""
+    token = directory / "token"
+    token.write_text("hush-hush-hush-hush shop publish\nhush-hush-hush-hush-hush reader read\n")
+    token.chmod(0o600)
+    place = f"127.0.0.1:{free_port()}"
+    config = configure(directory, http={"bind": place, "token": str(token)})
+    monkeypatch.setenv("RELAY_RUN_DIRECTORY", str(directory))
+    with node(directory, config, "--insecure", "--name", "A") as running:
+        assert running.stderr is not None
+        while "http listening" not in running.stderr.readline():
+            pass
+        while trio.run(fetch_status, directory / "a.sock")["state"] != "member":
+            time.sleep(0.02)
+        named = ["--node", f"http://{place}", "--token", str(token)]
+        for arguments in ([str(config)], named):
+            with following(*arguments) as process:
+                assert process.stdout is not None
+                while not select.select([process.stdout], [], [], 0.5)[0]:
+                    done = post(*arguments, "one", "two")
+                    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+                heard = [json.loads(process.stdout.readline()) for _ in range(2)]
+                assert [(each["from"], each["text"]) for each in heard] == [("A", "one"), ("A", "two")]
+        refused = post(*named[:2], "x")
+        assert refused.returncode == 1
+        assert "requires a token" in refused.stderr
+        assert trio.run(fetch_status, directory / "a.sock")["views"] == 1
+
+
+def test_publishing_at_a_node_imports_neither_the_event_loop_nor_the_configuration() -> None:
+    """The parts of a node take seconds of a loaded machine to import, for one message."""
+    program = "import sys; from relay.cli import pub; import relay.client; print(*sys.modules)"
+    modules = set(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split())
+    assert modules & {"trio", "yaml", "rich", "httpx", "structlog", "msgpack", "cryptography", "starlette"} == set()

@@ -12,7 +12,6 @@ import trio.testing
 from starlette.types import Message
 
 from relay.events import Certainty, Duty, Failure, Role, SiteSwitched, Unreachable
-from relay.node.config.settings import HttpSettings
 from relay.node.http import event_ring, event_stream
 from relay.node.http.app import describe_api
 from relay.node.http.event_ring import EventRing
@@ -186,7 +185,7 @@ async def test_a_stream_that_leaves_out_what_comes_is_kept_alive(autojump_clock:
 
 async def test_streams_leave_room_for_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "KEEP_ALIVE_S", 0.05)
-    async with served(FakeNode(), settings=HttpSettings(connections_max=4, address_connections_max=4)) as place:
+    async with served(FakeNode(), streams_max=1) as place:
         async with events(place) as first, events(place) as second:
             assert (first.status, second.status) == (200, 503)
             assert (await get(place, "/events", "HEAD"))[0] == 503

@@ -81,13 +81,17 @@ class FakeNode:
 
 @asynccontextmanager
 async def served(
-    node: FakeNode, token: Tokens | None = None, settings: HttpSettings | None = None, *, secure: bool = True
+    node: FakeNode,
+    token: Tokens | None = None,
+    settings: HttpSettings | None = None,
+    *,
+    secure: bool = True,
+    streams_max: int = 12,
 ) -> AsyncIterator[Physical]:
     """Where the node answers."""
-    settings = settings or HttpSettings()
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
-            app = make_app(replace(node.served(), is_secure=secure, streams_max=settings.streams_max()), token)
+            app = make_app(replace(node.served(), is_secure=secure, streams_max=streams_max), token)
             yield await nursery.start(serve_http, app, ANY_PORT, node.admissions, settings)
             nursery.cancel_scope.cancel()
 

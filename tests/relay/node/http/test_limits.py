@@ -231,32 +231,30 @@ async def test_strangers_without_a_request_keep_no_probe_out(beginning: bytes) -
             assert answer.startswith(b"HTTP/1.1 200"), round_
 
 
-async def test_a_connection_whose_client_waits_for_an_answer_keeps_its_place_and_a_probe_has_one_of_its_own() -> None:
-    settings = HttpSettings(connections_max=8, address_connections_max=2)
-    node, last = FakeNode(), b"GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+async def test_a_connection_whose_client_waits_for_an_answer_keeps_its_place() -> None:
+    """A probe has a place of its own even then."""
+    settings = HttpSettings(connections_max=3, address_connections_max=2)
+    node, last = FakeNode(), b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     async with served(node, settings=settings) as place, AsyncExitStack() as open_streams:
-        followers = []
-        for trouble in ("", "there are 2 connections of 127.0.0.2 already"):
-            follower = await trio.open_tcp_stream(*place, local_address="127.0.0.2")
+        for host, other, trouble in (
+            ("127.0.0.2", "127.0.0.9", ""),
+            ("127.0.0.2", "127.0.0.2", "there are 2 connections of 127.0.0.2 already"),
+            ("127.0.0.3", "127.0.0.9", "there are 3 connections already"),
+        ):
+            follower = await trio.open_tcp_stream(*place, local_address=host)
             open_streams.push_async_callback(follower.aclose)
             await follower.send_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b" 200 " in await follower.receive_some()
-            followers.append(follower)
-            answer = await ask(place, last, "127.0.0.2")
-            assert answer.startswith(b"HTTP/1.1 503" if trouble else b"HTTP/1.1 200")
+            head, _, body = (await ask(place, b"GET /status" + last, other)).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 503" if trouble else b"HTTP/1.1 200")
+            assert not trouble or (b"\r\nRetry-After: 1" in head and json.loads(body) == {"error": f"Retry later: {trouble}."})
             assert node.admissions.trouble == trouble
-        head, _, body = answer.partition(b"\r\n\r\n")
-        assert b"\r\nRetry-After: 1" in head
-        assert json.loads(body) == {"error": "Retry later: there are 2 connections of 127.0.0.2 already."}
-        assert node.admissions.refused == 1
+        assert node.admissions.refused == 2
         silent = [await trio.open_tcp_stream(*place, local_address="127.0.0.2") for _ in range(2 * server.SPARE_MAX)]
-        for target in (b"/healthz", b"/readyz"):
-            answer = await ask(place, b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "127.0.0.2")
-            assert answer.split(b" ")[1] in (b"200", b"503")
-            assert b"Retry later" not in answer
-        for each in (*silent, followers[0]):
+        assert (await ask(place, b"GET /healthz" + last, "127.0.0.2")).endswith(b"alive\n")
+        for each in (*silent, follower):
             await each.aclose()
-        while not (await ask(place, last, "127.0.0.2")).startswith(b"HTTP/1.1 200"):
+        while not (await ask(place, b"GET /status" + last)).startswith(b"HTTP/1.1 200"):
             pass
         assert node.admissions.trouble == ""
 

@@ -1,0 +1,73 @@
+"""Options of the commands that are clients of a node, or members if there is none: pub and sub."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from relay.client import Client
+    from relay.node.config.settings import NodeConfig
+
+Function = Callable[..., Any]
+#: Seconds in which a node of this machine must answer.
+FIND_TIMEOUT_S = 2.0
+
+
+def client_options(function: Function) -> Function:
+    """Add the options `--node`, `--token` and `--member`."""
+    options = (
+        click.option("--node", "nodes", metavar="URL", multiple=True, help="Node with HTTP; may be repeated. Without CONFIG."),
+        click.option("--token", type=click.Path(path_type=Path), help="File with an HTTP token.  [default: that of CONFIG]"),
+        click.option("--member", is_flag=True, help="Join the site of CONFIG even if a node of it answers here."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def named_client(nodes: Sequence[str], token: Path | None, right: Literal["publish", "read"]) -> Client:
+    """Return a client of these nodes. Raises `click.BadParameter` or ConfigurationError."""
+    from relay.client import Client  # noqa: PLC0415
+
+    secret = ""
+    if token is not None:
+        from relay.node.http.token import find_secret  # noqa: PLC0415
+
+        secret = find_secret(token, right)
+    try:
+        return Client(nodes, secret)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.", param_hint="--node") from None
+
+
+def find_client(config: NodeConfig, token: Path | None, right: Literal["publish", "read"]) -> Client | None:
+    """Return a client of the nodes of a site on this machine that serve HTTP, or None."""
+    from relay.node.status.status_socket import find_sockets, run_directory  # noqa: PLC0415
+
+    answers = [_ask(path) for path in find_sockets(run_directory())]
+    nodes = [status["http"] for status in answers if status.get("site") == config.site and status.get("http")]
+    if not nodes:
+        click.echo(f"No node of {config.site} with HTTP is running here: joining as a member.", err=True)
+        return None
+    return named_client(nodes, token or (Path(config.http.token) if config.http.token else None), right)
+
+
+def _ask(path: Path) -> dict[str, Any]:
+    """Return the status at a socket, or an empty one."""
+    answer = bytearray()
+    try:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(FIND_TIMEOUT_S)
+            sock.connect(str(path))
+            while chunk := sock.recv(1 << 16):
+                answer += chunk
+        status = json.loads(answer)
+    except (OSError, ValueError):
+        return {}
+    return status if isinstance(status, dict) else {}

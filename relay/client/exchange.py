@@ -1,0 +1,236 @@
+"""What a client says and understands: requests, answers, events, and when to try which node again.
+
+Pure: the clients bring connections and time.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+NDJSON = "application/x-ndjson"
+#: Seconds for which a message is repeated. Members know a key for an hour.
+GIVE_UP_S = 1_800.0
+#: Seconds without a byte after which a node is given up. A line is answered sooner, and a stream
+#: has a comment every 15 s.
+SILENCE_S = 30.0
+#: Seconds before another node is tried, unless the answer says how long.
+PAUSE_S = 0.2
+#: Maximum messages and bytes of one request.
+BATCH_MESSAGES, BATCH_BYTES = 500, 1 << 20
+#: Maximum keys by which repeated messages are recognised.
+KEYS_MAX = 65_536
+_AGAIN = (408, 429)
+
+
+class Refused(Exception):
+    """A node refuses what the client asks, and will again."""
+
+
+class NotPublished(Exception):
+    """A message was refused for good, or was not taken in time. Then its fate is unknown."""
+
+    def __init__(self, key: str, why: str) -> None:
+        super().__init__(f"{key}: {why}" if key else why)
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message to publish. With the same key it is shown once, however often it is published."""
+
+    payload: bytes
+    key: str = ""
+    scope: Literal["all", "site"] = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A message that the answering node has delivered."""
+
+    #: Site and UUID of the sender, scope, number: the same at every node.
+    id: tuple[str, str, str, int]
+    key: str
+    #: Whether the message had been published before.
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of `GET /events`: its kind, its id at the node, and its JSON object."""
+
+    kind: str
+    id: str
+    about: dict[str, Any]
+
+    @property
+    def payload(self) -> bytes:
+        """The payload of a message."""
+        text = self.about.get("text")
+        return base64.b64decode(self.about["base64"]) if text is None else text.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for the client to make."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer, or as much of it as arrived. A status of 0 means that none did."""
+
+    status: int = 0
+    #: Header `Retry-After`.
+    retry_after: str | None = None
+    body: bytes = b""
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds before the next attempt."""
+        after = self.retry_after or ""
+        return float(after) if after.isdecimal() else PAUSE_S
+
+    @property
+    def why(self) -> str:
+        """The reason of a refusal."""
+        try:
+            return f"{self.status}: {json.loads(self.body)['error']}"
+        except (ValueError, TypeError, LookupError):
+            return f"{self.status}: no reason is given" if self.status else "no answer"
+
+
+#: The client makes a request or waits some seconds, and sends back the answer.
+Steps = Generator[Request | float, Answer | None, list[Published | NotPublished]]
+
+
+class Nodes:
+    """The nodes of a client, of which one at a time is asked."""
+
+    def __init__(self, urls: Sequence[str], token: str) -> None:
+        self._urls = [url.rstrip("/") for url in urls]
+        if not self._urls or not all(url.startswith(("http://", "https://")) for url in self._urls):
+            raise ValueError(f"nodes have URLs such as http://127.0.0.1:7800, not {', '.join(urls)}")
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> Request:
+        """Return a request to the node to ask."""
+        return Request(method, f"{self._urls[0]}{path}", {**self._headers, **headers}, body)
+
+    def go_on(self) -> None:
+        """Ask the next node from now on."""
+        self._urls.append(self._urls.pop(0))
+
+
+def publish(nodes: Nodes, messages: Iterable[Outgoing], give_up_s: float, now: Callable[[], float]) -> Steps:
+    """Publish messages in order, each until it is delivered or refused for good.
+
+    Return a result for each. Messages without an answer are repeated with their keys, at the next
+    node.
+    """
+    left = [each if each.key else replace(each, key=secrets.token_hex(16)) for each in messages]
+    results: dict[int, Published | NotPublished] = {}
+    ends = now() + give_up_s
+    places = [*range(len(left))]
+    while places:
+        asked, body = _next_lines(left, places)
+        answer = yield nodes.request("POST", "/messages", {"Content-Type": NDJSON}, body)
+        assert answer is not None
+        lasting, why = 200 < answer.status < 500 and answer.status not in _AGAIN, answer.why
+        for at in asked if lasting else ():
+            results[at] = NotPublished(left[at].key, why)
+        for at, line in zip(asked, answer.body.split(b"\n")[:-1] if answer.status == 200 else (), strict=False):
+            status, result = _read_line(line, left[at].key)
+            if status in _AGAIN or status >= 500:
+                why = str(result)
+            else:
+                results[at] = result
+        before, places = places, [at for at in places if at not in results]
+        if len(before) - len(places) < len(asked):
+            if now() + answer.wait_s >= ends:
+                late = f"not taken in {give_up_s:g} s, at last: {why}"
+                return [results.get(at) or NotPublished(each.key, late) for at, each in enumerate(left)]
+            nodes.go_on()
+            yield answer.wait_s
+    return [results[at] for at in range(len(left))]
+
+
+def _next_lines(messages: Sequence[Outgoing], places: Sequence[int]) -> tuple[list[int], bytes]:
+    """Return the places of the messages for one request, and its body."""
+    lines, size = list[bytes](), 0
+    for at in places[:BATCH_MESSAGES]:
+        each = messages[at]
+        about = {"base64": base64.b64encode(each.payload).decode(), "key": each.key, "scope": each.scope}
+        line = json.dumps(about).encode() + b"\n"
+        if lines and size + len(line) > BATCH_BYTES:
+            break
+        lines.append(line)
+        size += len(line)
+    return [*places[: len(lines)]], b"".join(lines)
+
+
+def _read_line(line: bytes, key: str) -> tuple[int, Published | NotPublished]:
+    about = json.loads(line)
+    if about["status"] == 200:
+        return 200, Published(tuple(about["id"]), about["key"], about["repeated"])
+    return about["status"], NotPublished(key, f"{about['status']}: {about['error']}")
+
+
+class Follower:
+    """Events of one node after the other: each message once, and after the last one that was read."""
+
+    def __init__(self, nodes: Nodes, after: str = "", *, oldest: bool = False, messages: bool = True) -> None:
+        self._nodes = nodes
+        self._last = after
+        self._query = "?" + "&".join([*["from=oldest"] * oldest, f"messages={'yes' if messages else 'no'}"])
+        self._fields: dict[str, str] = {}
+        #: (site, origin, scope) -> number of the last message without a key.
+        self._reached: dict[tuple[str, str, str], int] = {}
+        self._keys: dict[str, None] = {}
+
+    def request(self) -> Request:
+        """Return the request for the following events."""
+        self._fields = {}
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": self._last} if self._last else {})}
+        return self._nodes.request("GET", f"/events{self._query}", headers)
+
+    def take(self, line: str) -> Event | None:
+        """Read a line without its end. Return an event once it is complete and new."""
+        if line:
+            name, _, value = line.partition(":")
+            self._fields[name] = value.removeprefix(" ")
+            return None
+        fields, self._fields = self._fields, {}
+        self._last = fields.get("id", self._last)
+        if "data" not in fields:
+            return None
+        event = Event(fields["event"], fields.get("id", ""), json.loads(fields["data"]))
+        return event if event.kind != "message" or self._is_new(event.about) else None
+
+    def _is_new(self, about: dict[str, Any]) -> bool:
+        """Return whether a message is new. Nodes may show different copies of one with a key."""
+        site, origin, scope, number = about["id"]
+        if (key := about.get("key")) is None:
+            last = self._reached.get((site, origin, scope), 0)
+            self._reached[site, origin, scope] = max(last, number)
+            return bool(number > last)
+        if key in self._keys:
+            return False
+        self._keys[key] = None
+        if len(self._keys) > KEYS_MAX:
+            del self._keys[next(iter(self._keys))]
+        return True
+
+
+def check_stream(answer: Answer) -> None:
+    """Raise Refused if no repetition helps."""
+    if 400 <= answer.status < 500 and answer.status not in _AGAIN:
+        raise Refused(answer.why)

@@ -1,0 +1,219 @@
+"""The clients publish once and hear once, whatever the nodes do in between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
+from threading import Thread
+from typing import Any
+
+import pytest
+import trio
+
+from relay.client import AsyncClient, Client, Event, NotPublished, Outgoing, Published, Refused
+from relay.client.exchange import BATCH_MESSAGES, Answer, Follower, Nodes, Request, publish
+from relay.node.http.token import Tokens
+from sitestack.model.address import Physical
+from tests.relay.node.http.test_http import FakeNode, served
+from tests.relay.node.http.test_messages import heard, site
+
+TOKEN = "hush-hush-hush-hush"
+Result = Published | NotPublished
+
+
+def told(n: int, key: str = "") -> str:
+    about = {"event": "message", "id": ["NYC", "a", "all", n], "text": str(n), **({"key": key} if key else {})}
+    return f"event: message\nid: run-{n}\ndata: {json.dumps(about)}\n\n"
+
+
+def line(status: int, key: str = "") -> bytes:
+    about = {"id": ["NYC", "a", "all", 1], "key": key, "repeated": False} if status == 200 else {"error": "so it is"}
+    return json.dumps({"status": status, **about}).encode() + b"\n"
+
+
+def run(messages: list[Outgoing], *answers: Answer, give_up_s: float = 60.0) -> tuple[list[Result], list[Request], list[float]]:
+    """Publish at two nodes that answer so; the results, the requests and the waits."""
+    now, asked, waits, left = 0.0, list[Request](), list[float](), [*answers]
+    steps = publish(Nodes(["http://a", "http://b/"], "secret"), messages, give_up_s, lambda: now)
+    answer: Answer | None = None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration as ended:
+            return ended.value, asked, waits
+        if isinstance(step, Request):
+            asked.append(step)
+            answer = left.pop(0)
+        else:
+            waits.append(step)
+            now += step
+
+
+def ok(*keys: str) -> Answer:
+    return Answer(200, None, b"".join([line(200, key) for key in keys]))
+
+
+def test_what_is_not_answered_is_posted_again_with_its_key_at_the_next_node() -> None:
+    messages = [Outgoing(b"1", "k1"), Outgoing(b"\xff", "k2", "site")]
+    cut = Answer(200, None, line(200, "k1") + line(200, "k2")[:-3])
+    results, asked, waits = run(messages, Answer(), Answer(503, "3", b"{}"), cut, ok("k2"))
+    assert [(type(each), each.key) for each in results] == [(Published, "k1"), (Published, "k2")]
+    assert [request.url for request in asked] == [f"http://{node}/messages" for node in "abab"]
+    assert waits == [0.2, 3.0, 0.2]
+    assert asked[0].body == asked[2].body
+    assert json.loads(asked[3].body) == {"base64": "/w==", "key": "k2", "scope": "site"}
+    assert asked[0].headers["Authorization"] == "Bearer secret"
+
+
+def test_a_line_that_asks_to_come_again_is_repeated_and_one_that_is_refused_is_not() -> None:
+    messages = [Outgoing(b"1", "1"), Outgoing(b"2", "2"), Outgoing(b"3", "3")]
+    mixed = Answer(200, None, line(422) + line(429) + line(504))
+    results, asked, _ = run(messages, mixed, ok("2", "3"))
+    assert [type(each) for each in results] == [NotPublished, Published, Published]
+    assert str(results[0]) == "1: 422: so it is"
+    assert asked[1].body.count(b"\n") == 2
+
+
+def test_a_key_is_made_once_and_many_messages_take_several_requests() -> None:
+    count = BATCH_MESSAGES + 1
+    first = [str(n) for n in range(BATCH_MESSAGES)]
+    results, asked, waits = run([Outgoing(b"x")] * count, Answer(), ok(*first), ok("last"))
+    assert len(results) == count
+    assert (waits, asked[0].body) == ([0.2], asked[1].body)
+    assert len({json.loads(each)["key"] for request in asked[1:] for each in request.body.splitlines()}) == count
+
+
+def test_what_nobody_takes_is_given_up_and_what_is_refused_as_a_whole_is_not_tried_again() -> None:
+    results, asked, _ = run([Outgoing(b"1", "k")], *[Answer()] * 99, give_up_s=1.0)
+    assert (str(results[0]), len(asked)) == ("k: not taken in 1 s, at last: no answer", 5)
+    results, asked, _ = run([Outgoing(b"1", "k")], Answer(401, None, b'{"error": "A token."}'))
+    assert (str(results[0]), len(asked)) == ("k: 401: A token.", 1)
+
+
+def test_a_follower_resumes_and_hears_each_message_once_from_several_nodes() -> None:
+    follower = Follower(Nodes(["http://a"], ""), oldest=True)
+    assert follower.request().url == "http://a/events?from=oldest&messages=yes"
+    stream = f"retry: 500\nid: run-0\n\n: nothing new\n\n{told(1)}{told(2)}{told(1)}{told(3, 'k')}{told(4, 'k')}"
+    found = [event for each in f"{stream}event: message\ndata: cut".split("\n") if (event := follower.take(each))]
+    assert [(event.id, event.payload) for event in found] == [("run-1", b"1"), ("run-2", b"2"), ("run-3", b"3")]
+    assert follower.request().headers["Last-Event-ID"] == "run-4"
+    assert follower.take("") is None, "what was cut is not part of the next answer"
+
+
+@pytest.mark.parametrize("urls", [[], ["127.0.0.1:7800"]])
+def test_a_node_has_a_url(urls: list[str]) -> None:
+    with pytest.raises(ValueError, match="URLs such as"):
+        Client(urls)
+
+
+@contextmanager
+def dying(whole: bytes, points: list[int]) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+    """A server whose first answers end after so many bytes; and the requests."""
+    asked: list[tuple[str, bytes]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            asked.append((self.path, self.rfile.read(int(self.headers.get("Content-Length", 0)))))
+            at = len(asked) - 1
+            self.wfile.write(whole[: points[at]] if at < len(points) else whole)
+            self.close_connection = True
+
+        do_GET = do_POST = answer
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Be quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def chunked(media_type: str, body: bytes) -> bytes:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {media_type}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    return head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+
+
+POSTED = chunked("application/x-ndjson", line(200, "k"))
+EVENTS = chunked("text/event-stream", (told(1) + told(2)).encode())
+POINTS = [0, 5, 40, len(POSTED) - 60, len(POSTED) - 12, len(EVENTS) - 20]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("exchange", "client", "async_client"):
+        monkeypatch.setattr(f"relay.client.{module}.PAUSE_S", 0.01)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # httpx's generators on trio
+@pytest.mark.parametrize("kind", ["threads", "trio", "asyncio"])
+async def test_a_connection_that_dies_at_any_point_is_survived(kind: str) -> None:
+    def in_threads(url: str) -> tuple[Result, list[Event]]:
+        with Client([url]) as client:
+            posted = client.publish(b"x", "k") if url == post_at else None
+            return posted, [] if posted else [*islice(client.events(oldest=True), 2)]  # type: ignore[return-value]
+
+    async def in_tasks(url: str) -> tuple[Result, list[Event]]:
+        found: list[Event] = []
+        async with AsyncClient([url]) as client:
+            if url == post_at:
+                return await client.publish(b"x", "k"), found
+            async with aclosing(client.events(oldest=True)) as events:
+                async for event in events:
+                    found.append(event)
+                    if len(found) == 2:
+                        break
+        return None, found  # type: ignore[return-value]
+
+    async def ask(url: str) -> tuple[Result, list[Event]]:
+        if kind == "trio":
+            return await in_tasks(url)
+        call: Callable[..., Any] = in_threads if kind == "threads" else lambda url: asyncio.run(in_tasks(url))
+        found: tuple[Result, list[Event]] = await trio.to_thread.run_sync(call, url)
+        return found
+
+    import asyncio  # noqa: PLC0415  # the other event loop of the client
+
+    with trio.fail_after(30), dying(POSTED, POINTS) as (post_at, posts), dying(EVENTS, POINTS) as (url, asked):
+        published, _ = await ask(post_at)
+        assert isinstance(published, Published)
+        assert len({body for _, body in posts}) == 1
+        _, events = await ask(url)
+        assert [event.payload for event in events] == [b"1", b"2"]
+        assert len(asked) > len(POINTS) - 1
+
+
+@asynccontextmanager
+async def client_of(places: list[Physical]) -> AsyncIterator[AsyncClient]:
+    async with AsyncClient([f"http://{place}" for place in places], give_up_s=20) as client:
+        yield client
+
+
+async def test_posted_at_real_nodes_each_message_is_delivered_once_and_in_order() -> None:
+    async with site("A", "B") as (places, channels), client_of(places) as client:
+        await channels[0].leave()
+        results = await client.publish_all([Outgoing(b"%d" % n) for n in range(20)])
+        assert [type(each) for each in results] == [Published] * 20
+        assert [int(payload) for payload, _ in await heard(channels[1], 20)] == [*range(20)]
+
+
+async def test_without_its_right_a_client_is_told_so() -> None:
+    async with served(FakeNode(), Tokens(f"{TOKEN} monitor operate")) as place:
+
+        def talk() -> None:
+            for token, why in ((TOKEN, "lacks the right"), ("", "requires a token")):
+                with Client([f"http://{place}"], token) as client:
+                    with pytest.raises(NotPublished, match=why):
+                        client.publish(b"x")
+                    with pytest.raises(Refused, match=why):
+                        next(client.events())
+
+        await trio.to_thread.run_sync(talk)
