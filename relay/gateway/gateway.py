@@ -69,16 +69,13 @@ class Gateway:
         self.carrier = Carrier(local, routes, config.link, self._peering)
         self._coordination = Coordination(local.address, config, self.places.of, state, pace, self.table, self._injector)
         self._phase = _Phase.STANDBY
+        #: True while this member relays.
+        self.active = False
         #: Time (s) at which `turn` has work; None when only `Peering` or `Coordination` may have
         #: some.
         self._turn_due: float | None = None
 
     # -- observation ---------------------------------------------------------------------------------------------------
-
-    @property
-    def active(self) -> bool:
-        """True while this member relays."""
-        return self._phase is _Phase.RELAYING
 
     @property
     def waiting(self) -> int:
@@ -120,14 +117,14 @@ class Gateway:
         if not self.active:
             self._coordination.start_over()
         self._coordination.begin_view()
-        self._phase, self._turn_due = _Phase.RELAYING, now
+        self._phase, self.active, self._turn_due = _Phase.RELAYING, True, now
         return self.carrier.carry_out(self._peering.begin(view, now), now)
 
     def _stop_relaying(self, reason: Ending, now: float) -> list[Effect]:
         self._turn_due = None
         view = self._peering.view
         if self._phase is _Phase.RELAYING:
-            self._phase = _Phase.STANDBY
+            self._phase, self.active = _Phase.STANDBY, False
         return [] if view is None else self.carrier.carry_out(self._peering.resign(view, reason, now), now)
 
     def leave(self, reason: Ending, now: float) -> list[Effect]:

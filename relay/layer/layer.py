@@ -53,6 +53,10 @@ from sitestack.model.message import Scope
 from sitestack.model.state_events import Offered
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
+#: Messages of this site (None) and of other sites, which move no deadline of a member that does not
+#: relay; a relay asks for its deadlines at the end of every turn.
+_MOVES_NOTHING = (None, wire.Relayed)
+
 
 @dataclass(frozen=True, slots=True)
 class RelayConfig:
@@ -76,6 +80,8 @@ class RelayLayer(Layer):
     name = "relay"
     HEADERS: ClassVar[dict[int, type[Header]]] = {**wire.HEADERS, **STATE_FRAMES}
     FRAMES_DOWN = "unicasts"
+    FLUSH_IF = ("_touched",)
+    ANNOUNCES = True
 
     def __init__(self, local: Local, config: RelayConfig, disk: SpillDisk | None = None) -> None:
         """`disk`: this member's store for spilled entries, if a spill is configured."""
@@ -95,6 +101,8 @@ class RelayLayer(Layer):
         self._leave_wait_s = config.unicast.leave_wait_s
         self._leave_due: float | None = None
         self._now = 0.0
+        #: Whether anything came to this layer since the last `flush`.
+        self._touched = False
         #: Since when (s) a unicast's reply may wait for the next `flush`; None without one.
         self._waiting_since: float | None = None
         self._from_above: dict[type[Event], Callable[[Any, float], list[Effect]]] = {
@@ -137,18 +145,27 @@ class RelayLayer(Layer):
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """RELAY.down(msg) for unicasts to other sites; also the shell's events about its connections."""
-        self._now = now
+        if isinstance(event, Frame) and not isinstance(event.dest, ProxyUUID):
+            return [Down(event)]
+        self._now, self._touched = now, True
+        self.stale.add(self)
         if isinstance(event, Frame):
-            return self.unicasts.send(event, event.dest, now) if isinstance(event.dest, ProxyUUID) else [Down(event)]
+            assert isinstance(event.dest, ProxyUUID)
+            return self.unicasts.send(event, event.dest, now)
         handle = self._from_above.get(type(event))
         return [Down(event)] if handle is None else handle(event, now)
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         """RELAY.up(msg) for the stream and other sites' unicasts; also views, held and stable vectors."""
-        self._now = now
+        self._now, self._touched = now, True
         if isinstance(event, Frame):
-            handle_frame = self._frames.get(type(event.headers[-1]) if event.headers else None)
+            kind = type(event.headers[-1]) if event.headers else None
+            if kind not in _MOVES_NOTHING or self.gateway.active or self._spill is not None:
+                self.stale.add(self)
+            handle_frame = self._frames.get(kind)
             return [Up(event)] if handle_frame is None else handle_frame(event, now)
+        if self.gateway.active or not isinstance(event, Stable | Held):
+            self.stale.add(self)
         handle = self._from_below.get(type(event))
         return [Up(event)] if handle is None else handle(event, now)
 
@@ -266,7 +283,9 @@ class RelayLayer(Layer):
 
     def flush(self, now: float) -> list[Effect]:
         """End a turn: acknowledge unicasts, fill the links, cast entries, and leave if that is due."""
-        self._now, self._waiting_since = now, None
+        self._now, self._waiting_since, self._touched = now, None, False
+        if self.gateway.active:
+            self.stale.add(self)
         if self._spill is not None:
             self._spill.expire(now)
         leaves = self._leave_due is not None

@@ -77,6 +77,8 @@ class Stability(Layer):
 
     name = "stability"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x60: StabilityReport, 0x61: StableVector}
+    FLUSH_IF = ("_moved",)
+    ANNOUNCES = True
 
     def __init__(self, local: Local, config: StabilityConfig, prompt: Prompt = "second in line") -> None:
         self._me = local.address
@@ -192,6 +194,7 @@ class Stability(Layer):
 
     def _next_report(self, now: float) -> float:
         """Return the time of the next report, with jitter against simultaneous reports."""
+        self.stale.add(self)
         return now + self._config.report_interval_s * (0.75 + 0.5 * self._rng.random())
 
     def _handle_vector(self, header: StableVector, source: Address) -> list[Effect]:
@@ -244,6 +247,7 @@ class Stability(Layer):
         if now >= self._vector_earliest or self._prompt == "everybody":
             return self._publish(now)
         self._vector_due = self._vector_earliest
+        self.stale.add(self)
         return []
 
     def _publish(self, now: float) -> list[Effect]:

@@ -143,6 +143,16 @@ class Layer:
     #: The frames that the stack passes to `down`. A unicast has an `Address`; every other frame
     #: counts as a multicast.
     FRAMES_DOWN: ClassVar[Literal["all", "multicasts", "unicasts", "none"]] = "all"
+    #: Names of attributes, one of which is true when `flush` has something to do; empty: it may
+    #: always have.
+    FLUSH_IF: ClassVar[tuple[str, ...]] = ()
+    #: True: the layer adds itself to `stale` whenever its deadline may have become earlier. False:
+    #: the stack asks for its deadline after every call.
+    ANNOUNCES: ClassVar[bool] = False
+
+    #: Layers whose deadline the stack reads again at the end of the turn; a stack shares one set
+    #: with all of its layers.
+    stale: set[Layer] = set()  # noqa: RUF012
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         return [Down(event)]
@@ -162,9 +172,7 @@ class Layer:
         return []
 
     def deadline(self) -> float | None:
-        """Return the next time for `expire` (monotonic seconds), None for never. Read again only
-        after the layer ran.
-        """
+        """Return the next time for `expire` (monotonic seconds), None for never."""
         return None
 
     def statistics(self) -> object:

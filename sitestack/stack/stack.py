@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError, ProtocolError
@@ -88,12 +89,22 @@ class Stack:
         self._tells_misdirected = tells_misdirected
         self._room = datagram_bytes_max - DATAGRAM_OVERHEAD_BYTES
         self._bottom = len(self.layers)
-        self._deadlines: list[float | None] = [None] * self._bottom
-        self._stale = set(range(self._bottom))
+        self._timed = [layer for layer in self.layers if type(layer).deadline is not Layer.deadline]
+        #: Layers whose deadline may be earlier than in `_dues`, and the deadlines last asked for.
+        self._stale = set(self._timed)
+        self._dues: dict[Layer, float] = {}
+        self._earliest: float | None = None
+        self._asked = [layer in self._stale and not layer.ANNOUNCES for layer in self.layers]
+        for layer in self.layers:
+            layer.stale = self._stale
         self._ways_up = routes_up(self.layers)
         self._multicasts_down = routes_down(self.layers, "multicasts")
         self._unicasts_down = routes_down(self.layers, "unicasts")
-        self._flushing = [i for i, layer in enumerate(self.layers) if type(layer).flush is not Layer.flush]
+        self._flushing = [
+            (i, layer, attrgetter(*layer.FLUSH_IF, "name") if layer.FLUSH_IF else None)
+            for i, layer in enumerate(self.layers)
+            if type(layer).flush is not Layer.flush
+        ]
         #: Pending answers to an announcement, by the index of the layer.
         self._answers: dict[int, list[Effect]] = {}
         self._events: list[Event | Frame] = []
@@ -150,26 +161,35 @@ class Stack:
 
     def expire(self, now: float) -> None:
         self.deadline()
-        for index in range(self._bottom):
-            due = self._deadlines[index]
-            if due is not None and due <= now:
-                self._stale.add(index)
-                self._walk(index, self.layers[index].expire(now), now)
+        passed = [layer for layer in self._timed if layer in self._dues and self._dues[layer] <= now]
+        self._stale.update(passed)
+        for layer in [each for each in passed if (due := each.deadline()) is not None and due <= now]:
+            self._walk(self.layers.index(layer), layer.expire(now), now)
 
     def deadline(self) -> float | None:
-        """Return the next time for `expire` (monotonic seconds); None for never."""
-        for index in self._stale:
-            self._deadlines[index] = self.layers[index].deadline()
-        self._stale.clear()
-        return min((due for due in self._deadlines if due is not None), default=None)
+        """Return the next time for `expire` (monotonic seconds), or an earlier one; None for never."""
+        if self._stale:
+            dues = self._dues
+            for layer in self._stale:
+                due = layer.deadline()
+                if due is not None:
+                    dues[layer] = due
+                elif layer in dues:
+                    del dues[layer]
+            self._stale.clear()
+            self._earliest = min(dues.values(), default=None)
+        return self._earliest
 
     def flush(self, now: float) -> Turn:
-        for index in self._flushing:
-            effects = self.layers[index].flush(now)
-            self._stale.add(index)
+        for index, layer, needs in self._flushing:
+            if needs is not None and not any(needs(layer)[:-1]):
+                continue
+            effects = layer.flush(now)
+            if self._asked[index]:
+                self._stale.add(layer)
             if effects:
                 self._walk(index, effects, now)
-        turn = Turn(tuple(self._events), tuple(self._datagrams()), tuple(self._effects))
+        turn = Turn(tuple(self._events), tuple(self._datagrams()) if self._outbox or self._alone else (), tuple(self._effects))
         self._events.clear()
         self._effects.clear()
         return turn
@@ -183,7 +203,7 @@ class Stack:
         `index` is the layer that returned them: -1 is the application, `_bottom` the wire. With a
         tap no layer is skipped, so that the tap sees each frame at every layer.
         """
-        layers, stale, answers, tap = self.layers, self._stale, self._answers, self.tap
+        layers, asked, answers, tap = self.layers, self._asked, self._answers, self.tap
         pending: list[tuple[int, _Step]] = []
         while True:
             if effects:
@@ -223,7 +243,8 @@ class Stack:
                 effects = layers[target].up(event, now)
             else:
                 effects = layers[target].down(event, now)
-            stale.add(target)
+            if asked[target]:
+                self._stale.add(layers[target])
             index = target
 
     def _handle(self, index: int, effect: _Step, pending: list[tuple[int, _Step]], now: float) -> None:
@@ -267,7 +288,7 @@ class Stack:
             answer = [each for each in effects if not (isinstance(each, Up) and each.event is event)]
             if answer:
                 self._answers[index] = [*self._answers.get(index, ()), *answer]
-        self._stale.update(range(self._bottom))
+        self._stale.update(self._timed)
         self._events.append(event)
         pending.extend([(index, _CarryOut()) for index in range(self._bottom)])
 

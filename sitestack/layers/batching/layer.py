@@ -59,6 +59,8 @@ class Batching(Layer):
 
     name = "batching"
     FRAMES_DOWN = "none"
+    FLUSH_IF = ("_open_bytes", "_leave_at")
+    ANNOUNCES = True
 
     def __init__(self, local: Local, config: BatchingConfig) -> None:
         self._me = local.address
@@ -171,6 +173,7 @@ class Batching(Layer):
         if self._refusing:
             return []
         self._refusing = True
+        self.stale.add(self)
         self._leave_at = now + self._config.stop_timeout_s
         return [*self._close_batches(), *self._maybe_leave(now)]
 
@@ -183,11 +186,14 @@ class Batching(Layer):
                 return [Up(event)] if self._joined else self._hold(event)
             self._multicasts[batch.scope].next_back = batch.first + batch.count
             self._outstanding_bytes -= len(batch.body)
+            if self._open_bytes or self._leave_at is not None:
+                self.stale.add(self)
             return [Up(event)]
+        if isinstance(event, Stable | Settled):
+            return []
+        self.stale.add(self)
         if isinstance(event, Waiting):
             self._waiting_bytes = event.waiting_bytes
-            return []
-        if isinstance(event, Stable | Settled):
             return []
         if isinstance(event, Blocked):
             self._flowing = False

@@ -78,6 +78,7 @@ class Discovery(Layer):
         0x15: KnownContacts,
     }
     FRAMES_DOWN = "none"
+    ANNOUNCES = True
 
     def __init__(self, local: Local, config: DiscoveryConfig, parameters: str = "") -> None:
         """With different `parameters`, a process is neither joined nor merged with."""
@@ -104,6 +105,7 @@ class Discovery(Layer):
     # -- from above ------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
+        self.stale.add(self)
         if isinstance(event, Connect):
             return [*self._lookup.connect(event.physical, now), Down(event)]
         if isinstance(event, FindMembers):
@@ -174,7 +176,9 @@ class Discovery(Layer):
             handle = self._handlers.get(type(headers[-1])) if headers else None
             if handle is None:
                 return [Up(event)]
+            self.stale.add(self)
             return handle(headers[-1], event.source, now) if self._directory.physical else [Dropped("not_connected")]
+        self.stale.add(self)
         if isinstance(event, FindPhysical):
             return self._lookup.find(event.member, event.again, self._hosts())
         if isinstance(event, ViewInstalled):

@@ -77,6 +77,7 @@ class FailureDetection(Layer):
     name = "failure_detection"
     HEADERS: ClassVar[dict[int, type[Header]]] = HEADERS
     FRAMES_DOWN = "none"
+    ANNOUNCES = True
 
     def __init__(self, local: Local, config: FailureDetectionConfig) -> None:
         self.local = local
@@ -180,6 +181,7 @@ class FailureDetection(Layer):
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """Check a member that another one has reported; suspect a dead one without a check."""
+        self.stale.add(self)
         if isinstance(event, Gone):
             if event.member not in self._heard:
                 return [Dropped("not_monitored")]
@@ -245,6 +247,7 @@ class FailureDetection(Layer):
         """Ask a member, which may take this share of the configured time to answer."""
         interval_s = share * self.config.verify_timeout_s / self.config.verify_attempts
         self._checks[member] = _Check(1, now + interval_s, interval_s)
+        self.stale.add(self)
         return [self._send_header(member, AreYouThere(1))]
 
     def _continue_checks(self, now: float) -> list[Effect]:

@@ -38,6 +38,7 @@ class Fragment(Layer):
     name: ClassVar[str] = "fragment"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x50: FragmentHeader}
     FRAMES_UP = "own"
+    ANNOUNCES = True
 
     def __init__(self, local: Local, config: FragmentConfig) -> None:
         self._me = local.address
@@ -140,6 +141,7 @@ class Fragment(Layer):
 
     def _append(self, frame: Frame, header: FragmentHeader, now: float) -> list[Effect]:
         pieces, dropped = self._partials.append((frame.source, frame.seqno > 0), header, now)
+        self.stale.add(self)
         effects: list[Effect] = [Dropped("fragment", dropped)] if dropped else []
         return effects if pieces is None else [*effects, self._reassemble(frame, pieces)]
 

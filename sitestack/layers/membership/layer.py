@@ -39,8 +39,10 @@ from sitestack.model.events import (
     Disconnect,
     Event,
     Found,
+    Held,
     Left,
     SeenView,
+    Stable,
     StatesCollected,
     Suspect,
     Unsuspect,
@@ -69,6 +71,7 @@ class Membership(Layer):
     HEADERS: ClassVar[dict[int, type[Header]]] = wire.HEADERS
     FRAMES_UP = "own"
     FRAMES_DOWN = "unicasts"
+    ANNOUNCES = True
 
     def __init__(self, local: Local, config: MembershipConfig, *, fetches: bool = False) -> None:
         """With `fetches`, a layer above fetches state before this process joins (`Offered`)."""
@@ -118,6 +121,7 @@ class Membership(Layer):
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         if isinstance(event, Frame):
             return self._tags.tag(event) if isinstance(event.dest, Address) else [Down(event)]
+        self.stale.add(self)
         if isinstance(event, Connect):
             # A second `Connect` reports that this member has moved to another address, which only
             # discovery needs.
@@ -136,6 +140,9 @@ class Membership(Layer):
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         if isinstance(event, Frame):
             return self._frame_up(event, now)
+        if isinstance(event, Stable | Held):
+            return [Up(event)]
+        self.stale.add(self)
         match event:
             case Found():
                 return self._found(event, now)
@@ -199,6 +206,7 @@ class Membership(Layer):
         handler = self._handlers.get(type(header))
         if handler is None:
             return [Up(frame)]
+        self.stale.add(self)
         return [] if self._gone else handler(frame.source, header, now)
 
     # -- in and out ------------------------------------------------------------------------------------------------

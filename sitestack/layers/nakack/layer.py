@@ -21,6 +21,7 @@ from sitestack.layers.nakack.headers import RANGES_MAX, Cast, Highest, Retransmi
 from sitestack.layers.nakack.later_views import LaterViews
 from sitestack.layers.nakack.receiver_windows import ReceiverWindows
 from sitestack.layers.nakack.retransmission import HEAD_COUNT, Announcer, Answers, Hole, Holes
+from sitestack.layers.nakack.window import Window
 from sitestack.model.address import Address
 from sitestack.model.events import (
     Blocked,
@@ -57,6 +58,7 @@ class NakAck(Layer):
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x30: Cast, 0x31: Retransmit, 0x32: Highest}
     FRAMES_UP = "own"
     FRAMES_DOWN = "multicasts"
+    ANNOUNCES = True
 
     def __init__(self, local: Local, config: NakAckConfig) -> None:
         self._me = local.address
@@ -149,8 +151,8 @@ class NakAck(Layer):
         own = Frame(self._me, None, frame.headers, frame.batch, False, seqno, self._me)
         self._streams.append(own)
         self._sent += 1
-        if len(self._view.members) > 1:
-            self._announcer.sent(now)
+        if len(self._view.members) > 1 and self._announcer.sent(now):
+            self.stale.add(self)
         return [Down(wire_frame(own, self._view.id)), Up(own)]
 
     def _announce(self, now: float) -> list[Effect]:
@@ -168,8 +170,8 @@ class NakAck(Layer):
             return
         if mine.stable == mine.contiguous:
             self._announcer.stop()
-        else:
-            self._announcer.advanced(now)
+        elif self._announcer.advanced(now):
+            self.stale.add(self)
 
     # -- receiving -------------------------------------------------------------------------------------------------
 
@@ -187,8 +189,12 @@ class NakAck(Layer):
             return [Dropped("nak_duplicate")]
         refused = streams.keep(Frame(owner, None, frame.headers[:-1], frame.batch, False, cast.seqno, owner))
         if window.contiguous < window.highest or owner in self._gaps:
-            self._gaps.watch(owner, window.contiguous, streams.wanted(owner), now)
+            self._watch(owner, window, now)
         return [Dropped(refused)] if refused is not None else self._deliver(owner)
+
+    def _watch(self, owner: Address, window: Window, now: float) -> None:
+        self._gaps.watch(owner, window.contiguous, self._streams.wanted(owner), now)
+        self.stale.add(self)
 
     def _deliver(self, owner: Address) -> list[Effect]:
         frames = self._streams.deliver(owner)
@@ -204,7 +210,7 @@ class NakAck(Layer):
         if window is None or owner == self._me:
             return [Dropped("nak_stranger")]
         window.expect(header.seqno)
-        self._gaps.watch(owner, window.contiguous, self._streams.wanted(owner), now)
+        self._watch(owner, window, now)
         return []
 
     # -- retransmission --------------------------------------------------------------------------------------------
@@ -267,12 +273,13 @@ class NakAck(Layer):
         effects: list[Effect] = []
         self._streams.unblock()
         for owner, window in self._streams.windows.items():
-            self._gaps.watch(owner, window.contiguous, self._streams.wanted(owner), now)
+            self._watch(owner, window, now)
             effects += self._deliver(owner)
         return effects
 
     def _reach(self, event: ReachCut, now: float) -> list[Effect]:
         self._gaps.clear(event.holders)
+        self.stale.add(self)
         behind = self._streams.reach(event.cut)
         if not behind:
             return [Up(CutReached())]

@@ -198,16 +198,21 @@ class Announcer:
         """The time of the next announcement; None for never."""
         return None if self._quiet_at is None else min(self._quiet_at, self._stuck_at)
 
-    def sent(self, now: float) -> None:
-        if self._quiet_at is None:
+    def sent(self, now: float) -> bool:
+        """Note a multicast; return whether the next announcement may be earlier now."""
+        before, self._quiet_at = self._quiet_at, now + self._interval_s
+        if before is None:
             self._stuck_at = now + self._stuck_s
         self._wait_s = self._interval_s
-        self._quiet_at = now + self._interval_s
+        return before is None or self._quiet_at < before
 
-    def advanced(self, now: float) -> None:
-        """Note that a part of the stream became stable: the sender is neither quiet nor stuck."""
-        self.stop()
-        self.sent(now)
+    def advanced(self, now: float) -> bool:
+        """Note that a part of the stream became stable: the sender is neither quiet nor stuck.
+
+        Return as `sent` does.
+        """
+        self._stuck_at = now + self._stuck_s
+        return self.sent(now)
 
     def said(self, now: float) -> bool:
         """Note an announcement; return whether it has to go to each member by unicast."""

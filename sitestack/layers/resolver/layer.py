@@ -53,6 +53,7 @@ class Resolver(Layer):
 
     name = "resolver"
     FRAMES_UP = "own"
+    ANNOUNCES = True
 
     def __init__(self, local: Local, config: ResolverConfig) -> None:
         self.local = local
@@ -190,6 +191,7 @@ class Resolver(Layer):
         waiting = self._waiting.pop(member, None) or _Waiting(now, now)
         waiting.asked_at = now
         self._waiting[member] = waiting
+        self.stale.add(self)
         return waiting, [Up(FindPhysical(member))]
 
     def _drop_oldest(self, waiting: _Waiting) -> int:

@@ -45,6 +45,7 @@ class Sequencer(Layer):
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x90: Forward, 0x91: Sequenced, 0x92: SequencerState, 0x93: ForwardAgain}
     FRAMES_UP = "own"
     FRAMES_DOWN = "multicasts"
+    ANNOUNCES = True
 
     def __init__(self, local: Local, config: SequencerConfig) -> None:
         self._me = local.address
@@ -78,6 +79,7 @@ class Sequencer(Layer):
             return self._cast_entry(event)
         if not self._table.undelivered:
             self._progress_at = now
+            self.stale.add(self)
         self._table.add(batch)
         return self._forward()
 
@@ -128,6 +130,7 @@ class Sequencer(Layer):
             self._blocked = True
         elif isinstance(event, Unblocked):
             self._blocked = False
+            self.stale.add(self)
             self._progress_at = now
             return [Up(event), *self._forward(), *self._ask_again()]
         elif isinstance(event, Stable) and self._view is not None:
@@ -135,6 +138,7 @@ class Sequencer(Layer):
             self._table.stable(event.vector.get(stream, 0))
         elif isinstance(event, Waiting):
             self._stalled = event.waiting_bytes > 0
+            self.stale.add(self)
             self._progress_at = now
         return [Up(event)]
 
@@ -189,7 +193,9 @@ class Sequencer(Layer):
             return [Dropped(verdict.value)]
         if batch.origin == self._me and self._table.delivered(batch, frame.seqno):
             self._progress_at = now
-            self._backoff = 1
+            if self._backoff > 1:
+                self._backoff = 1
+                self.stale.add(self)
         # The original sender is put on a copy: the frame that NAKACK keeps for retransmission must
         # not change (SEQ-8, S15).
         return [Up(Frame(batch.origin, None, (), batch, False, frame.seqno, frame.stream))]

@@ -73,6 +73,8 @@ class Unicast(Layer):
     }
     FRAMES_UP = "own"
     FRAMES_DOWN = "unicasts"
+    FLUSH_IF = ("_to_answer",)
+    ANNOUNCES = True
 
     def __init__(self, local: Local, config: UnicastConfig) -> None:
         self._local = local
@@ -250,6 +252,7 @@ class Unicast(Layer):
         elif peer not in self._owing and peer not in self._to_answer:
             self._receivers[peer] = self._receivers.pop(peer)
             self._owing[peer] = receiver
+            self.stale.add(self)
 
     def _remember(self, peer: Address, now: float) -> Receiver:
         """Add a receiver for a new peer; at the bound, evict the longest silent one."""
@@ -319,6 +322,7 @@ class Unicast(Layer):
         due = max(due, self._walk_from)
         if self._due is None or due < self._due:
             self._due = due
+            self.stale.add(self)
 
     def statistics(self) -> UnicastStatistics:
         senders, receivers = self._senders.values(), self._receivers.values()

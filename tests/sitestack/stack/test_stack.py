@@ -220,8 +220,9 @@ def test_a_layer_is_asked_for_its_deadline_again_only_after_it_ran() -> None:
     assert stack.flush(4.9).events == ()
     stack.expire(5.0)
     assert stack.flush(5.0).events == (Blocked(),)
+    assert layer.asked == 2, "asked whether it is still due"
     assert stack.deadline() is None
-    assert layer.asked == 2
+    assert layer.asked == 3
 
 
 def test_a_layer_answers_an_announcement_before_it_sees_anything_else() -> None:
