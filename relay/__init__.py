@@ -95,6 +95,7 @@ if TYPE_CHECKING:
         Message as Message,
         MessageId as MessageId,
         MessageTooLarge as MessageTooLarge,
+        NoMajority as NoMajority,
         NakAckConfig as NakAckConfig,
         NoAnswer as NoAnswer,
         PathMtuConfig as PathMtuConfig,

@@ -196,7 +196,9 @@ class SiteConfig:
         """Parameters that all members must share, as text: with others they would not deliver the
         same.
         """
-        return f"order {self.order}, agreement {self.agreement}"
+        members = self.membership.members
+        split = "" if self.membership.when_split == "both" else f", when_split majority of {members} members"
+        return f"order {self.order}, agreement {self.agreement}{split}"
 
 
 def lan(site: str) -> SiteConfig:
@@ -277,6 +279,11 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
         )
     if protocols.fragment.idle_s <= protocols.unicast.give_up_s:
         yield "protocols.fragment.idle_s: must be longer than protocols.unicast.give_up_s; otherwise late pieces are dropped."
+    membership = config.membership
+    if membership.when_split == "majority" and membership.members < 2:
+        yield "membership.members: with membership.when_split majority, give the number of members of the complete site."
+    if membership.when_split == "both" and membership.members:
+        yield "membership.members: only membership.when_split majority reads it; remove it, or set majority."
     yield from _pace_problems(config)
 
 

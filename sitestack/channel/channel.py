@@ -371,6 +371,9 @@ class Channel(Sending, Generic[X_co]):
     def _install(self, event: ViewInstalled) -> None:
         self._view = view = event.view.at_site(self.site)
         self.know_by_name(view)
+        self._gate.is_refusing = not view.is_primary
+        if self._gate.is_refusing:
+            self._gate.look_again()
         self._state.mark(view.id)
         self._inbox.put(view)
         self._joined.set()

@@ -31,6 +31,10 @@ class ChannelClosed(LocalError):
     """The channel is closed, or this member has left; nothing was sent."""
 
 
+class NoMajority(LocalError):
+    """This part of a split site lacks the majority (`when_split: majority`); nothing was sent."""
+
+
 class SlowConsumer(ChannelClosed):
     """This member has left: its application did not read for too long while the site waited."""
 

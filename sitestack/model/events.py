@@ -95,7 +95,7 @@ class ViewInstalled(Event):
     #: promised the next flush, or it is quarantined.
     blocked: bool = False
     #: True when this member blocks until it has merged with the part that excluded it
-    #: (`membership/quarantine.py`).
+    #: (`membership/quarantine.py`), or the view is not primary (`membership/majority.py`).
     quarantined: bool = False
 
 

@@ -8,7 +8,7 @@ of views that continues one stream of decisions: its name is the view that forke
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sitestack.model.address import Address, ProxyUUID
@@ -47,6 +47,9 @@ class View:
     members: tuple[Address, ...]
     names: tuple[str, ...]
     subviews: tuple[SubView, ...] = ()
+    #: Whether its members deliver and send. False only with `membership.when_split: majority`, in a
+    #: part without the majority. Each member computes it; it is not on the wire.
+    is_primary: bool = field(default=True, metadata={"wire": False})
 
     def is_sound(self) -> bool:
         """Whether there is a coordinator and every member has a name; the parser refuses other

@@ -269,7 +269,7 @@ class Schema:
 
     def _dataclass(self, kind: type) -> Converter:
         hints = hints_of(kind)
-        names = [field.name for field in fields(kind) if field.init]
+        names = [field.name for field in fields(kind) if field.init and field.metadata.get("wire", True)]
         converters = [self._field(kind, hints[name]) for name in names]
         pairs = list(zip(names, [each.pack for each in converters], strict=True))
 

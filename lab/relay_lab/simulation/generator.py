@@ -75,6 +75,7 @@ class _Draw:
             backlog_bytes_max=self._pick("backlog", weights.backlog_bytes_max),
             uneven=self._dice("uneven").random() < weights.uneven,
             short_ids=self._pick("short ids", weights.short_ids),
+            when_split=self._pick("when split", weights.when_split),
         )
         plan = self._with_spill(self._with_late_site(self._with_links(self._with_window(plan))))
         faults = sorted([_tidy(self._with_step(fault)) for fault in self._faults(plan)], key=lambda fault: fault.at)

@@ -13,6 +13,7 @@ from relay.gateway.config import LinkConfig
 from relay.replica.config import BufferConfig
 from relay_lab.simulation.faults import Fault
 from sitestack.config import Agreement, Order
+from sitestack.layers.membership.config import WhenSplit
 
 #: Who of a site writes short ids.
 IdWriters = Literal["nobody", "everybody", "some"]
@@ -69,6 +70,8 @@ class Plan:
     uneven: bool = False
     #: Which members write short ids in place of uuids.
     short_ids: IdWriters = "nobody"
+    #: What parts of a split site do. A site of one member cannot need a majority.
+    when_split: WhenSplit = "both"
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The pairs of sites that are connected."""

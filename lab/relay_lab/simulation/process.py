@@ -33,7 +33,8 @@ from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.layers.short_ids import ShortIdsConfig
 from sitestack.model.address import Address, Physical
-from sitestack.model.events import Event
+from sitestack.model.events import Event, ViewInstalled
+from sitestack.model.view import View
 from sitestack.stack.layer import Local
 
 
@@ -147,6 +148,9 @@ class RelayProcess(Process):
         #: Sentences on relays of other sites that this one believed although it knew of a later relay (R9).
         self.stale_epochs: list[str] = []
         self._believed: dict[Key, ConnectionId] = {}
+        #: Sentences on other primary views that lived beside one that this process installed.
+        self.rival_views: list[str] = []
+        self._needs_majority = config.membership.when_split == "majority"
 
     def kill(self) -> None:
         """Kill the process; the kernel closes its connections."""
@@ -166,6 +170,25 @@ class RelayProcess(Process):
     def expects_answers(self) -> bool:
         """Whether unicasts to other sites still wait for their answers."""
         return self.relay.unicasts.deadline() is not None
+
+    def _install(self, event: ViewInstalled) -> None:
+        super()._install(event)
+        if not self._needs_majority or not event.view.is_primary:
+            return
+        mine = event.view
+        for other in {p.view.id: p.view for p in self.world.alive(self.local.site) if p.view is not None}.values():
+            if (
+                other.id != mine.id
+                and other.is_primary
+                and (self._lives_beside(other, mine) or self._lives_beside(mine, other))
+            ):
+                self.rival_views.append(f"installs the primary view {mine.id} beside the primary view {other.id}")
+
+    def _lives_beside(self, one: View, other: View) -> bool:
+        """Whether most members of a view are in it and not about to install the other one."""
+        living = self.world.alive(self.local.site)
+        rest = [p for p in living if p.view is not None and p.view.id == one.id and p.local.address not in other.members]
+        return 2 * len(rest) > len(one.members)
 
     def _note_global_view(self, event: GlobalView) -> None:
         self.global_view = event

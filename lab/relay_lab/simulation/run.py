@@ -125,6 +125,14 @@ class SeedRun:
 
         return counted
 
+    def _complete_sites(self) -> None:
+        """Start members at the free hosts, because a site that has lost its majority needs all of them."""
+        for site, hosts in self.hosts.items():
+            taken = {process.physical.host for process in self.world.alive(site)}
+            for number, host in enumerate(hosts):
+                if host.host not in taken:
+                    self.world.spawn(site, f"{site[0]}{number}", host)
+
     def _settle(self) -> None:
         self.world.network.faults.clear()
         self.world.network.cuts.clear()
@@ -132,6 +140,8 @@ class SeedRun:
         for process in self.world.alive():
             process.resume()
         self.nemesis.grey.heal()
+        if self.plan.when_split == "majority":
+            self._complete_sites()
         self._verdict.healed()
         healed = self.world.now
         self._wait(lambda: self.quiet() and not any(p.held_back for p in self.world.alive()), WHOLE_S_MAX)
@@ -214,6 +224,9 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
         transport=replace(base.transport, multicast=plan.multicast),
         discovery=base.discovery if plan.multicast else replace(base.discovery, initial_hosts=tuple(hosts[site])),
     )
+    if plan.when_split == "majority" and len(hosts[site]) > 1:
+        majority = replace(base.membership, when_split="majority", members=len(hosts[site]))
+        config = replace(config, membership=majority)
     protocols = config.protocols
     if plan.batch_count_max is not None:
         protocols = replace(protocols, batching=BatchingConfig(batch_count_max=plan.batch_count_max))

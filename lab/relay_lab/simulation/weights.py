@@ -15,6 +15,7 @@ from relay_lab.simulation import aimed, grey, scenarios
 from relay_lab.simulation.dice import Scenario
 from relay_lab.simulation.plan import IdWriters
 from sitestack.config import Agreement, Order
+from sitestack.layers.membership.config import WhenSplit
 from sitestack.stack.turn import STEPS, Step
 
 #: swarm: a few members in each of several sites, with everything turned on and off. large: a hundred members in one site.
@@ -148,6 +149,7 @@ class Weights(NamedTuple):
     #: The share of plans with different settings for each member, where these may differ.
     uneven: float = 0.1
     short_ids: Mapping[IdWriters, float] = {"nobody": 14, "everybody": 1, "some": 1}
+    when_split: Mapping[WhenSplit, float] = {"both": 9, "majority": 1}
     #: Of the plans with a lasting fault, the share that continues after the load while it lasts.
     lasting: float = 0.5
     budget: Mapping[BufferConfig, float] = {BufferConfig(): 24, **dict.fromkeys(SMALL_BUDGETS, 1)}

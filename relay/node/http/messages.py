@@ -24,7 +24,7 @@ from relay.node.http.posted import NDJSON, Posted, Unfit, media_type, read_lines
 from relay.node.http.refusal import refuse
 from sitestack.channel.sending.message_keys import DeliveredKey
 from sitestack.channel.sending.sending import SCOPES
-from sitestack.model.errors import ChannelClosed, MessageTooLarge
+from sitestack.model.errors import ChannelClosed, MessageTooLarge, NoMajority
 
 MESSAGES = "/messages"
 #: Maximum bytes of a body, and of all bodies in memory.
@@ -123,6 +123,8 @@ class Messages:
                 return _error(413, f"{error}.")
             except ChannelClosed:
                 return _error(503, "This node is no longer a member.")
+            except NoMajority as error:
+                return _error(503, f"{error}.")
         if waiting.cancelled_caught:
             return _error(429, "Retry later: members or sites are catching up.")
         if posted.scope == "all":

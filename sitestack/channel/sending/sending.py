@@ -58,6 +58,8 @@ class CreditGate:
         self.is_full = False
         #: Whether multicasts to all have to wait, even with credit.
         self.is_held_back = False
+        #: Whether sending fails in this view, so that no task waits.
+        self.is_refusing = False
         #: Whether the gate is open for good, as this member leaves or has left.
         self._is_over = False
         self._waiting = trio.lowlevel.ParkingLot()
@@ -65,7 +67,9 @@ class CreditGate:
     async def wait(self, to_all: bool) -> None:
         """Wait for credit and, for a multicast to all, until these are not held back."""
         task = trio.lowlevel.current_task()
-        while (self.is_full or (self.is_held_back and to_all)) and not self._is_over and not self._has_to_take(task):
+        while (self.is_full or (self.is_held_back and to_all)) and not (
+            self._is_over or self.is_refusing or self._has_to_take(task)
+        ):
             await self._waiting.park()
 
     def look_again(self) -> None:
@@ -167,8 +171,9 @@ class Sending(ABC):
         beyond `send_credit_bytes`. It must not wait for another task that sends.
 
         Raises TypeError if `payload` is no buffer, MessageTooLarge, ChannelClosed, and SlowConsumer
-        after an exclusion. Raises LocalError for `oob` to other sites, too large headers, an unfit key,
-        and a place without a member. Nothing was sent then.
+        after an exclusion. Raises NoMajority while the view is not primary (`membership.when_split`).
+        Raises LocalError for `oob` to other sites, too large headers, an unfit key, and a place without
+        a member. Nothing was sent then.
         """
         if type(payload) is not bytes:
             payload = copy_buffer("a message", payload)

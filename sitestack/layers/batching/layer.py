@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Never
 
 from sitestack.layers.batching.batch_streams import TARGETS_MAX, BatchStream, Manner, Targets
 from sitestack.layers.batching.config import BatchingConfig
 from sitestack.model.address import Address, ProxyUUID
-from sitestack.model.errors import ChannelClosed, MessageTooLarge
+from sitestack.model.errors import ChannelClosed, MessageTooLarge, NoMajority
 from sitestack.model.events import (
     Blocked,
     Disconnect,
@@ -86,7 +87,9 @@ class Batching(Layer):
         #: Unicasts of members that have installed this member's first view before it.
         self._early = FairHold(EARLY_MAX, EARLY_BYTES_MAX, _held_bytes)
         self._flowing = False
+        #: Whether nothing may be sent, since this member leaves or its view is not primary.
         self._refusing = False
+        self._is_leaving = False
         self._leave_at: float | None = None
         self._open_bytes_high = 0
         self._outstanding_bytes_high = 0
@@ -103,7 +106,7 @@ class Batching(Layer):
         """
         assert (target is None) == (scope not in UNICASTS), "a unicast has a target, a multicast has none"
         if self._refusing:
-            raise ChannelClosed("the channel is closed")
+            self._refuse()
         if len(payload) > self._payload_bytes_max:
             raise MessageTooLarge(f"{len(payload)} bytes are more than the allowed {self._payload_bytes_max}")
         opened = self._multicasts[scope] if target is None else self._to(target, scope)
@@ -130,7 +133,7 @@ class Batching(Layer):
                 self.append(payload, scope, target, manner)
             return self.writable
         if self._refusing:
-            raise ChannelClosed("the channel is closed")
+            self._refuse()
         opened = self._multicasts[scope] if target is None else self._to(target, scope)
         full = opened.body_bytes + size > self._batch_bytes_max or len(opened.payloads) + len(payloads) > self._batch_count_max
         if full or opened.manner is not manner:
@@ -140,6 +143,11 @@ class Batching(Layer):
         opened.body_bytes += size
         self._open_bytes += size
         return self.writable
+
+    def _refuse(self) -> Never:
+        if self._is_leaving:
+            raise ChannelClosed("the channel is closed")
+        raise NoMajority("this part of the site lacks the majority; send again once the view is primary")
 
     def require_size(self, size: int) -> None:
         if size > self._payload_bytes_max:
@@ -170,9 +178,9 @@ class Batching(Layer):
         """Hold back a graceful leave until the sent messages have been delivered (SEQ-16)."""
         if not isinstance(event, Disconnect):
             return [Down(event)]
-        if self._refusing:
+        if self._is_leaving:
             return []
-        self._refusing = True
+        self._refusing = self._is_leaving = True
         self.stale.add(self)
         self._leave_at = now + self._config.stop_timeout_s
         return [*self._close_batches(), *self._maybe_leave(now)]
@@ -201,10 +209,11 @@ class Batching(Layer):
             self._flowing = True
         elif isinstance(event, ViewInstalled):
             self._flowing = not event.blocked
+            self._refusing = self._is_leaving or not event.view.is_primary
             self._joined = True
             return [Up(event), *[Up(frame) for frame in self._early.take_all()]]
         elif isinstance(event, Left):
-            self._refusing = True
+            self._refusing = self._is_leaving = True
             return [*[Up(each) for each in self._left_behind()], Up(event)]
         return [Up(event)]
 

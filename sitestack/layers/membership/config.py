@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
+
+#: What the parts of a split site do.
+WhenSplit = Literal["both", "majority"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +99,14 @@ class QuarantineTimes:
 
 @dataclass(frozen=True, slots=True)
 class MembershipConfig:
-    """Times and bounds of membership."""
+    """Times and bounds of membership, and what the parts of a split site do."""
 
+    #: What the parts of a split site do: both continue, or only the part with the majority, while
+    #: the others deliver no multicasts and refuse to send.
+    when_split: WhenSplit = "both"
+    #: With `when_split: majority`, the number of members of the complete site. More than half of
+    #: them are needed. Never run more of them at once.
+    members: int = 0
     #: How long a coordinator may take to admit a joiner before the joiner searches again.
     join_timeout_s: float = 4.0
     #: How long a graceful leave may take before the member leaves as in a crash.

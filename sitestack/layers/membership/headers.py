@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from sitestack.model.address import Address
 from sitestack.model.fast_frozen import fast_frozen
@@ -242,6 +243,22 @@ class MergeRefusal(Header):
     silent: tuple[Address, ...]
 
 
+class Standing(IntEnum):
+    """How a view relates to the last primary view of its site; see `majority.py`."""
+
+    LOST = 0
+    FRESH = 1
+    HEIR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MajorityState(Header):
+    """To joiners and other parts: the standing of a view, and its lineage."""
+
+    standing: Standing
+    lineage: ViewId
+
+
 HEADERS: dict[int, type[Header]] = {
     0x70: ViewTag,
     0x71: JoinRequest,
@@ -258,6 +275,7 @@ HEADERS: dict[int, type[Header]] = {
     0x7C: Share,
     0x7D: Shared,
     0x7E: JoinOffer,
+    0x7F: MajorityState,
     0xC0: MergeHint,
     0xC1: MergeRequest,
     0xC2: MergeReply,

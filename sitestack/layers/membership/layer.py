@@ -3,7 +3,8 @@
 Every view change is a flush in two phases, prepare and commit. This module contains the layer and
 the leave procedure. `joining.py` joins a site. `leader.py` and `flush.py` are the leader's half of
 a flush; `participant.py` is a member's half, with its promises in `promises.py`. `merging.py` finds
-the other parts of a split site. `quarantine.py` blocks a member that others have excluded.
+the other parts of a split site. `quarantine.py` blocks a member that others have excluded, and
+`majority.py` a part without the majority.
 `view_tags.py` keeps unicasts in their view.
 
 Nothing is sequenced in a view before all its members are ready for it. So a leader that dies while
@@ -24,6 +25,7 @@ from sitestack.layers.membership import headers as wire
 from sitestack.layers.membership.config import MembershipConfig
 from sitestack.layers.membership.joining import Joining, Phase
 from sitestack.layers.membership.leader import Leader
+from sitestack.layers.membership.majority import Majority
 from sitestack.layers.membership.merging import Merging
 from sitestack.layers.membership.participant import Participant
 from sitestack.layers.membership.promises import Promises
@@ -83,7 +85,9 @@ class Membership(Layer):
         self._merging = Merging(local, self._member, self._leader, config.merge, fetches)
         self._joining = Joining(local, config.join_timeout_s, fetches)
         self._quarantine = Quarantine(self._member, config.quarantine)
-        self._follower = Participant(local, self._member, self._leader, self._merging, self._joining, self._quarantine)
+        self._majority = Majority(config.members if config.when_split == "majority" else None)
+        parts = (self._member, self._leader, self._merging, self._joining, self._quarantine, self._majority)
+        self._follower = Participant(local, *parts)
         self._reminders = Reminders(self._me, self._member)
         self._tags = ViewTags(self._member, config.held_frames_max)
         self._leave_due: float | None = None
@@ -194,6 +198,10 @@ class Membership(Layer):
                 self._merging.silent_parts, self._config.merge.apart_max, "coordinators that are not asked again soon"
             ),
         }
+
+    def give_state(self) -> Header | None:
+        """Return the standing of this view; a view's states are read as it is installed."""
+        return self._majority.give_state()
 
     # -- frames ----------------------------------------------------------------------------------------------------
 

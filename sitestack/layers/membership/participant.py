@@ -13,9 +13,12 @@ The member's promises are in `promises.py`; the leader's half of the flush is in
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sitestack.layers.membership import headers as wire
 from sitestack.layers.membership.joining import Joining
 from sitestack.layers.membership.leader import Leader
+from sitestack.layers.membership.majority import Majority
 from sitestack.layers.membership.merging import Merging
 from sitestack.layers.membership.promises import Promises
 from sitestack.layers.membership.quarantine import Quarantine
@@ -39,7 +42,14 @@ class Participant:
     """Answers the leader of a flush, step by step. A leader takes part in its own flush, too."""
 
     def __init__(
-        self, local: Local, member: Promises, leader: Leader, merging: Merging, joining: Joining, quarantine: Quarantine
+        self,
+        local: Local,
+        member: Promises,
+        leader: Leader,
+        merging: Merging,
+        joining: Joining,
+        quarantine: Quarantine,
+        majority: Majority,
     ) -> None:
         self._giving: ViewId | None = None
         self._local = local
@@ -49,6 +59,7 @@ class Participant:
         self._merging = merging
         self._joining = joining
         self._quarantine = quarantine
+        self._majority = majority
 
     def requested(self, source: Address, header: wire.FlushRequest, now: float) -> list[Effect]:
         """Promise the proposal and block, or reject it."""
@@ -177,7 +188,10 @@ class Participant:
 
     def install(self, view: View, states: tuple[Header, ...], blocked: bool = False) -> list[Effect]:
         """Put the view in force for every layer; with `blocked` nothing new is sent in it."""
+        is_primary = self._majority.is_primary(view, states)
+        if not is_primary:
+            view = replace(view, is_primary=False)
         previous = self._member.install(view)
-        quarantined = self._quarantine.install(view)
+        quarantined = self._quarantine.install(view) or not is_primary
         self._joining.done()
         return [Up(Settled()), Announce(ViewInstalled(view, previous, states, blocked or quarantined, quarantined))]

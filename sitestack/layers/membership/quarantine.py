@@ -5,9 +5,10 @@ would reach other sites but not them. So from the first heartbeat of a companion
 neither delivers nor sends. This also holds in the view that it forms alone. Its application's
 messages wait, and are sent in the merge view.
 
-Four events end a quarantine:
+Five events end a quarantine:
 
 * a merge view;
+* a view that is not primary: its members are blocked anyway (`majority.py`);
 * a view with more than half of the members of the view in which it began: the others were excluded;
 * silence: the companions are unreachable again, or a stray or forged heartbeat was the only sign;
 * the time limit: the parts may reach each other and be unable to merge.
@@ -52,7 +53,7 @@ class Quarantine:
             if event.member in self._companions:
                 self._silent_at = now + self._times.silence_s
             return []
-        if event.member not in view.members or event.view <= view.id or view.id == self._outlasted:
+        if event.member not in view.members or event.view <= view.id or view.id == self._outlasted or not view.is_primary:
             return []
         self._companions = view.members
         self._silent_at = now + self._times.silence_s
@@ -61,7 +62,11 @@ class Quarantine:
 
     def install(self, view: View) -> bool:
         """Enter another view; return True if this member stays blocked in it."""
-        if view.subviews or 2 * len([m for m in view.members if m in self._companions]) > len(self._companions):
+        if (
+            view.subviews
+            or not view.is_primary
+            or 2 * len([m for m in view.members if m in self._companions]) > len(self._companions)
+        ):
             self._companions = ()
         return bool(self)
 

@@ -1,0 +1,88 @@
+"""A split site with `when_split: majority`: one part continues, the others deliver nothing and refuse to send."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from relay_lab.sim.world import World
+from sitestack.config import Agreement, SiteConfig
+from sitestack.layers.membership.config import MembershipConfig
+from sitestack.model.errors import NoMajority
+from sitestack.model.gap import Gap
+from sitestack.model.message import Scope
+from tests.harness.script import Script, site_maker
+
+
+def three(agreement: str) -> Script:
+    membership = MembershipConfig(when_split="majority", members=3)
+    config = SiteConfig(site="NYC", agreement=cast(Agreement, agreement), membership=membership)
+    script = Script(World(1, site_maker(config)))
+    script.site("NYC", "A", "B", "C")
+    return script
+
+
+def is_primary(script: Script, name: str) -> bool:
+    view = script[name].view
+    return view is not None and view.is_primary
+
+
+def cut(script: Script, *names: str) -> None:
+    """Part these members from all others."""
+    inside = frozenset(script[name].physical.host for name in names)
+    outside = frozenset(each.physical.host for each in script.processes.values()) - inside
+    script.world.network.cuts += [(inside, outside), (outside, inside)]
+
+
+def heal(script: Script) -> None:
+    script.world.network.cuts.clear()
+
+
+@pytest.mark.parametrize("agreement", ["survivors", "uniform"])
+def test_a_part_without_the_majority_sends_and_delivers_nothing_until_the_merge(agreement: str) -> None:
+    script = three(agreement)
+    cut(script, "A")
+    script.view("A")
+    script.view("B", "C")
+    assert [is_primary(script, name) for name in "ABC"] == [False, True, True]
+    with pytest.raises(NoMajority, match="lacks the majority"):
+        script["A"].batching.append(b"refused", Scope.ALL)
+    script.send("B", "went on")
+    script.run(2.0)
+    assert script.delivered("C") == ["went on"]
+    assert script.delivered("A") == []
+    script.run(20.0)
+    assert not is_primary(script, "A"), "no time limit ends it"
+    heal(script)
+    script.view("A", "B", "C")
+    assert all(is_primary(script, name) for name in "ABC")
+    script.send("A", "again")
+    script.run(2.0)
+    assert [script.delivered(name)[-1] for name in "ABC"] == ["again"] * 3
+    assert any(isinstance(event, Gap) for event in script["A"].events), "what B and C delivered meanwhile"
+
+
+def test_a_member_alone_at_the_start_waits_for_the_majority() -> None:
+    script = Script(World(1, site_maker(SiteConfig(site="NYC", membership=MembershipConfig(when_split="majority", members=3)))))
+    script.start("NYC", "A")
+    script.view("A")
+    assert not is_primary(script, "A")
+    script.start("NYC", "B")
+    script.view("A", "B")
+    assert is_primary(script, "A")
+    assert is_primary(script, "B")
+
+
+def test_all_members_restarted_after_a_majority_has_died_are_primary() -> None:
+    script = three("survivors")
+    script.kill("A")
+    script.kill("B")
+    script.view("C")
+    assert not is_primary(script, "C")
+    script.start("NYC", "D")
+    script.view("C", "D")
+    assert not is_primary(script, "C"), "A and B could have continued elsewhere"
+    script.start("NYC", "E")
+    script.view("C", "D", "E")
+    assert all(is_primary(script, name) for name in "CDE")
