@@ -14,7 +14,7 @@ Calls            `CallResult` (`NoAnswer`) of `RelayChannel.call`, `Flushed` (`L
 Addresses        `Address`, `ProxyUUID` of a member with its site, `Physical` for a host and a port; as targets also `AllOf`
                  and `RelayOf` a site
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
-                 `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
+                 `NoMajority`, `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
 Settings         `NodeConfig`, read from a file by `load_config`; in it `RelaySettings` (`BridgeConfig`, `BudgetSettings`,
                  `SpillSettings`, `LinkConfig`, `RemoteUnicastConfig`, `SiteStateSettings`), `SecuritySettings`,
                  `JournalSettings`, `HttpSettings`, `LogSettings`, and all of `sitestack.SiteConfig`: `TransportConfig`,

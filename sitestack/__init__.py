@@ -13,7 +13,7 @@ Calls            `CallResult` (`NoAnswer`) of `Channel.call`, `Flushed` (`Lack`)
 Addresses        `Address`, `ProxyUUID` of a member with its site, `Physical` for a host and a port; as targets also `AllOf`
                  and `RelayOf` a site
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,
-                 `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
+                 `NoMajority`, `SlowConsumer`, `StateTooLarge`, `StateUnavailable`) and `RemoteError` (`ProtocolError`)
 Keys             `KeyRing`, for `open_channel(..., keys=...)`
 Settings         `SiteConfig`, made by `lan`, `local` or `named_hosts`; in it `TransportConfig`, `DiscoveryConfig`,
                  `MembershipConfig` (`LeaderTimes`, `MergeTimes`, `QuarantineTimes`), `ChannelConfig`, and `ProtocolsConfig`
