@@ -145,7 +145,8 @@ class Channel(Sending, Generic[X_co]):
         self.excluded: SlowConsumer | None = None
         self._leaving = False
         self._inbox: Inbox[Event | View | StateMark] = Inbox()
-        self._state = StateHandover(state, self._inbox)
+        self.keys = MessageKeys()
+        self._state = StateHandover(state, self._inbox, self.keys, self._note_gap)
         backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
         self._receive_end = ReceiveEnd(self._inbox, self._state, self.hand_in, backlog_bytes_max, self._note_skipped)
         self._gate = CreditGate(self._receive_end.waits_for)
@@ -157,7 +158,6 @@ class Channel(Sending, Generic[X_co]):
             Left: lambda event: self._driver.finish(event.answered),
             **dict.fromkeys(get_args(StateEvent), self._state.handle),
         }
-        self.keys = MessageKeys()
         self._messages: Iterator[Message] = iter(())
         self._burst_messages = self._burst_bytes = 0
 

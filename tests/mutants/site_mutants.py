@@ -313,4 +313,28 @@ SITE = (
         "4_096",
         "tests/sitestack/wire/test_codec.py::test_small_frames_are_few_so_that_every_byte_causes_bounded_work",
     ),
+    trap(
+        "STATE-gaps",
+        "a joiner takes a state that lacks its provider's gaps, and is notified of none",
+        "sitestack/channel/receiving/receive_end.py",
+        "                self._state.pass_gap(item)\n",
+        "                pass\n",
+        "tests/sitestack/channel/receiving/test_state_extras.py::test_a_joiner_is_told_the_gaps_of_the_state_that_it_takes",
+    ),
+    trap(
+        "STATE-keys",
+        "a joiner is shown a repeat of a message that its state contains",
+        "sitestack/channel/receiving/state_handover.py",
+        "        self._keys.adopt(extras.keys)\n",
+        "",
+        "tests/sitestack/channel/receiving/test_state_extras.py::test_a_joiner_does_not_apply_a_repeat_of_what_its_state_contains",
+    ),
+    trap(
+        "STATE-mark",
+        "a state carries the keys of messages that it does not contain",
+        "sitestack/channel/sending/message_keys.py",
+        "            if each.place <= place\n",
+        "",
+        "tests/sitestack/channel/receiving/test_state_extras.py::test_adopted_keys_expire_by_their_age",
+    ),
 )

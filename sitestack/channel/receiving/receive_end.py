@@ -15,6 +15,7 @@ from sitestack.channel.sending.sending import CreditGate
 from sitestack.config import ChannelConfig
 from sitestack.model.errors import LocalError
 from sitestack.model.events import Credit, Event
+from sitestack.model.gap import Gap
 from sitestack.model.message import Batch
 from sitestack.model.view import View
 
@@ -96,6 +97,8 @@ class ReceiveEnd:
                 self._taken_messages += item.batch.count
                 if self._reported_bytes - inbox.backlog_bytes.now >= self._report_step_bytes:
                     self._report_backlog()
+            elif isinstance(item, Gap):
+                self._state.pass_gap(item)
             return item
 
     @property
