@@ -257,7 +257,7 @@ class RelayChannel(Channel[BetweenSites]):
         self._driver.hurry()
 
     def _note(self, event: Event) -> None:
-        self._stack.down(event, trio.current_time())
+        self._stack.down(event, self._driver.now())
 
     def _act_on_bridge(self, effect: BridgeEffect) -> None:
         assert self._bridge is not None, "effects come from the turns of a member"

@@ -271,7 +271,7 @@ class Channel(Sending, Generic[X_co]):
 
     def hand_in(self, event: Event) -> None:
         """Pass an event other than a datagram to the stack."""
-        self._stack.down(event, trio.current_time())
+        self._stack.down(event, self._driver.now())
         self._driver.wake()
 
     # -- the driver ------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class Channel(Sending, Generic[X_co]):
             self._recorder.record_stop(self._driver.answered)
 
     async def _serve(self) -> None:
-        self._stack.down(Connect(self.transport.physical()), trio.current_time())
+        self._stack.down(Connect(self.transport.physical()), self._driver.now())
         owner = f"{self.name} in {self.site}"
         with unwrapped():
             async with trio.open_nursery() as nursery:
@@ -347,6 +347,8 @@ class Channel(Sending, Generic[X_co]):
             else:
                 self._handle(event)
         gate = self._gate
+        if gate.full_targets != self._batching.full_targets:
+            gate.limit(self._batching.full_targets)
         if gate.is_full and self._batching.writable:
             gate.is_full = False
             gate.look_again()
