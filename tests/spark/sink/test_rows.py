@@ -87,7 +87,7 @@ def test_a_partition_is_bounded_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatc
         ({"id": LongType()}, "needs a column value, a string or binary; there are id"),
         ({"value": LongType()}, "column value must be string or binary, not bigint"),
         ({"value": StringType(), "key": LongType()}, "column key must be string, not bigint"),
-        ({"value": StringType(), "target": StringType()}, "what is in target would be lost"),
+        ({"value": StringType(), "target": StringType()}, "drop column target"),
         ({"value": StringType(), "n": StringType()}, "drop column n"),
         ({"value": StringType(), "headers": MapType(StringType(), StringType())}, "headers must be map<string,binary>"),
     ],
