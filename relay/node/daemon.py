@@ -237,7 +237,10 @@ class _Node:
             channel.change_budget(self._config.relay.budget.entries, self._config.held_bytes_max())
             if PEERS in found.changed:
                 channel.change_peers(self._config)
-        self._log.info("configuration reloaded", changed=found.changed, refused=len(found.refused))
+        if found.changed or found.refused:
+            self._log.info("configuration reloaded", changed=found.changed, refused=len(found.refused))
+        else:
+            self._log.info("configuration unchanged")
 
     async def _leave(self, channel: RelayChannel, nursery: trio.Nursery) -> None:
         """Leave the site, then wait `LAST_EVENTS_S` for the events to be read."""
