@@ -139,6 +139,7 @@ class RelayChannel(Channel[BetweenSites]):
     def problems(self) -> dict[str, str]:
         """Return a sentence for each current failure, by configuration key or drop reason."""
         return {
+            **self._unlinked(),
             **({} if self._bridge is None else self._bridge.problems()),
             "discovery.routers": "" if self.rendezvous is None else self.rendezvous.links.problem(),
             "security.keys": "" if self._site_keys is None else self._site_keys.problem,
@@ -146,6 +147,12 @@ class RelayChannel(Channel[BetweenSites]):
             "relay.budget.spill": spill_problem(self._relay.state.buffer.spill),
             **self._foreign.look(self._stack.drops, trio.current_time()),
         }
+
+    def _unlinked(self) -> dict[str, str]:
+        """Return a sentence for each site that has had no link for the grace time, unless it is offline."""
+        down = () if self._global_view is None else self._global_view.down
+        offline = self._relay.state.switches.offline
+        return {f"relay.bridge.peers.{site}": "there is no link" for site in down if site not in offline}
 
     def warnings(self) -> dict[str, str]:
         """Return a sentence for each imminent failure, by file."""
@@ -224,6 +231,11 @@ class RelayChannel(Channel[BetweenSites]):
         routers = None if self.rendezvous is None else self.rendezvous.links.statistics()
         bridge = self._bridge.statistics()
         return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, site.seal, bridge, routers)
+
+    def lags(self) -> dict[str, float]:
+        """Return for each other site how long the oldest message has waited for its acknowledgement (s)."""
+        sites = self._relay.statistics().sites
+        return {each.site: each.behind_s for each in sites if not each.offline}
 
     def levels(self) -> dict[str, Level]:
         """Return all levels, including those of bridge and routers."""

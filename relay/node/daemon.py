@@ -30,6 +30,7 @@ from relay.node.output.log_output import LogOutput
 from relay.node.output.logs import set_level
 from relay.node.output.readable import ReadableLines
 from relay.node.status.control_socket import obey_orders, open_control_socket
+from relay.node.status.histogram import Histogram
 from relay.node.status.loop_watch import LoopWatch
 from relay.node.status.status import Identity, NodeStatistics, NodeStatus, SlowMembers
 from relay.node.status.status_socket import answer_status, open_status_socket, run_directory, socket_path
@@ -120,6 +121,8 @@ class _Node:
         #: Recent events for HTTP streams.
         self.ring = None if config.http.bind is None else EventRing(config.site)
         self._slow = SlowMembers()
+        #: How far each other site was behind. Bound: the sites that are configured or known.
+        self._lag: dict[str, Histogram] = {}
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
 
     def describe(self) -> dict[str, Any]:
@@ -165,6 +168,8 @@ class _Node:
             stalls=self.loop.stalls,
             stalled_s=round(self.loop.stalled_s, 3),
             longest_stall_s=round(self.loop.longest_s, 3),
+            loop_delay=self.loop.delays,
+            lag=self._lag,
         )
 
     async def run(self) -> None:
@@ -302,6 +307,9 @@ class _Node:
                 if warning not in known:
                     self._log.warning("problem ahead", what=warning)
             known = [*problems, *warnings]
+            if self.ring is not None:
+                for site, behind_s in channel.lags().items():
+                    self._lag.setdefault(site, Histogram()).observe(behind_s)
             await trio.sleep(WATCH_INTERVAL_S)
 
     async def _publish(self, channel: RelayChannel, source: LineSource) -> None:

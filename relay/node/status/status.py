@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from relay.events import GlobalView, Role, Unreachable
 from relay.node.output.event_json import sites_of
+from relay.node.status.histogram import Histogram
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.channel.version import Build, running_build
 from sitestack.model.address import Address
@@ -58,6 +59,10 @@ class NodeStatistics:
     stalls: int
     stalled_s: float
     longest_stall_s: float
+    #: Delays of the event loop, looked at every 0.25 s; and how far each other site was behind,
+    #: looked at every second while HTTP is on.
+    loop_delay: Histogram = field(default_factory=Histogram)
+    lag: Mapping[str, Histogram] = field(default_factory=dict)
 
 
 class NodeStatus:
