@@ -168,8 +168,8 @@ def test_keys_and_token_are_made_once_and_are_what_a_member_wants(tmp_path: Path
             assert mounted == {"keys": "/var/lib/relay/keys", maker: "/etc/relay/keys", "token": "/etc/relay/http"}
             (tmp_path / site).mkdir(exist_ok=True)
             own = script
-            for place, there in {**places, "/etc/relay/keys": tmp_path / site}.items():
-                own = own.replace(place, str(there))
+            for target, there in {**places, "/etc/relay/keys": tmp_path / site}.items():
+                own = own.replace(target, str(there))
             path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
             environment = {**os.environ, "PATH": path, "SITE": site}
             subprocess.run([*SERVICES[maker]["entrypoint"], own], env=environment, check=True, capture_output=True)

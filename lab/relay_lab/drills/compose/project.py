@@ -57,7 +57,7 @@ def config_file(service: Mapping[str, Any]) -> str:
     if command[0] == "node":
         for each in service.get("volumes") or ():
             if each["type"] == "bind" and command[1].startswith(f"{each['target']}/"):
-                return each["source"] + command[1].removeprefix(each["target"])
+                return f"{each['source']}{command[1].removeprefix(each['target'])}"
     return ""
 
 
