@@ -51,7 +51,7 @@ class FlowControl(Layer):
     name = "flow_control"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x80: Credits, 0x81: Mark}
     FRAMES_UP = "own"
-    FLUSH_IF = ("_due", "_waiting_bytes", "_told_bytes")
+    FLUSH_IF = ("_due", "_has_news")
 
     def __init__(self, local: Local, config: FlowControlConfig) -> None:
         self._me = local.address
