@@ -34,6 +34,7 @@ from relay.node.status.histogram import Histogram
 from relay.node.status.loop_watch import LoopWatch
 from relay.node.status.status import Identity, NodeStatistics, NodeStatus, SlowMembers
 from relay.node.status.status_socket import answer_status, open_status_socket, run_directory, socket_path
+from relay.node.status.verdict import judge
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.journal.recorder import Write
 from sitestack.model.address import Physical, ProxyUUID
@@ -136,7 +137,9 @@ class _Node:
         journal = None if self._store is None else self._store.statistics()
         now, process = trio.current_time(), self._statistics()
         status = self._status.to_json(statistics, levels, journal, self._sentences(channel), now, process)
-        return {**status, "keys": None if channel is None else channel.keys_json()}
+        keys = None if channel is None else channel.keys_json()
+        dashboards = dict(self._config.http.dashboards)
+        return {**status, "keys": keys, "dashboards": dashboards, "verdict": judge(status, self.peer_sites())}
 
     def channel(self) -> RelayChannel | None:
         """Return the channel while messages can be published."""

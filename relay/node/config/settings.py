@@ -126,6 +126,8 @@ class HttpSettings:
     connections_max: int = 128
     #: Maximum connections of one address, such as that of a proxy.
     address_connections_max: int = 96
+    #: Member or site -> URL of another node's dashboard, for links on the page.
+    dashboards: dict[str, str] = field(default_factory=dict)
     #: Log each request: path, status, duration, token name and address of the client.
     access_log: bool = False
 

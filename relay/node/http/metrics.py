@@ -133,6 +133,9 @@ def _node(status: Mapping[str, Any]) -> Iterator[Metric]:
         "Whether the node runs without keys: any host that reaches its ports can read and send.",
         not status["secure"],
     )
+    found = status["verdict"]["state"]
+    states = {state: state == found for state in ("healthy", "degraded", "down")}
+    yield _by("verdict", "The verdict of `relay status`, which names the reasons.", "state", states)
     yield _gauge("problems", "Current failures; `relay status` names them.", len(status["problems"]))
     yield _counter("takeovers", "Number of takeovers as coordinator from another member.", status["takeovers"])
 
