@@ -1,4 +1,4 @@
-"""A query from a running site into Parquet files, in a process of its own, to be killed.
+"""A query from a running site into Parquet files, in a separate process that a test kills.
 
 python -m tests.spark.source.site_query OUT URL...
 """

@@ -40,7 +40,7 @@ class Senders:
 
 
 def start_query(out: Path, urls: list[str]) -> subprocess.Popen[bytes]:
-    """In a process group of its own, so that Spark's Java is killed with it."""
+    """In a separate process group, so that Spark's Java is killed with it."""
     command = [sys.executable, "-m", "tests.spark.source.site_query", str(out), *urls]
     return subprocess.Popen(command, cwd=PROJECT, start_new_session=True, stderr=subprocess.DEVNULL)
 
