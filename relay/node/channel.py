@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -139,7 +139,7 @@ class RelayChannel(Channel[BetweenSites]):
     def problems(self) -> dict[str, str]:
         """Return a sentence for each current failure, by configuration key or drop reason."""
         return {
-            **self._unlinked(),
+            **_unlinked(self._global_view, self._relay.state.switches.offline),
             **({} if self._bridge is None else self._bridge.problems()),
             "discovery.routers": "" if self.rendezvous is None else self.rendezvous.links.problem(),
             "security.keys": "" if self._site_keys is None else self._site_keys.problem,
@@ -147,12 +147,6 @@ class RelayChannel(Channel[BetweenSites]):
             "relay.budget.spill": spill_problem(self._relay.state.buffer.spill),
             **self._foreign.look(self._stack.drops, trio.current_time()),
         }
-
-    def _unlinked(self) -> dict[str, str]:
-        """Return a sentence for each site that has had no link for the grace time, unless it is offline."""
-        down = () if self._global_view is None else self._global_view.down
-        offline = self._relay.state.switches.offline
-        return {f"relay.bridge.peers.{site}": "there is no link" for site in down if site not in offline}
 
     def warnings(self) -> dict[str, str]:
         """Return a sentence for each imminent failure, by file."""
@@ -232,6 +226,7 @@ class RelayChannel(Channel[BetweenSites]):
         bridge = self._bridge.statistics()
         return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, site.seal, bridge, routers)
 
+    @property
     def lags(self) -> dict[str, float]:
         """Return for each other site how long the oldest message has waited for its acknowledgement (s)."""
         sites = self._relay.statistics().sites
@@ -308,6 +303,12 @@ async def _repeat(action: Callable[[], None], interval_s: float) -> None:
     while True:
         await trio.sleep(interval_s)
         action()
+
+
+def _unlinked(global_view: GlobalView | None, offline: Container[str]) -> dict[str, str]:
+    """Return a sentence for each site that has had no link for the grace time, unless it is offline."""
+    down = () if global_view is None else global_view.down
+    return {f"relay.bridge.peers.{site}": "there is no link" for site in down if site not in offline}
 
 
 def _shared_names(view: View) -> str:

@@ -311,7 +311,7 @@ class _Node:
                     self._log.warning("problem ahead", what=warning)
             known = [*problems, *warnings]
             if self.ring is not None:
-                for site, behind_s in channel.lags().items():
+                for site, behind_s in channel.lags.items():
                     self._lag.setdefault(site, Histogram()).observe(behind_s)
             await trio.sleep(WATCH_INTERVAL_S)
 
