@@ -36,14 +36,14 @@ async def consume(channel: relay.RelayChannel, file: str) -> None:
                     print(f"missing: {event.last - event.first + 1} messages of {event.site}, {event.reason}", flush=True)
                 case relay.GlobalView():
                     print(f"here now: {', '.join(map(event.name_of, event.members))}", flush=True)
-                case relay.View() | relay.SiteSwitched() | relay.Unreachable():
+                case relay.View() | relay.Role() | relay.SiteSwitched() | relay.Unreachable():
                     pass
                 case _:
                     assert_never(event)
 
 
 async def main(config: str, name: str, file: str) -> None:
-    async with relay.open_channel(relay.load_config(config), name=name) as channel:
+    async with relay.open_channel(config, name=name, insecure=True) as channel:
         await consume(channel, file)
 
 

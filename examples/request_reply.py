@@ -65,7 +65,7 @@ class Requests:
                     self._give_up([target for target, _ in self._waiting.values() if target not in event.members])
                 case relay.Unreachable():
                     self._give_up([event.target])
-                case relay.Message() | relay.View() | relay.Gap() | relay.SiteSwitched():
+                case relay.Message() | relay.View() | relay.Role() | relay.Gap() | relay.SiteSwitched():
                     pass
                 case _:
                     assert_never(event)
@@ -90,7 +90,7 @@ class Requests:
 
 
 async def main(file: str, name: str) -> None:
-    async with relay.open_channel(relay.load_config(file), name=name) as channel, trio.open_nursery() as nursery:
+    async with relay.open_channel(file, name=name, insecure=True) as channel, trio.open_nursery() as nursery:
         requests = Requests(channel)
         nursery.start_soon(requests.follow)
 

@@ -2,14 +2,14 @@
 
     async with relay.open_channel(relay.load_config("nyc.yaml"), name="A") as channel:
         await channel.send(b"to all members of all sites")
-        async for event in channel:  # Message | View | Gap | GlobalView | SiteSwitched | Unreachable
+        async for event in channel:  # Message | View | Gap | GlobalView | Role | SiteSwitched | Unreachable
             ...
 
-The channel      `open_channel`, `RelayChannel` (its `Role`: `Duty`), `RelayChannelStatistics`, `Level` of each bounded queue;
+The channel      `open_channel`, `RelayChannel`, `RelayChannelStatistics`, `Level` of each bounded queue;
                  `open_transport` of a `SharedTransport`, for the channels of several sites
-Events           `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`), `GlobalView`, `Gap` (`GapReason`),
-                 `SiteSwitched` or `Unreachable` (`Certainty`); `BatchEvent` of `RelayChannel.batches`: the same with `Delivery`
-                 (`Batch`)
+Events           `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `SubView`), `GlobalView`, `Role` (`Duty`), `Gap`
+                 (`GapReason`), `SiteSwitched` or `Unreachable` (`Certainty`); `BatchEvent` of `RelayChannel.batches`: the
+                 same with `Delivery` (`Batch`)
 Calls            `CallResult` (`NoAnswer`) of `RelayChannel.call`, `Flushed` (`Lack`) of `RelayChannel.flushed`
 Addresses        `Address`, `ProxyUUID` of a member with its site, `Physical` for a host and a port; as targets also `AllOf`
                  and `RelayOf` a site
@@ -23,6 +23,7 @@ Settings         `NodeConfig`, read from a file by `load_config`; in it `RelaySe
                  `NakAckConfig`, `PathMtuConfig`, `ResolverConfig`, `SequencerConfig`, `ShortIdsConfig`, `StabilityConfig`,
                  `StateTransferConfig`, `UnicastConfig`
 A journal        `JournalStore`, `JournalOptions`
+Outside of trio  `relay.aio` for asyncio and `relay.blocking` for threads: `open_channel`, `open_transport`, `RelayChannel`
 For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets inside the site
 
 See `docs/reference/library.md`. Names not listed here are internal and may change at any time. Names load on
@@ -155,6 +156,8 @@ __all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("aio", "blocking"):
+        return import_module(f"relay.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'relay' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

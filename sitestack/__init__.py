@@ -20,6 +20,7 @@ Settings         `SiteConfig`, made by `lan`, `local` or `named_hosts`; in it `T
                  with `BatchingConfig`, `FailureDetectionConfig`, `FlowControlConfig`, `FragmentConfig`, `NakAckConfig`,
                  `PathMtuConfig`, `ResolverConfig`, `SequencerConfig`, `ShortIdsConfig`, `StabilityConfig`,
                  `StateTransferConfig`, `UnicastConfig`
+Outside of trio  `sitestack.aio` for asyncio and `sitestack.blocking` for threads: `open_channel`, `open_transport`, `Channel`
 For tests        `MemoryNetwork`, whose `open` makes a `Transport`: no sockets
 
 See `docs/reference/library.md`. Names not listed here are internal and may change at any time. Names load on
@@ -142,6 +143,8 @@ __all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("aio", "blocking"):
+        return import_module(f"sitestack.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'sitestack' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

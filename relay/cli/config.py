@@ -10,6 +10,7 @@ import click
 from relay.node.config.config_file import load_config
 from relay.node.config.config_reference import reference
 from relay.node.config.settings import NodeConfig
+from relay.node.site_keys import read_secrets
 
 
 @click.group(name="config")
@@ -22,11 +23,13 @@ def command() -> None:
 @click.option("--site", default="", help="Site.  [default: RELAY_SITE, else that of FILE]")
 @click.option("--name", default="", help="Name of the member.  [default: RELAY_NAME, else that of FILE]")
 def check(file: Path, site: str, name: str) -> None:
-    """Check a configuration file as a node does at its start.
+    """Check a configuration file, and the keys that it names, as a node does at its start.
 
     Exits with 0 if it is sound; otherwise with 2 and one sentence per problem on standard error.
     """
-    click.echo(f"{file}: {_describe(load_config(file, site=site, name=name, environment=os.environ))}")
+    config = load_config(file, site=site, name=name, environment=os.environ)
+    read_secrets(config)
+    click.echo(f"{file}: {_describe(config)}")
 
 
 @command.command(name="reference")

@@ -17,7 +17,6 @@ from relay.node.daemon import NodeOptions, run_node
 from relay.node.output.lines import STANDARD
 from relay.node.output.logs import configure_log
 from sitestack.model.address import Physical
-from sitestack.model.host import parse_place
 
 
 @click.command(name="node")
@@ -77,10 +76,10 @@ def command(
 
 
 def _parse_http(text: str) -> Physical:
-    place = parse_place(text, "127.0.0.1")
-    if place is None:
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdecimal() and int(port) < 65_536):
         raise click.BadParameter(f"{text!r} is neither a port nor host:port.", param_hint="--http")
-    return place
+    return Physical(host or "127.0.0.1", int(port))
 
 
 def _run(config: NodeConfig, options: NodeOptions) -> None:

@@ -17,18 +17,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import structlog
-
 from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, length_check
 from relay.journal.retention import file_stem
 from relay.replica.spill import Spill
+from sitestack.log import log
 from sitestack.model.address import Address
 from sitestack.model.errors import LocalError
 
 SUFFIX = ".spill"
 _LOCK = "lock"
-
-log = structlog.get_logger()
 
 
 class SpillFiles:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Container
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import structlog
 import trio
 
 from relay.events import (
@@ -30,9 +30,10 @@ from relay.node.bridge.bridge import Bridge, BridgeStatistics
 from relay.node.bridge.credentials import LOOK_INTERVAL_S, Credentials
 from relay.node.bridge.listener import require_free
 from relay.node.bridge.router_calls import RouterCalls
+from relay.node.config.config_file import load_config
 from relay.node.config.settings import NodeConfig, find_problems
 from relay.node.events import LOGGED, BetweenSites, log_switched
-from relay.node.site_keys import SiteKeys
+from relay.node.site_keys import SiteKeys, read_secrets
 from relay.node.status.foreign_datagrams import ForeignDatagrams
 from sitestack.assembly import build_stack
 from sitestack.channel.channel import Channel, ChannelStatistics, Extension
@@ -43,14 +44,16 @@ from sitestack.channel.open import (
     make_transport,
     member,
     require_sound,
+    require_trio,
     shared_state,
 )
 from sitestack.channel.presence.sockets import resolve_names
 from sitestack.channel.receiving.state_handover import SharedState
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.flow_control import FlowControl
+from sitestack.log import log
 from sitestack.model.address import ProxyUUID
-from sitestack.model.errors import LocalError, unwrapped
+from sitestack.model.errors import ConfigurationError, LocalError, unwrapped
 from sitestack.model.events import Event, OtherParameters
 from sitestack.model.level import Level
 from sitestack.model.state_events import FetchState
@@ -65,8 +68,6 @@ from sitestack.transport.shared import SharedTransport
 #: Seconds for switching a site offline or online, and the pause between two attempts.
 SWITCH_S, SWITCH_AGAIN_S = 15.0, 1.0
 
-log = structlog.get_logger()
-
 
 @dataclass(frozen=True, slots=True)
 class RelayChannelStatistics(ChannelStatistics):
@@ -80,8 +81,8 @@ class RelayChannelStatistics(ChannelStatistics):
 class RelayChannel(Channel[BetweenSites]):
     """Endpoint of one member, for its own and all other sites.
 
-    Made by `open_channel`. Iteration yields messages, views, `GlobalView`, `SiteSwitched`, `Gap`
-    and `Unreachable`.
+    Made by `open_channel`. Iteration yields messages, views, `GlobalView`, `Role`, `SiteSwitched`,
+    `Gap` and `Unreachable`.
     """
 
     def __init__(
@@ -105,10 +106,10 @@ class RelayChannel(Channel[BetweenSites]):
             SiteSwitched: self._note_switched,
             Unreachable: self._note_unreachable,
         }
-        shown = frozenset[type[Event]]({GlobalView, SiteSwitched, Unreachable})
+        shown = frozenset[type[Event]]({GlobalView, Role, SiteSwitched, Unreachable})
         [self._flow_control] = [layer for layer in stack.layers if isinstance(layer, FlowControl)]
         [self._relay] = [layer for layer in stack.layers if isinstance(layer, RelayLayer)]
-        extension = Extension(handlers, shown, self._bridged, self._list_members)
+        extension = Extension(handlers, shown, frozenset({GlobalView}), self._bridged, self._list_members)
         super().__init__(local, stack, transport, config, recorder, state, extension)
         self._bridge_config = config.relay.bridge
         self._known_sites = config.peer_sites()
@@ -138,8 +139,7 @@ class RelayChannel(Channel[BetweenSites]):
 
     def problems(self) -> dict[str, str]:
         """Return a sentence for each current failure, by configuration key or drop reason."""
-        return {
-            **_unlinked(self._global_view, self._relay.state.switches.offline),
+        found = {
             **({} if self._bridge is None else self._bridge.problems()),
             "discovery.routers": "" if self.rendezvous is None else self.rendezvous.links.problem(),
             "security.keys": "" if self._site_keys is None else self._site_keys.problem,
@@ -147,16 +147,18 @@ class RelayChannel(Channel[BetweenSites]):
             "relay.budget.spill": spill_problem(self._relay.state.buffer.spill),
             **self._foreign.look(self._stack.drops, trio.current_time()),
         }
+        return {where: sentence for where, sentence in found.items() if sentence}
 
     def warnings(self) -> dict[str, str]:
         """Return a sentence for each imminent failure, by file."""
-        return {} if self._bridge is None else self._bridge.warnings()
+        found = {} if self._bridge is None else self._bridge.warnings()
+        return {where: sentence for where, sentence in found.items() if sentence}
 
-    def keys_json(self) -> dict[str, Any] | None:
+    def _keys_json(self) -> dict[str, Any] | None:
         """Return the site's keys for the status, or None without keys."""
         return None if self._site_keys is None else self._site_keys.to_json()
 
-    def reread_keys(self) -> None:
+    def _reread_keys(self) -> None:
         """Reread the key and certificate files. This also happens every few seconds."""
         if self._site_keys is not None and (ring := self._site_keys.look()) is not None:
             assert isinstance(self.transport, SealedTransport), "a channel with keys has a sealed transport"
@@ -165,11 +167,11 @@ class RelayChannel(Channel[BetweenSites]):
         if self._bridge is not None and self._bridge.reread_certificates():
             log.info("certificates reloaded", expires_s=self._bridge.statistics().certificate_expires_s)
 
-    def change_budget(self, entries: int, size: int) -> None:
+    def _change_budget(self, entries: int, size: int) -> None:
         """Set the maximum batches, views and bytes held for other sites."""
-        self.hand_in(Budget(entries, size))
+        self._hand_in(Budget(entries, size))
 
-    def change_peers(self, config: NodeConfig) -> None:
+    def _change_peers(self, config: NodeConfig) -> None:
         """Connect to new peers of this configuration, and close the links to removed ones."""
         before, self._known_sites = self._known_sites, config.peer_sites()
         for site in [each for each in self._known_sites if each not in before]:
@@ -178,7 +180,7 @@ class RelayChannel(Channel[BetweenSites]):
             log.warning("peer removed", site=site)
         if self._bridge is not None:
             self._bridge.forget_troubles()
-        self.hand_in(Peers(config.neighbours()))
+        self._hand_in(Peers(config.neighbours()))
 
     async def switch_site(self, site: str, *, offline: bool) -> bool:
         """Switch another site offline or online for all members of this site (`SiteSwitched`).
@@ -194,7 +196,7 @@ class RelayChannel(Channel[BetweenSites]):
         with trio.move_on_after(SWITCH_S):
             while (site in self._relay.state.switches.offline) is not offline:
                 switched = self._switched
-                self.hand_in(SwitchSite(site, offline))  # retried: the request may be lost with a coordinator
+                self._hand_in(SwitchSite(site, offline))  # retried: the request may be lost with a coordinator
                 with trio.move_on_after(SWITCH_AGAIN_S):
                     await switched.wait()
             return True
@@ -216,7 +218,7 @@ class RelayChannel(Channel[BetweenSites]):
         if unknown:
             raise LocalError(f"not configured as a peer of {self.site}: {', '.join(unknown)}")
         if self._state.withhold():
-            self.hand_in(FetchState(wanted))
+            self._hand_in(FetchState(wanted))
 
     def statistics(self) -> RelayChannelStatistics:
         """Return all counters, including the bridge's."""
@@ -225,12 +227,6 @@ class RelayChannel(Channel[BetweenSites]):
         routers = None if self.rendezvous is None else self.rendezvous.links.statistics()
         bridge = self._bridge.statistics()
         return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, site.seal, bridge, routers)
-
-    @property
-    def lags(self) -> dict[str, float]:
-        """Return for each other site how long the oldest message has waited for its acknowledgement (s)."""
-        sites = self._relay.statistics().sites
-        return {each.site: each.behind_s for each in sites if not each.offline}
 
     def levels(self) -> dict[str, Level]:
         """Return all levels, including those of bridge and routers."""
@@ -241,7 +237,7 @@ class RelayChannel(Channel[BetweenSites]):
         own = {f"{place}.{name}": level for place, part in parts.items() for name, level in part.items()}
         return {**super().levels(), **own}
 
-    def waited_for(self) -> dict[str, int]:
+    def _waited_for(self) -> dict[str, int]:
         """Return the bytes taken by each member that this sender waits for, by logical name."""
         return {self.view.name_of(member): taken for member, taken in self._flow_control.waited_for().items()}
 
@@ -253,7 +249,7 @@ class RelayChannel(Channel[BetweenSites]):
                 proofs = self.transport.proofs if isinstance(self.transport, SealedTransport) else None
                 routers = RouterCalls(self._bridge_config.routers, self.site, proofs)
                 self._bridge = Bridge(self._bridge_config, self._hear, self._note, nursery, self._credentials, routers)
-                nursery.start_soon(_repeat, self.reread_keys, LOOK_INTERVAL_S)
+                nursery.start_soon(_repeat, self._reread_keys, LOOK_INTERVAL_S)
                 yield
                 await self._bridge.farewell()
                 nursery.cancel_scope.cancel()
@@ -264,7 +260,7 @@ class RelayChannel(Channel[BetweenSites]):
         self._driver.hurry()
 
     def _note(self, event: Event) -> None:
-        self._stack.down(event, self._driver.now())
+        self._stack.down(event, trio.current_time())
 
     def _act_on_bridge(self, effect: BridgeEffect) -> None:
         assert self._bridge is not None, "effects come from the turns of a member"
@@ -272,7 +268,7 @@ class RelayChannel(Channel[BetweenSites]):
 
     def _note_global_view(self, event: GlobalView) -> None:
         self._global_view = event
-        self.know_by_name(event)
+        self._know_by_name(event)
         self._note_members()
 
     def _note_unreachable(self, event: Unreachable) -> None:
@@ -305,12 +301,6 @@ async def _repeat(action: Callable[[], None], interval_s: float) -> None:
         action()
 
 
-def _unlinked(global_view: GlobalView | None, offline: Container[str]) -> dict[str, str]:
-    """Return a sentence for each site that has had no link for the grace time, unless it is offline."""
-    down = () if global_view is None else global_view.down
-    return {f"relay.bridge.peers.{site}": "there is no link" for site in down if site not in offline}
-
-
 def _shared_names(view: View) -> str:
     """Describe members that share a name: two given the same name, or a process and its predecessor."""
     members = {name: [repr(member) for member, called in view.named() if called == name] for name in view.shared_names}
@@ -319,30 +309,36 @@ def _shared_names(view: View) -> str:
 
 @asynccontextmanager
 async def open_channel(
-    config: NodeConfig,
+    config: NodeConfig | str | PathLike[str],
     *,
     name: str = "",
     journal: Journal | None = None,
     transport: Transport | SharedTransport | None = None,
     get_state: Callable[[], bytes] | None = None,
     set_state: Callable[[bytes], None] | None = None,
+    insecure: bool = False,
 ) -> AsyncIterator[RelayChannel]:
     """Join a site with links:
 
     `async with relay.open_channel(config, name="B") as channel`. As `sitestack.open_channel`: other
     sites do not affect delivery within the site. State comes from a member of the own site, and
     includes delivered messages of other sites.
+
+    `config` may be the path of a file. A site with a bridge needs `security.keys`, or `insecure`:
+    any host that reaches the ports can then read and send.
     """
+    require_trio("relay")
+    if not isinstance(config, NodeConfig):
+        config = load_config(config)
+    require_secured(config, insecure)
     require_sound(find_problems(replace(config, name=name or config.name)))
     await require_free(config.relay.bridge.bind)
     config, names = await resolve_names(config)
     local = make_local(config.site, name or config.name)
     recorder = make_recorder(local, config, journal, RELAY_RECORDS)
     state = shared_state(get_state, set_state)
-    directory = Path(config.security.keys) if config.security.keys else None
-    site_keys = None if directory is None else SiteKeys(directory)
+    site_keys, credentials = read_secrets(config)
     keys = None if site_keys is None else site_keys.ring
-    credentials = None if directory is None or not config.has_bridge() else Credentials(directory, config.site)
     shares_state, sealed = state is not None, keys is not None
     with _disk(local, config) as disk:
         relay_layer = RelayLayer(local, config.relay_layer(), disk)
@@ -351,6 +347,15 @@ async def open_channel(
         relayed = RelayChannel(local, stack, carrier, config, recorder, state, credentials, site_keys)
         async with member(relayed, names) as channel:
             yield channel
+
+
+def require_secured(config: NodeConfig, insecure: bool) -> None:
+    """Raise ConfigurationError for a site with a bridge that has no keys by mistake."""
+    if config.has_bridge() and not (config.security.keys or config.security.insecure or insecure):
+        raise ConfigurationError(
+            "security.keys: is not set, so any host that reaches the ports could read and send; set it to the site's "
+            "directory made by relay keygen, or pass insecure=True (security.insecure) to accept that."
+        )
 
 
 def _disk(local: Local, config: NodeConfig) -> AbstractContextManager[SpillFiles | None]:

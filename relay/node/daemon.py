@@ -30,11 +30,9 @@ from relay.node.output.log_output import LogOutput
 from relay.node.output.logs import set_level
 from relay.node.output.readable import ReadableLines
 from relay.node.status.control_socket import obey_orders, open_control_socket
-from relay.node.status.histogram import Histogram
 from relay.node.status.loop_watch import LoopWatch
 from relay.node.status.status import Identity, NodeStatistics, NodeStatus, SlowMembers
 from relay.node.status.status_socket import answer_status, open_status_socket, run_directory, socket_path
-from relay.node.status.verdict import judge
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.journal.recorder import Write
 from sitestack.model.address import Physical, ProxyUUID
@@ -118,28 +116,21 @@ class _Node:
         self._channel: RelayChannel | None = None
         self._events: EventOutput | None = None
         self._store: JournalStore | None = None
-        self._role: Role | None = None
         #: Recent events for HTTP streams.
         self.ring = None if config.http.bind is None else EventRing(config.site)
         self._slow = SlowMembers()
-        #: How far each other site was behind. Bound: the sites that are configured or known.
-        self._lag: dict[str, Histogram] = {}
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
 
     def describe(self) -> dict[str, Any]:
         """Return the status, for the status socket and HTTP."""
         channel = self._channel
-        if channel is not None and channel.role is not None:
-            self._status.observe(channel.role)  # `_listen` sees a new role only with the next delivery
         statistics, levels = (None, {}) if channel is None else (channel.statistics(), channel.levels())
         if self.ring is not None:
             levels = {**levels, **{f"http.{name}": level for name, level in self.ring.levels().items()}}
         journal = None if self._store is None else self._store.statistics()
         now, process = trio.current_time(), self._statistics()
         status = self._status.to_json(statistics, levels, journal, self._sentences(channel), now, process)
-        keys = None if channel is None else channel.keys_json()
-        dashboards = dict(self._config.http.dashboards)
-        return {**status, "keys": keys, "dashboards": dashboards, "verdict": judge(status, self.peer_sites())}
+        return {**status, "keys": None if channel is None else channel._keys_json()}
 
     def channel(self) -> RelayChannel | None:
         """Return the channel while messages can be published."""
@@ -171,8 +162,6 @@ class _Node:
             stalls=self.loop.stalls,
             stalled_s=round(self.loop.stalled_s, 3),
             longest_stall_s=round(self.loop.longest_s, 3),
-            loop_delay=self.loop.delays,
-            lag=self._lag,
         )
 
     async def run(self) -> None:
@@ -215,7 +204,7 @@ class _Node:
         self._log.info("reloading keys")
         self.credentials.reread()
         if self._channel is not None:
-            self._channel.reread_keys()
+            self._channel._reread_keys()
 
     def _reread_configuration(self) -> None:
         """Apply the changes that may take effect, and log the others.
@@ -242,13 +231,10 @@ class _Node:
             self._config = applied(self._config, found.changed)
             if self._log_output is not None:
                 set_level(self._log_output, self._config.log.level)
-            channel.change_budget(self._config.relay.budget.entries, self._config.held_bytes_max())
+            channel._change_budget(self._config.relay.budget.entries, self._config.held_bytes_max())
             if PEERS in found.changed:
-                channel.change_peers(self._config)
-        if found.changed or found.refused:
-            self._log.info("configuration reloaded", changed=found.changed, refused=len(found.refused))
-        else:
-            self._log.info("configuration unchanged")
+                channel._change_peers(self._config)
+        self._log.info("configuration reloaded", changed=found.changed, refused=len(found.refused))
 
     async def _leave(self, channel: RelayChannel, nursery: trio.Nursery) -> None:
         """Leave the site, then wait `LAST_EVENTS_S` for the events to be read."""
@@ -287,7 +273,7 @@ class _Node:
             "log": log and f"cannot be written: {log}",
             "status socket": _refused(self.status_admissions),
             "http": _refused(self.http_admissions),
-            "senders": "" if channel is None else self._slow.look(channel.waited_for(), trio.current_time()),
+            "senders": "" if channel is None else self._slow.look(channel._waited_for(), trio.current_time()),
         }
         return _as_sentences(errors)
 
@@ -310,9 +296,6 @@ class _Node:
                 if warning not in known:
                     self._log.warning("problem ahead", what=warning)
             known = [*problems, *warnings]
-            if self.ring is not None:
-                for site, behind_s in channel.lags.items():
-                    self._lag.setdefault(site, Histogram()).observe(behind_s)
             await trio.sleep(WATCH_INTERVAL_S)
 
     async def _publish(self, channel: RelayChannel, source: LineSource) -> None:
@@ -335,9 +318,6 @@ class _Node:
         async for item in channel.batches():
             try:
                 await self._hear(item, writer)
-                if channel.role is not None and channel.role is not self._role:
-                    self._role = channel.role
-                    await self._hear(channel.role, writer)
             except BrokenPipeError:
                 self._log.info("event reader closed")
                 return

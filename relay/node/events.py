@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import structlog
-
-from relay.events import GlobalView, Misconfigured, SiteSwitched, SlowSite, StateProgress, Unreachable
+from relay.events import GlobalView, Misconfigured, Role, SiteSwitched, SlowSite, StateProgress, Unreachable
 from sitestack.channel.receiving.inbox import Delivery
+from sitestack.log import log
 from sitestack.model.events import Event as StackEvent
 from sitestack.model.events import NarrowPath, Unreached
 from sitestack.model.gap import Gap
@@ -16,13 +15,11 @@ from sitestack.model.message import Message
 from sitestack.model.view import View
 
 #: Types that a channel across sites yields beside those of one site.
-BetweenSites: TypeAlias = GlobalView | SiteSwitched | Unreachable
+BetweenSites: TypeAlias = GlobalView | Role | SiteSwitched | Unreachable
 #: Items of `async for event in channel`.
-Event: TypeAlias = Message | View | Gap | GlobalView | SiteSwitched | Unreachable
+Event: TypeAlias = Message | View | Gap | GlobalView | Role | SiteSwitched | Unreachable
 #: Items of `Channel.batches`.
-BatchEvent: TypeAlias = Delivery | View | Gap | GlobalView | SiteSwitched | Unreachable
-
-log = structlog.get_logger()
+BatchEvent: TypeAlias = Delivery | View | Gap | GlobalView | Role | SiteSwitched | Unreachable
 
 
 def log_switched(event: SiteSwitched) -> None:

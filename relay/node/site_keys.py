@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from relay.keys.directory import KEY_RING, read_key_ring
+from relay.node.bridge.credentials import Credentials
+from relay.node.config.settings import NodeConfig
 from sitestack.model.errors import ConfigurationError
 from sitestack.seal.key_ring import KeyRing
 
@@ -52,3 +54,11 @@ class SiteKeys:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode
+
+
+def read_secrets(config: NodeConfig) -> tuple[SiteKeys | None, Credentials | None]:
+    """Return the keys of the site, and its credentials at other sites. Raises ConfigurationError."""
+    if not config.security.keys:
+        return None, None
+    directory = Path(config.security.keys)
+    return SiteKeys(directory), Credentials(directory, config.site) if config.has_bridge() else None

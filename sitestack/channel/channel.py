@@ -30,7 +30,6 @@ from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.errors import (
     ConfigurationError,
     JoinFailed,
-    ProtocolError,
     SlowConsumer,
     unwrapped,
 )
@@ -40,7 +39,6 @@ from sitestack.model.events import (
     Event,
     Left,
     OtherParameters,
-    SetInitialHosts,
     ShellEffect,
     ViewInstalled,
     WatchAt,
@@ -76,6 +74,8 @@ class Extension:
     handlers: Mapping[type[Event], Callable[[Any], None]] = field(default_factory=dict)
     #: Events that the application receives, in order with the deliveries.
     shown: frozenset[type[Event]] = frozenset()
+    #: Those of them without which the application is not `ready`.
+    first: frozenset[type[Event]] = frozenset()
     #: Context entered before this process becomes a member and left afterwards.
     around: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     #: Return the known members of the other sites.
@@ -133,7 +133,7 @@ class Channel(Sending, Generic[X_co]):
         self._extension = extension or Extension()
         self._remote_members = self._extension.remote_members
         owner = f"{local.name} in {local.site}"
-        self._residence = Residence(config, transport, local.address, owner, self.hand_in, self._move)
+        self._residence = Residence(config, transport, local.address, owner, self._hand_in, self._move)
         self._view: View | None = None
         self._named: dict[type[Named], Named] = {}
         self._roster = Roster(local.site)
@@ -145,10 +145,10 @@ class Channel(Sending, Generic[X_co]):
         self.excluded: SlowConsumer | None = None
         self._leaving = False
         self._inbox: Inbox[Event | View | StateMark] = Inbox()
-        self.keys = MessageKeys()
-        self._state = StateHandover(state, self._inbox, self.keys, self._note_gap)
+        self._state = StateHandover(state, self._inbox)
         backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
-        self._receive_end = ReceiveEnd(self._inbox, self._state, self.hand_in, backlog_bytes_max, self._note_skipped)
+        first: set[type[Event | View]] = {View, *self._extension.first}
+        self._receive_end = ReceiveEnd(self._inbox, self._state, self._hand_in, backlog_bytes_max, self._note_skipped, first)
         self._gate = CreditGate(self._receive_end.waits_for)
         #: Handlers of events other than deliveries. Events without a handler stay inside the stack.
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
@@ -158,6 +158,7 @@ class Channel(Sending, Generic[X_co]):
             Left: lambda event: self._driver.finish(event.answered),
             **dict.fromkeys(get_args(StateEvent), self._state.handle),
         }
+        self.keys = MessageKeys()
         self._messages: Iterator[Message] = iter(())
         self._burst_messages = self._burst_bytes = 0
 
@@ -176,11 +177,9 @@ class Channel(Sending, Generic[X_co]):
             item = await anext(self._receive_end)
             if not isinstance(item, Delivery):
                 return cast("View | Gap | X_co", item)
-            try:
-                self._messages = item.messages()
-                return next(self._messages)
-            except ProtocolError as error:
-                self._stack.count_drop(error.reason)
+            self._messages = item.sound_messages(self._stack.count_drop)
+            for message in self._messages:
+                return message
 
     def batches(self) -> AsyncIterator[Delivery | View | Gap | X_co]:
         """Iterate over batches of messages, views and gaps.
@@ -236,6 +235,16 @@ class Channel(Sending, Generic[X_co]):
         levels = {f"{place}.{name}": level for place, part in parts.items() for name, level in part.items()}
         return {**levels, **self._call_levels(), "backlog_bytes": self._inbox.backlog_bytes, "message_keys": self.keys.level()}
 
+    async def ready(self) -> None:
+        """Wait until the receiving task has installed the state of the site and received the first view,
+        across sites also the first `GlobalView`.
+
+        Raises ChannelClosed, and SlowConsumer after an exclusion.
+        """
+        await self._receive_end.ready.wait()
+        if self._receive_end.missing:
+            self._require_open()
+
     async def leave(self) -> None:
         """Leave the site after the sent messages are delivered, within the configured times.
         Idempotent.
@@ -244,11 +253,11 @@ class Channel(Sending, Generic[X_co]):
         """
         if not self._leaving:
             self._leaving = True
-            self.hand_in(Disconnect())
+            self._hand_in(Disconnect())
             self._gate.refuse_all()
         await self._gone.wait()
 
-    def abandon(self) -> None:
+    def _abandon(self) -> None:
         """Drop all deliveries, present and future. Leaving the block of `open_channel` does this."""
         if not self._gone.is_set():
             self._receive_end.abandon()
@@ -262,21 +271,17 @@ class Channel(Sending, Generic[X_co]):
         self.excluded = SlowConsumer(f"{self.name} in {self.site} has left: {why}")
         self._leaving = True
         self._receive_end.abandon(self.excluded)
-        self.hand_in(Disconnect())
+        self._hand_in(Disconnect())
         self._gate.refuse_all()
 
-    def set_initial_hosts(self, initial_hosts: tuple[Physical, ...]) -> None:
-        """Search for members at these addresses from now on, instead of the configured ones."""
-        self.hand_in(SetInitialHosts(initial_hosts))
-
-    def hand_in(self, event: Event) -> None:
+    def _hand_in(self, event: Event) -> None:
         """Pass an event other than a datagram to the stack."""
-        self._stack.down(event, self._driver.now())
+        self._stack.down(event, trio.current_time())
         self._driver.wake()
 
     # -- the driver ------------------------------------------------------------------------------------------------
 
-    async def join(self) -> None:
+    async def _join(self) -> None:
         """Wait until this member is in a view.
 
         Raises JoinFailed on timeout, and ConfigurationError if the site runs with other parameters.
@@ -293,7 +298,7 @@ class Channel(Sending, Generic[X_co]):
                 "it must be the same for all members of a site."
             )
 
-    async def run(self) -> None:
+    async def _run(self) -> None:
         """Join, and stay a member until `leave`. On return or error, all waiting tasks are
         released.
         """
@@ -313,7 +318,7 @@ class Channel(Sending, Generic[X_co]):
             self._recorder.record_stop(self._driver.answered)
 
     async def _serve(self) -> None:
-        self._stack.down(Connect(self.transport.physical()), self._driver.now())
+        self._stack.down(Connect(self.transport.physical()), trio.current_time())
         owner = f"{self.name} in {self.site}"
         with unwrapped():
             async with trio.open_nursery() as nursery:
@@ -347,8 +352,6 @@ class Channel(Sending, Generic[X_co]):
             else:
                 self._handle(event)
         gate = self._gate
-        if gate.full_targets != self._batching.full_targets:
-            gate.limit(self._batching.full_targets)
         if gate.is_full and self._batching.writable:
             gate.is_full = False
             gate.look_again()
@@ -356,7 +359,7 @@ class Channel(Sending, Generic[X_co]):
         if receive_end.is_awaited and not awaited:
             gate.look_again()  # a waiting sender may be the task that receives
 
-    def know_by_name(self, view: Named) -> None:
+    def _know_by_name(self, view: Named) -> None:
         """Use the names of this view for later deliveries."""
         self._named[type(view)] = view
         self._roster = Roster(self.site, self._named.values())
@@ -372,7 +375,7 @@ class Channel(Sending, Generic[X_co]):
 
     def _install(self, event: ViewInstalled) -> None:
         self._view = view = event.view.at_site(self.site)
-        self.know_by_name(view)
+        self._know_by_name(view)
         self._gate.is_refusing = not view.is_primary
         if self._gate.is_refusing:
             self._gate.look_again()
@@ -389,4 +392,4 @@ class Channel(Sending, Generic[X_co]):
     def _move(self, places: tuple[Physical, ...]) -> None:
         if self.rendezvous is not None:
             self.rendezvous.move(places)
-        self.hand_in(Connect(places))
+        self._hand_in(Connect(places))

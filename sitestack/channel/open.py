@@ -17,8 +17,9 @@ from sitestack.channel.presence.sockets import HostNames, open_carrier, open_soc
 from sitestack.channel.receiving.state_handover import SharedState
 from sitestack.config import SiteConfig, find_problems
 from sitestack.journal.recorder import NO_EVENTS, EventRecords, Recorder, Write
-from sitestack.model.address import Address
-from sitestack.model.errors import ConfigurationError, unwrapped
+from sitestack.model.address import Address, Physical
+from sitestack.model.errors import ConfigurationError, LocalError, unwrapped
+from sitestack.model.events import SetInitialHosts
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import Proofs
 from sitestack.stack.layer import Local
@@ -47,7 +48,8 @@ async def open_channel(
 
     The block begins with the first view. `journal` is called for a sink of records once this member
     has its identity. `transport` is shared with channels of other sites (`open_transport`), or
-    replaces UDP in tests. Raises ConfigurationError, and JoinFailed if there is no view in time.
+    replaces UDP in tests. Raises ConfigurationError, JoinFailed if there is no view in time, and
+    LocalError outside of trio.
 
     With `keys` only members with a key of the site can join, read or send. Without keys, any
     process that reaches the ports can. Either all members have keys or none has.
@@ -58,6 +60,9 @@ async def open_channel(
     it. Both are called in the task that iterates the channel, which must iterate all the time. If
     `get_state` raises, or returns no bytes, the joiner's iteration raises StateUnavailable.
     """
+    require_trio("sitestack")
+    if not isinstance(config, SiteConfig):
+        raise ConfigurationError(f"the configuration is a SiteConfig, as of sitestack.local(), not {config!r}.")
     require_sound(find_problems(config))
     config, names = await resolve_names(config)
     local = make_local(config.site, name)
@@ -67,6 +72,13 @@ async def open_channel(
     carrier = await make_transport(local, config, keys, stack, transport)
     async with member(Channel(local, stack, carrier, config, recorder, state), names) as channel:
         yield channel
+
+
+def require_trio(package: str) -> None:
+    """Raise LocalError outside of a trio run."""
+    if not trio.lowlevel.in_trio_run():
+        ways = f"use {package}.aio.open_channel on asyncio, and {package}.blocking.open_channel on threads"
+        raise LocalError(f"{package}.open_channel runs on trio: {ways}.")
 
 
 def shared_state(get_state: Callable[[], bytes] | None, set_state: Callable[[bytes], None] | None) -> SharedState | None:
@@ -182,15 +194,19 @@ async def member(channel: C, names: HostNames) -> AsyncIterator[C]:
                 interval_s = channel.config.channel.resolve_interval_s
                 if (rendezvous := channel.rendezvous) is not None:
                     await rendezvous.register()
-                    nursery.start_soon(rendezvous.run, channel.hand_in, name=f"routers of {owner}")
+                    nursery.start_soon(rendezvous.run, channel._hand_in, name=f"routers of {owner}")
                     nursery.start_soon(names.routers.follow, interval_s, rendezvous.links.use, name=f"router names for {owner}")
-                nursery.start_soon(channel.run, name=f"channel of {owner}")
-                nursery.start_soon(names.members.follow, interval_s, channel.set_initial_hosts, name=f"names for {owner}")
-                await channel.join()
+                nursery.start_soon(channel._run, name=f"channel of {owner}")
+
+                def search_at(hosts: tuple[Physical, ...]) -> None:
+                    channel._hand_in(SetInitialHosts(hosts))
+
+                nursery.start_soon(names.members.follow, interval_s, search_at, name=f"names for {owner}")
+                await channel._join()
                 try:
                     yield channel
                 finally:
-                    channel.abandon()
+                    channel._abandon()
                     await channel.leave()
                     nursery.cancel_scope.cancel()
     finally:

@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
-import structlog
 import trio
 
+from sitestack.log import log
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
-from sitestack.transport.interfaces import make_socket
 from sitestack.transport.places import Places
 
 #: Pause (s) after a failure of the system to accept a connection, for example without descriptors.
@@ -80,7 +79,7 @@ async def accept_bounded(
             if admissions is not None:
                 admissions.refuse(why)
             if not failing:
-                structlog.get_logger().warning("cannot accept connections", listener=name, why=why)
+                log.warning("cannot accept connections", listener=name, why=why)
             failing = True
             relieve()
             await trio.sleep(ACCEPT_PAUSE_S)
@@ -91,7 +90,7 @@ async def accept_bounded(
 
 def listen_tcp(bind: Physical, backlog: int, what: str) -> socket.socket:
     """Return a listening socket. Raises ConfigurationError whose message begins with `what`."""
-    sock = make_socket(bind.host, socket.SOCK_STREAM, also_ipv4=True)
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(bind)

@@ -57,8 +57,8 @@ def config(site):
     return NodeConfig(site=site, relay=RelaySettings(bridge=BridgeConfig(bind=places[site], peers=peers)))
 
 async def main():
-    async with relay.open_channel(config("NYC"), name="A", transport=MemoryNetwork().open()) as a:
-        async with relay.open_channel(config("SFO"), name="D", transport=MemoryNetwork().open()) as d:
+    async with relay.open_channel(config("NYC"), name="A", transport=MemoryNetwork().open(), insecure=True) as a:
+        async with relay.open_channel(config("SFO"), name="D", transport=MemoryNetwork().open(), insecure=True) as d:
             await a.send(b"from NYC")
             async for event in d:
                 if isinstance(event, relay.Message):

@@ -32,8 +32,7 @@ async def speak(channel: Channel, done: trio.CancelScope) -> None:
 
 async def main(*arguments: str) -> None:
     name, interface, *more = arguments
-    transport = TransportConfig(interface=interface, more_interfaces=tuple(more), ipv6=":" in interface)
-    config = SiteConfig("NYC", transport=transport)
+    config = SiteConfig("NYC", transport=TransportConfig(interface=interface, more_interfaces=tuple(more)))
     async with open_channel(config, name=name) as channel, trio.open_nursery() as nursery:
         nursery.start_soon(speak, channel, nursery.cancel_scope)
         async for event in channel:

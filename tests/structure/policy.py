@@ -13,7 +13,7 @@ OTHER_ROOTS = ("tests",)
 
 #: The rooms, from the ground up. A room imports only from floors below its own; what shares a floor does not know each other.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("sitestack/model",),
+    ("sitestack/model", "sitestack/log.py"),
     ("sitestack/seal",),
     ("sitestack/wire", "sitestack/journal", "sitestack/calls"),
     ("sitestack/stack", "sitestack/promises"),
@@ -21,12 +21,14 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("sitestack/config.py",),
     ("sitestack/assembly.py", "sitestack/transport"),
     ("sitestack/channel",),
+    ("sitestack/aio.py", "sitestack/blocking.py"),
     ("relay/events.py", "relay/client"),
     ("relay/replica", "relay/keys"),
     ("relay/gateway", "relay/journal"),
     ("relay/unicast", "relay/site_state"),
     ("relay/layer",),
     ("relay/node",),
+    ("relay/aio.py", "relay/blocking.py"),
     ("relay/router",),
     ("relay/check.py", "relay/report"),
     ("relay/cli",),
@@ -45,6 +47,9 @@ LAYERS = "sitestack/layers/"
 SHELL = (
     "sitestack/transport/",
     "sitestack/channel/",
+    "sitestack/aio.py",
+    "sitestack/blocking.py",
+    "sitestack/log.py",
     "relay/cli/",
     "relay/client/",
     "relay/journal/",

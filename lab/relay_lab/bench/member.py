@@ -181,7 +181,7 @@ async def run(task: MemberTask) -> None:
 
 def _open(task: MemberTask) -> AbstractAsyncContextManager[Channel[Any]]:
     if task.peer:
-        return relay.open_channel(task.node_config(), name=task.name, journal=_journal(task))
+        return relay.open_channel(task.node_config(), name=task.name, journal=_journal(task), insecure=True)
     keys = read_key_ring(Path(task.keys)) if task.keys else None
     return open_channel(task.site_config(), name=task.name, journal=_journal(task), keys=keys)
 

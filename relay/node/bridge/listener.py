@@ -12,7 +12,6 @@ import trio
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.transport.accepting import Admissions, Serve, accept_bounded
-from sitestack.transport.interfaces import make_socket
 
 
 class Listener:
@@ -118,7 +117,7 @@ async def require_free(place: Physical | None) -> None:
 
 
 async def _bind(place: Physical) -> trio.socket.SocketType:
-    sock = trio.socket.from_stdlib_socket(make_socket(place.host, socket.SOCK_STREAM, also_ipv4=True))
+    sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

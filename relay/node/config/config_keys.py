@@ -94,4 +94,6 @@ def _type(kind: Any) -> str:
 
 
 def _unit(name: str) -> str:
+    if name.endswith("_bytes_s"):
+        return "bytes per second"
     return _UNITS.get(name.removesuffix("_max").rpartition("_")[2], "")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from sitestack.model.address import Address
+from sitestack.model.errors import ProtocolError
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.level import Level
@@ -48,6 +49,14 @@ class Delivery:
         """Return the messages in order. Raises ProtocolError like `payloads`."""
         return make_messages(self.source, self.batch, self.roster)
 
+    def sound_messages(self, count_drop: Callable[[str], None]) -> Iterator[Message]:
+        """Return the messages in order. A malformed batch is counted, and has none."""
+        try:
+            return iter(list(self.messages())) if self.batch.has_envelopes else self.messages()
+        except ProtocolError as error:
+            count_drop(error.reason)
+            return iter(())
+
 
 #: The items of `async for event in channel`, in one site.
 Event: TypeAlias = Message | View | Gap
@@ -68,8 +77,6 @@ class StateMark:
     """
 
     at: ViewId | int
-    #: `MessageKeys.stored` when the mark was put: the state here has the messages of these keys.
-    keys: int = field(default=0, compare=False)
 
 
 def _gap_of(item: object) -> Gap | None:
@@ -93,6 +100,10 @@ class Inbox(Generic[E]):
 
     def __len__(self) -> int:
         return len(self._items)
+
+    @property
+    def begins_with_mark(self) -> bool:
+        return isinstance(self._items[0], StateMark)
 
     def put(self, item: Delivery | E) -> None:
         if self._abandoned:
@@ -138,11 +149,11 @@ class Inbox(Generic[E]):
         self.backlog_bytes.now = 0
         return skipped
 
-    def restart(self, mark: StateMark, gaps: Sequence[Gap]) -> None:
+    def restart(self, mark: StateMark) -> None:
         """Drop everything that the state at this mark contains, and make the mark the next item.
 
-        Unicasts are no part of the state, so they are kept. They and the gaps of the state follow
-        the view of the mark, because a view comes first.
+        Unicasts are no part of the state, so they are kept. They follow the view of the mark,
+        because a view comes first.
         """
         if self._abandoned:
             return
@@ -151,7 +162,6 @@ class Inbox(Generic[E]):
             if not isinstance(item, StateMark | View) and not (isinstance(item, Delivery) and item.batch.target is None):
                 before.append(item)
         view = self.pop_oldest()
-        before[:0] = [gap for gap in gaps if gap not in before]
         for kept in reversed(before):
             self._items.appendleft(kept)
             self.backlog_bytes.now += cost_bytes(kept)
@@ -172,16 +182,6 @@ class Inbox(Generic[E]):
             each for each in self._items if not (isinstance(each, Gap) and each.last <= told.get((each.site, each.origin), 0))
         ]
         self._items = deque([cast(E, mark), *gaps, *rest])
-
-    def drop_if(self, is_dropped: Callable[[Batch], bool]) -> None:
-        """Drop the deliveries of these batches."""
-        kept: deque[Delivery | E | Gap] = deque()
-        for item in self._items:
-            if isinstance(item, Delivery) and is_dropped(item.batch):
-                self.backlog_bytes.now -= cost_bytes(item)
-            else:
-                kept.append(item)
-        self._items = kept
 
     def leave_out(self, contains: Contents) -> None:
         """Drop items whose numbers of scope ALL are all contained. A gap keeps its higher numbers."""

@@ -5,23 +5,24 @@ It waits for items, lets other tasks run, and reports the backlog to flow contro
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 
 import trio
 
-from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
+from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark, cost_bytes
 from sitestack.channel.receiving.state_handover import StateHandover
-from sitestack.channel.sending.sending import CreditGate
+from sitestack.channel.sending.sending import CreditGate, current_caller
 from sitestack.config import ChannelConfig
 from sitestack.model.errors import LocalError
 from sitestack.model.events import Credit, Event
-from sitestack.model.gap import Gap
 from sitestack.model.message import Batch
 from sitestack.model.view import View
 
 #: Reading from a full inbox has a checkpoint after this many messages. Much more than one turn
 #: delivers: otherwise even a fast reader would fall behind.
 TAKE_MESSAGES = 4_096
+#: Bytes of items, with their overhead, that leave the inbox at once (`take`).
+TAKE_BYTES = 256 * 1_024
 #: Checks of the guard per hold time.
 LOOKS = 8
 
@@ -38,11 +39,13 @@ class ReceiveEnd:
         hand_in: Callable[[Event], None],
         backlog_bytes_max: int,
         note_skipped: Callable[[Batch], None],
+        first: Collection[type[Event | View]] = (),
     ) -> None:
         """`hand_in` passes events to the stack, which receives the backlog in steps of an eighth of
         its bound.
 
-        `note_skipped` is called for each batch that becomes part of a gap.
+        `note_skipped` is called for each batch that becomes part of a gap. `first`: the types of which
+        the application must have received one to be ready.
         """
         self._inbox = inbox
         self._state = state
@@ -61,8 +64,11 @@ class ReceiveEnd:
         #: The error that iteration raises at the end; None for a normal end.
         self._failure: LocalError | None = None
         self._readers = trio.lowlevel.ParkingLot()
-        #: The task that read last; only one task should read.
-        self._taker: trio.lowlevel.Task | None = None
+        #: The task that read last, or the caller that it serves.
+        self._taker: object = None
+        #: Types of views that the application has not received yet: with all it is `ready`.
+        self.missing = set(first)
+        self.ready = trio.Event()
 
     def __aiter__(self) -> AsyncIterator[Delivery | View | Event]:
         return self
@@ -71,7 +77,7 @@ class ReceiveEnd:
         """Return the oldest item. Ends when the channel is closed.
 
         Raises StateTooLarge, StateUnavailable, any error of a state callback, and SlowConsumer if
-        nothing was read for too long.
+        nothing was read for too long. Raises trio.BusyResourceError if another task waits here.
         """
         inbox = self._inbox
         self.takes += 1
@@ -88,18 +94,44 @@ class ReceiveEnd:
                 if self._closed:
                     raise StopAsyncIteration
                 self._taken_messages = 0
+                if self._readers:
+                    raise trio.BusyResourceError("another task is receiving from this channel")
                 await self._readers.park()
-            item = inbox.pop_oldest()
-            if isinstance(item, StateMark):
-                self._state.reach(item, self._hand_in)
+            if inbox.begins_with_mark:
+                mark = inbox.pop_oldest()
+                assert isinstance(mark, StateMark)
+                self._state.reach(mark, self._hand_in)
                 continue
-            if isinstance(item, Delivery):
-                self._taken_messages += item.batch.count
-                if self._reported_bytes - inbox.backlog_bytes.now >= self._report_step_bytes:
-                    self._report_backlog()
-            elif isinstance(item, Gap):
-                self._state.pass_gap(item)
-            return item
+            return self._pop()
+
+    async def take(self) -> list[Delivery | View | Event]:
+        """Return the items that are there, at least one, of about `TAKE_BYTES`. None at the end.
+
+        They end before a mark of the state, which the application reaches by asking again.
+        """
+        try:
+            items = [await anext(self)]
+        except StopAsyncIteration:
+            return []
+        inbox, size = self._inbox, cost_bytes(items[0])
+        while size < TAKE_BYTES and inbox and not inbox.begins_with_mark and not self._state.withheld:
+            items.append(self._pop())
+            size += cost_bytes(items[-1])
+        self._taker = current_caller()
+        return items
+
+    def _pop(self) -> Delivery | View | Event:
+        item = self._inbox.pop_oldest()
+        assert not isinstance(item, StateMark)
+        if isinstance(item, Delivery):
+            self._taken_messages += item.batch.count
+            if self._reported_bytes - self._inbox.backlog_bytes.now >= self._report_step_bytes:
+                self._report_backlog()
+        elif self.missing:
+            self.missing.discard(type(item))
+            if not self.missing:
+                self.ready.set()
+        return item
 
     @property
     def is_awaited(self) -> bool:
@@ -111,11 +143,11 @@ class ReceiveEnd:
         """Whether senders lack credit because the application does not read available items."""
         return self._reported_bytes > self._backlog_bytes_max and not self._state.withheld
 
-    def waits_for(self, task: trio.lowlevel.Task) -> bool:
+    def waits_for(self, caller: object) -> bool:
         """Whether this task is the reader that others wait for, so that it must not wait for credit
         itself.
         """
-        return task is self._taker and self.is_awaited
+        return caller is self._taker and self.is_awaited
 
     def refresh(self) -> None:
         """Wake readers if there are items, and report a backlog that has grown."""
@@ -149,6 +181,7 @@ class ReceiveEnd:
         """End the iteration after the items in the inbox: no more will come."""
         self._closed = True
         self._readers.unpark_all()
+        self.ready.set()
 
 
 class BacklogGuard:

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from itertools import accumulate
 from typing import Literal, Never
 
@@ -19,7 +20,7 @@ from sitestack.channel.driver import Driver
 from sitestack.channel.sending.message_keys import MessageKeys, require_fit
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.batching import SIZE_BYTES, Batching, Manner
-from sitestack.model.address import Address, AllOf, Place, ProxyUUID, with_site
+from sitestack.model.address import Address, AllOf, Place, ProxyUUID, RelayOf, with_site
 from sitestack.model.envelope import KEY, NO_HEADERS, Envelope, Kind, wrap
 from sitestack.model.errors import ChannelClosed, LocalError, SlowConsumer
 from sitestack.model.gap import Gap, GapReason
@@ -42,9 +43,17 @@ PORTION_MESSAGES = 4_096
 PORTIONS_MAX = 4
 
 
+#: What identifies the caller of a trio task, where that is not the task itself (`portal.py`).
+CALLER: ContextVar[object] = ContextVar("CALLER")
+
 #: How many members a call waits for, as `CallMode`.
 Mode = Literal["first", "majority", "all", "each_site"]
 Reach = Literal["all", "site"]
+
+
+def current_caller() -> object:
+    """Return what identifies the caller: the trio task, or the task or thread outside of trio."""
+    return CALLER.get(None) or trio.lowlevel.current_task()
 
 
 class CreditGate:
@@ -52,7 +61,7 @@ class CreditGate:
     tasks.
     """
 
-    def __init__(self, has_to_take: Callable[[trio.lowlevel.Task], bool]) -> None:
+    def __init__(self, has_to_take: Callable[[object], bool]) -> None:
         self._has_to_take = has_to_take
         #: Whether there is no credit, so that every sender has to wait.
         self.is_full = False
@@ -62,25 +71,15 @@ class CreditGate:
         self.is_refusing = False
         #: Whether the gate is open for good, as this member leaves or has left.
         self._is_over = False
-        #: Members that unicasts have to wait for.
-        self.full_targets: frozenset[Address] = frozenset()
         self._waiting = trio.lowlevel.ParkingLot()
 
-    async def wait(self, to_all: bool, to: Iterable[Address | None] = ()) -> None:
-        """Wait for credit, also with each member in `to`.
-
-        A multicast to all also waits until these are not held back.
-        """
-        task = trio.lowlevel.current_task()
-        while (self.is_full or (self.is_held_back and to_all) or not self.full_targets.isdisjoint(to)) and not (
-            self._is_over or self.is_refusing or self._has_to_take(task)
+    async def wait(self, to_all: bool) -> None:
+        """Wait for credit and, for a multicast to all, until these are not held back."""
+        caller = current_caller()
+        while (self.is_full or (self.is_held_back and to_all)) and not (
+            self._is_over or self.is_refusing or self._has_to_take(caller)
         ):
             await self._waiting.park()
-
-    def limit(self, full_targets: frozenset[Address]) -> None:
-        """Make unicasts to these members wait, and to no others."""
-        self.full_targets = full_targets
-        self.look_again()
 
     def look_again(self) -> None:
         """Wake the waiting tasks, each of which checks its condition again."""
@@ -153,7 +152,7 @@ class Sending(ABC):
         loopback: bool = True,
         oob: bool = False,
         headers: Mapping[str, bytes] | None = None,
-        key: bytes = b"",
+        key: bytes | str = b"",
     ) -> None:
         """Send a message to all sites, to this site, or to one member. Return once it is accepted.
 
@@ -164,27 +163,26 @@ class Sending(ABC):
         - `oob`: out of band. A unicast inside this site is delivered on arrival, once, even before
           missing earlier ones, unless it exceeds a datagram. With scope "site" each member gets one.
         - `headers`: a few short values for `Message.headers`. `idempotency-key` is reserved.
-        - `key`: 1 to 128 bytes. Of all multicasts with this key, from any sender, each member shows
-          only the first. `message_keys.py` has how long keys are remembered.
+        - `key`: 1 to 128 bytes, or a text, encoded in UTF-8. Of all multicasts with this key, from any
+          sender, each member shows only the first. `message_keys.py` has how long keys are remembered.
 
         A member delivers the messages of one sender, scope and target in the order sent, once, or
         reports a `Gap`. With `order: total` all members of a site deliver all multicasts, relayed ones
         included, in one order. **Each site has an order of its own; there is no total order across
         sites.** `flushed` waits for delivery.
 
-        Waits while this member has no credit, for a unicast while its target has none, or, for a
-        multicast to all, while another site lags by the whole budget (`relay/replica/pace.py`). It
-        is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES` bytes. Both come first,
-        so a cancelled `send` has sent nothing. On an idle channel the datagram leaves inside
-        `send`. A member that only sends must still receive, if only to discard: `backlog_bytes_max`
-        unread bytes stop its site. The receiving task does not wait while others need it to read,
-        or a joiner needs its state: its messages then stay in memory, beyond `send_credit_bytes`.
-        It must not wait for another task that sends.
+        Waits while this member has no credit or, for a multicast to all, while another site lags by
+        the whole budget (`relay/replica/pace.py`). It is a checkpoint once in `BURST_MESSAGES` messages
+        or `BURST_BYTES` bytes. Both come first, so a cancelled `send` has sent nothing. On an idle
+        channel the datagram leaves inside `send`. A member that only sends must still receive, if only
+        to discard: `backlog_bytes_max` unread bytes stop its site. The receiving task does not wait
+        while others need it to read, or a joiner needs its state: its messages then stay in memory,
+        beyond `send_credit_bytes`. It must not wait for another task that sends.
 
-        Raises TypeError if `payload` is no buffer, MessageTooLarge, ChannelClosed, and SlowConsumer
-        after an exclusion. Raises NoMajority while the view is not primary (`membership.when_split`).
-        Raises LocalError for `oob` to other sites, too large headers, an unfit key, and a place without
-        a member. Nothing was sent then.
+        Raises TypeError if `payload` is no buffer or `target` no address, MessageTooLarge,
+        ChannelClosed, and SlowConsumer after an exclusion. Raises NoMajority while the view is not
+        primary (`membership.when_split`). Raises LocalError for `oob` to other sites, too large
+        headers, an unfit key, and a place without a member. Nothing was sent then.
         """
         if type(payload) is not bytes:
             payload = copy_buffer("a message", payload)
@@ -201,8 +199,8 @@ class Sending(ABC):
             self._burst_messages = self._burst_bytes = 0
             await trio.lowlevel.checkpoint()
         gate = self._gate
-        if gate.is_full or gate.is_held_back or gate.full_targets:
-            await gate.wait(kind is Scope.ALL, (target,))
+        if gate.is_full or gate.is_held_back:
+            await gate.wait(kind is Scope.ALL)
             self._require_open()
         try:
             gate.is_full = not self._append(payload, kind, target, PLAIN if loopback else SILENT)
@@ -231,7 +229,9 @@ class Sending(ABC):
         portions. If it is cancelled there, or raises ChannelClosed, a prefix of the list was sent.
         """
         data = [each if type(each) is bytes else copy_buffer("a message", each) for each in payloads]
-        kind = Scope.UNICAST if target is not None else Scope.ALL if scope == "all" else Scope.SITE
+        kind = SCOPES[scope] if target is None else Scope.UNICAST
+        if target is not None:
+            [target] = self._resolve([target])
         manner = Manner.PLAIN if loopback else Manner.SILENT
         batching, gate, driver = self._batching, self._gate, self._driver
         try:
@@ -239,8 +239,8 @@ class Sending(ABC):
             for number, portion in enumerate(portions(data)):
                 if number % PORTIONS_MAX == 0:
                     await trio.lowlevel.checkpoint()
-                if gate.is_full or gate.is_held_back or gate.full_targets:
-                    await gate.wait(kind is Scope.ALL, (target,))
+                if gate.is_full or gate.is_held_back:
+                    await gate.wait(kind is Scope.ALL)
                     self._require_open()
                 gate.is_full = not batching.extend(portion, kind, target, manner)
                 if not driver.awake:
@@ -259,13 +259,14 @@ class Sending(ABC):
         loopback: bool,
         oob: bool,
         headers: Mapping[str, bytes] | None,
-        key: bytes,
+        key: bytes | str,
     ) -> None:
         """Send a message with headers or a key, or to several members one by one."""
         manner = PLAIN if loopback else SILENT
         if headers is not None and KEY in headers:
             raise LocalError(f"the header {KEY} is reserved for keys; send the message with key= instead")
         if key:
+            key = key.encode() if isinstance(key, str) else key
             require_fit(key, target, oob)
             headers, manner = {**(headers or NO_HEADERS), KEY: key}, manner | Manner.KEYED
         if headers is not None:
@@ -275,7 +276,7 @@ class Sending(ABC):
         elif not oob:
             await self._post(payload, SCOPES[scope], [None], manner)
         elif scope == "all":
-            raise LocalError("nothing goes out of band to other sites")
+            raise LocalError('only members of this site get messages out of band: add scope="site", or a target')
         else:
             members = [member for member in self.view.members if loopback or member != self.me]
             await self._post(payload, Scope.OOB, members, manner)
@@ -284,8 +285,8 @@ class Sending(ABC):
         """Send to each of these members, or as a multicast (None). Always a checkpoint."""
         await trio.lowlevel.checkpoint()
         gate = self._gate
-        if gate.is_full or gate.is_held_back or gate.full_targets:
-            await gate.wait(kind is Scope.ALL, to)
+        if gate.is_full or gate.is_held_back:
+            await gate.wait(kind is Scope.ALL)
             self._require_open()
         try:
             for target in to:
@@ -437,8 +438,13 @@ class Sending(ABC):
         for target in targets:
             if isinstance(target, Address):
                 found[with_site(target, self.site)] = None
-            else:
+            elif isinstance(target, AllOf | RelayOf):
                 found |= dict.fromkeys(self._members_at(target))
+            else:
+                raise TypeError(
+                    f"a target is an address, as Message.source and View.members have, AllOf or RelayOf, not {target!r}; "
+                    "names may occur twice"
+                )
         return tuple(found)
 
     def _members_at(self, place: Place) -> tuple[Address, ...]:

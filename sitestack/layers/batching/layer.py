@@ -79,14 +79,10 @@ class Batching(Layer):
         #: `loopback=False`.
         self._silent: set[tuple[Scope, int]] = set()
         #: The next three together are bounded by `send_credit_bytes`, plus one message for each
-        #: waiting sender. Unicasts that wait for credit count on their own, with the same bound,
-        #: plus one message for each target.
+        #: waiting sender.
         self._open_bytes = 0
         self._outstanding_bytes = 0
         self._waiting_bytes = 0
-        self._waiting_unicast_bytes = 0
-        #: Members with waiting unicasts while those use up the credit: no more may be sent to them.
-        self.full_targets: frozenset[Address] = frozenset()
         self._joined = False
         #: Unicasts of members that have installed this member's first view before it.
         self._early = FairHold(EARLY_MAX, EARLY_BYTES_MAX, _held_bytes)
@@ -112,7 +108,7 @@ class Batching(Layer):
         if self._refusing:
             self._refuse()
         if len(payload) > self._payload_bytes_max:
-            raise MessageTooLarge(f"{len(payload)} bytes are more than the allowed {self._payload_bytes_max}")
+            self.require_size(len(payload))
         opened = self._multicasts[scope] if target is None else self._to(target, scope)
         size = len(payload) + SIZE_BYTES
         if opened.body_bytes + size > self._batch_bytes_max or len(opened.payloads) == self._batch_count_max:
@@ -155,7 +151,8 @@ class Batching(Layer):
 
     def require_size(self, size: int) -> None:
         if size > self._payload_bytes_max:
-            raise MessageTooLarge(f"{size} bytes are more than the allowed {self._payload_bytes_max}")
+            where = "protocols.batching.message_bytes_max"
+            raise MessageTooLarge(f"{size} bytes are more than the allowed {self._payload_bytes_max} ({where})")
 
     @property
     def writable(self) -> bool:
@@ -205,10 +202,7 @@ class Batching(Layer):
             return []
         self.stale.add(self)
         if isinstance(event, Waiting):
-            self._waiting_unicast_bytes = sum(event.to.values())
-            self._waiting_bytes = event.waiting_bytes - self._waiting_unicast_bytes
-            is_full = self._waiting_unicast_bytes >= self._send_credit_bytes
-            self.full_targets = frozenset(event.to) if is_full else frozenset()
+            self._waiting_bytes = event.waiting_bytes
             return []
         if isinstance(event, Blocked):
             self._flowing = False
@@ -261,8 +255,6 @@ class Batching(Layer):
             "open_bytes": Level.of(self._open_bytes, None, high=max(self._open_bytes_high, self._open_bytes)),
             "outstanding_bytes": Level.of(self._outstanding_bytes, None, high=self._outstanding_bytes_high),
             "waiting_bytes": Level.of(self._waiting_bytes, None),
-            # At the bound the next unicast waits, to a member that others wait for already.
-            "waiting_unicast_bytes": Level.of(self._waiting_unicast_bytes, None),
             "outstanding_messages": Level.of(self._count_outstanding(), None),
             "targets": Level.of(len(self._targets), len(UNICASTS) * TARGETS_MAX, why),
             "early_frames": self._early.count,
@@ -351,7 +343,7 @@ class Batching(Layer):
         return [LeftBehind(opened.scope, opened.next_back, opened.next_number - 1) for opened in away]
 
     def _is_drained(self) -> bool:
-        return not (self._open_bytes or self._outstanding_bytes or self._waiting_bytes or self._waiting_unicast_bytes)
+        return not (self._open_bytes or self._outstanding_bytes or self._waiting_bytes)
 
     def _discard_open(self) -> int:
         """Discard unbatched messages, because none may follow `Disconnect`; return their number."""

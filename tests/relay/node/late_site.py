@@ -24,7 +24,7 @@ import trio
 
 from relay.node.bridge.bridge import BridgeConfig
 from relay.node.channel import RelayChannel, open_channel
-from relay.node.config.settings import NodeConfig, RelaySettings
+from relay.node.config.settings import NodeConfig, RelaySettings, SecuritySettings
 from relay.site_state.config import SiteStateSettings
 from sitestack.config import ProtocolsConfig
 from sitestack.layers.discovery import DiscoveryConfig
@@ -93,7 +93,8 @@ class Run:
         bridge = BridgeConfig(bind=self._place(name), peers=peers)
         discovery = DiscoveryConfig(join_wait_s=0.1, request_interval_s=0.05, settle_s=0.02)
         relay = RelaySettings(bridge=bridge, dial_s=0.05, dial_s_max=0.2, state=state)
-        return NodeConfig(site=site, name=name, discovery=discovery, protocols=protocols, relay=relay)
+        security = SecuritySettings(insecure=True)
+        return NodeConfig(site=site, name=name, discovery=discovery, protocols=protocols, relay=relay, security=security)
 
     def _place(self, name: str) -> Physical:
         return Physical("127.0.0.1", self.ports[name])

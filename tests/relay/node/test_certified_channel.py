@@ -99,12 +99,12 @@ async def test_certificates_and_then_their_authority_are_renewed_under_load_and_
                 for signer, trusted in steps:
                     for channel in (nyc, sfo):
                         write_site(tmp_path / channel.site, signed(signer, channel.site), *trusted)
-                        channel.reread_keys()
+                        channel._reread_keys()
                     await more(heard)
                 assert links(nyc) == made, "none of this has ended a link"
                 for channel in (nyc, sfo):
                     write_site(tmp_path / channel.site, signed(NEW, channel.site), NEW)
-                    channel.reread_keys()
+                    channel._reread_keys()
                 await until(lambda: links(nyc) > made)
                 assert nyc.statistics().bridge.distrusted + sfo.statistics().bridge.distrusted > 0
                 await more(heard)

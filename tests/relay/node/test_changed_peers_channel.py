@@ -37,15 +37,15 @@ async def test_peers_of_running_members_are_called_moved_and_left() -> None:
             a = await stack.enter_async_context(world.member("NYC", "A"))
             d = await stack.enter_async_context(world.member("SFO", "D"))
             world.peers["SFO"] = {"NYC": (Physical("127.0.0.1", world.ports["A"]),)}
-            d.change_peers(world.config("SFO", "D"))
+            d._change_peers(world.config("SFO", "D"))
             world.peers["NYC"] = {"SFO": (Physical("127.0.0.1", free_port()),)}
-            a.change_peers(world.config("NYC", "A"))
+            a._change_peers(world.config("NYC", "A"))
             await sees(a, "A", "D")
             await a.send(b"hello")
             assert [message.payload for message in await take(d, 1)] == [b"hello"]
             assert await a.switch_site("SFO", offline=False)
             world.peers["NYC"] = {}
-            a.change_peers(world.config("NYC", "A"))
+            a._change_peers(world.config("NYC", "A"))
             while a.role is None or a.role.sites:  # noqa: ASYNC110 (no event)
                 await trio.sleep(0.01)
             with pytest.raises(LocalError, match="SFO is not configured as a peer"):

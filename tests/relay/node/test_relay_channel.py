@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from relay.events import Duty, GlobalView, Unreachable
 from relay.node.bridge.bridge import BridgeConfig
 from relay.node.channel import RelayChannel, open_channel
-from relay.node.config.settings import NodeConfig, RelaySettings
+from relay.node.config.settings import NodeConfig, RelaySettings, SecuritySettings
 from sitestack.config import ProtocolsConfig
 from sitestack.journal import records
 from sitestack.layers.discovery import DiscoveryConfig
@@ -29,6 +29,7 @@ from tests.harness.sockets import free_port
 
 #: Real time passes in these tests, so all times are short.
 QUICK = NodeConfig(
+    security=SecuritySettings(insecure=True),
     discovery=DiscoveryConfig(join_wait_s=0.1, request_interval_s=0.05, settle_s=0.02),
     protocols=ProtocolsConfig(
         failure_detection=FailureDetectionConfig(heartbeat_interval_s=0.1, timeout_s=0.5, verify_timeout_s=0.3)

@@ -28,7 +28,7 @@ class DeafChannel:
     def warnings(self) -> dict[str, str]:
         return {"bridge.pem": self.ends_soon}
 
-    def waited_for(self) -> dict[str, int]:
+    def _waited_for(self) -> dict[str, int]:
         return self.waits
 
     def statistics(self) -> object:

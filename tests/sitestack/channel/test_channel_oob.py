@@ -38,7 +38,7 @@ async def test_one_to_oneself_and_one_to_a_proxy_of_a_member_arrive_like_any_oth
 
 async def test_multicasts_and_messages_to_other_sites_cannot_be_out_of_band(autojump_clock: MockClock) -> None:
     async with members("A", "B") as (a, b):
-        with pytest.raises(LocalError, match="nothing goes out of band to other sites"):
+        with pytest.raises(LocalError, match="only members of this site get messages out of band"):
             await a.send(b"x", oob=True)
         with pytest.raises(LocalError, match="in another site"):
             await a.send(b"x", target=ProxyUUID(b.address, "SFO"), oob=True)

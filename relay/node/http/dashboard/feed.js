@@ -6,7 +6,6 @@ const TIMEOUT_MS = 3000;
 const PAUSE_MS = 500;
 
 export class NotNow extends Error {}
-export class Refused extends Error {}
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -16,7 +15,6 @@ async function ask(path, options = {}) {
     const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
     const answer = await fetch(path, { ...options, headers, cache: "no-store" });
     if (answer.status !== 401) {
-      if (answer.status === 403) throw new Refused((await answer.json()).error);
       if (!answer.ok) throw new NotNow(`the node answers ${answer.status}`);
       return answer;
     }
@@ -28,23 +26,19 @@ export async function fetchStatus() {
   return (await ask("status", { signal: AbortSignal.timeout(TIMEOUT_MS) })).json();
 }
 
-// Hands every event to `hear(kind, about)`, until aborted or refused: after a break it continues behind the last one.
-export async function followEvents(hear, { messages = false, signal, refuse = () => {} } = {}) {
+// Hands every event to `hear(kind, about)`, for ever: after a break it goes on behind the last one.
+export async function followEvents(hear) {
   let last = "";
-  while (!signal?.aborted) {
+  for (;;) {
     try {
       const headers = last ? { "Last-Event-ID": last } : {};
-      const answer = await ask(`events?messages=${messages ? "yes" : "no"}&from=oldest`, { headers, signal });
+      const answer = await ask("events?messages=no&from=oldest", { headers });
       for await (const event of parse(answer.body)) {
         last = event.id;
         hear(event.event, JSON.parse(event.data));
       }
-    } catch (error) {
-      if (error instanceof Refused) {
-        refuse(error.message);
-        return;
-      }
-      // The node is gone or restarts; the status shows it.
+    } catch {
+      // The node is gone or restarts; the status says so.
     }
     await pause(PAUSE_MS);
   }

@@ -1,0 +1,162 @@
+"""Channels for programs on threads: `with sitestack.blocking.open_channel(config) as channel`.
+
+The names, types, errors and rules are those of `sitestack.open_channel`, without `await` and
+`async`. Any thread may use the channel, one receives. What interrupts a waiting thread, such as
+KeyboardInterrupt, cancels its call.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from functools import partial, wraps
+from typing import Any, Concatenate, Generic, Never, ParamSpec, TypeVar, cast
+
+from sitestack.channel.channel import Channel as TrioChannel
+from sitestack.channel.channel import X_co
+from sitestack.channel.open import open_channel as open_on_trio
+from sitestack.channel.open import open_transport as open_transport_on_trio
+from sitestack.channel.portal import PORTAL, C, Call, Door, Lease, at_callers
+from sitestack.channel.receiving.inbox import Delivery
+from sitestack.model.gap import Gap
+from sitestack.model.message import Message
+from sitestack.model.view import View
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+E = TypeVar("E")
+
+
+def _call(work: Callable[[], Awaitable[R]]) -> R:
+    """Run this on trio, and meanwhile here what the call has for this thread."""
+    posted: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+    call: Call[R] = Call(work, threading.current_thread(), posted.put)
+    PORTAL.start(call, lambda: None)
+    while not call.is_done:
+        try:
+            posted.get()()
+        except BaseException:
+            call.cancel()
+            while not call.is_done:
+                posted.get()()
+            raise
+    return call.result()
+
+
+def blocked(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[Any, P], R]:
+    """Return this method of a channel for threads."""
+
+    @wraps(method)
+    def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = _call(partial(getattr(self._channel, method.__name__), *args, **kwargs))
+        return result
+
+    return call
+
+
+def computed(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Return this method, which does not wait, for threads: it runs in the channel's thread."""
+
+    @wraps(method)
+    def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        async def work() -> R:
+            result: R = getattr(self._channel, method.__name__)(*args, **kwargs)
+            return result
+
+        return _call(work)
+
+    return call
+
+
+def opened(
+    open_: Callable[P, AbstractAsyncContextManager[S]], show: Callable[[S], E]
+) -> Callable[P, AbstractContextManager[E]]:
+    """Return this context manager of trio for threads, with its value shown as `show` returns it."""
+
+    @wraps(open_)
+    @contextmanager
+    def block(*args: P.args, **kwargs: P.kwargs) -> Iterator[E]:
+        lease = Lease(partial(open_, *args, **cast("Any", at_callers(kwargs))))
+        PORTAL.acquire()
+        try:
+            value = _call(lease.enter)
+            try:
+                yield show(value)
+            except (KeyboardInterrupt, GeneratorExit):
+                _call(lease.abandon)
+                raise
+            except BaseException:
+                _call(lease.leave)
+                raise
+            _call(lease.leave)
+        finally:
+            PORTAL.release()
+
+    return block
+
+
+class _Batches(Generic[E]):
+    """The items of a channel. One call takes all that are there."""
+
+    def __init__(self, channel: TrioChannel[Any]) -> None:
+        self._take = channel._receive_end.take
+        self._taken: deque[Any] = deque()
+
+    def __iter__(self) -> Iterator[E]:
+        return self
+
+    def __next__(self) -> E:
+        if not self._taken:
+            self._taken.extend(_call(self._take))
+        if not self._taken:
+            raise StopIteration
+        item: E = self._taken.popleft()
+        return item
+
+
+class BlockingDoor(Door[C], Generic[C, X_co]):
+    """What the channels of one and of several sites have in common."""
+
+    def __init__(self, channel: C) -> None:
+        super().__init__(channel)
+        self._items: _Batches[Delivery | View | Gap | X_co] = _Batches(channel)
+        self._messages: Iterator[Message] = iter(())
+
+    def __iter__(self) -> Iterator[Message | View | Gap | X_co]:
+        return self
+
+    def __next__(self) -> Message | View | Gap | X_co:
+        while True:
+            for message in self._messages:
+                return message
+            item = next(self._items)
+            if not isinstance(item, Delivery):
+                return item
+            self._messages = item.sound_messages(self._channel._stack.count_drop)
+
+    def batches(self) -> Iterator[Delivery | View | Gap | X_co]:
+        """Iterate as `Channel.batches` does."""
+        return self._items
+
+    send = blocked(TrioChannel.send)
+    send_many = blocked(TrioChannel.send_many)
+    call = blocked(TrioChannel.call)
+    answer = blocked(TrioChannel.answer)
+    flushed = blocked(TrioChannel.flushed)
+    ready = blocked(TrioChannel.ready)
+    leave = blocked(TrioChannel.leave)
+    levels = computed(TrioChannel.levels)
+
+
+class Channel(BlockingDoor[TrioChannel, Never]):
+    """`sitestack.Channel` on threads."""
+
+    statistics = computed(TrioChannel.statistics)
+
+
+open_channel = opened(open_on_trio, Channel)
+open_transport = opened(open_transport_on_trio, lambda transport: transport)

@@ -1,0 +1,233 @@
+"""The portal: trio in a thread, for channels of programs that run on asyncio or on threads.
+
+All such channels of a process share the thread, which lives as long as one of them (decision 35). A
+call is a trio task. It sees errors and cancellation like any trio task, and its outcome returns to
+the loop or thread that made it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import trio
+
+from sitestack.channel.channel import Channel
+from sitestack.channel.sending.sending import CALLER
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.errors import ChannelClosed
+from sitestack.model.view import View
+
+C = TypeVar("C", bound=Channel[Any])
+R = TypeVar("R")
+T = TypeVar("T")
+
+#: The call that the present trio task serves.
+_CALL: ContextVar[Call[Any]] = ContextVar("_CALL")
+
+
+class Call(Generic[R]):
+    """One call: made by the caller's side, served in the thread of the portal."""
+
+    def __init__(
+        self, work: Callable[[], Awaitable[R]], caller: object, post: Callable[[Callable[[], object]], object]
+    ) -> None:
+        """`caller` identifies the calling task or thread. `post` runs a function there, while it waits
+        for this call.
+        """
+        self.caller = caller
+        self.post = post
+        self.is_done = False
+        self._work = work
+        self._scope = trio.CancelScope()
+        self._results: list[R] = []
+        self._error: BaseException | None = None
+
+    async def serve(self, done: Callable[[], object]) -> None:
+        _CALL.set(self)
+        CALLER.set(self.caller)
+        try:
+            with self._scope:
+                await trio.lowlevel.checkpoint_if_cancelled()
+                self._results.append(await self._work())
+        except trio.Cancelled:
+            raise
+        except BaseException as error:
+            self._error = error
+        finally:
+            self.is_done = True
+            self.post(done)
+
+    def cancel(self) -> None:
+        PORTAL.post(self._scope.cancel)
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether a cancelled call has done nothing. One that was cancelled too late has an outcome."""
+        return not self._results and self._error is None
+
+    def result(self) -> R:
+        """Return the result of a call that is done and was not cancelled, or raise its error."""
+        if self._error is not None:
+            raise self._error
+        return self._results[0]
+
+
+class Portal:
+    """The thread, and the trio run in it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: Number of open channels and transports; the thread runs while there is one.
+        self._users = 0
+        self._thread: threading.Thread | None = None
+        self._token: trio.lowlevel.TrioToken | None = None
+
+    def acquire(self) -> None:
+        """Start the thread for its first user."""
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                begun = threading.Event()
+                self._thread = threading.Thread(
+                    target=trio.run, args=(self._serve, begun), name="sitestack portal", daemon=True
+                )
+                self._thread.start()
+                begun.wait()
+
+    def release(self) -> None:
+        """End the thread with its last user."""
+        with self._lock:
+            self._users -= 1
+            if self._users == 0 and self._thread is not None:
+                self.post(self._ended.set)
+                self._thread.join()
+
+    async def _serve(self, begun: threading.Event) -> None:
+        self._token, self._ended = trio.lowlevel.current_trio_token(), trio.Event()
+        async with trio.open_nursery() as self.nursery:
+            begun.set()
+            await self._ended.wait()
+            self.nursery.cancel_scope.cancel()
+
+    def post(self, action: Callable[..., object], *args: object) -> None:
+        """Run a function in the thread. Raises ChannelClosed if there is none."""
+        try:
+            if self._token is None:
+                raise trio.RunFinishedError
+            self._token.run_sync_soon(action, *args)
+        except trio.RunFinishedError:
+            raise ChannelClosed("the channel is closed") from None
+
+    def start(self, call: Call[Any], done: Callable[[], object]) -> None:
+        """Serve a call; then run `done` at its caller. Raises ChannelClosed."""
+        self.post(lambda: self.nursery.start_soon(call.serve, done))
+
+
+PORTAL = Portal()
+
+
+class Lease(Generic[T]):
+    """A context manager that one call enters and another one leaves; a task of the portal is inside."""
+
+    def __init__(self, context: Callable[[], AbstractAsyncContextManager[T]]) -> None:
+        self._context = context
+        self._scope = trio.CancelScope()
+        self._leaving, self._left = trio.Event(), trio.Event()
+        self._error: BaseException | None = None
+
+    async def enter(self) -> T:
+        entered: T = await PORTAL.nursery.start(self._hold)
+        return entered
+
+    async def _hold(self, task_status: trio.TaskStatus[T]) -> None:
+        CALLER.set(None)  # the tasks of the channel serve no caller
+        is_inside = False
+        try:
+            with self._scope:
+                async with self._context() as value:
+                    is_inside = True
+                    task_status.started(value)
+                    await self._leaving.wait()
+        except BaseException as error:
+            if not is_inside or isinstance(error, trio.Cancelled):
+                raise
+            self._error = error
+        finally:
+            self._left.set()
+
+    async def leave(self) -> None:
+        """Leave as at the end of the block, with the error that ended it. A cancellation is a crash."""
+        self._leaving.set()
+        try:
+            await self._left.wait()
+        except trio.Cancelled:
+            await self.abandon()
+            raise
+        if self._error is not None:
+            raise self._error
+
+    async def abandon(self) -> None:
+        """End like a cancelled block: the other members see a crash."""
+        self._scope.cancel()
+        with trio.CancelScope(shield=True):
+            await self._left.wait()
+
+
+def at_caller(function: Callable[..., T]) -> Callable[..., T]:
+    """Return a function for the thread of the portal that runs this one at the caller of the present
+    call, which waits meanwhile: a program's state is read and changed in the program's own thread.
+    """
+
+    @wraps(function)
+    def run(*args: object) -> T:
+        results: list[T] = []
+        errors: list[BaseException] = []
+        finished = threading.Event()
+
+        def here() -> None:
+            try:
+                results.append(function(*args))
+            except BaseException as error:
+                errors.append(error)
+            finished.set()
+
+        _CALL.get().post(here)
+        finished.wait()
+        if errors:
+            raise errors[0]
+        return results[0]
+
+    return run
+
+
+def at_callers(arguments: Mapping[str, object]) -> dict[str, Any]:
+    """Return the arguments of `open_channel`, with the callbacks of the state at their caller."""
+    callbacks = {name: arguments[name] for name in ("get_state", "set_state") if callable(arguments.get(name))}
+    return {**arguments, **{name: at_caller(cast("Callable[..., object]", each)) for name, each in callbacks.items()}}
+
+
+class Door(Generic[C]):
+    """A channel as a program outside of trio sees it. What is only read is read at once, from any thread."""
+
+    me: ProxyUUID
+    address: ProxyUUID
+    site: str
+    name: str
+    view: View
+    is_coordinator: bool
+    name_of: Callable[[Address], str]
+
+    def __init__(self, channel: C) -> None:
+        self._channel = channel
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if any(name in vars(each).get("__annotations__", ()) for each in type(self).__mro__):
+                return getattr(self._channel, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

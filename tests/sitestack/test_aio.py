@@ -1,0 +1,260 @@
+"""Channels on asyncio: the rules of the channels on trio, on both event loops, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import trio
+import uvloop
+
+import sitestack.aio
+from sitestack.aio import _call
+from sitestack.config import SiteConfig, local
+from sitestack.layers.discovery import DiscoveryConfig
+from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, MessageTooLarge
+from sitestack.model.message import Message
+from sitestack.model.view import View
+from sitestack.transport.memory import MemoryNetwork
+
+SITE: SiteConfig = replace(local("NYC"), discovery=DiscoveryConfig(join_wait_s=0.1, request_interval_s=0.05, settle_s=0.02))
+#: More than any of it takes on a busy machine.
+LIMIT_S = 30
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Run a test, and see that no task and no thread is left of it."""
+
+    def run(test: Coroutine[Any, Any, None]) -> None:
+        async def limited() -> None:
+            async with asyncio.timeout(LIMIT_S):
+                await test
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            assert threading.enumerate() == threads
+
+        threads = threading.enumerate()
+        request.param(limited())
+
+    return run
+
+
+async def take(channel: sitestack.aio.Channel, count: int) -> list[Message]:
+    taken: list[Message] = []
+    async for event in channel:
+        if isinstance(event, Message):
+            taken.append(event)
+            if len(taken) == count:
+                break
+    return taken
+
+
+async def _answer(channel: sitestack.aio.Channel) -> None:
+    async for event in channel:
+        if isinstance(event, Message) and event.call:
+            await channel.answer(event, event.payload.upper())
+
+
+def test_two_members_talk_ask_and_confirm(run: Run) -> None:
+    async def test() -> None:
+        network = MemoryNetwork()
+        async with (
+            sitestack.aio.open_channel(SITE, name="A", transport=network.open()) as a,
+            sitestack.aio.open_channel(SITE, name="B", transport=network.open()) as b,
+        ):
+            assert [a.me, b.me] == list(b.view.members)
+            assert [a.is_coordinator, b.is_coordinator, b.name_of(a.me)] == [True, False, "A"]
+            await a.send(b"one", headers={"h": b"1"})
+            assert await a.send_many([b"%d" % number for number in range(2_000)]) == 2_000
+            taken = await take(b, 2_001)
+            assert [taken[0].headers["h"], taken[0].source, taken[0].sender] == [b"1", a.me, "A"]
+            assert [each.payload for each in taken[1:]] == [b"%d" % number for number in range(2_000)]
+            answering = [asyncio.create_task(_answer(each)) for each in (a, b)]
+            result = await a.call(b"yes?", [b.me], timeout_s=LIMIT_S)
+            assert result.answers == {b.me: b"YES?"}
+            assert (await b.flushed(timeout_s=LIMIT_S)).everywhere
+            assert (await a.statistics()).driver.turns > 0
+        await asyncio.gather(*answering)  # the iteration ends with the block
+
+    run(test())
+
+
+def test_a_cancelled_send_has_sent_nothing(run: Run) -> None:
+    async def test() -> None:
+        async with sitestack.aio.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
+            channel._channel._gate.hold_back(True)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await channel.send(b"never")
+            waiting = asyncio.create_task(channel.send(b"nor this"))
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            before = asyncio.create_task(channel.send(b"nor this, cancelled before it began to wait"))
+            asyncio.get_running_loop().call_soon(before.cancel)
+            with pytest.raises(asyncio.CancelledError):
+                await before
+            channel._channel._gate.hold_back(False)
+            await channel.send(b"this")
+            assert [message.payload for message in await take(channel, 1)] == [b"this"]
+
+    run(test())
+
+
+def test_a_cancellation_that_comes_too_late_is_raised_by_the_next_await(run: Run) -> None:
+    """What was sent is reported as sent, the cancellation is not lost, and a timeout does not reach beyond its block."""
+    done: list[str] = []
+
+    async def work() -> str:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(0.1)
+        return "sent"
+
+    async def program() -> None:
+        done.append(await _call(work))
+        await asyncio.sleep(LIMIT_S)
+
+    async def test() -> None:
+        async with sitestack.aio.open_channel(SITE, transport=MemoryNetwork().open()):
+            cancelled = asyncio.create_task(program())
+            await asyncio.sleep(0.05)
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+            assert done == ["sent"]
+            async with asyncio.timeout(0.05):
+                assert await _call(work) == "sent"
+            await asyncio.sleep(0.01)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await program()
+            assert done == ["sent", "sent"]
+
+    run(test())
+
+
+def test_errors_arrive_with_their_types(run: Run) -> None:
+    async def test() -> None:
+        with pytest.raises(ConfigurationError, match="site"):
+            async with sitestack.aio.open_channel(local("")):
+                pass
+        async with sitestack.aio.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
+            with pytest.raises(MessageTooLarge):
+                await channel.send(bytes(9 << 20))
+            with pytest.raises(TypeError, match="must be bytes"):
+                await channel.send("text")  # type: ignore[arg-type]
+            with pytest.raises(AttributeError, match="no attribute 'sent'"):
+                channel.sent  # type: ignore[attr-defined]  # noqa: B018 (reading it is the point)
+        with pytest.raises(ValueError, match="a bug of the program"):
+            async with sitestack.aio.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
+                raise ValueError("a bug of the program")
+        with pytest.raises(ChannelClosed):
+            await channel.send(b"late")
+
+    run(test())
+
+
+def test_a_cancelled_block_is_a_crash_and_leaves_nothing(run: Run) -> None:
+    async def test() -> None:
+        network = MemoryNetwork()
+
+        async def member() -> None:
+            async with sitestack.aio.open_channel(SITE, name="B", transport=network.open()) as channel:
+                async for _ in channel:
+                    pass
+
+        async with sitestack.aio.open_channel(SITE, name="A", transport=network.open()) as a:
+            other = asyncio.create_task(member())
+            async for event in a:
+                if isinstance(event, View) and event.names == ("A", "B"):
+                    other.cancel()
+                if isinstance(event, View) and other.cancelled():
+                    break
+                if other.cancelling():
+                    await asyncio.wait([other])
+
+    run(test())
+
+
+def test_two_tasks_that_iterate_are_refused(run: Run) -> None:
+    async def test() -> None:
+        async with sitestack.aio.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
+            assert isinstance(await anext(channel), View)
+            first = asyncio.create_task(take(channel, 1))
+            await asyncio.sleep(0.05)
+            with pytest.raises(trio.BusyResourceError):
+                await anext(channel)
+            await channel.send(b"x")
+            await first
+
+    run(test())
+
+
+def test_the_state_is_read_and_replaced_in_the_programs_own_thread(run: Run) -> None:
+    async def test() -> None:
+        here, seen = threading.get_ident(), list[tuple[str, bool]]()
+        network, state = MemoryNetwork(), list[bytes]()
+
+        def get_state() -> bytes:
+            seen.append(("get", threading.get_ident() == here))
+            return b" ".join(state)
+
+        def set_state(data: bytes) -> None:
+            seen.append(("set", threading.get_ident() == here))
+
+        opened = [
+            sitestack.aio.open_channel(SITE, name=name, transport=network.open(), get_state=get_state, set_state=set_state)
+            for name in "AB"
+        ]
+        async with opened[0] as a:
+            await a.send(b"x")
+            state += [message.payload for message in await take(a, 1)]
+            receiving = asyncio.create_task(_answer(a))
+            async with opened[1] as b:
+                other = asyncio.create_task(_answer(b))
+                await b.ready()
+                assert seen == [("get", True), ("set", True)]
+        await asyncio.gather(receiving, other)
+
+    run(test())
+
+
+def test_the_receiving_task_is_known_when_it_sends(run: Run) -> None:
+    """It must not wait for credit while the others wait for it to read: the rule of trio, by its asyncio task."""
+
+    async def test() -> None:
+        async with sitestack.aio.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
+            await anext(channel)
+            assert channel._channel._receive_end._taker is asyncio.current_task()
+
+    run(test())
+
+
+def test_two_sites_share_a_transport(run: Run) -> None:
+    async def test() -> None:
+        async with sitestack.aio.open_transport(SITE) as transport:
+            sites = [replace(SITE, site=site) for site in ("NYC", "SFO")]
+            async with (
+                sitestack.aio.open_channel(sites[0], transport=transport) as nyc,
+                sitestack.aio.open_channel(sites[1], transport=transport) as sfo,
+            ):
+                assert [nyc.site, sfo.site] == ["NYC", "SFO"]
+
+    run(test())
+
+
+@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
+def test_open_channel_of_trio_says_what_to_use_on_asyncio(runner: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+    async def test() -> None:
+        with pytest.raises(LocalError, match=r"sitestack\.aio\.open_channel"):
+            async with sitestack.open_channel(SITE):
+                pass
+
+    runner(test())

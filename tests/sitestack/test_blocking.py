@@ -1,0 +1,134 @@
+"""Channels on threads: the rules of the channels on trio, and nothing is left behind."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+
+import pytest
+import trio
+
+import sitestack.blocking
+from sitestack.channel.receiving.inbox import Delivery
+from sitestack.model.errors import ChannelClosed, ConfigurationError, MessageTooLarge
+from sitestack.model.message import Message
+from sitestack.model.view import View
+from sitestack.transport.memory import MemoryNetwork
+from tests.sitestack.test_aio import LIMIT_S, SITE
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    threads = threading.enumerate()
+    yield
+    assert threading.enumerate() == threads
+
+
+def _follow(channel: sitestack.blocking.Channel, taken: list[bytes]) -> None:
+    for event in channel:
+        if isinstance(event, Message) and event.call:
+            channel.answer(event, event.payload.upper())
+        elif isinstance(event, Message):
+            taken.append(event.payload)
+
+
+def test_threads_send_ask_and_confirm_while_one_receives() -> None:
+    network, taken = MemoryNetwork(), dict[str, list[bytes]](A=[], B=[])
+    with (
+        ThreadPoolExecutor() as pool,
+        sitestack.blocking.open_channel(SITE, name="A", transport=network.open()) as a,
+        sitestack.blocking.open_channel(SITE, name="B", transport=network.open()) as b,
+    ):
+        following = [pool.submit(_follow, channel, taken[channel.name]) for channel in (a, b)]
+        a.ready()
+        assert [a.me, b.me] == list(b.view.members)
+        for sent in [pool.submit(a.send, b"%d" % number) for number in range(100)]:
+            sent.result(LIMIT_S)
+        assert b.call(b"yes?", timeout_s=LIMIT_S).answers == {a.me: b"YES?", b.me: b"YES?"}
+        assert a.flushed(timeout_s=LIMIT_S).everywhere
+        assert a.statistics().driver.turns > 0
+        b.leave()
+        following[1].result(LIMIT_S)  # the iteration ends with the membership
+    following[0].result(LIMIT_S)
+    assert sorted(map(int, taken["A"])) == list(range(100))
+    assert taken["A"] == taken["B"]
+
+
+def test_errors_arrive_with_their_types() -> None:
+    with pytest.raises(ConfigurationError, match="site"), sitestack.blocking.open_channel(sitestack.local("")):
+        pass
+    opened = [sitestack.blocking.open_channel(SITE, transport=MemoryNetwork().open()) for _ in range(2)]
+    with opened[0] as channel, pytest.raises(MessageTooLarge):
+        channel.send(bytes(9 << 20))
+    with pytest.raises(ValueError, match="a bug of the program"), opened[1]:
+        raise ValueError("a bug of the program")
+    with pytest.raises(ChannelClosed):
+        channel.send(b"late")
+
+
+def test_an_interrupted_call_is_cancelled_and_has_done_nothing() -> None:
+    with sitestack.blocking.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
+        channel._channel._gate.hold_back(True)
+        interrupt = threading.Timer(0.2, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+        interrupt.start()
+        with pytest.raises(KeyboardInterrupt):
+            channel.send(b"never")
+        interrupt.join()
+        channel._channel._gate.hold_back(False)
+        channel.send(b"this")
+        assert [event.payload for event in [next(channel), next(channel)] if isinstance(event, Message)] == [b"this"]
+
+
+def test_an_interrupted_block_is_a_crash() -> None:
+    network = MemoryNetwork()
+    with sitestack.blocking.open_channel(SITE, name="A", transport=network.open()) as a:
+        with (
+            pytest.raises(KeyboardInterrupt),
+            sitestack.blocking.open_channel(SITE, name="B", transport=network.open()),
+        ):
+            raise KeyboardInterrupt
+        names = [event.names for event in (next(a), next(a), next(a)) if isinstance(event, View)]
+        assert names == [("A",), ("A", "B"), ("A",)]
+
+
+def test_two_threads_that_iterate_are_refused() -> None:
+    with (
+        ThreadPoolExecutor() as pool,
+        sitestack.blocking.open_channel(SITE, transport=MemoryNetwork().open()) as channel,
+    ):
+        assert isinstance(next(channel), View)
+        both = [pool.submit(next, channel.batches()) for _ in range(2)]
+        done, waiting = wait(both, LIMIT_S, FIRST_COMPLETED)
+        assert [type(each.exception()) for each in done] == [trio.BusyResourceError]
+        channel.send(b"x")
+        [first] = waiting
+        assert isinstance(first.result(LIMIT_S), Delivery)
+
+
+def test_the_state_is_read_and_replaced_in_the_thread_that_receives() -> None:
+    network, seen = MemoryNetwork(), list[tuple[str, str]]()
+
+    def get_state() -> bytes:
+        seen.append(("get", threading.current_thread().name))
+        return b"state"
+
+    def set_state(state: bytes) -> None:
+        seen.append((state.decode(), threading.current_thread().name))
+
+    def receive(channel: sitestack.blocking.Channel) -> None:
+        threading.current_thread().name = f"receives at {channel.name}"
+        _follow(channel, [])
+
+    with ThreadPoolExecutor() as pool:
+        opened = [
+            sitestack.blocking.open_channel(SITE, name=name, transport=network.open(), get_state=get_state, set_state=set_state)
+            for name in "AB"
+        ]
+        with opened[0] as a:
+            pool.submit(receive, a)
+            with opened[1] as b:
+                pool.submit(receive, b)
+                b.ready()
+                assert seen == [("get", "receives at A"), ("state", "receives at B")]
