@@ -17,31 +17,35 @@ RUN python -m hatchling build -t wheel -d /wheel \
 
 # Both images: who runs in it, and where it may write.
 FROM python:3.11-slim AS base
-# The user owns nothing but the places of the journal, of an audit, of keys that are made, and of a load generator's pipes; everything else may be
-# read-only. The run directory is open and sticky because a tmpfs in its place takes the mode over, but not the owner.
+# The user owns nothing but the places of keys, the journal, an audit, keys that are made, and a load generator's pipes; everything else may be
+# read-only. A volume takes the owner over from the place at which it is first mounted. The run directory is open and sticky because a tmpfs in its place takes the mode over, but not the owner.
 RUN groupadd --gid 10001 relay \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin relay \
     && install --directory --mode=1777 /run/relay \
     && install --directory --owner=10001 --group=10001 --mode=0700 \
-        /var/lib/relay /var/lib/relay/journal /var/lib/relay/audit /var/lib/relay/keys /var/lib/relay/load
+        /etc/relay/keys /etc/relay/http /var/lib/relay /var/lib/relay/journal /var/lib/relay/audit /var/lib/relay/keys /var/lib/relay/load
 ENV PATH=/opt/relay/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     RELAY_RUN_DIRECTORY=/run/relay
+ARG VERSION=0.2.0
+ARG REVISION=
+LABEL org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION" \
+      org.opencontainers.image.licenses="Apache-2.0"
 USER 10001:10001
 ENTRYPOINT ["relay"]
 
 
 FROM base AS relay
 LABEL org.opencontainers.image.title="relay" \
-      org.opencontainers.image.description="Group communication inside a data centre, and loss-free relaying between data centres" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.description="Group communication inside a data centre, and loss-free relaying between data centres"
 COPY --from=build /opt/relay /opt/relay
 # Of the site: the multicast group, the member, and the connections by which members watch each other. The bridge, and HTTP.
 EXPOSE 7600/udp 7601/udp 7601/tcp 7700/tcp 7800/tcp
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
-    CMD ["python", "-m", "relay.node.http.probe", "http://127.0.0.1:7800/readyz"]
+    CMD ["python", "-m", "relay.node.http.probe", "http://127.0.0.1:7800/healthz"]
 CMD ["node", "/etc/relay/relay.yaml", "--http", "7800"]
 
 
@@ -65,8 +69,7 @@ RUN mkdir -p /usr/share/man/man1 \
 
 FROM base AS analytics
 LABEL org.opencontainers.image.title="relay-analytics" \
-      org.opencontainers.image.description="Audits of the journals of Relay with Spark" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.description="Audits of the journals of Relay with Spark"
 COPY --from=build-analytics /opt/java /opt/java
 COPY --from=build-analytics /opt/relay /opt/relay
 # The driver is all there is: it needs no name in a network.

@@ -36,10 +36,12 @@ pytest: $(DEV) ## the tests of `make test`
 # As root, or with the rights of apt. Without a Chromium the tests of the dashboard are skipped, and say so.
 APT := DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=10 \
 	-o Acquire::https::Timeout=10
-browser: $(DEV) ## install a Chromium for the tests of the dashboard, with apt
+AXE_VERSION := 4.10.3
+browser: $(DEV) ## install a Chromium and axe-core for the tests of the dashboard, with apt and npm
 	@$(BIN)/python -c "from tests.harness.browser import find_browser; raise SystemExit(find_browser() is None)" \
 		|| { $(APT) update && $(APT) install --no-install-recommends chromium; } >$(VENV)/browser.txt 2>&1 \
 		|| echo "no Chromium could be installed here; $(VENV)/browser.txt says why" >&2
+	@npm install --silent --no-save --prefix $(VENV)/npm axe-core@$(AXE_VERSION) || echo "axe-core could not be installed here" >&2
 
 pytest-all: $(DEV) ## every test, also those that keep a machine busy for long
 	$(BIN)/pytest -n 2

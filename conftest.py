@@ -1,4 +1,4 @@
-"""Stands at the root so that pytest knows our options whatever its arguments are."""
+"""Root plugin, so that pytest knows the project's options whatever its arguments are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ pytest_plugins = ["pytester", "tests.conformance.plugin"]
 
 
 class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
-    """Test by test to whoever is free, but all that need Spark to one process, so that there is one session."""
+    """Distributes test by test, but sends all tests with Spark to one process, so that there is one session."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "spark" if nodeid.startswith("tests/spark/") else nodeid

@@ -125,7 +125,7 @@ def compile_into(root: Path, scratch: Path) -> list[Path]:
     from mypyc.build import mypycify  # noqa: PLC0415 # only here, as the pure wheel is made without it
     from setuptools import Distribution  # noqa: PLC0415
 
-    # Types are checked elsewhere, with everything installed; here what is not there is taken as it comes.
+    # Types are checked elsewhere with all packages installed; missing ones are ignored here.
     options = ["--config-file=", "--explicit-package-bases", "--ignore-missing-imports", f"--cache-dir={scratch}/cache"]
     here = Path.cwd()
     os.chdir(root)

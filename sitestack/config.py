@@ -25,7 +25,7 @@ from sitestack.layers.state_transfer import StateTransferConfig
 from sitestack.layers.unicast import UnicastConfig
 from sitestack.model.address import Physical
 from sitestack.model.address_cache import PHYSICAL_MAX
-from sitestack.model.host import unfit_host
+from sitestack.model.host import ip_version, is_address, unfit_host
 from sitestack.seal.envelope import OVERHEAD_BYTES
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
@@ -45,8 +45,8 @@ UNFIT_SITE = (
     f"a site's name has 1 to {SITE_CHARS_MAX} printable characters, none of them white space or one of / = @ , >, "
     "and does not begin with a dot."
 )
-#: Binds to all interfaces; not a member's address.
-ANY_INTERFACE = "0.0.0.0"
+#: Bind to all interfaces; neither is a member's address. With `ANY_IPV6` servers also accept IPv4.
+ANY_INTERFACE, ANY_IPV6 = "0.0.0.0", "::"
 #: With the first interface and its external address, the maximum of a contact.
 MORE_INTERFACES_MAX = PHYSICAL_MAX - 2
 #: Reference intervals: heartbeats and retransmissions.
@@ -64,10 +64,13 @@ class TransportConfig:
     #: be named in `discovery.initial_hosts`. tunnel where members accept no connections: all
     #: datagrams go through `discovery.routers`. The same for all members of the site.
     kind: TransportKind = "udp"
-    #: The network interface to use: its IPv4 address, its name, or its subnet (10.1.0.0/24), which
-    #: suits machines on several networks. Empty: the one on the route to the group, or else to an
-    #: initial host.
+    #: The network interface to use: its address, its name, or its subnet (10.1.0.0/24), which suits
+    #: machines on several networks. Empty: the one on the route to the group, or else to an initial
+    #: host.
     interface: str = ""
+    #: Whether the members use IPv6 instead of IPv4, the same for all of the site. To use both, name
+    #: an address or subnet of IPv4 in `more_interfaces`.
+    ipv6: bool = False
     #: With udp: further interfaces, each named like `interface`. Every multicast leaves by all of
     #: them, so that a site with two networks survives the failure of one. A member on both receives
     #: each multicast twice.
@@ -80,7 +83,7 @@ class TransportConfig:
     #: to false there, and name some members in `discovery.initial_hosts`.
     multicast: bool = True
     #: The multicast group. Empty: derived from the site's name, so that sites on one network do not
-    #: receive each other.
+    #: receive each other; with IPv6 of site scope (ff15::).
     multicast_group: str = ""
     #: The UDP port of the group, the same for all members of the site.
     multicast_port: int = 7_600
@@ -113,11 +116,22 @@ class TransportConfig:
         """Whether one datagram can reach all members."""
         return self.kind == "tunnel" or (self.multicast and self.kind == "udp")
 
-    def group(self, site: str) -> Physical:
-        """Return the multicast group of a site."""
+    def group(self, site: str, version: int = 0) -> Physical:
+        """Return the multicast group of a site. `version`: IP version of an interface, if it differs."""
         number = zlib.crc32(site.encode())
-        host = self.multicast_group or f"239.192.{number >> 8 & 0xFF}.{number & 0xFF}"
-        return Physical(host, self.multicast_port)
+        host = f"239.192.{number >> 8 & 0xFF}.{number & 0xFF}"
+        if (version or self.version_at(self.interface)) == 6:
+            host = f"ff15::{number >> 16:x}:{number & 0xFFFF:x}"
+        return Physical(self.multicast_group or host, self.multicast_port)
+
+    def version_at(self, interface: str) -> int:
+        """Return the IP version of sockets at this interface."""
+        return ip_version(interface) or (6 if self.ipv6 else 4)
+
+    @property
+    def ip_versions(self) -> frozenset[int]:
+        """Return the IP versions of the addresses to which this member can send."""
+        return frozenset(map(self.version_at, (self.interface, *self.more_interfaces)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,9 +274,12 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
     yield from _router_problems(config)
     if discovery.dns is not None and discovery.dns.port == 0:
         yield "discovery.dns: the port cannot be 0; it is the transport.port of all members."
-    for index, place in enumerate(discovery.initial_hosts):
-        if why := unfit_host(place.host):
-            yield f"discovery.initial_hosts[{index}]: {place.host!r} {why}"
+    for at, places in (("initial_hosts", discovery.initial_hosts), ("routers", discovery.routers)):
+        for index, place in enumerate(places):
+            if why := unfit_host(place.host):
+                yield f"discovery.{at}[{index}]: {place.host!r} {why}"
+            elif why := _other_version(place.host, config.transport.ip_versions):
+                yield f"discovery.{at}[{index}]: {why}"
     if discovery.dns is not None and (why := unfit_host(discovery.dns.host)):
         yield f"discovery.dns: {discovery.dns.host!r} {why}"
     protocols = config.protocols
@@ -316,8 +333,6 @@ def _router_problems(config: SiteConfig) -> Iterator[str]:
     for index, place in enumerate(discovery.routers):
         if place.port == 0:
             yield f"discovery.routers[{index}]: the port cannot be 0."
-        if why := unfit_host(place.host):
-            yield f"discovery.routers[{index}]: {place.host!r} {why}"
     if config.transport.kind == "tunnel" and not discovery.routers:
         yield "discovery.routers: with transport.kind tunnel all goes through routers, so some must be named here."
     if config.transport.kind == "tunnel" and (discovery.initial_hosts or discovery.dns is not None):
@@ -362,13 +377,13 @@ def _transport_problems(config: TransportConfig) -> Iterator[str]:
             yield f"transport.{name}: a port is a number from 0 to 65535."
     if config.multicast and config.multicast_port == 0:
         yield "transport.multicast_port: all members must share one port, so it cannot be 0."
-    if config.multicast_group and not _is_address(config.multicast_group, multicast=True):
-        yield "transport.multicast_group: must be an IPv4 multicast address, such as 239.192.0.1."
-    if config.external_host and not _is_address(config.external_host, multicast=False):
-        yield "transport.external_host: must be an IPv4 address."
-    if config.interface == ANY_INTERFACE and not config.external_host:
+    if config.multicast_group and not _is_group(config.multicast_group):
+        yield "transport.multicast_group: must be a multicast address, such as 239.192.0.1 or ff15::1."
+    if config.external_host and (not is_address(config.external_host) or _is_group(config.external_host)):
+        yield "transport.external_host: must be an IPv4 or IPv6 address."
+    if config.interface in (ANY_INTERFACE, ANY_IPV6) and not config.external_host:
         yield (
-            f"transport.interface: {ANY_INTERFACE} is no address at which others reach this member; "
+            f"transport.interface: {config.interface} is no address at which others reach this member; "
             "name one, or set transport.external_host."
         )
     yield from _interface_problems(config)
@@ -382,21 +397,36 @@ def _transport_problems(config: TransportConfig) -> Iterator[str]:
 
 def _interface_problems(config: TransportConfig) -> Iterator[str]:
     more = config.more_interfaces
+    for name in ("interface", "external_host", "multicast_group"):
+        if why := _other_version(getattr(config, name), frozenset([6 if config.ipv6 else 4])):
+            yield f"transport.{name}: {why}"
+    if config.multicast_group and len(config.ip_versions) > 1:
+        yield "transport.multicast_group: with IPv4 and IPv6 each has a group of its own; leave it empty."
+    if config.ipv6 and config.interface == "::1" and config.has_multicast:
+        yield "transport.multicast: the interface ::1 has none; set it to false and name discovery.initial_hosts."
     if more and config.kind != "udp":
         yield f"transport.more_interfaces: only udp can use several interfaces, not {config.kind}."
     if len(more) > MORE_INTERFACES_MAX:
         yield f"transport.more_interfaces: at most {MORE_INTERFACES_MAX}."
     for index, each in enumerate(more):
         place = f"transport.more_interfaces[{index}]"
-        if each in ("", ANY_INTERFACE):
+        if each in ("", ANY_INTERFACE, ANY_IPV6):
             yield f"{place}: {each!r} is no interface; name one by its address, its name or its subnet."
         elif each == config.interface or each in more[:index]:
             yield f"{place}: {each!r} is named already."
 
 
-def _is_address(host: str, *, multicast: bool) -> bool:
+def _other_version(host: str, versions: frozenset[int]) -> str:
+    """Return why sockets of these IP versions cannot use this address; empty if they can, or for a name."""
+    version = ip_version(host)
+    if not version or version in versions:
+        return ""
+    return f"{host} is of IPv6; set transport.ipv6." if version == 6 else f"{host} is of IPv4, but transport.ipv6 is set."
+
+
+def _is_group(host: str) -> bool:
     try:
-        return ipaddress.IPv4Address(host).is_multicast is multicast
+        return ipaddress.ip_address(host).is_multicast
     except ValueError:
         return False
 

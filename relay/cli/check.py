@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from relay.check import check_directories
-from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE
 from relay.cli.output import json_option, print_json, print_verdict, stdout
 from sitestack.promises import Report
 
@@ -24,12 +24,16 @@ def command(ctx: click.Context, paths: tuple[Path, ...], as_json: bool) -> None:
 
     Exits with 1 and shows the first example of each violation when one is broken.
     """
-    report = check_directories(paths)
+    ctx.exit(print_check(check_directories(paths), as_json))
+
+
+def print_check(report: Report, as_json: bool) -> int:
+    """Print the report, and return the exit code."""
     if as_json:
         print_json(report.as_json())
     else:
         _print(report)
-    ctx.exit(0 if report.verdict == "pass" else EXIT_CHECK_FAILED)
+    return EXIT_DONE if report.verdict == "pass" else EXIT_CHECK_FAILED
 
 
 def _print(report: Report) -> None:

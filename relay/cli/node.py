@@ -17,6 +17,7 @@ from relay.node.daemon import NodeOptions, run_node
 from relay.node.output.lines import STANDARD
 from relay.node.output.logs import configure_log
 from sitestack.model.address import Physical
+from sitestack.model.host import parse_place
 
 
 @click.command(name="node")
@@ -76,10 +77,10 @@ def command(
 
 
 def _parse_http(text: str) -> Physical:
-    host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdecimal() and int(port) < 65_536):
+    place = parse_place(text, "127.0.0.1")
+    if place is None:
         raise click.BadParameter(f"{text!r} is neither a port nor host:port.", param_hint="--http")
-    return Physical(host or "127.0.0.1", int(port))
+    return place
 
 
 def _run(config: NodeConfig, options: NodeOptions) -> None:

@@ -12,6 +12,7 @@ from relay.cli.running import only_cause
 from relay.node.output.logs import configure_log
 from relay.router.daemon import RouterOptions, run_router
 from sitestack.model.address import Physical
+from sitestack.model.host import parse_place
 
 
 @click.command(name="router")
@@ -44,7 +45,7 @@ def command(config_files: tuple[Path, ...], bind: str, http: str | None, keys: s
 
 
 def _place(text: str, option: str, host_by_default: str) -> Physical:
-    host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdecimal() and int(port) < 65_536):
+    place = parse_place(text, host_by_default)
+    if place is None:
         raise click.BadParameter(f"{text!r} is neither a port nor host:port.", param_hint=option)
-    return Physical(host or host_by_default, int(port))
+    return place

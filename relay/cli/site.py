@@ -12,6 +12,7 @@ from relay.cli.exits import EXIT_CHECK_FAILED, Unanswered
 from relay.cli.output import json_option, print_json
 from relay.node.status.control_socket import give_order
 from relay.node.status.status_socket import fetch_status, find_sockets, run_directory
+from sitestack.model.errors import LocalError
 from sitestack.model.printable import escaped
 
 _site = click.argument("site", metavar="SITE")
@@ -79,6 +80,8 @@ def _state(link: dict[str, Any], status: dict[str, Any]) -> str:
 
 def _switch(ctx: click.Context, site: str, socket: Path | None, *, offline: bool) -> None:
     path, status = trio.run(_one_node, socket, site)
+    if status.get("site") == site:
+        raise LocalError(f"{site} is the site of the node at {path}; take it offline at the other sites.")
     try:
         answer = trio.run(give_order, path, {"site": site, "offline": offline})
     except OSError as error:
@@ -91,7 +94,7 @@ def _switch(ctx: click.Context, site: str, socket: Path | None, *, offline: bool
 
 
 async def _one_node(socket: Path | None, site: str) -> tuple[Path, dict[str, Any]]:
-    """Return the named node, else any node running here but not in `site`, with its status."""
+    """Return the named node, else any node running here, rather not in `site`, with its status."""
     found: dict[Path, dict[str, Any]] = {}
     for path in find_sockets(run_directory()) if socket is None else [socket]:
         try:
@@ -100,8 +103,10 @@ async def _one_node(socket: Path | None, site: str) -> tuple[Path, dict[str, Any
             if socket is not None:
                 raise Unanswered(f"no node answers at {path} ({error.strerror or error}).") from error
             continue
-        if socket is not None or (status.get("site") != site and "links" in status):
+        if socket is not None or "links" in status:
             found[path] = status
+    # Its own site is the last choice, so that a machine with nodes of several sites needs no --node.
+    found = {path: status for path, status in found.items() if status.get("site") != site} or found
     sites = sorted({str(status.get("site")) for status in found.values()})
     if not sites:
         raise Unanswered(f"no suitable node of this user is running on this machine; see {run_directory()}.")

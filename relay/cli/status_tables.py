@@ -22,9 +22,9 @@ def status_tables(statuses: Sequence[dict[str, Any]], with_queues: bool = False)
     links = [[_who(status), *_link(link)] for status in statuses for link in status.get("links", ())]
     if links:
         yield _table("Other sites", links, "node", "site", "link", "behind", "bytes", "oldest")
-    problems = [[_who(status), problem] for status in statuses for problem in status.get("problems", ())]
-    if problems:
-        yield _table("Problems", problems, "node", "what")
+    reasons = [[_who(status), each["what"], each["alert"]] for status in statuses for each in status["verdict"]["reasons"]]
+    if reasons:
+        yield _table("Problems", reasons, "node", "what", "alert and section of the runbook")
     queues = [(status, queue) for status in statuses for queue in status.get("queues", ()) if queue["now"] or queue["high"]]
     if queues and with_queues:
         yield _queues(queues)
@@ -39,8 +39,10 @@ def _nodes(statuses: Sequence[dict[str, Any]]) -> Table:
         messages = status.get("messages", {})
         delivered = sum(messages.get("delivered", {}).values())
         numbers = [messages.get("sent", 0), delivered, messages.get("gaps", 0)]
-        rows.append([_who(status), status.get("state"), _role(status), _view(status), _global_view(status), *numbers])
-    return _table("Nodes", rows, "node", "state", "role", "view", "global view", "sent", "delivered", "gaps")
+        states = [status["verdict"]["state"], status.get("state")]
+        rows.append([_who(status), *states, _role(status), _view(status), _global_view(status), *numbers])
+    columns = ("node", "verdict", "state", "role", "view", "global view", "sent", "delivered", "gaps")
+    return _table("Nodes", rows, *columns)
 
 
 def _queues(queues: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> Table:

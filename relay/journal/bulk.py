@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias
@@ -28,7 +28,7 @@ from relay.journal.encoding import (
 )
 from relay.journal.reader import Problem
 from sitestack.journal import records
-from sitestack.model.address import UUID_BYTES
+from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.message import Scope
 from sitestack.wire.plain import require_whole
@@ -62,6 +62,8 @@ class Chunk:
     #: Offset, number of views in the segment up to and including this record, and the record.
     others: list[tuple[int, int, records.Record]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    #: Logical names of the members of the segment's views up to here.
+    names: Mapping[Address, str] = field(default_factory=dict)
 
 
 def read_bulk(
@@ -97,6 +99,7 @@ class _Segment:
         self.decoder = Decoder(payloads, in_force)
         self.payloads = payloads
         self.views = 0
+        self.names: dict[Address, str] = {}
         self.vectors: set[int] = set()
         self.wanted = {KIND_NUMBERS[kind] for kind in kinds}
         self.bulky = {KIND_NUMBERS[kind] for kind in (records.Send, records.Deliver)}
@@ -107,7 +110,7 @@ class _Segment:
             wanted = min(BLOCK_BYTES, size - offset - len(data))
             block = self.stream.read(wanted) if wanted > 0 else b""
             data += block
-            chunk = Chunk()
+            chunk = Chunk(names=self.names)
             used, bad_length = self._split(chunk, offset, data)
             if bad_length:
                 rest = size - offset - used
@@ -171,7 +174,9 @@ class _Segment:
             self.vectors.add(msgpack.unpackb(payload)[1])
         if record is None:
             return
-        self.views += isinstance(record, records.View)
+        if isinstance(record, records.View):
+            self.views += 1
+            self.names.update(zip(record.members, record.names, strict=False))
         if offset >= self.start and KIND_NUMBERS[type(record)] in self.wanted:
             chunk.others.append((offset, self.views, record))
 

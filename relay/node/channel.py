@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -140,6 +140,7 @@ class RelayChannel(Channel[BetweenSites]):
     def problems(self) -> dict[str, str]:
         """Return a sentence for each current failure, by configuration key or drop reason."""
         found = {
+            **_unlinked(self._global_view, self._relay.state.switches.offline),
             **({} if self._bridge is None else self._bridge.problems()),
             "discovery.routers": "" if self.rendezvous is None else self.rendezvous.links.problem(),
             "security.keys": "" if self._site_keys is None else self._site_keys.problem,
@@ -228,6 +229,12 @@ class RelayChannel(Channel[BetweenSites]):
         bridge = self._bridge.statistics()
         return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, site.seal, bridge, routers)
 
+    @property
+    def lags(self) -> dict[str, float]:
+        """Return for each other site how long the oldest message has waited for its acknowledgement (s)."""
+        sites = self._relay.statistics().sites
+        return {each.site: each.behind_s for each in sites if not each.offline}
+
     def levels(self) -> dict[str, Level]:
         """Return all levels, including those of bridge and routers."""
         assert self._bridge is not None, "a channel runs as long as its block"
@@ -260,7 +267,7 @@ class RelayChannel(Channel[BetweenSites]):
         self._driver.hurry()
 
     def _note(self, event: Event) -> None:
-        self._stack.down(event, trio.current_time())
+        self._stack.down(event, self._driver.now())
 
     def _act_on_bridge(self, effect: BridgeEffect) -> None:
         assert self._bridge is not None, "effects come from the turns of a member"
@@ -299,6 +306,12 @@ async def _repeat(action: Callable[[], None], interval_s: float) -> None:
     while True:
         await trio.sleep(interval_s)
         action()
+
+
+def _unlinked(global_view: GlobalView | None, offline: Container[str]) -> dict[str, str]:
+    """Return a sentence for each site that has had no link for the grace time, unless it is offline."""
+    down = () if global_view is None else global_view.down
+    return {f"relay.bridge.peers.{site}": "there is no link" for site in down if site not in offline}
 
 
 def _shared_names(view: View) -> str:

@@ -30,9 +30,11 @@ from relay.node.output.log_output import LogOutput
 from relay.node.output.logs import set_level
 from relay.node.output.readable import ReadableLines
 from relay.node.status.control_socket import obey_orders, open_control_socket
+from relay.node.status.histogram import Histogram
 from relay.node.status.loop_watch import LoopWatch
 from relay.node.status.status import Identity, NodeStatistics, NodeStatus, SlowMembers
 from relay.node.status.status_socket import answer_status, open_status_socket, run_directory, socket_path
+from relay.node.status.verdict import judge
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.journal.recorder import Write
 from sitestack.model.address import Physical, ProxyUUID
@@ -119,6 +121,8 @@ class _Node:
         #: Recent events for HTTP streams.
         self.ring = None if config.http.bind is None else EventRing(config.site)
         self._slow = SlowMembers()
+        #: How far each other site was behind. Bound: the sites that are configured or known.
+        self._lag: dict[str, Histogram] = {}
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
 
     def describe(self) -> dict[str, Any]:
@@ -130,7 +134,9 @@ class _Node:
         journal = None if self._store is None else self._store.statistics()
         now, process = trio.current_time(), self._statistics()
         status = self._status.to_json(statistics, levels, journal, self._sentences(channel), now, process)
-        return {**status, "keys": None if channel is None else channel._keys_json()}
+        keys = None if channel is None else channel._keys_json()
+        dashboards = dict(self._config.http.dashboards)
+        return {**status, "keys": keys, "dashboards": dashboards, "verdict": judge(status, self.peer_sites())}
 
     def channel(self) -> RelayChannel | None:
         """Return the channel while messages can be published."""
@@ -162,6 +168,8 @@ class _Node:
             stalls=self.loop.stalls,
             stalled_s=round(self.loop.stalled_s, 3),
             longest_stall_s=round(self.loop.longest_s, 3),
+            loop_delay=self.loop.delays,
+            lag=self._lag,
         )
 
     async def run(self) -> None:
@@ -234,7 +242,10 @@ class _Node:
             channel._change_budget(self._config.relay.budget.entries, self._config.held_bytes_max())
             if PEERS in found.changed:
                 channel._change_peers(self._config)
-        self._log.info("configuration reloaded", changed=found.changed, refused=len(found.refused))
+        if found.changed or found.refused:
+            self._log.info("configuration reloaded", changed=found.changed, refused=len(found.refused))
+        else:
+            self._log.info("configuration unchanged")
 
     async def _leave(self, channel: RelayChannel, nursery: trio.Nursery) -> None:
         """Leave the site, then wait `LAST_EVENTS_S` for the events to be read."""
@@ -296,6 +307,9 @@ class _Node:
                 if warning not in known:
                     self._log.warning("problem ahead", what=warning)
             known = [*problems, *warnings]
+            if self.ring is not None:
+                for site, behind_s in channel.lags.items():
+                    self._lag.setdefault(site, Histogram()).observe(behind_s)
             await trio.sleep(WATCH_INTERVAL_S)
 
     async def _publish(self, channel: RelayChannel, source: LineSource) -> None:

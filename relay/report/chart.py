@@ -61,17 +61,19 @@ def draw_lines(
     marks: Sequence[Mark] = (),
     log: bool = False,
     y_max: float = math.inf,
+    until: float = 0.0,
 ) -> str:
     """Return an SVG of lines over time in seconds. `spans_are` is the legend of the spans.
 
-    The time axis begins at the first point or span. `log` requests a logarithmic y axis, used where
-    the values allow it. Values above `y_max` are drawn at the upper edge.
+    The time axis begins at the first point or span. It ends at the last one, not before `until`.
+    `log` requests a logarithmic y axis, used where the values allow it. Values above `y_max` are
+    drawn at the upper edge.
     """
     points = [point for line in series.values() for point in line]
     if not points:
         return '<p class="note">Nothing to show.</p>'
     begin = min([*(x for x, _ in points), *(each.begin for each in spans)])
-    x_axis, unit = _time_axis(begin, max(begin + 1.0, *(x for x, _ in points), *(each.end for each in spans)))
+    x_axis, unit = _time_axis(begin, max(begin + 1.0, until, *(x for x, _ in points), *(each.end for each in spans)))
     y_axis = _value_axis([min(y, y_max) for _, y in points], log)
     across, up = x_axis.place, y_axis.place
     parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(y_label)} over time">']

@@ -145,7 +145,8 @@ class Channel(Sending, Generic[X_co]):
         self.excluded: SlowConsumer | None = None
         self._leaving = False
         self._inbox: Inbox[Event | View | StateMark] = Inbox()
-        self._state = StateHandover(state, self._inbox)
+        self.keys = MessageKeys()
+        self._state = StateHandover(state, self._inbox, self.keys, self._note_gap)
         backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
         first: set[type[Event | View]] = {View, *self._extension.first}
         self._receive_end = ReceiveEnd(self._inbox, self._state, self._hand_in, backlog_bytes_max, self._note_skipped, first)
@@ -158,7 +159,6 @@ class Channel(Sending, Generic[X_co]):
             Left: lambda event: self._driver.finish(event.answered),
             **dict.fromkeys(get_args(StateEvent), self._state.handle),
         }
-        self.keys = MessageKeys()
         self._messages: Iterator[Message] = iter(())
         self._burst_messages = self._burst_bytes = 0
 
@@ -276,7 +276,7 @@ class Channel(Sending, Generic[X_co]):
 
     def _hand_in(self, event: Event) -> None:
         """Pass an event other than a datagram to the stack."""
-        self._stack.down(event, trio.current_time())
+        self._stack.down(event, self._driver.now())
         self._driver.wake()
 
     # -- the driver ------------------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ class Channel(Sending, Generic[X_co]):
             self._recorder.record_stop(self._driver.answered)
 
     async def _serve(self) -> None:
-        self._stack.down(Connect(self.transport.physical()), trio.current_time())
+        self._stack.down(Connect(self.transport.physical()), self._driver.now())
         owner = f"{self.name} in {self.site}"
         with unwrapped():
             async with trio.open_nursery() as nursery:
@@ -352,6 +352,8 @@ class Channel(Sending, Generic[X_co]):
             else:
                 self._handle(event)
         gate = self._gate
+        if gate.full_targets != self._batching.full_targets:
+            gate.limit(self._batching.full_targets)
         if gate.is_full and self._batching.writable:
             gate.is_full = False
             gate.look_again()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import trio
 
+from sitestack.channel.clock import StackClock
 from sitestack.journal.recorder import Recorder
 from sitestack.model.address import Physical
 from sitestack.model.events import Event, ShellEffect
@@ -40,10 +41,6 @@ STREAM_BYTES = 8 * 1024
 STREAM_DATAGRAMS = 8
 #: Turns for which a stream is assumed to last. Not seconds: on a busy machine turns take longer.
 STREAM_TURNS = 16
-
-
-def _is_late(began: float) -> bool:
-    return trio.current_time() > began + TURN_S_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,9 @@ class Driver:
         self.left = False
         #: Whether the other members installed a view without this member before it left.
         self.answered = True
-        self._loop = TurnLoop(stack, Shell(self._journal, self._transmit, act, hand_over), _is_late)
+        self._clock = StackClock()
+        self.now = self._clock.now
+        self._loop = TurnLoop(stack, Shell(self._journal, self._transmit, act, hand_over), self._is_late)
         self._recorder = recorder
         self.awake = True
         #: Cancel scope of the sleep, or None. An idle member keeps it for many turns.
@@ -103,25 +102,25 @@ class Driver:
         """
         while not self.left:
             await trio.lowlevel.checkpoint()
-            if self.awake or self._loop.is_due(trio.current_time()):
+            if self.awake or self._loop.is_due(self.now()):
                 self._eager += 1
             else:
                 await self._sleep()
             if self._failure is not None:
                 raise self._failure
             if not self.left:
-                self.turn(trio.current_time())
+                self.turn(self.now())
 
     async def _sleep(self) -> None:
         """Sleep until a turn is due. An idle member runs the turns for datagrams here and keeps
         sleeping.
         """
         due = self._loop.due
-        with trio.CancelScope(deadline=math.inf if due is None else due) as self._nap:
+        with trio.CancelScope(deadline=math.inf if due is None else self._clock.to_trio(due)) as self._nap:
             try:
                 while not (self.left or self.awake):
                     await self.transport.wait()
-                    now = trio.current_time()
+                    now = self.now()
                     if self._streaming:
                         break
                     self.turn(now)
@@ -139,8 +138,11 @@ class Driver:
             return
         if due <= now:
             self.wake()
-        elif due < nap.deadline:
-            nap.deadline = due
+        elif (wake_at := self._clock.to_trio(due)) < nap.deadline:
+            nap.deadline = wake_at
+
+    def _is_late(self, began: float) -> bool:
+        return trio.current_time() + self._clock.slept_s > began + TURN_S_MAX
 
     def wake(self) -> None:
         """Begin the next turn without a sleep, for input from outside the transport."""
@@ -156,7 +158,7 @@ class Driver:
         An error of the turn is raised by the channel's task, since the input was accepted. Must not
         be called in the middle of a turn's work: the turn's events are delivered inside this call.
         """
-        now = trio.current_time()
+        now = self.now()
         if now < self._input_at + STREAM_GAP_S:
             self._streaming = STREAM_TURNS
         self._input_at = now

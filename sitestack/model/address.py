@@ -125,12 +125,12 @@ Place = AllOf | RelayOf
 
 
 class Physical(NamedTuple):
-    """The destination of datagrams for a member: host (dotted, or a name resolved by the shell) and
-    port.
+    """The destination of datagrams for a member: host (an IPv4 or IPv6 address, or a name resolved by
+    the shell) and port.
     """
 
     host: str
     port: int
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -6,7 +6,7 @@ that they do not handle.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from sitestack.model.address import Address, Physical
@@ -188,6 +188,8 @@ class Waiting(Event):
     """Up from flow control to batching: bytes of own batches that wait for credit."""
 
     waiting_bytes: int
+    #: Unicasts among them, in bytes by member of this site.
+    to: dict[Address, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import trio
 from sitestack.log import log
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
+from sitestack.transport.interfaces import make_socket
 from sitestack.transport.places import Places
 
 #: Pause (s) after a failure of the system to accept a connection, for example without descriptors.
@@ -90,7 +91,7 @@ async def accept_bounded(
 
 def listen_tcp(bind: Physical, backlog: int, what: str) -> socket.socket:
     """Return a listening socket. Raises ConfigurationError whose message begins with `what`."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    sock = make_socket(bind.host, socket.SOCK_STREAM, also_ipv4=True)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(bind)

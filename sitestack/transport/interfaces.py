@@ -1,5 +1,6 @@
-"""The address of this machine that a site uses: an IPv4 address, a subnet, an interface name, or
-open.
+"""The address of this machine that a site uses: an address, a subnet, an interface name, or open.
+
+Sockets of members use IPv4 or IPv6, never both: an address of IPv4 in IPv6 is refused.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ import fcntl
 import ipaddress
 import socket
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import trio
 
-from sitestack.config import ANY_INTERFACE
+from sitestack.config import ANY_INTERFACE, ANY_IPV6
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
+from sitestack.model.host import is_address, is_ipv6
 
 LOOPBACK = "127.0.0.1"
 _SIOCGIFADDR = 0x8915
@@ -25,19 +28,33 @@ _NAME_BYTES_MAX = 15
 RETRY_S = 0.5
 
 
-def is_address(host: str) -> bool:
-    """Return whether this is an IPv4 address; a name would need resolving."""
-    try:
-        ipaddress.IPv4Address(host)
-    except ValueError:
-        return False
-    return True
+#: Linux: the interfaces' IPv6 addresses, as the system call for IPv4 has none.
+_IPV6_TABLE = Path("/proc/net/if_inet6")
+_LINK_SCOPE = 0x20
+#: Flags of addresses that the kernel refuses to bind to: not yet checked, or found twice on the link.
+_UNUSABLE = 0x40 | 0x08
+
+
+def family_of(host: str) -> socket.AddressFamily:
+    """Return the family of sockets for an address; IPv4 for a name."""
+    return socket.AF_INET6 if is_ipv6(host) else socket.AF_INET
+
+
+def make_socket(host: str, kind: int, *, also_ipv4: bool = False) -> socket.socket:
+    """Return a socket for this address. `also_ipv4`: at `ANY_IPV6` it accepts IPv4 too.
+
+    Raises OSError.
+    """
+    sock = socket.socket(family_of(host), kind | socket.SOCK_CLOEXEC)
+    if is_ipv6(host):
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not also_ipv4))
+    return sock
 
 
 def is_here(host: str) -> bool:
     """Return whether this machine has this address. True if no descriptor is left to check it."""
     try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        with make_socket(host, socket.SOCK_DGRAM) as probe:
             probe.bind((host, 0))
     except OSError as error:
         return error.errno != errno.EADDRNOTAVAIL
@@ -48,15 +65,15 @@ def at_both(external: Physical, own: Physical) -> tuple[Physical, ...]:
     """Return a member's addresses: the external one, then its own, for peers behind the same
     router.
     """
-    return (external,) if own.host == ANY_INTERFACE else tuple(dict.fromkeys((external, own)))
+    return (external,) if own.host in (ANY_INTERFACE, ANY_IPV6) else tuple(dict.fromkeys((external, own)))
 
 
-def find_interface(interface: str, group: str) -> str:
-    """Return the IPv4 address to bind to. An empty `interface` means the one on the route to
-    `group`.
+def find_interface(interface: str, group: str, ipv6: bool = False) -> str:
+    """Return the address to bind to. An empty `interface` means the one on the route to `group`.
 
     A subnet such as 10.1.0.0/24 selects this machine's address in it. So one configuration serves
-    machines on several networks with different interface names and default routes.
+    machines on several networks with different interface names and default routes. `ipv6` is for
+    an interface name.
 
     Raises ConfigurationError.
     """
@@ -67,10 +84,9 @@ def find_interface(interface: str, group: str) -> str:
         return found
     if "/" in interface:
         return _within(interface)
-    try:
-        return str(ipaddress.IPv4Address(interface))
-    except ValueError:
-        return _address_of(interface)
+    if is_address(interface):
+        return str(ipaddress.ip_address(interface))
+    return _address_of(interface, ipv6)
 
 
 async def route_towards(hosts: Sequence[str], timeout_s: float) -> str:
@@ -92,43 +108,51 @@ async def route_towards(hosts: Sequence[str], timeout_s: float) -> str:
 def _unreachable(hosts: Sequence[str]) -> ConfigurationError:
     return ConfigurationError(
         f"transport.interface: this machine has no route to {' or '.join(hosts)}; name the interface to use, "
-        f"{LOOPBACK} for a site on this machine only."
+        f"{'::1' if is_ipv6(hosts[0]) else LOOPBACK} for a site on this machine only."
     )
 
 
 def route_to(host: str) -> str | None:
     """Return this machine's address on the route to a host, or None. Sends nothing."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    with make_socket(host, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((host, 9))
         except OSError:
             return None
         found: str = probe.getsockname()[0]
-        return None if found == ANY_INTERFACE else found
+        return None if found in (ANY_INTERFACE, ANY_IPV6) or not is_address(found) else found
 
 
 def _within(subnet: str) -> str:
     """Return this machine's address in a subnet; the first interface's, if several have one."""
     try:
-        network = ipaddress.IPv4Network(subnet, strict=False)
+        network = ipaddress.ip_network(subnet, strict=False)
     except ValueError as error:
-        raise ConfigurationError(f"transport.interface: {subnet!r} is no IPv4 subnet such as 10.1.0.0/24.") from error
-    addresses = []
-    for _, name in socket.if_nameindex():
-        with suppress(ConfigurationError):  # an interface without an IPv4 address
-            addresses.append(_address_of(name))
+        raise ConfigurationError(f"transport.interface: {subnet!r} is no subnet such as 10.1.0.0/24.") from error
+    if network.version == 6:
+        addresses = [each for each, _, _ in _ipv6_addresses()]
+    else:
+        addresses = []
+        for _, name in socket.if_nameindex():
+            with suppress(ConfigurationError):  # an interface without an IPv4 address
+                addresses.append(_address_of(name, False))
     for address in addresses:
-        if ipaddress.IPv4Address(address) in network:
+        if ipaddress.ip_address(address) in network:
             return address
     raise ConfigurationError(
         f"transport.interface: this machine has no address in {subnet}; it has {', '.join(addresses) or 'none at all'}."
     )
 
 
-def _address_of(name: str) -> str:
+def _address_of(name: str, ipv6: bool) -> str:
     encoded = name.encode()
     if len(encoded) > _NAME_BYTES_MAX:
-        raise ConfigurationError(f"transport.interface: {name!r} is neither an IPv4 address nor a network interface.")
+        raise ConfigurationError(f"transport.interface: {name!r} is neither an address nor a network interface.")
+    if ipv6:
+        for address, interface, _ in _ipv6_addresses():
+            if interface == name:
+                return address
+        raise ConfigurationError(f"transport.interface: {name!r} is no network interface with an IPv6 address.")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", encoded))
@@ -139,6 +163,26 @@ def _address_of(name: str) -> str:
     return socket.inet_ntoa(answer[20:24])
 
 
+def _ipv6_addresses() -> list[tuple[str, str, int]]:
+    """Return the usable IPv6 addresses with the names and indexes of their interfaces.
+
+    Addresses of one link are left out. Preferred and permanent addresses come first.
+    """
+    found = []
+    with suppress(OSError):  # a kernel without IPv6
+        for line in _IPV6_TABLE.read_text().splitlines():
+            address, index, _, scope, flags, name = line.split()
+            if int(scope, 16) != _LINK_SCOPE and not int(flags, 16) & _UNUSABLE:
+                text = str(ipaddress.IPv6Address(bytes.fromhex(address)))
+                found.append((int(flags, 16) & 0x21, (text, name, int(index, 16))))
+    return [each for _, each in sorted(found, key=lambda one: one[0])]
+
+
+def interface_index(host: str) -> int:
+    """Return the index of the interface with this IPv6 address; 0, the system's choice, if unknown."""
+    return next((index for address, _, index in _ipv6_addresses() if address == host), 0)
+
+
 #: Attempts to find a free UDP port whose number is also free in TCP.
 ATTEMPTS_MAX = 64
 #: Connections that may wait to be accepted; the system drops more, and their clients retry.
@@ -147,7 +191,7 @@ PENDING_MAX = 64
 
 def bind_udp(host: str, port: int) -> socket.socket:
     """Return a UDP socket at this port; with port 0 at any free one. Raises ConfigurationError."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    sock = make_socket(host, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     _bind(sock, host, port)
     return sock
 
@@ -175,7 +219,7 @@ def listen(host: str, port: int, *, again: bool) -> socket.socket:
     `again`: the port is configured, and connections of an earlier process may still be closing
     there. Raises ConfigurationError.
     """
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    sock = make_socket(host, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     if again:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     _bind(sock, host, port)
@@ -199,7 +243,7 @@ def why_not_bound(error: OSError, host: str, port: int, protocol: str = "UDP") -
         return f"transport.port: {where}; choose another one, or 0 for any free one."
     if error.errno == errno.EADDRNOTAVAIL:
         return f"transport.interface: {host} is no address of this machine."
-    return f"transport: cannot listen on {host}:{port} in {protocol} ({error.strerror})."
+    return f"transport: cannot listen on {Physical(host, port)} in {protocol} ({error.strerror})."
 
 
 class Names:
@@ -209,12 +253,15 @@ class Names:
     the name server, the last known addresses stay in use.
     """
 
-    def __init__(self, names: Iterable[Physical]) -> None:
+    def __init__(self, names: Iterable[Physical], versions: Collection[int] = (4, 6)) -> None:
+        """`versions`: the IP versions of addresses to look for."""
+        family = socket.AF_INET6 if 6 in versions else socket.AF_INET
+        self._family = socket.AF_UNSPEC if len(versions) > 1 else family
         self._names = tuple(dict.fromkeys(names))
         self._known: dict[Physical, tuple[Physical, ...]] = {}
 
     def addresses(self) -> tuple[Physical, ...]:
-        """Return the last known IPv4 addresses, each once, in a stable order."""
+        """Return the last known addresses, each once, in a stable order."""
         found = [self._known.get(name, ()) for name in self._names]
         return tuple(dict.fromkeys([address for addresses in found for address in addresses]))
 
@@ -248,7 +295,7 @@ class Names:
 
     async def _look_up(self, name: Physical) -> None:
         try:
-            answers = await trio.socket.getaddrinfo(name.host, name.port, socket.AF_INET, socket.SOCK_DGRAM)
+            answers = await trio.socket.getaddrinfo(name.host, name.port, self._family, socket.SOCK_DGRAM)
         except (OSError, UnicodeError):  # unknown, unanswered, or not a valid name
             return
         self._known[name] = tuple(sorted({Physical(str(answer[4][0]), name.port): None for answer in answers}))

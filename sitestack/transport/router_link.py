@@ -22,9 +22,10 @@ import trio
 
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ProtocolError
+from sitestack.model.host import is_address
 from sitestack.model.level import Level
 from sitestack.seal.proofs import NONCE_BYTES, Proofs
-from sitestack.transport.interfaces import is_address
+from sitestack.transport.interfaces import make_socket
 from sitestack.wire import routing
 from sitestack.wire.routing import Entry, FrameReader, framed
 
@@ -120,7 +121,7 @@ class RouterLink:
 
     def _call(self, now: float) -> None:
         try:
-            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+            sock = make_socket(self.place.host, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         except OSError as error:
             self._pause(error.strerror or "no descriptors are left", now)
             return

@@ -18,8 +18,9 @@ import trio
 from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
+from sitestack.model.host import ip_version, is_address, is_ipv6
 from sitestack.model.level import Level
-from sitestack.transport.interfaces import find_interface, is_address, route_to
+from sitestack.transport.interfaces import find_interface, route_to
 from sitestack.transport.udp import UdpStatistics, UdpTransport
 
 #: Seconds for which a route is cached: networks come and go.
@@ -31,11 +32,12 @@ ROUTES_MAX = 4_096
 class SeveralUdp:
     """One `UdpTransport` per interface, as one transport. Others watch this member at the first."""
 
-    def __init__(self, config: TransportConfig, group: Physical, *, watched: bool = True) -> None:
+    def __init__(self, config: TransportConfig, site: str, *, watched: bool = True) -> None:
         """Open as `UdpTransport` does. Raises ConfigurationError if the sockets of one interface
         fail.
         """
-        hosts = [find_interface(each, group.host) for each in (config.interface, *config.more_interfaces)]
+        group = config.group(site).host
+        hosts = [find_interface(each, group, config.ipv6) for each in (config.interface, *config.more_interfaces)]
         for host in hosts:
             if hosts.count(host) > 1:
                 raise ConfigurationError(f"transport.more_interfaces: {host} is meant twice; name each interface once.")
@@ -50,7 +52,7 @@ class SeveralUdp:
                     if first
                     else replace(config, interface=host, external_host="", external_port=0)
                 )
-                part = self._parts[host] = UdpTransport(one, group, watched=watched and first)
+                part = self._parts[host] = UdpTransport(one, config.group(site, ip_version(host)), watched=watched and first)
                 self._selector.register(part, selectors.EVENT_READ)
         except BaseException:
             self.close()
@@ -98,7 +100,8 @@ class SeveralUdp:
         if part is None:
             # Resolving a name would block. The transport counts datagrams addressed to one.
             own = route_to(host) if is_address(host) else None
-            part = self._routes[host] = self._parts.get(own or "", self._first)
+            alike = [part for each, part in self._parts.items() if is_ipv6(each) == is_ipv6(host)]
+            part = self._routes[host] = self._parts.get(own or "", alike[0] if alike else self._first)
         return part
 
     def close(self) -> None:

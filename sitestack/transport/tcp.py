@@ -33,10 +33,11 @@ import trio
 
 from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
+from sitestack.model.host import is_address
 from sitestack.model.level import Level
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
 from sitestack.transport import TrafficStatistics
-from sitestack.transport.interfaces import at_both, find_interface, is_address, listen
+from sitestack.transport.interfaces import at_both, find_interface, listen, make_socket
 from sitestack.transport.places import Places
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
@@ -189,7 +190,7 @@ class TcpTransport:
         """`group` only selects the interface if none is configured. Raises ConfigurationError."""
         self._config = config
         self._pending = Places[_Connection](PENDING_MAX, PENDING_HOST_MAX)
-        host = find_interface(config.interface, "" if group is None else group.host)
+        host = find_interface(config.interface, "" if group is None else group.host, config.ipv6)
         self._listener = listen(host, config.port, again=config.port != 0)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -278,7 +279,7 @@ class TcpTransport:
     def _accept(self, now: float) -> None:
         while True:
             try:
-                sock, (host, _) = self._listener.accept()
+                sock, (host, *_) = self._listener.accept()
             except OSError as error:
                 if error.errno in EXHAUSTED:
                     # Connections that cannot be accepted would wake this member repeatedly: ignore
@@ -311,7 +312,7 @@ class TcpTransport:
         if len(self._connections) >= CONNECTIONS_MAX or self._pauses.get(to, now) > now or not is_address(to.host):
             return None
         try:
-            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+            sock = make_socket(to.host, socket.SOCK_STREAM)
         except OSError:
             self._pauses[to] = now + PAUSE_S
             return None

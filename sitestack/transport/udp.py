@@ -17,15 +17,26 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import trio
 
-from sitestack.config import ANY_INTERFACE, TransportConfig
+from sitestack.config import ANY_INTERFACE, ANY_IPV6, TransportConfig
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
+from sitestack.model.host import is_address, is_ipv6
 from sitestack.model.level import Level
 from sitestack.transport import TrafficStatistics
-from sitestack.transport.interfaces import at_both, bind_pair, bind_udp, find_interface, is_address, why_not_bound
+from sitestack.transport.interfaces import (
+    at_both,
+    bind_pair,
+    bind_udp,
+    family_of,
+    find_interface,
+    interface_index,
+    make_socket,
+    why_not_bound,
+)
 
 _READ_BYTES = 65_535
 #: Maximum hosts cached as numeric addresses; beyond it the cache is cleared.
@@ -35,10 +46,48 @@ _SO_SNDBUFFORCE = 32
 _SO_RCVBUFFORCE = 33
 _SO_MEMINFO = 55
 _IP_MULTICAST_ALL = 49
-_IP_PKTINFO = 8
-#: Position of the destination in a datagram's ancillary data, and the size of that data.
-_DESTINATION = slice(8, 12)
-_PKTINFO_SPACE = socket.CMSG_SPACE(12)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """Socket options for multicast of one IP version, and where ancillary data has the destination."""
+
+    level: int
+    interface: int
+    join: int
+    leave: int
+    hops: int
+    loop: int
+    all: int
+    tell_destination: int
+    destination: slice
+    told_bytes: int
+
+
+_V4 = _Options(
+    socket.IPPROTO_IP,
+    socket.IP_MULTICAST_IF,
+    socket.IP_ADD_MEMBERSHIP,
+    socket.IP_DROP_MEMBERSHIP,
+    socket.IP_MULTICAST_TTL,
+    socket.IP_MULTICAST_LOOP,
+    _IP_MULTICAST_ALL,
+    8,  # IP_PKTINFO
+    slice(8, 12),
+    socket.CMSG_SPACE(12),
+)
+_V6 = _Options(
+    socket.IPPROTO_IPV6,
+    socket.IPV6_MULTICAST_IF,
+    socket.IPV6_JOIN_GROUP,
+    socket.IPV6_LEAVE_GROUP,
+    socket.IPV6_MULTICAST_HOPS,
+    socket.IPV6_MULTICAST_LOOP,
+    29,  # IPV6_MULTICAST_ALL
+    49,  # IPV6_RECVPKTINFO
+    slice(0, 16),
+    socket.CMSG_SPACE(20),
+)
 _MEMINFO = struct.Struct("9I")
 
 
@@ -63,20 +112,21 @@ class GroupMembership:
         """`host` is the interface's address; `lost` makes the next datagram join the group."""
         self._listener = listener
         self._sender = sender
-        self._interface = socket.inet_aton(host)
-        self._request = socket.inet_aton(group.host) + self._interface
+        self._options = _V6 if is_ipv6(host) else _V4
+        self._interface = struct.pack("@I", interface_index(host)) if is_ipv6(host) else socket.inet_aton(host)
+        self._request = _packed(group.host) + self._interface
         self._renew_at = float("-inf")
         #: Whether sending to the group has failed since the last join.
         self.lost = lost
 
     def join(self) -> None:
         """Receive from the group and send to it through the interface. Raises OSError."""
-        self._sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, self._interface)
-        self._listener.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, self._request)
+        self._sender.setsockopt(self._options.level, self._options.interface, self._interface)
+        self._listener.setsockopt(self._options.level, self._options.join, self._request)
 
     def leave(self) -> None:
         with suppress(OSError):  # the kernel may have forgotten it
-            self._listener.setsockopt(socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, self._request)
+            self._listener.setsockopt(self._options.level, self._options.leave, self._request)
 
     def failed(self, error: OSError) -> None:
         if error.errno in _AWAY:
@@ -126,12 +176,15 @@ class UdpTransport:
         #: The destination of multicasts; None if one datagram does not reach all members.
         self._group = group if config.multicast else None
         #: The address of this machine that the sockets are bound to.
-        self.host = host = find_interface(config.interface, "" if group is None else group.host)
+        self.host = host = find_interface(config.interface, "" if group is None else group.host, config.ipv6)
+        self._options = _V6 if is_ipv6(host) else _V4
+        #: Whether the multicast socket is bound to no group, and so needs each datagram's destination.
+        self._hears_all = group is None or (is_ipv6(host) and _is_of_link(group.host))
         self._selector = selectors.DefaultSelector()
         self._sockets: list[socket.socket] = []
         self._listener: socket.socket | None = None
         self._memberships: dict[Physical, GroupMembership] = {}
-        self._joined: set[str] = set()
+        self._joined: set[bytes] = set()
         self._queue: deque[tuple[Physical, bytes]] = deque()
         self._numeric: set[str] = set()
         self._queued_bytes = Level(config.send_queue_bytes_max)
@@ -139,13 +192,13 @@ class UdpTransport:
         try:
             self._unicast = self._open_unicast(host, config.port, watched)
             if config.multicast:
-                self._multicast = self._open_multicast(group or Physical(ANY_INTERFACE, config.multicast_port))
+                self._multicast = self._open_multicast(group)
                 if group is not None:
                     self.join(group)
         except BaseException:
             self.close()
             raise
-        self._own: tuple[str, int] = self._unicast.getsockname()
+        self._own: tuple[str | int, ...] = self._unicast.getsockname()
         self._places = self._find_places()
 
     # -- opening ---------------------------------------------------------------------------------------------------
@@ -158,25 +211,29 @@ class UdpTransport:
         self._add(sock)
         _enlarge(sock, socket.SO_SNDBUF, _SO_SNDBUFFORCE, self._config.send_buffer_bytes)
         if self._config.multicast:
-            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, self._config.multicast_ttl_hops)
-            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+            sock.setsockopt(self._options.level, self._options.hops, self._config.multicast_ttl_hops)
+            sock.setsockopt(self._options.level, self._options.loop, 1)
         return sock
 
     def _find_places(self) -> tuple[Physical, ...]:
-        host, port = self._own
+        host, port = self.host, int(self._own[1])
         return at_both(Physical(self._config.external_host or host, self._config.external_port or port), Physical(host, port))
 
-    def _open_multicast(self, at: Physical) -> socket.socket:
+    def _open_multicast(self, group: Physical | None) -> socket.socket:
         """Open the multicast socket. Members on one machine share the group's port.
 
         Bound to its group, the socket receives nothing else. For several groups it is unbound, and
-        the kernel reports each datagram's destination.
+        the kernel reports each datagram's destination. So is it for an IPv6 group of one link, since
+        binding to it would tie the socket to one interface.
         """
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        at = group
+        if at is None or self._hears_all:
+            at = Physical(ANY_IPV6 if is_ipv6(self.host) else ANY_INTERFACE, self._config.multicast_port)
+        sock = make_socket(self.host, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._add(sock)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if self._group is None and sys.platform == "linux":
-            sock.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
+        if self._hears_all and sys.platform == "linux":
+            sock.setsockopt(self._options.level, self._options.tell_destination, 1)
         try:
             sock.bind(at)
         except OSError as error:
@@ -188,7 +245,8 @@ class UdpTransport:
         sock, membership = self._multicast, GroupMembership(self._multicast, self._unicast, group, self.host)
         try:
             if sys.platform == "linux":
-                sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+                with suppress(OSError):  # IPv6: kernels from 4.20 on; the others hear all groups of the machine
+                    sock.setsockopt(self._options.level, self._options.all, 0)
             membership.join()
         except OSError as error:
             raise ConfigurationError(
@@ -196,11 +254,11 @@ class UdpTransport:
                 "transport.interface, or set transport.multicast to false and name discovery.initial_hosts."
             ) from error
         self._memberships[group] = membership
-        self._joined = {each.host for each in self._memberships}
+        self._joined = {_packed(each.host) for each in self._memberships}
 
     def leave(self, group: Physical) -> None:
         self._memberships.pop(group).leave()
-        self._joined = {each.host for each in self._memberships}
+        self._joined = {_packed(each.host) for each in self._memberships}
 
     def move(self, host: str) -> socket.socket | None:
         """Move to another address of this machine, at the same port. The next datagrams join the
@@ -210,7 +268,7 @@ class UdpTransport:
         ConfigurationError, and then changes nothing.
         """
         before, listener = self._unicast, self._listener
-        self._unicast = self._open_unicast(host, self._own[1], listener is not None)
+        self._unicast = self._open_unicast(host, int(self._own[1]), listener is not None)
         self.host, self._own = host, self._unicast.getsockname()
         self._places = self._find_places()
         self._seen.moves += 1
@@ -256,7 +314,7 @@ class UdpTransport:
         own = self._own
         arrived: list[tuple[bytes, Physical]] = []
         for sock in self._sockets:
-            receive = sock.recvfrom if sock is self._unicast or self._group is not None else self._receive_of_groups
+            receive = self._receive_of_groups if self._hears_all and sock is not self._unicast else sock.recvfrom
             for _ in range(self._config.receive_datagrams_max):
                 try:
                     data, source = receive(_READ_BYTES)
@@ -268,16 +326,16 @@ class UdpTransport:
                 if source == own:
                     continue  # a multicast loops back to its sender
                 self._seen.received_bytes += len(data)
-                arrived.append((data, Physical(*source)))
+                arrived.append((data, Physical(source[0], source[1])))
         self._seen.received_datagrams += len(arrived)
         return arrived
 
-    def _receive_of_groups(self, size: int) -> tuple[bytes, tuple[str, int]]:
+    def _receive_of_groups(self, size: int) -> tuple[bytes, Any]:
         """Receive like `recvfrom`. A datagram for no joined group gets the own address, so it is
         skipped.
         """
-        data, told, _, source = self._multicast.recvmsg(size, _PKTINFO_SPACE)
-        if not told or any(socket.inet_ntoa(each[_DESTINATION]) in self._joined for _, _, each in told):
+        data, told, _, source = self._multicast.recvmsg(size, self._options.told_bytes)
+        if not told or any(each[self._options.destination] in self._joined for _, _, each in told):
             return data, source
         self._seen.misdirected_datagrams += 1
         return data, self._own
@@ -299,10 +357,11 @@ class UdpTransport:
                 self._enqueue(address, data)
 
     def _is_numeric(self, host: str) -> bool:
-        """Return whether a host named by another member is an address. Resolving a name would block
-        the process.
+        """Return whether a host named by another member is an address of the sockets' IP version.
+
+        Resolving a name would block the process.
         """
-        if not is_address(host):
+        if not is_address(host) or is_ipv6(host) != is_ipv6(self.host):
             return False
         if len(self._numeric) == NUMERIC_MAX:
             self._numeric.clear()
@@ -363,6 +422,15 @@ class UdpTransport:
 
     def levels(self) -> dict[str, Level]:
         return {"queued_bytes": self._queued_bytes}
+
+
+def _packed(host: str) -> bytes:
+    return socket.inet_pton(family_of(host), host)
+
+
+def _is_of_link(group: str) -> bool:
+    """Return whether an IPv6 group is of one interface or one link only (RFC 4291, 2.7)."""
+    return _packed(group)[1] & 0x0F <= 2
 
 
 def _enlarge(sock: socket.socket, option: int, forced: int, size: int) -> None:

@@ -49,10 +49,11 @@ import trio
 
 from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.events import CheckMember, Event, Gone
+from sitestack.model.host import is_address
 from sitestack.model.level import Level
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
 from sitestack.transport.accepting import accept_bounded, hold_place, peer_host
-from sitestack.transport.interfaces import is_address
+from sitestack.transport.interfaces import family_of
 from sitestack.transport.places import Places
 
 #: Begins an answer; the last byte is the version.
@@ -182,7 +183,7 @@ class Watcher:
     async def _connect(self, member: Address, place: Physical) -> WatchOutcome:
         self._seen.attempts += 1
         try:
-            sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            sock = trio.socket.socket(family_of(place.host), socket.SOCK_STREAM)
         except OSError:
             return WatchOutcome.UNKNOWN  # no descriptors are left
         with sock:

@@ -18,7 +18,7 @@ from sitestack.model.level import Level
 DIGEST_BYTES = 8
 SLICE_COST_BYTES = 128
 #: Maximum slices of one datagram: the largest datagram in slices of the smallest probed path size.
-SLICES_MAX = 64
+SLICES_MAX = 160
 
 
 @fast_frozen

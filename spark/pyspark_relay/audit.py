@@ -97,11 +97,12 @@ def _conclude(evidence: Evidence, verdict: Report, tables: Mapping[str, DataFram
     extent = evidence.extent
     begin = F.unix_micros("begin") / 1e6
     names = evidence.processes.select("uuid", "site", "node", "fate")
-    busiest = tables["rates"].groupBy("site", "origin").agg(F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes"))
+    sums = (F.sum("messages").alias("messages"), F.max("messages").alias("most"), F.sum("bytes").alias("bytes"))
+    busiest = tables["rates"].groupBy("site", "origin").agg(*sums)
     busiest = busiest.join(names.select(F.col("uuid").alias("origin"), "node"), "origin", "left")
-    sums = ("delivered", "duplicated", "reordered", "in_gaps", "missing")
-    received = tables["completeness"].groupBy("uuid").agg(*[F.sum(name).alias(name) for name in sums])
-    processes = names.join(received, "uuid", "left").fillna(0, list(sums))
+    counts = ("delivered", "duplicated", "reordered", "in_gaps", "missing")
+    received = tables["completeness"].groupBy("uuid").agg(*[F.sum(name).alias(name) for name in counts])
+    processes = names.join(received, "uuid", "left").fillna(0, list(counts))
     across = ("sent", "delivered", "excused", "missing")
     conserved = tables["conservation"].groupBy("origin_site", "site").agg(*[F.sum(name).alias(name) for name in across])
     lag = _collect(tables["lag"].orderBy("pair"))

@@ -16,6 +16,8 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from relay.check import check_directories
+from relay.cli.check import print_check
 from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_USAGE
 from relay.cli.output import print_json, print_verdict, progress_bar, stdout
 from sitestack.model.errors import ConfigurationError, LocalError
@@ -31,6 +33,7 @@ def command(ctx: click.Context, paths: tuple[str, ...], master: str | None, out:
     """Audit journals of any size, with Spark.
 
     The promises of `relay check`, and lag, throughput and failovers over time, as Parquet tables and one HTML report.
+    Small journals are judged as by `relay check`, without Spark, unless --out or --master is given.
 
     Needs Java 17 or newer. Exits with 1 when a promise is broken.
     """
@@ -40,8 +43,9 @@ def command(ctx: click.Context, paths: tuple[str, ...], master: str | None, out:
         from pyspark_relay.audit import describe, run_audit  # noqa: PLC0415
         from pyspark_relay.session import (  # noqa: PLC0415
             LOG,
-            advise,
             count_partitions,
+            is_small,
+            is_submitted,
             measure_bytes,
             open_session,
         )
@@ -52,6 +56,10 @@ def command(ctx: click.Context, paths: tuple[str, ...], master: str | None, out:
         ) from error
     directories = list(map(local_path, paths))
     size = measure_bytes(directories)
+    if out is None and master is None and is_small(size) and not is_submitted():
+        if not as_json:
+            click.echo(f"{size / 1e6:.1f} MB of journals are judged without Spark; --out DIR measures with it.", err=True)
+        ctx.exit(print_check(check_directories(directories), as_json))
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-audit-")))
         if out is not None:
@@ -60,8 +68,6 @@ def command(ctx: click.Context, paths: tuple[str, ...], master: str | None, out:
         task = progress.add_task("starting Spark", total=None)
         spark = open_session("relay audit", master, size, (out or scratch) / LOG)
         stack.callback(spark.stop)
-        if (hint := advise(size)) is not None and not as_json:
-            progress.console.print(Text(hint), soft_wrap=True)
 
         def observe(what: str, done: int, total: int) -> None:
             progress.update(task, description=what, completed=done, total=total)

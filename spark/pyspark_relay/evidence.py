@@ -26,9 +26,9 @@ from sitestack.promises import Ending, History, Violation
 
 NOTES_MAX = 100
 PROBLEMS_MAX = 1_000
-#: Maximum intervals in charts and tables; an interval is at least one second.
+#: Maximum intervals in charts and tables.
 STRETCHES_MAX = 120
-_STRETCHES_S = (1, 5, 15, 60, 300, 900, 3_600, 21_600, 86_400)
+_STRETCHES_S = (0.1, 0.2, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 21_600, 86_400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Extent:
     retired_ns: int | None = None
 
     @property
-    def stretch_s(self) -> int:
+    def stretch_s(self) -> float:
         """Length (s) of an interval in tables over time, longer for longer runs."""
         seconds = (self.end_ns - self.begin_ns) / 1e9
         return next((step for step in _STRETCHES_S if seconds / step <= STRETCHES_MAX), _STRETCHES_S[-1])

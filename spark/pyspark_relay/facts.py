@@ -33,7 +33,8 @@ _COLUMNS = (
 
 def read_facts(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """Return all records under these paths as facts."""
-    return to_facts(spark.read.format("relay").schema(select_schema(*_COLUMNS)).option("paths", json.dumps(list(paths))).load())
+    reader = spark.read.format("relay").option("rows", "records").schema(select_schema(*_COLUMNS))
+    return to_facts(reader.option("paths", json.dumps(list(paths))).load())
 
 
 def to_facts(records: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ FAILOVER_SEARCH_S = 600
 BUCKET_FACTOR = 1.05
 
 
-def measure_rates(facts: DataFrame, stretch_s: int) -> DataFrame:
+def measure_rates(facts: DataFrame, stretch_s: float) -> DataFrame:
     """Return `batches`, `messages` and `bytes` of each origin in each interval from `begin`."""
     return (
         facts.where("kind = 'send'")
@@ -23,7 +23,7 @@ def measure_rates(facts: DataFrame, stretch_s: int) -> DataFrame:
     )
 
 
-def measure_throughput(facts: DataFrame, stretch_s: int) -> DataFrame:
+def measure_throughput(facts: DataFrame, stretch_s: float) -> DataFrame:
     """Return messages and bytes delivered by all members of a site in each interval, by `via`."""
     return (
         facts.where("kind = 'deliver'")
@@ -54,7 +54,7 @@ def find_lags(matched: DataFrame) -> DataFrame:
     )
 
 
-def count_lags(lags: DataFrame, stretch_s: int) -> DataFrame:
+def count_lags(lags: DataFrame, stretch_s: float) -> DataFrame:
     """Return lag histograms of each pair of sites, for each interval of the send time."""
     return (
         lags.groupBy(_stretch("send_time", stretch_s), "pair", "bucket")
@@ -68,9 +68,9 @@ def measure_lag(lags: DataFrame) -> DataFrame:
     return _percentiles(lags, ("pair",), (50, 99))
 
 
-def measure_lag_over_time(lags: DataFrame, stretch_s: int) -> DataFrame:
+def measure_lag_over_time(lags: DataFrame, stretch_s: float) -> DataFrame:
     """Return the same for each interval of the send time, from `begin`."""
-    timed = lags.withColumn("begin", F.window("send_time", f"{stretch_s} seconds")["start"])
+    timed = lags.withColumn("begin", _window("send_time", stretch_s)["start"])
     return _percentiles(timed, ("pair", "begin"), (50, 99))
 
 
@@ -181,8 +181,12 @@ def _messages() -> Column:
     return F.col("last") - F.col("first") + 1
 
 
-def _stretch(time: str, stretch_s: int) -> Column:
-    return F.window(time, f"{stretch_s} seconds").alias("stretch")
+def _stretch(time: str, stretch_s: float) -> Column:
+    return _window(time, stretch_s).alias("stretch")
+
+
+def _window(time: str, stretch_s: float) -> Column:
+    return F.window(time, f"{round(stretch_s * 1_000)} milliseconds")
 
 
 def _percentiles(lags: DataFrame, keys: Sequence[str], percents: Sequence[int]) -> DataFrame:

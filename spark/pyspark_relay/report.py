@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,14 +27,14 @@ class ReportData:
     begin_s: float
     end_s: float
     #: Length (s) of an interval in the following tables.
-    stretch_s: int
+    stretch_s: float
     #: pair, p50, p99, messages.
     lag: Rows
     #: begin_s, pair, p50, p99.
     lag_over_time: Rows
     #: begin_s, site, via, messages.
     throughput: Rows
-    #: begin_s, site, origin, node, messages, bytes of the busiest origins.
+    #: begin_s, site, origin, node, messages, most in an interval, and bytes of the busiest origins.
     rates: Rows
     #: origin_site, node_before, node, site, taken_s, last_before_s, first_after_s, silence_ms.
     failovers: Rows
@@ -85,7 +86,7 @@ def _violations(data: ReportData) -> Iterator[str]:
 
 
 def _lag(data: ReportData) -> Iterator[str]:
-    stretch = f"From the send to each delivery at the other site, by when it was sent, in stretches of {data.stretch_s} s."
+    stretch = f"From the send to each delivery at the other site, by when it was sent, in stretches of {data.stretch_s:g} s."
     yield "<h2>Lag between sites</h2>" + draw_note(f"{stretch} {data.summary['clocks']}")
     yield _table(data.lag, {"pair": "Sites", "p50": "p50, ms", "p99": "p99, ms", "messages": "Messages"})
     pairs = dict.fromkeys(row["pair"] for row in data.lag_over_time)
@@ -101,24 +102,33 @@ def _lag_chart(data: ReportData, pair: str) -> str:
         name: [(_since_begin(row, data), row[key]) for row in rows]
         for key, name in (("p50", "median"), ("p99", "99th percentile"))
     }
-    return draw_lines(series, "lag, ms", spans=_spans(data, pair), spans_are=_REPLACED, log=True)
+    return draw_lines(
+        series, "lag, ms", spans=_spans(data, pair), spans_are=_REPLACED, log=True, until=data.end_s - data.begin_s
+    )
 
 
 def _throughput(data: ReportData) -> Iterator[str]:
     series = {
-        f"{site}, {'own' if via == 'local' else 'relayed'} messages": [
-            (_since_begin(row, data), row["messages"] / data.stretch_s)
-            for row in data.throughput
-            if (row["site"], row["via"]) == (site, via)
-        ]
+        f"{site}, {'own' if via == 'local' else 'relayed'} messages": _rates(data, site, via)
         for site, via in dict.fromkeys((row["site"], row["via"]) for row in data.throughput)
     }
-    yield "<h2>Throughput</h2>" + draw_note("At all members of a site together.")
+    note = f"At all members of a site together, in stretches of {data.stretch_s:g} s."
+    yield "<h2>Throughput</h2>" + draw_note(note)
     yield draw_lines(series, "messages delivered per second", spans=_spans(data), spans_are=_REPLACED)
     seconds = max(data.end_s - data.begin_s, 1e-9)
-    rates = [{**row, "rate": row["messages"] / seconds} for row in data.rates]
-    columns = {"site": "Site", "node": "Origin", "messages": "Messages", "rate": "per s", "bytes": "Bytes"}
+    rates = [{**row, "rate": row["messages"] / seconds, "peak": row["most"] / data.stretch_s} for row in data.rates]
+    columns = {"site": "Site", "node": "Origin", "messages": "Messages", "bytes": "Bytes"}
+    columns |= {"rate": "per s, whole run", "peak": "per s, busiest stretch"}
     yield f"<h3>Who sent most</h3>{_table(rates, columns)}"
+
+
+def _rates(data: ReportData, site: str, via: str) -> list[tuple[float, float]]:
+    """Return messages per second in each interval of the run, also in those without messages."""
+    found = {row["begin_s"]: row["messages"] for row in data.throughput if (row["site"], row["via"]) == (site, via)}
+    first, last = (math.floor(each / data.stretch_s) for each in (data.begin_s, data.end_s))
+    counts = {math.floor(begin_s / data.stretch_s + 0.5): messages for begin_s, messages in found.items()}
+    steps = range(first, max(last, first) + 1)
+    return [(max(0.0, step * data.stretch_s - data.begin_s), counts.get(step, 0) / data.stretch_s) for step in steps]
 
 
 def _failovers(data: ReportData) -> Iterator[str]:

@@ -56,11 +56,14 @@ def measure_bytes(paths: list[Path]) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def advise(journal_bytes: int) -> str | None:
-    """Return the hint that journals are too small for Spark; None for large ones."""
-    if journal_bytes > SMALL_BYTES:
-        return None
-    return f"{journal_bytes / 1e6:.1f} MB of journals: use relay check, which judges the same promises in seconds."
+def is_small(journal_bytes: int) -> bool:
+    """Return whether one partition suffices. The checker of `relay check` judges it in seconds."""
+    return journal_bytes <= SMALL_BYTES
+
+
+def is_submitted() -> bool:
+    """Return whether `spark-submit` runs this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def open_session(name: str, master: str | None, journal_bytes: int, log: Path) -> SparkSession:
@@ -70,7 +73,7 @@ def open_session(name: str, master: str | None, journal_bytes: int, log: Path) -
     or the master is unusable.
     """
     builder = SparkSession.builder.appName(name).config(map=settings(journal_bytes))
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if not is_submitted():
         os.environ["JAVA_HOME"] = str(find_java())
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(master or "local[*]").config(
@@ -90,14 +93,14 @@ def open_session(name: str, master: str | None, journal_bytes: int, log: Path) -
 
 def settings(journal_bytes: int) -> _Settings:
     """Return the settings for journals of this size."""
-    if journal_bytes <= SMALL_BYTES:
+    if is_small(journal_bytes):
         return {**_ALWAYS, **_SMALL}
     return {**_ALWAYS, "spark.sql.shuffle.partitions": str(count_partitions(journal_bytes))}
 
 
 def count_partitions(journal_bytes: int) -> int:
     """Return the number of partitions for journals of this size."""
-    return 1 if journal_bytes <= SMALL_BYTES else max(4, -(-journal_bytes // PARTITION_BYTES))
+    return 1 if is_small(journal_bytes) else max(4, -(-journal_bytes // PARTITION_BYTES))
 
 
 def stop_session(spark: SparkSession) -> None:

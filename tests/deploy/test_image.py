@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import distribution
 from itertools import pairwise
 from pathlib import Path
@@ -87,13 +88,22 @@ def test_nobody_runs_as_root(stage: str) -> None:
     assert int(gid) >= 10_000
 
 
-def test_a_stop_is_a_graceful_leave_and_health_is_readiness() -> None:
+def test_a_stop_is_a_graceful_leave_and_health_is_of_this_process() -> None:
     assert argument("relay", "STOPSIGNAL") == "SIGTERM"
     _, _, command = argument("relay", "HEALTHCHECK").partition("CMD ")
-    assert json.loads(command) == ["python", "-m", "relay.node.http.probe", "http://127.0.0.1:7800/readyz"]
+    assert json.loads(command) == ["python", "-m", "relay.node.http.probe", "http://127.0.0.1:7800/healthz"]
     # Without a shell in between, which would keep the signal to itself.
     assert json.loads(argument("relay", "ENTRYPOINT")) == ["relay"]
     assert json.loads(argument("relay", "CMD"))[-2:] == ["--http", "7800"]
+
+
+@pytest.mark.parametrize("stage", ["relay", "analytics"])
+def test_labels_say_what_the_image_is_and_what_it_is_made_of(stage: str) -> None:
+    labels = " ".join([rest for word, rest in whole(stage) if word == "LABEL"])
+    arguments = dict(rest.split("=") for word, rest in whole(stage) if word == "ARG")
+    assert arguments["VERSION"] == tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
+    for name in ("title", "description", "version", "revision", "licenses"):
+        assert f"org.opencontainers.image.{name}=" in labels
 
 
 def test_nothing_gets_into_the_image_unasked() -> None:

@@ -18,6 +18,7 @@ from relay.journal.store import JournalStatistics
 from relay.node.bridge.bridge import BridgeStatistics
 from relay.node.http.metrics import exposition
 from relay.node.status.status import Identity, NodeStatus
+from relay.node.status.verdict import judge
 from sitestack.model.level import Level
 from tests.relay.node.http.test_http import EVERYBODY, LINK, NODE, VIEW
 
@@ -43,6 +44,7 @@ def exported() -> dict[str, dict[str, set[str]]]:
     levels = {f"stack.relay.buffer_{each}": Level.of(2, 10, high=5) for each in ("bytes", "entries")}
     statistics = {"stack": stack, "bridge": BridgeStatistics(certificate_expires_s=5.0)}
     plain = status.to_json(statistics, levels, JournalStatistics(), [], 2.0, NODE)
+    plain["verdict"] = judge(plain, ["SFO"])
     plain["statistics"]["bridge"] = {each: getattr(BridgeStatistics(), each) for each in BridgeStatistics.__slots__}
     plain["statistics"]["bridge"]["certificate_expires_s"] = 5.0
     plain["messages"]["delivered"] = {"NYC": 1}

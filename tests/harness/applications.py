@@ -12,6 +12,7 @@ from relay.events import Baseline
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
 from sitestack.channel.receiving.state_handover import SharedState, StateEvent, StateHandover
+from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.layers.state_transfer import StateTransfer, StateTransferConfig
 from sitestack.model.events import Event, ViewInstalled
 from sitestack.model.frame import Frame
@@ -54,7 +55,7 @@ class Application:
         self._script = script
         self._process = script[name]
         self._inbox: Inbox[Any] = Inbox()
-        self.handover = StateHandover(SharedState(self._get, self._set), self._inbox)
+        self.handover = StateHandover(SharedState(self._get, self._set), self._inbox, MessageKeys(), self.gaps.append)
         self._process.events = Heard(self)
         layer(script, name, StateTransfer)._takes_part = True
 

@@ -32,7 +32,8 @@ async def speak(channel: Channel, done: trio.CancelScope) -> None:
 
 async def main(*arguments: str) -> None:
     name, interface, *more = arguments
-    config = SiteConfig("NYC", transport=TransportConfig(interface=interface, more_interfaces=tuple(more)))
+    transport = TransportConfig(interface=interface, more_interfaces=tuple(more), ipv6=":" in interface)
+    config = SiteConfig("NYC", transport=transport)
     async with open_channel(config, name=name) as channel, trio.open_nursery() as nursery:
         nursery.start_soon(speak, channel, nursery.cancel_scope)
         async for event in channel:

@@ -16,6 +16,8 @@ from urllib.request import Request, urlopen
 
 from relay_lab.drills.layout import draw_group
 from relay_lab.drills.tether import tie
+from sitestack.model.address import Physical
+from sitestack.model.host import is_ipv6
 from tests.harness.sockets import free_port
 
 #: Much longer than any of it takes, for slow machines.
@@ -32,15 +34,18 @@ class NodeSites:
         settings: dict[str, Any],
         options: tuple[str, ...] = (),
         keys: Path | None = None,
+        host: str = "127.0.0.1",
     ) -> None:
         self.sites = sites
-        self.urls = {name: f"http://127.0.0.1:{free_port()}" for names in sites.values() for name in names}
+        self.urls = {name: f"http://{Physical(host, free_port())}" for names in sites.values() for name in names}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._directory = directory
         self._settings = settings
         self._options = options
         self._keys = keys
-        self._bridges = {name: f"127.0.0.1:{free_port()}" for name in self.urls}
+        self._host = host
+        self._bridges = {name: str(Physical(host, free_port())) for name in self.urls}
+        self._members = {name: Physical(host, free_port()) for name in self.urls}
         self._groups = {site: draw_group() for site in sites}
 
     def start(self, name: str, *options: str) -> None:
@@ -84,11 +89,16 @@ class NodeSites:
 
     def _configuration(self, site: str, name: str) -> dict[str, Any]:
         group, port = self._groups[site]
+        transport = {"interface": "127.0.0.1", "multicast_group": group, "multicast_port": port}
+        discovery: dict[str, Any] = {"join_wait_s": 0.3}
+        if is_ipv6(self._host):  # its loopback interface has no multicast
+            transport = {"ipv6": True, "interface": self._host, "multicast": False, "port": self._members[name].port}
+            discovery["initial_hosts"] = [str(self._members[each]) for each in self.sites[site]]
         peers = {other: [self._bridges[each] for each in names] for other, names in self.sites.items() if other != site}
         return {
             "site": site,
-            "transport": {"interface": "127.0.0.1", "multicast_group": group, "multicast_port": port},
-            "discovery": {"join_wait_s": 0.3},
+            "transport": transport,
+            "discovery": discovery,
             "relay": {"bridge": {"bind": self._bridges[name], "peers": peers}},
             **self._settings,
         }
@@ -106,8 +116,12 @@ def until(done: Callable[[], bool]) -> None:
 def node_sites(
     directory: Path, sites: dict[str, str], *options: str, keys: Path | None = None, **settings: Any
 ) -> Iterator[NodeSites]:
-    """Sites by their names, each with its members, a letter each: {"NYC": "AB", "SFO": "DE"}. All are ready in the block."""
-    running = NodeSites(directory, sites, settings, options, keys)
+    """Sites by their names, each with its members, a letter each: {"NYC": "AB", "SFO": "DE"}. All are ready in the block.
+
+    With the setting `ipv6` their addresses are of IPv6.
+    """
+    host = "::1" if settings.pop("ipv6", False) else "127.0.0.1"
+    running = NodeSites(directory, sites, settings, options, keys, host)
     try:
         for name in running.urls:
             running.start(name)

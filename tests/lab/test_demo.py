@@ -23,7 +23,7 @@ RELAY = (sys.executable, "-m", "relay")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("discovery", ["multicast", "hosts"])
+@pytest.mark.parametrize("discovery", ["multicast", "hosts", "ipv6"])
 def test_a_file_arrives_at_both_sites_whole_and_in_order(tmp_path: Path, discovery: str) -> None:
     text = tmp_path / "text"
     text.write_text("".join(f"line {number}\n" for number in range(60)))
@@ -57,8 +57,9 @@ def test_a_file_arrives_at_both_sites_whole_and_in_order(tmp_path: Path, discove
 
 
 @pytest.mark.slow
-def test_killing_the_relay_half_way_loses_nothing(tmp_path: Path) -> None:
-    ran = subprocess.run([*RELAY, "demo", "--json"], capture_output=True, text=True, timeout=LIMIT_S)
+@pytest.mark.parametrize("discovery", ["multicast", "ipv6"])
+def test_killing_the_relay_half_way_loses_nothing(discovery: str) -> None:
+    ran = subprocess.run([*RELAY, "demo", "--json", "--discovery", discovery], capture_output=True, text=True, timeout=LIMIT_S)
     assert ran.returncode == 0, ran.stderr + ran.stdout
     result = json.loads(ran.stdout)
     assert result["delivered"]["A"] < result["sent"]

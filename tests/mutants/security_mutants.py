@@ -283,8 +283,8 @@ SECURITY = (
         "C24-hops",
         "routers pass multicasts on",
         "sitestack/transport/udp.py",
-        "socket.IP_MULTICAST_TTL, self._config.multicast_ttl_hops)",
-        "socket.IP_MULTICAST_TTL, 32)",
+        "self._options.hops, self._config.multicast_ttl_hops)",
+        "self._options.hops, 32)",
         "tests/sitestack/transport/test_multicast_scope.py::test_a_multicast_is_passed_on_by_no_router_unless_that_is_configured",
     ),
     trap(

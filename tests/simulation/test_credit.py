@@ -16,6 +16,7 @@ from sitestack.layers.batching import BatchingConfig
 from sitestack.layers.sequencer import Forward
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Undeliverable
+from sitestack.model.message import Scope
 from sitestack.stack.layer import Local
 from tests.harness.script import Script
 from tests.harness.stories import SETTLED, SOON, verdict
@@ -178,6 +179,30 @@ def test_forwards_that_come_too_late_for_their_view_cost_no_credit(splits: int) 
     script.view("C", "D", "E")
     send_all(script, "D", words("after", 60))
     script.everywhere("CDE", *words("after", 60), within=2.0)
+    verdict(script)
+
+
+# -- a member that acknowledges nothing --------------------------------------------------------------------------------
+
+
+def test_unicasts_into_a_hole_hold_back_unicasts_to_that_member_only() -> None:
+    script = site("ASR")
+    cut(script, "S", "R")
+    sender, target = script["S"], script["R"].local.address
+    lost = words("u", 60)
+    accepted = []
+    for word in lost:
+        accepted.append(sender.send(word.encode(), Scope.UNICAST, target))
+        script.run(0.01)
+    assert accepted == sorted(accepted, reverse=True)
+    assert SEND_CREDIT < sum(accepted) * SIZE <= WINDOW + SEND_CREDIT
+    send_all(script, "S", words("m", 60))
+    send_all(script, "S", words("v", 60), to="A")
+    script.everywhere("A", *words("m", 60), *words("v", 60), within=2.0)
+    assert not sender.send(b"another", Scope.UNICAST, target)
+    heal(script, *"ASR")
+    script.everywhere("R", *lost[: sum(accepted)], *words("m", 60), within=10.0)
+    assert sender.send(b"another", Scope.UNICAST, target)
     verdict(script)
 
 

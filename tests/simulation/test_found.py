@@ -1,8 +1,7 @@
 """Regression plans: each plan in `found/` broke a promise once, and names the fault of the product.
 
 A plan stays as it was when it broke the promise, whatever its seed draws today. `relay simulate` also runs such
-files, and
-writes another one with `--save-plan`.
+files, and writes another one with `--save-plan`.
 """
 
 from __future__ import annotations

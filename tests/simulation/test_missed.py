@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from relay_lab.sim.world import World
+from relay_lab.simulation.verdict import unaccounted
 from sitestack.config import Order
+from sitestack.model.address import Physical
 from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Scope
-from tests.harness.script import Script
-from tests.harness.stories import say, site, verdict
+from sitestack.promises import History
+from tests.harness.script import Script, site_maker
+from tests.harness.stories import one_each, say, site, verdict
 
 BOTH = pytest.mark.parametrize("order", ["total", "fifo"])
 
@@ -50,6 +56,34 @@ def test_each_part_is_told_exactly_what_the_other_one_delivered(order: Order) ->
     for name in "CD":
         assert gaps(script, name) == [("A", Scope.ALL, 3, 5), ("B", Scope.ALL, 1, 1)], name
     verdict(script, order=order)
+
+
+@BOTH
+def test_departures_during_a_split_hide_no_gap(order: Order) -> None:
+    """More members leave than there are tombstones, so the received-table forgets those of the other part."""
+    base = one_each("NYC", order)
+    sequencer = replace(base.protocols.sequencer, tombstones_max=1)
+    script = Script(World(1, site_maker(replace(base, protocols=replace(base.protocols, sequencer=sequencer)))))
+    script.site("NYC", *"ABC")
+    say(script, "C", "c1")
+    places = [Physical(f"10.9.0.{n}", 7800) for n in range(1, 4)]
+    ours = frozenset([script[name].physical.host for name in "AB"] + [place.host for place in places])
+    theirs = frozenset([script["C"].physical.host])
+    script.world.network.cuts += [(ours, theirs), (theirs, ours)]
+    script.view("A", "B")
+    script.view("C")
+    for n, place in enumerate(places):
+        script.start("NYC", f"J{n}", place)
+        script.view("A", "B", f"J{n}")
+        script[f"J{n}"].leave()
+        script.view("A", "B")
+    say(script, "C", "c2", "c3")
+    script.world.network.cuts.clear()
+    script.view(*"ABC")
+    say(script, "C", "c4")
+    script.everywhere("ABC", "c4")
+    assert gaps(script, "A") == gaps(script, "B") == [("C", Scope.ALL, 2, 3)]
+    assert not list(unaccounted([History.of(each.records, running=each.alive) for each in script.world.processes]))
 
 
 def test_who_was_excluded_is_told_after_the_merge_view_and_before_anything_else() -> None:

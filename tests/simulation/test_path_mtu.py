@@ -24,13 +24,13 @@ FOUND_S = 2.0
 Rule = Callable[[Packet, random.Random], list[Packet]]
 
 
-def small_only(into: Physical | None = None, out_of: Physical | None = None, loss: float = 0.0) -> Rule:
-    """Datagrams above `PASSES` bytes vanish on the way into, or out of, this place; others are lost at that rate."""
+def small_only(into: Physical | None = None, out_of: Physical | None = None, loss: float = 0.0, passes: int = PASSES) -> Rule:
+    """Datagrams above `passes` bytes vanish on the way into, or out of, this place; others are lost at that rate."""
 
     def rule(packet: Packet, rng: random.Random) -> list[Packet]:
         if packet.target != into and packet.source != out_of:
             return [packet]
-        return [] if len(packet.data) > PASSES or rng.random() < loss else [packet]
+        return [] if len(packet.data) > passes or rng.random() < loss else [packet]
 
     return rule
 
@@ -72,6 +72,18 @@ def test_a_member_that_large_datagrams_do_not_reach_gets_everything_in_slices(be
     for name in "ABC":
         assert delivered(script, name) == len(sent), name
     assert any((behind, PASSES) in narrow(script, name) for name in "ABC")
+    script.view(*"ABC", within=0.0)
+    verdict(script)
+
+
+@pytest.mark.parametrize("behind", ["C", "A"], ids=["a plain member", "the coordinator"])
+def test_not_even_a_path_of_the_least_size_stops_the_others(behind: str) -> None:
+    script = site(*"ABC")
+    script.world.network.faults.append(small_only(into=script[behind].physical, passes=548))
+    sent = say_large(script, "ABC", 50)
+    script.run(FOUND_S)
+    for name in "ABC":
+        assert delivered(script, name) == len(sent), name
     script.view(*"ABC", within=0.0)
     verdict(script)
 

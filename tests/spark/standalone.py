@@ -86,7 +86,13 @@ def measure(journals: Path, workers: int) -> str:
         began = time.monotonic()
         verdict = run_audit(spark, [str(journals)], count_partitions(size), None, lambda *_: None).verdict
         seconds = time.monotonic() - began
-        rows = spark.read.format("relay").load(str(journals)).where("kind not in ('segment', 'problem')").count()
+        rows = (
+            spark.read.format("relay")
+            .option("rows", "records")
+            .load(str(journals))
+            .where("kind not in ('segment', 'problem')")
+            .count()
+        )
         stop_session(spark)
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
     told = f"{verdict.deliveries} deliveries, {rows} rows, {workers} workers: {verdict.verdict} in {seconds:.1f} s"

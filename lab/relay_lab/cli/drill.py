@@ -21,9 +21,9 @@ from relay_lab.drills.library import drill_names, find_drill
 from relay_lab.drills.load import plan_drill
 from relay_lab.drills.plan import Drill, at_place
 from relay_lab.drills.report import REPORT_SUFFIXES, RUN_COLUMNS, list_means, list_runs, write_report
-from relay_lab.drills.result import DrillResult, overall, summary
+from relay_lab.drills.result import DrillResult, NotBegun, overall, summary
 from relay_lab.drills.run import Phase, run_drill
-from relay_lab.drills.sites import NotReady
+from relay_lab.drills.sites import NotReady, NotStarted
 from relay_lab.drills.venues import VenueName, find_venue
 
 _EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NOT_EXERCISED}
@@ -93,7 +93,8 @@ def command(
         try:
             result = _run(venue, drill, each, journal, f"run {each - seed + 1} of {repeat}: " if repeat > 1 else "")
         except (NotReady, MemberDied, PlaceFailed) as error:
-            aborted.append(f"seed {each}: {error}")
+            sentence = f"seed {each}: {error}"
+            aborted.append(NotBegun(sentence) if isinstance(error, NotStarted) else sentence)
             click.echo(aborted[-1], err=True)
         else:
             results.append(result)

@@ -18,7 +18,9 @@ from typing import Any, Literal
 
 from relay.keys.directory import make_key_directory
 from relay_lab.drills.plan import Drill, Seat
+from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
+from sitestack.model.host import is_ipv6
 
 
 def make_keys(drill: Drill, directory: Path) -> Path:
@@ -32,9 +34,9 @@ LOOPBACK = "127.0.0.1"
 #: Range for the ports of multicast groups: below the ports that the system gives out by itself.
 _GROUP_PORTS = (20_000, 32_000)
 
-#: How members find each other: by multicast, a list of hosts, a name of all members of a site, or gossip routers, with UDP or
-#: TCP; in a tunnel they also talk through these.
-Discovery = Literal["multicast", "hosts", "dns", "router", "router-tcp", "tunnel"]
+#: How members find each other: by multicast, a list of hosts, one of IPv6, a name of all members of a site, or gossip routers,
+#: with UDP or TCP; in a tunnel they also talk through these.
+Discovery = Literal["multicast", "hosts", "ipv6", "dns", "router", "router-tcp", "tunnel"]
 _KINDS: dict[Discovery, str] = {"router": "udp", "router-tcp": "tcp", "tunnel": "tunnel"}
 #: Routers of a run: two, so that one can be lost.
 _ROUTERS = 2
@@ -87,10 +89,11 @@ def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Port
             datagrams = {seat: ports[seat.site] for seat in seats}
             yield Ports(bridges, datagrams, {}, own_addresses(seats), {site: dns_name(site) for site in sites})
             return
-        datagrams = {seat: _reserve_pair(reserved) for seat in seats} if discovery == "hosts" else {}
+        datagrams = {seat: _reserve_pair(reserved) for seat in seats} if discovery in ("hosts", "ipv6") else {}
+        addresses = dict.fromkeys(seats, "::1") if discovery == "ipv6" else {}
         groups = {site: draw_group() for site in sites} if discovery == "multicast" else {}
         routers = [_reserve(reserved) for _ in range(_ROUTERS)] if discovery in _KINDS else []
-        yield Ports(bridges, datagrams, groups, routers=routers, kind=_KINDS.get(discovery, "udp"))
+        yield Ports(bridges, datagrams, groups, addresses, routers=routers, kind=_KINDS.get(discovery, "udp"))
     finally:
         for each in reserved:
             each.close()
@@ -152,7 +155,7 @@ def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]
     peers: dict[str, list[str]] = {}
     for other, port in ports.bridges.items():
         if other.site != seat.site:
-            peers.setdefault(other.site, []).append(f"{ports.host(other)}:{detours.bridges.get((seat, other), port)}")
+            peers.setdefault(other.site, []).append(str(Physical(ports.host(other), detours.bridges.get((seat, other), port))))
     discovery: dict[str, Any] = {}
     if ports.routers:  # a key that earlier releases do not know
         discovery["routers"] = [f"{LOOPBACK}:{port}" for port in ports.routers]
@@ -160,13 +163,14 @@ def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]
         discovery["dns"] = f"{ports.names[seat.site]}:{ports.datagrams[seat]}"
     else:
         ours = {other: port for other, port in ports.datagrams.items() if other.site == seat.site}
-        discovery["initial_hosts"] = [f"{LOOPBACK}:{detours.datagrams.get(other, port)}" for other, port in ours.items()]
+        places = [Physical(ports.host(other), detours.datagrams.get(other, port)) for other, port in ours.items()]
+        discovery["initial_hosts"] = [str(place) for place in places]
     return {
         "site": seat.site,
         "name": seat.name,
         "transport": _transport(seat, ports, detours),
         "discovery": discovery,
-        "relay": {"bridge": {"bind": f"{ports.host(seat)}:{ports.bridges[seat]}", "peers": peers}},
+        "relay": {"bridge": {"bind": str(Physical(ports.host(seat), ports.bridges[seat])), "peers": peers}},
     }
 
 
@@ -177,7 +181,9 @@ def _transport(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]:
         return {"interface": ports.host(seat), "multicast_group": group, "multicast_port": port}
     if ports.routers:
         return {"interface": LOOPBACK, "multicast": False, "kind": ports.kind}
-    plain = {"interface": ports.host(seat), "multicast": False, "port": ports.datagrams[seat]}
+    plain: dict[str, Any] = {"interface": ports.host(seat), "multicast": False, "port": ports.datagrams[seat]}
+    if is_ipv6(ports.host(seat)):  # a key that earlier releases do not know
+        plain["ipv6"] = True
     if seat in detours.datagrams:
         plain |= {"external_host": LOOPBACK, "external_port": detours.datagrams[seat]}
     return plain

@@ -9,7 +9,7 @@ from typing import get_args
 
 from relay.report import Figure, Mark, Span, draw_lines, draw_note, draw_page, draw_table, draw_tiles, draw_verdict
 from relay_lab.drills.plan import MEMBER_VERBS, Drill, LinkVerb
-from relay_lab.drills.result import DrillResult, Verdict, overall, summary
+from relay_lab.drills.result import DrillResult, NotBegun, Verdict, overall, summary
 
 #: File name suffixes of the formats.
 REPORT_SUFFIXES = (".html", ".md")
@@ -40,7 +40,7 @@ def _headline(results: Sequence[DrillResult], aborted: Sequence[str]) -> tuple[b
         return True, f"{'The run' if runs == 1 else f'All {runs} runs'} went as the drill expects."
     if verdict == "not exercised":
         return False, "Nothing was wrong, but not everything was exercised."
-    failed = len(aborted) + sum(result.verdict == "fail" for result in results)
+    failed = sum(not isinstance(each, NotBegun) for each in aborted) + sum(result.verdict == "fail" for result in results)
     return False, "The run failed." if runs == 1 else f"{failed} of {runs} runs failed."
 
 

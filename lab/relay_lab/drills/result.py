@@ -159,7 +159,7 @@ def summary(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]
     silences = [result.failover_s for result in results if result.failover_s is not None]
     totals = _totals(results)
     if aborted:
-        totals |= {"verdict": "fail", "problems": [*totals["problems"], *aborted]}
+        totals |= {"verdict": overall(results, aborted), "problems": [*totals["problems"], *aborted]}
     return {
         "drill": drill.name,
         **totals,
@@ -173,10 +173,17 @@ def summary(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]
     }
 
 
+class NotBegun(str):
+    """The sentence on a run whose members did not come up: nothing was harmed, so nothing failed."""
+
+    __slots__ = ()
+
+
 def overall(results: Sequence[DrillResult], aborted: Sequence[str] = ()) -> Verdict:
-    """The worst verdict of all runs; a run that came to no result failed."""
+    """The worst verdict of all runs; one that began and came to no result failed."""
     verdicts = {result.verdict for result in results}
-    if aborted or "fail" in verdicts:
+    verdicts |= {"not exercised" if isinstance(each, NotBegun) else "fail" for each in aborted}
+    if "fail" in verdicts:
         return "fail"
     return "not exercised" if "not exercised" in verdicts else "pass"
 

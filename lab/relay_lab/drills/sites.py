@@ -37,6 +37,10 @@ class NotReady(Exception):
     """The members did not all see each other in time. The text lists the members that each of them sees."""
 
 
+class NotStarted(NotReady):
+    """The sites did not come up, so nothing was done to them."""
+
+
 class Sites:
     """The members of all sites, in the order of their seats."""
 
@@ -78,7 +82,7 @@ class Sites:
     async def start(self) -> None:
         """Start the first and the second in line of each site, then the others; return when all of them see all of them.
 
-        Raises NotReady, MemberDied.
+        Raises NotStarted, MemberDied.
         """
         with trio.move_on_after(START_TIMEOUT_S) as waiting:
             for seats in self._waves():
@@ -88,7 +92,7 @@ class Sites:
             await _until(self._all_see_all)
             self._complete = True
         if waiting.cancelled_caught:
-            raise NotReady(await self._explain())
+            raise NotStarted(await self._explain())
 
     async def statuses(self) -> dict[Seat, Status]:
         """The status of every running member that answers. Raises MemberDied."""

@@ -19,6 +19,14 @@ def tie(command: Sequence[str | os.PathLike[str]]) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *[os.fspath(word) for word in command]]
 
 
+def afterwards(command: Sequence[str]) -> list[str]:
+    """Return a command line that ends at a line on its standard input, and runs `command` at the end of the input.
+
+    So `command` runs after a process that holds the other end of the pipe, unless that process writes a line.
+    """
+    return ["sh", "-c", 'read -r _ || exec "$@"', "sh", *command]
+
+
 def _become(parent_pid: int, command: list[str]) -> None:
     """Replace this process by the command, beside a watcher. Does nothing when the parent has ended already."""
     try:

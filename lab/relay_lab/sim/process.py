@@ -128,6 +128,8 @@ class Process:
         """Send one message; False when it is refused or there is no credit, as `Channel.send` would have waited."""
         if not self.alive or self.left or not self.batching.writable or (self.held_back and scope is Scope.ALL):
             return False
+        if target in self.batching.full_targets:
+            return False
         try:
             self.batching.append(payload, scope, target)  # type: ignore[arg-type]
         except LocalError as error:

@@ -11,7 +11,7 @@ from relay_lab.simulation.grey_faults import FailingDisk, Hole, LateLetters, Nar
 from relay_lab.simulation.plan import LOAD_S, Plan
 
 #: Bytes: just below a full Ethernet frame, and the least with which a member is promised anything.
-MTUS = (1_400, 1_200)
+MTUS = (1_400, 1_200, 548)
 
 
 def draw_stay(rng: random.Random) -> float:

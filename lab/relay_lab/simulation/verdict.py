@@ -168,7 +168,7 @@ class SeedVerdict:
         for process in self._world.processes:
             if isinstance(process, RelayProcess):
                 yield from [f"R9 {_label(process)}: {what}" for what in process.stale_epochs]
-                yield from [f"P1 {_label(process)}: {what}" for what in process.rival_views]
+                yield from [f"M5 {_label(process)}: {what}" for what in process.rival_views]
 
     def _merge_storms(self) -> Iterator[str]:
         """M3. A member that its companion has just excluded becomes a part after the heal: one more merge for each."""

@@ -12,6 +12,7 @@ import trio
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.transport.accepting import Admissions, Serve, accept_bounded
+from sitestack.transport.interfaces import make_socket
 
 
 class Listener:
@@ -117,7 +118,7 @@ async def require_free(place: Physical | None) -> None:
 
 
 async def _bind(place: Physical) -> trio.socket.SocketType:
-    sock = trio.socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock = trio.socket.from_stdlib_socket(make_socket(place.host, socket.SOCK_STREAM, also_ipv4=True))
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -17,6 +17,7 @@ from unicodedata import category
 
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
+from sitestack.model.host import parse_place
 
 T = TypeVar("T")
 
@@ -116,11 +117,10 @@ class Reader:
         return self._complain(path, f"must be {_ATOMS[kind]}, not {_show(value)}")
 
     def _physical(self, value: Any, path: str) -> tuple[Any, bool]:
-        host, colon, port = value.rpartition(":") if type(value) is str else ("", "", "")
-        numeric = port.isascii() and port.isdecimal() and len(port) <= 5
-        if host.isprintable() and host and colon and numeric and int(port) < 65_536:
-            return Physical(host, int(port)), True
-        return self._complain(path, f"must be host:port, not {_show(value)}")
+        if type(value) is str and (place := parse_place(value)) is not None:
+            return place, True
+        hint = "; an IPv6 address stands in brackets: [::1]:7800" if str(value).count(":") > 1 else ""
+        return self._complain(path, f"must be host:port, not {_show(value)}{hint}")
 
     def _sequence(self, kinds: Sequence[Any], value: Any, path: str) -> tuple[Any, bool]:
         if type(value) is not list:

@@ -16,7 +16,7 @@ from relay.replica.held_entries import ENTRIES_MAX
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from relay.unicast.config import RemoteUnicastConfig
 from sitestack import config as site_config
-from sitestack.config import ANY_INTERFACE, UNFIT_SITE, SiteConfig, can_be_site, datagrams_of
+from sitestack.config import ANY_INTERFACE, ANY_IPV6, UNFIT_SITE, SiteConfig, can_be_site, datagrams_of
 from sitestack.model.address import Physical
 from sitestack.model.host import unfit_host
 from sitestack.transport.router_link import ROUTERS_MAX
@@ -41,7 +41,7 @@ KEYS_AND_INSECURE = "`keys` and `insecure` are mutually exclusive; remove one."
 #: a joiner.
 HELD_DATAGRAMS_MAX = 16_384
 #: Names of the local machine.
-LOOPBACK = ("127.0.0.1", "localhost")
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _BUFFER = BufferConfig()
 
 
@@ -126,6 +126,8 @@ class HttpSettings:
     connections_max: int = 128
     #: Maximum connections of one address, such as that of a proxy.
     address_connections_max: int = 96
+    #: Member or site -> URL of another node's dashboard, for links on the page.
+    dashboards: dict[str, str] = field(default_factory=dict)
     #: Log each request: path, status, duration, token name and address of the client.
     access_log: bool = False
 
@@ -334,7 +336,7 @@ def _is_own(place: Physical, bind: Physical | None) -> bool:
     """Return whether a relay of this site, on any of its machines, listens at this address."""
     if bind is None or place.port != bind.port:
         return False
-    return place.host == bind.host or (bind.host == ANY_INTERFACE and place.host in LOOPBACK)
+    return place.host == bind.host or (bind.host in (ANY_INTERFACE, ANY_IPV6) and place.host in LOOPBACK)
 
 
 def _route_problems(config: NodeConfig) -> Iterator[str]:

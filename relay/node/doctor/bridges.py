@@ -16,7 +16,7 @@ from relay.node.config.settings import NodeConfig
 from relay.node.doctor.finding import Finding
 from sitestack.model.address import Physical
 from sitestack.seal.proofs import Proofs
-from sitestack.transport.interfaces import Names
+from sitestack.transport.interfaces import Names, family_of
 
 CONNECT_S = 2.0
 RESOLVE_S = 2.0
@@ -61,7 +61,7 @@ async def _examine(
 async def _call(site: str, address: Physical, credentials: Credentials | None) -> str:
     """Return why the relay at an address is unusable, or an empty string."""
     with trio.move_on_after(CONNECT_S):
-        with trio.socket.socket() as sock:
+        with trio.socket.socket(family_of(address.host)) as sock:
             try:
                 await sock.connect(address)
             except ConnectionRefusedError:

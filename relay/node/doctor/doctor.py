@@ -26,7 +26,7 @@ async def examine(config: NodeConfig) -> list[Finding]:
         return [Finding("security.keys", str(error), advice)]
     findings, credentials = examine_keys(config)
     try:
-        host = find_interface(config.transport.interface, config.transport.group(config.site).host)
+        host = find_interface(config.transport.interface, config.transport.group(config.site).host, config.transport.ipv6)
     except ConfigurationError as error:
         return [*findings, Finding("this machine", str(error), "The other checks need this.")]
     findings += examine_ports(config, host)

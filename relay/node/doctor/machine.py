@@ -12,12 +12,11 @@ from relay.node.doctor.finding import Finding
 from relay.node.status.status_socket import find_sockets, run_directory
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
-from sitestack.transport.interfaces import bind_pair
+from sitestack.model.host import is_ipv6
+from sitestack.transport.interfaces import bind_pair, make_socket
 from sitestack.transport.udp import UdpStatistics
 
-#: Bytes of the IPv4 and UDP headers.
-_HEADERS_BYTES = 28
-_IP_MTU = 14
+_IP_MTU, _IPV6_MTU = 14, 24
 
 
 def examine_ports(config: NodeConfig, host: str) -> list[Finding]:
@@ -48,7 +47,7 @@ def _in_use(about: str, what: object) -> Finding:
 
 
 def _try_tcp(bind: Physical) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+    with make_socket(bind.host, socket.SOCK_STREAM, also_ipv4=True) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((bind.host, bind.port))
         sock.listen(1)
@@ -75,15 +74,17 @@ def examine_path(config: NodeConfig, target: Physical) -> list[Finding]:
     """Return whether the largest datagrams fit the local MTU to an address."""
     if sys.platform != "linux":
         return []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    is_v6 = is_ipv6(target.host)
+    level, option, headers = (socket.IPPROTO_IPV6, _IPV6_MTU, 48) if is_v6 else (socket.IPPROTO_IP, _IP_MTU, 28)
+    with make_socket(target.host, socket.SOCK_DGRAM) as sock:
         try:
             sock.connect(target)
-            mtu = sock.getsockopt(socket.IPPROTO_IP, _IP_MTU)
+            mtu = sock.getsockopt(level, option)
         except OSError as error:
             advice = "Give this machine a route, or configure another address."
             return [Finding("route", f"there is no route to {target.host} ({error.strerror}).", advice)]
     largest = config.transport.datagram_bytes_max
-    if largest + _HEADERS_BYTES <= mtu:
+    if largest + headers <= mtu:
         return [Finding("transport.datagram_bytes_max", f"{largest} bytes reach {target.host} unfragmented (MTU {mtu}).")]
     what = f"{largest} bytes go to {target.host} in fragments (MTU {mtu}), which a node avoids if they are lost."
     return [Finding("transport.datagram_bytes_max", what)]

@@ -82,7 +82,7 @@ class SiteExamination:
         found: dict[Physical, None] = {}
         findings = []
         for place in (*discovery.initial_hosts, *([] if discovery.dns is None else [discovery.dns])):
-            addresses = await Names([place]).find(RESOLVE_S)
+            addresses = await Names([place], self._config.transport.ip_versions).find(RESOLVE_S)
             found |= dict.fromkeys(addresses)
             key = "discovery.dns" if place == discovery.dns else "discovery.initial_hosts"
             if not addresses:

@@ -67,7 +67,7 @@ def why_foreign(request: Request) -> str:
     if other or (origin != host and urlsplit(origin).netloc != host):
         return "Pages of other origins are not answered."
     server = request.scope.get("server") or ("", 0)
-    name = host.rpartition(":")[0] or host
+    name = (host if host.endswith("]") else host.rpartition(":")[0] or host).strip("[]")
     if is_loopback(str(server[0])) and name and not is_loopback(name):
         return "Use the address of this machine, not a name."
     return ""

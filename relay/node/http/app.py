@@ -25,7 +25,7 @@ from relay.node.http.messages import MESSAGES, FindChannel, Messages
 from relay.node.http.metrics import exposition
 from relay.node.http.refusal import refuse
 from relay.node.http.token import Tokens
-from relay.node.status.status import why_not_ready
+from relay.node.status.verdict import judge, why_not_ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def make_app(node: Served, tokens: Tokens | None = None) -> Starlette:
     """
     access = Access(tokens)
     health = Health(
-        node.describe, lambda status, members: why_not_ready(status, node.peers(), members), exposition, node.is_secure
+        node.describe, lambda status, members: why_not_ready(judge(status, node.peers(), members)), exposition, node.is_secure
     )
     answers = _Answers(node, access, has_token=tokens is not None)
     messages = Messages(node.channel, node.count_sent)

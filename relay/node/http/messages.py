@@ -118,7 +118,7 @@ class Messages:
         """Send the message, or return an error if nothing was sent."""
         with trio.move_on_after(writable_s) as waiting:
             try:
-                await channel.send(posted.payload, posted.scope, key=posted.key.encode())
+                await channel.send(posted.payload, posted.scope, headers=posted.headers, key=posted.key.encode())
             except MessageTooLarge as error:
                 return _error(413, f"{error}.")
             except ChannelClosed:

@@ -11,7 +11,15 @@ from typing import Any
 
 from prometheus_client import ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+
+from relay.node.status.histogram import cumulative
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -109,6 +117,8 @@ class _Families:
         yield from _messages(status)
         yield from _queues(status["queues"])
         yield from _machinery(status)
+        if status["node"]:
+            yield from _histograms(status["node"])
         yield from _process.collect()
 
 
@@ -123,6 +133,9 @@ def _node(status: Mapping[str, Any]) -> Iterator[Metric]:
         "Whether the node runs without keys: any host that reaches its ports can read and send.",
         not status["secure"],
     )
+    found = status["verdict"]["state"]
+    states = {state: state == found for state in ("healthy", "degraded", "down")}
+    yield _by("verdict", "The verdict of `relay status`, which names the reasons.", "state", states)
     yield _gauge("problems", "Current failures; `relay status` names them.", len(status["problems"]))
     yield _counter("takeovers", "Number of takeovers as coordinator from another member.", status["takeovers"])
 
@@ -192,6 +205,15 @@ def _machinery(status: Mapping[str, Any]) -> Iterator[Metric]:
         for name, help_text in names.items():
             if name in numbers:
                 yield _counter(f"{prefix}_{name}", help_text, numbers[name])
+
+
+def _histograms(node: Mapping[str, Any]) -> Iterator[Metric]:
+    lag = HistogramMetricFamily("relay_lag_sampled_seconds", "relay_lag_seconds of every second, by site.", labels=["site"])
+    for site, each in node["lag"].items():
+        lag.add_metric([site], *cumulative(each))
+    yield lag
+    buckets, total_s = cumulative(node["loop_delay"])
+    yield HistogramMetricFamily("relay_loop_delay_seconds", "Delays of the event loop's wake-ups.", buckets, total_s)
 
 
 def _gauge(name: str, help_text: str, value: float) -> Metric:

@@ -6,18 +6,20 @@ import base64
 import binascii
 import json
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from starlette.requests import Request
 
-from sitestack.model.envelope import KEY_BYTES_MAX
+from sitestack.model.envelope import KEY, KEY_BYTES_MAX, NO_HEADERS, Envelope, wrap
+from sitestack.model.errors import LocalError
 
 NDJSON = "application/x-ndjson"
 #: Maximum lines of one NDJSON body.
 LINES_MAX = 4_096
 _KEY_HEADER = "idempotency-key"
-_FIELDS = {"text", "base64", "scope", "key"}
+_FIELDS = {"text", "base64", "scope", "key", "headers"}
 
 
 class Unfit(Exception):
@@ -31,6 +33,7 @@ class Posted:
     payload: bytes
     scope: Literal["all", "site"]
     key: str
+    headers: Mapping[str, bytes] = field(default_factory=lambda: NO_HEADERS)
 
 
 def media_type(request: Request) -> str:
@@ -66,11 +69,11 @@ def read_object(text: bytes, scope: Any, key: str = "") -> Posted:
     except (ValueError, RecursionError):
         raise Unfit("The message is not JSON.") from None
     if not isinstance(about, dict) or not about.keys() <= _FIELDS or ("text" in about) is ("base64" in about):
-        raise Unfit("A message is an object with text or base64, and perhaps scope and key.")
+        raise Unfit("A message is an object with text or base64, and perhaps scope, key and headers.")
     own = about.get("key", key)
     if key and own != key:
         raise Unfit("key: differs from Idempotency-Key.")
-    return _posted(_payload(about), about.get("scope", scope), own)
+    return replace(_posted(_payload(about), about.get("scope", scope), own), headers=_headers(about.get("headers", {})))
 
 
 def _posted(payload: bytes, scope: Any, key: Any) -> Posted:
@@ -89,3 +92,17 @@ def _payload(about: dict[str, Any]) -> bytes:
         return base64.b64decode(about["base64"], validate=True)
     except (TypeError, ValueError, binascii.Error):
         raise Unfit("text: must be a string; base64: must be a base64 string.") from None
+
+
+def _headers(about: Any) -> dict[str, bytes]:
+    """Return the headers. Raises Unfit unless `channel.send` accepts them, too."""
+    try:
+        headers = {name: base64.b64decode(value, validate=True) for name, value in about.items()}
+        wrap(Envelope(headers={KEY: bytes(KEY_BYTES_MAX), **headers}), b"")
+    except LocalError as error:
+        raise Unfit(f"headers: {error}.") from None
+    except (AttributeError, TypeError, ValueError, binascii.Error):
+        raise Unfit("headers: must be an object of base64 strings.") from None
+    if KEY in headers:
+        raise Unfit(f"headers: {KEY} is reserved; use key.")
+    return headers

@@ -37,7 +37,7 @@ def parse(url: str) -> tuple[str, int, str]:
     host, _, port = place.rpartition(":")
     if scheme != "http" or not host:
         raise ValueError(url)
-    return host, int(port), f"{slash or '/'}{target}"
+    return host.strip("[]"), int(port), f"{slash or '/'}{target}"
 
 
 def ask(host: str, port: int, target: str) -> tuple[int, str]:
@@ -45,7 +45,7 @@ def ask(host: str, port: int, target: str) -> tuple[int, str]:
 
     Raises OSError, or ValueError for an answer that is not HTTP.
     """
-    request = f"GET {target} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
+    request = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     answer = b""
     with socket.create_connection((host, port), TIMEOUT_S) as connection:
         connection.sendall(request.encode())

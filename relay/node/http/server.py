@@ -77,7 +77,7 @@ async def serve_http(
     with listen_tcp(bind, BACKLOG, "http.bind") as sock:
         if sys.platform == "linux":  # accepted connections inherit the option
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(PIECE_TIMEOUT_S * 1000))
-        address = Physical(*sock.getsockname())
+        address = Physical(*sock.getsockname()[:2])
         structlog.get_logger().info("http listening", address=str(address))
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         async with trio.open_nursery() as nursery:

@@ -109,6 +109,6 @@ def required_tokens(config: NodeConfig) -> Tokens | None:
 def is_loopback(host: str) -> bool:
     """Return whether only programs on this machine can reach a port of this host."""
     try:
-        return host == "localhost" or ipaddress.IPv4Address(host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False

@@ -10,6 +10,7 @@ from typing import Any
 
 from relay.events import GlobalView, Role, SiteSwitched, Unreachable
 from sitestack.channel.receiving.inbox import Delivery
+from sitestack.model.envelope import KEY, NO_ENVELOPE, Envelope
 from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event
 from sitestack.model.gap import Gap
@@ -86,18 +87,23 @@ def _describe(item: Delivery | View | Event, site: str) -> Iterator[tuple[str, d
 
 
 def _messages(delivery: Delivery) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each message with sender, id and any key. The body is text, or else base64."""
+    """Yield each message with sender, id, and any key and headers. The body is text, or else base64."""
     batch = delivery.batch
     try:
-        payloads = list(delivery.payloads())
+        opened = list(batch.opened()) if batch.has_envelopes else [(NO_ENVELOPE, each) for each in batch.payloads()]
     except ProtocolError:
         yield from [("gap", _gap(batch, number, number, "malformed")) for number in range(batch.first, batch.last + 1)]
         return
     about = {"from": delivery.sender.partition("@")[0], "site": batch.site}
     key = {"key": batch.key.decode("latin-1")} if batch.key else {}
-    for number, payload in enumerate(payloads, batch.first):
+    for number, (envelope, payload) in enumerate(opened, batch.first):
         identity = [batch.site, batch.origin.hex(), batch.scope.name.lower(), number]
-        yield "message", {**about, "id": identity, **key, **_text_or_base64(payload)}
+        yield "message", {**about, "id": identity, **key, **_headers(envelope), **_text_or_base64(payload)}
+
+
+def _headers(envelope: Envelope) -> dict[str, dict[str, str]]:
+    headers = {name: base64.b64encode(value).decode() for name, value in envelope.headers.items() if name != KEY}
+    return {"headers": headers} if headers else {}
 
 
 def _gap(of: Gap | Batch, first: int, last: int, reason: str) -> dict[str, Any]:

@@ -3,17 +3,21 @@
 Each order and each answer is one JSON line.
 
 Like the status socket, it belongs to one user (mode 0600). That user could also send signals. HTTP
-accepts no orders: its token is for reading and publishing.
+accepts no orders: its token is for reading and publishing. The log names each order with its answer
+and the process that gave it.
 """
 
 from __future__ import annotations
 
 import json
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import structlog
 import trio
 
 from relay.node.status.status_socket import PATH_BYTES_MAX, SUFFIX, listen_privately, remove
@@ -26,6 +30,9 @@ LINE_BYTES_MAX = 4_096
 LINE_TIMEOUT_S = 2.0
 #: Seconds that a client waits, longer than any order takes with the orders before it.
 ORDER_TIMEOUT_S = 30.0
+
+#: What the kernel says of the other end: process, user and group.
+_CREDENTIALS = struct.Struct("3i")
 
 #: Carries out an order and returns the answer. Raises LocalError if it cannot.
 Obey = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -72,6 +79,8 @@ async def _answer(connection: trio.SocketStream, obey: Obey) -> None:
         answer = await obey(order) if isinstance(order, dict) else {"error": "this is not an order."}
     except LocalError as error:
         answer = {"error": str(error)}
+    pid, uid, _ = _CREDENTIALS.unpack(connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    structlog.get_logger().warning("operator order", order=order, answer=answer, uid=uid, pid=pid)
     with trio.move_on_after(LINE_TIMEOUT_S):
         await connection.send_all(json.dumps(answer).encode() + b"\n")
 

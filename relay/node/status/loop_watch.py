@@ -5,6 +5,8 @@ from __future__ import annotations
 import structlog
 import trio
 
+from relay.node.status.histogram import Histogram
+
 #: Seconds between two checks: cheap, and short enough to see most of a stall.
 INTERVAL_S = 0.25
 #: Shortest counted stall (s): the heartbeat interval. Other members do not notice shorter ones.
@@ -19,13 +21,16 @@ class LoopWatch:
         #: Total and longest stall (s).
         self.stalled_s = 0.0
         self.longest_s = 0.0
+        #: The delays of all wake-ups.
+        self.delays = Histogram()
 
     async def run(self) -> None:
         """Measure until cancelled, and log each stall when it ends."""
         while True:
             due = trio.current_time() + INTERVAL_S
             await trio.sleep_until(due)
-            late_s = trio.current_time() - due
+            late_s = max(0.0, trio.current_time() - due)
+            self.delays.observe(late_s)
             if late_s >= STALL_S:
                 self.stalls += 1
                 self.stalled_s += late_s

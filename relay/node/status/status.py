@@ -5,13 +5,14 @@ Pure: the daemon supplies received events and the channel's statistics.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal
 
 from relay.events import GlobalView, Role, Unreachable
 from relay.node.output.event_json import sites_of
+from relay.node.status.histogram import Histogram
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.channel.version import Build, running_build
 from sitestack.model.address import Address
@@ -22,7 +23,6 @@ from sitestack.model.message import Scope
 from sitestack.model.view import View
 
 State = Literal["joining", "member", "leaving"]
-_COORDINATING = ("coord", "relay")
 #: Seconds without progress after which a member is reported as blocking senders.
 HOLD_S = 3.0
 
@@ -58,6 +58,10 @@ class NodeStatistics:
     stalls: int
     stalled_s: float
     longest_stall_s: float
+    #: Delays of the event loop, looked at every 0.25 s; and how far each other site was behind,
+    #: looked at every second while HTTP is on.
+    loop_delay: Histogram = field(default_factory=Histogram)
+    lag: Mapping[str, Histogram] = field(default_factory=dict)
 
 
 class NodeStatus:
@@ -185,28 +189,6 @@ class SlowMembers:
         }
         slow = sorted([name for name, (_, since) in self._stands.items() if now - since >= HOLD_S])
         return f"wait for {' and '.join(slow)}, which reads nothing" if slow else ""
-
-
-def why_not_ready(status: Mapping[str, Any], peers: Sequence[str], members: int = 0) -> list[str]:
-    """Return the reasons why a node is not ready: no view, or a coordinator without a link.
-
-    A node that answers is alive, ready or not: do not restart it because another site is lost.
-
-    `peers`: configured linked sites. `members`: required size of the global view.
-    """
-    reasons = []
-    if status["state"] != "member":
-        reasons.append(f"the node is {status['state']}")
-    if not status["view"]:
-        reasons.append("the node has no view")
-    if status["role"] in _COORDINATING:
-        linked = {link["site"]: link["linked"] or link.get("offline") for link in status["links"]}
-        reasons += [f"there is no link to {site}" for site in peers if not linked.get(site)]
-    view = status["global_view"]
-    seen = sum(len(names) for names in view["sites"].values()) if view else 0
-    if seen < members:
-        reasons.append(f"the global view has {seen} of {members} members")
-    return reasons
 
 
 def plain_level(name: str, level: Level) -> dict[str, Any]:

@@ -35,9 +35,9 @@ class HostNames:
 
 async def resolve_names(config: S) -> tuple[S, HostNames]:
     """Return the configuration with addresses instead of names, and the names."""
-    discovery, timeout_s = config.discovery, config.channel.resolve_timeout_s
+    discovery, timeout_s, versions = config.discovery, config.channel.resolve_timeout_s, config.transport.ip_versions
     named = discovery.initial_hosts if discovery.dns is None else (*discovery.initial_hosts, discovery.dns)
-    names = HostNames(Names(named), Names(discovery.routers))
+    names = HostNames(Names(named, versions), Names(discovery.routers, versions))
     found: dict[Names, tuple[Physical, ...]] = {}
 
     async def find(each: Names) -> None:
@@ -64,8 +64,10 @@ async def open_sockets(local: Local, config: SiteConfig, proofs: Proofs | None =
     transport, group = await find_network(config)
     if transport.kind == "tcp":
         return TcpTransport(transport, group, proofs)
-    several = SeveralUdp if transport.more_interfaces else UdpTransport
-    return several(transport, group, watched=config.protocols.failure_detection.watch)
+    watched = config.protocols.failure_detection.watch
+    if transport.more_interfaces:
+        return SeveralUdp(transport, config.site, watched=watched)
+    return UdpTransport(transport, group, watched=watched)
 
 
 async def open_carrier(config: SiteConfig) -> TcpTransport | UdpTransport:
@@ -98,7 +100,7 @@ def find_host(config: SiteConfig) -> str | None:
     if not config.transport.interface:
         return next(filter(None, map(route_to, _others(config))), None)
     try:
-        return find_interface(config.transport.interface, "")
+        return find_interface(config.transport.interface, "", config.transport.ipv6)
     except ConfigurationError:
         return None
 
@@ -110,5 +112,9 @@ def _others(config: SiteConfig) -> list[str]:
     one.
     """
     discovery, group = config.discovery, config.transport.group(config.site)
-    named = [each.host for each in (*discovery.initial_hosts, *discovery.routers) if not each.host.startswith("127.")]
+    named = [
+        each.host
+        for each in (*discovery.initial_hosts, *discovery.routers)
+        if not each.host.startswith("127.") and each.host != "::1"
+    ]
     return [group.host, *named]

@@ -77,6 +77,8 @@ class StateMark:
     """
 
     at: ViewId | int
+    #: `MessageKeys.stored` when the mark was put: the state here has the messages of these keys.
+    keys: int = field(default=0, compare=False)
 
 
 def _gap_of(item: object) -> Gap | None:
@@ -149,11 +151,11 @@ class Inbox(Generic[E]):
         self.backlog_bytes.now = 0
         return skipped
 
-    def restart(self, mark: StateMark) -> None:
+    def restart(self, mark: StateMark, gaps: Sequence[Gap]) -> None:
         """Drop everything that the state at this mark contains, and make the mark the next item.
 
-        Unicasts are no part of the state, so they are kept. They follow the view of the mark,
-        because a view comes first.
+        Unicasts are no part of the state, so they are kept. They and the gaps of the state follow
+        the view of the mark, because a view comes first.
         """
         if self._abandoned:
             return
@@ -162,6 +164,7 @@ class Inbox(Generic[E]):
             if not isinstance(item, StateMark | View) and not (isinstance(item, Delivery) and item.batch.target is None):
                 before.append(item)
         view = self.pop_oldest()
+        before[:0] = [gap for gap in gaps if gap not in before]
         for kept in reversed(before):
             self._items.appendleft(kept)
             self.backlog_bytes.now += cost_bytes(kept)
@@ -182,6 +185,16 @@ class Inbox(Generic[E]):
             each for each in self._items if not (isinstance(each, Gap) and each.last <= told.get((each.site, each.origin), 0))
         ]
         self._items = deque([cast(E, mark), *gaps, *rest])
+
+    def drop_if(self, is_dropped: Callable[[Batch], bool]) -> None:
+        """Drop the deliveries of these batches."""
+        kept: deque[Delivery | E | Gap] = deque()
+        for item in self._items:
+            if isinstance(item, Delivery) and is_dropped(item.batch):
+                self.backlog_bytes.now -= cost_bytes(item)
+            else:
+                kept.append(item)
+        self._items = kept
 
     def leave_out(self, contains: Contents) -> None:
         """Drop items whose numbers of scope ALL are all contained. A gap keeps its higher numbers."""

@@ -15,6 +15,7 @@ from sitestack.channel.sending.sending import CreditGate, current_caller
 from sitestack.config import ChannelConfig
 from sitestack.model.errors import LocalError
 from sitestack.model.events import Credit, Event
+from sitestack.model.gap import Gap
 from sitestack.model.message import Batch
 from sitestack.model.view import View
 
@@ -127,6 +128,8 @@ class ReceiveEnd:
             self._taken_messages += item.batch.count
             if self._reported_bytes - self._inbox.backlog_bytes.now >= self._report_step_bytes:
                 self._report_backlog()
+        if isinstance(item, Gap):
+            self._state.pass_gap(item)
         elif self.missing:
             self.missing.discard(type(item))
             if not self.missing:

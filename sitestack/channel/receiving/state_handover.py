@@ -4,20 +4,24 @@ view.
 The inbox has a mark before each view. The state contains everything before the mark and nothing
 after it. So the state is read or installed when the receiving task reaches the mark. A snapshot for
 another site has a separate mark (`GiveSnapshot`). A snapshot from another site is installed first,
-and the inbox keeps the deliveries that it does not contain.
+and the inbox keeps the deliveries that it does not contain. Gaps and keys travel with a state
+(`state_extras.py`).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sitestack.channel.receiving.inbox import Inbox, StateMark
-from sitestack.model.errors import LocalError, StateTooLarge, StateUnavailable
+from sitestack.channel.receiving.state_extras import StateExtras, join_extras, split_extras
+from sitestack.channel.sending.message_keys import MessageKeys
+from sitestack.model.errors import LocalError, ProtocolError, StateTooLarge, StateUnavailable
 from sitestack.model.events import Event
 from sitestack.model.gap import Gap, GapReason
-from sitestack.model.message import copy_buffer
+from sitestack.model.message import Scope, copy_buffer
 from sitestack.model.state_events import (
     Contents,
     GiveSnapshot,
@@ -34,6 +38,8 @@ from sitestack.model.view import View, ViewId
 StateEvent: TypeAlias = GiveState | StateArrived | StateRefused | StateNotGiven | GiveSnapshot | SiteStateArrived
 #: The mark at which another site's state is installed; tokens of snapshots are higher.
 FETCHED = 0
+#: Maximum number of gaps that travel with a state.
+GAPS_MAX = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +55,23 @@ class SharedState:
 class StateHandover:
     """Provides and installs the state at the marks of the inbox. Does nothing without a state."""
 
-    def __init__(self, state: SharedState | None, inbox: Inbox[Event | View | StateMark]) -> None:
+    def __init__(
+        self,
+        state: SharedState | None,
+        inbox: Inbox[Event | View | StateMark],
+        keys: MessageKeys,
+        note_gap: Callable[[Gap], None],
+    ) -> None:
+        """`note_gap` is called for each gap that comes with a state."""
         self._state = state
         self._inbox = inbox
+        self._keys = keys
+        self._note_gap = note_gap
+        #: Gaps of multicasts that the application has read since its state began. Beyond the bound
+        #: the oldest is forgotten, and not reported to a joiner.
+        self._gaps: deque[Gap] = deque(maxlen=GAPS_MAX)
+        #: Whether the last state that arrived cannot be read.
+        self._damaged = False
         #: Whether the inbox is withheld because the application has no state yet.
         self.withheld = state is not None
         #: The view before which the application must provide its state, and the state that it must
@@ -70,7 +90,12 @@ class StateHandover:
     def mark(self, view: ViewId) -> None:
         """Put a mark into the inbox: all its present items precede this view."""
         if self._state is not None:
-            self._inbox.put(StateMark(view))
+            self._inbox.put(StateMark(view, self._keys.stored))
+
+    def pass_gap(self, gap: Gap) -> None:
+        """Note a gap that the application has read: its state lacks these messages."""
+        if self._state is not None and gap.scope in (Scope.ALL, Scope.SITE):
+            self._gaps.append(gap)
 
     def withhold(self) -> bool:
         """Withhold the inbox until the application's state is replaced. Return False if it already
@@ -88,23 +113,52 @@ class StateHandover:
             self._give_at = event.point
         elif isinstance(event, GiveSnapshot):
             self._snapshot_at = event.token
-            self._inbox.put(StateMark(event.token))
+            self._inbox.put(StateMark(event.token, self._keys.stored))
         elif isinstance(event, SiteStateArrived):
             self._take_site_state(event)
         elif isinstance(event, StateRefused | StateNotGiven):
             self._refused = event
         else:
-            self._arrived, self._refused = event, None
-            self.withheld = False
-            if event.data is not None:
-                self._inbox.restart(StateMark(event.point))
-                self._inbox.leave_out(event.contains)
+            self._take_state(event)
+
+    def _take_state(self, event: StateArrived) -> None:
+        self._arrived, self._refused = event, None
+        if event.data is not None:
+            if (parts := self._split(event.data)) is None:
+                return
+            extras, data = parts
+            self._arrived = replace(event, data=data)
+            self._inbox.restart(StateMark(event.point), extras.gaps)
+            self._inbox.leave_out(event.contains)
+            self._adopt(extras)
+        self.withheld = False
 
     def _take_site_state(self, event: SiteStateArrived) -> None:
-        self.withheld, self._refused = False, None
+        self._refused = None
         if event.data is not None:
-            self._fetched = event
-            self._inbox.begin_with(StateMark(FETCHED), event.contains, list(_gaps(event)))
+            if (parts := self._split(event.data)) is None:
+                return
+            extras, data = parts
+            self._fetched = replace(event, data=data)
+            gaps = [gap for gap in extras.gaps if gap.scope is Scope.ALL]
+            self._inbox.begin_with(StateMark(FETCHED), event.contains, [*gaps, *_gaps(event)])
+            self._adopt(extras)
+        self.withheld = False
+
+    def _split(self, data: bytes) -> tuple[StateExtras, bytes] | None:
+        """Return the extras and the state. None for a damaged state: the inbox stays withheld."""
+        try:
+            return split_extras(data)
+        except ProtocolError:
+            self._damaged = True
+            return None
+
+    def _adopt(self, extras: StateExtras) -> None:
+        """Recognise the keys of the state, and drop waiting repeats of its messages."""
+        self._keys.adopt(extras.keys)
+        self._inbox.drop_if(self._keys.is_other)
+        for gap in extras.gaps:
+            self._note_gap(gap)
 
     @property
     def is_awaited(self) -> bool:
@@ -113,6 +167,8 @@ class StateHandover:
 
     def check(self) -> None:
         """Raise StateTooLarge or StateUnavailable if the awaited state will not come."""
+        if self._damaged:
+            raise StateUnavailable("the state arrived damaged: its gaps and keys cannot be read")
         if isinstance(self._refused, StateNotGiven):
             raise StateUnavailable(f"the application of {self._refused.provider} failed to give its state, see its error")
         if self._refused is not None:
@@ -127,32 +183,41 @@ class StateHandover:
         """
         assert self._state is not None
         if isinstance(mark.at, int):
-            self._reach_token(mark.at, hand_in)
+            self._reach_token(mark, mark.at, hand_in)
             return
         if self._arrived is not None and self._arrived.data is not None and self._arrived.point == mark.at:
             data, self._contains, self._arrived = self._arrived.data, self._arrived.contains, None
-            self._state.set(data)
+            self._set(data)
         if self._give_at != mark.at:
             return
         self._give_at = None
         mine: bytes | None = None
         try:
-            mine = copy_buffer("a state", self._state.get())
+            mine = self._get(mark)
         finally:
             hand_in(StateGiven(mark.at, mine, self._contains))
 
-    def _reach_token(self, token: int, hand_in: Callable[[Event], None]) -> None:
+    def _set(self, data: bytes) -> None:
         assert self._state is not None
+        self._gaps.clear()
+        self._state.set(data)
+
+    def _get(self, mark: StateMark) -> bytes:
+        assert self._state is not None
+        extras = StateExtras(tuple(self._gaps), self._keys.carried(mark.keys))
+        return join_extras(extras, copy_buffer("a state", self._state.get()))
+
+    def _reach_token(self, mark: StateMark, token: int, hand_in: Callable[[Event], None]) -> None:
         if token == FETCHED:
             fetched, self._fetched = self._fetched, None
             if fetched is not None and fetched.data is not None:
                 self._contains = fetched.contains
-                self._state.set(fetched.data)
+                self._set(fetched.data)
         elif token == self._snapshot_at:
             self._snapshot_at = None
             mine: bytes | None = None
             try:
-                mine = copy_buffer("a state", self._state.get())
+                mine = self._get(mark)
             finally:
                 hand_in(SnapshotGiven(token, mine))
 

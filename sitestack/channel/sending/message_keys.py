@@ -6,16 +6,18 @@ does not show its application a message whose key it has already delivered. So a
 not know the fate of its message sends it again with the same key, through any member.
 
 A member remembers the keys of the last `KEYS_MAX` messages with keys, for `KEY_AGE_S`. A joining
-process starts with none.
+process starts with those that come with the application's state (`state_extras.py`), or with none.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 
 import trio
 
+from sitestack.channel.receiving.state_extras import StateKey
 from sitestack.model.address import Address, Place
 from sitestack.model.envelope import KEY_BYTES_MAX
 from sitestack.model.errors import LocalError
@@ -38,6 +40,8 @@ class DeliveredKey:
     digest: bytes
     #: When it was delivered (s).
     at: float
+    #: Its place among all keys of this member, from 1 on; 0 for an adopted key.
+    place: int = field(compare=False)
 
 
 def require_fit(key: object, target: Address | Place | None, oob: bool) -> None:
@@ -50,10 +54,16 @@ def require_fit(key: object, target: Address | Place | None, oob: bool) -> None:
         raise LocalError(f"a key has at most {KEY_BYTES_MAX} bytes, not {len(key)}")
 
 
+def _id_of(batch: Batch) -> MessageId:
+    return MessageId(batch.site, batch.origin, batch.scope, batch.first)
+
+
 class MessageKeys:
     def __init__(self, keys_max: int = KEYS_MAX, age_s: float = KEY_AGE_S) -> None:
         #: Number of messages that were not shown because their keys were repeats.
         self.repeats = 0
+        #: Number of keys stored since the start, which is a place in the order of deliveries.
+        self.stored = 0
         self._keys_max = keys_max
         self._age_s = age_s
         #: In the order of delivery.
@@ -93,24 +103,60 @@ class MessageKeys:
             self.repeats += 1
             return True
         digest = hashlib.sha256(next(batch.payloads())).digest()
-        self._known[key] = DeliveredKey(MessageId(batch.site, batch.origin, batch.scope, batch.first), digest, now)
-        if len(self._known) > self._keys_max:
-            del self._known[next(iter(self._known))]
-        self._high = max(self._high, len(self._known))
-        if (awaited := self._awaited.pop(key, None)) is not None:
-            awaited.set()
+        self.stored += 1
+        self._known[key] = DeliveredKey(_id_of(batch), digest, now, self.stored)
+        self._bound()
+        self._wake(key)
         return False
+
+    def carried(self, place: int) -> tuple[StateKey, ...]:
+        """Return the keys stored up to this place, for a state that contains their messages."""
+        if not self._known:
+            return ()
+        now = trio.current_time()
+        self._forget(now)
+        return tuple(
+            StateKey(key, each.id.site, each.id.origin, each.id.scope, each.id.n, each.digest, now - each.at)
+            for key, each in self._known.items()
+            if each.place <= place
+        )
+
+    def adopt(self, keys: Collection[StateKey]) -> None:
+        """Add the keys of an adopted state. They replace own ones: the state has the first message."""
+        if not keys:
+            return
+        now = trio.current_time()
+        for each in keys:
+            at = now - max(0.0, each.age_s)
+            self._known[each.key] = DeliveredKey(MessageId(each.site, each.origin, each.scope, each.n), each.digest, at, 0)
+            self._wake(each.key)
+        self._known = dict(sorted(self._known.items(), key=lambda item: item[1].at))
+        self._bound()
+
+    def is_other(self, batch: Batch) -> bool:
+        """Return whether another message with this one's key counts as the first."""
+        known = self._known.get(batch.key) if batch.target is None else None
+        return known is not None and known.id != _id_of(batch)
 
     def forget(self, batch: Batch) -> None:
         """Forget the key of a message that became a gap before the application read it: a repeat is
         shown.
         """
         known = self._known.get(batch.key)
-        if known is not None and known.id == MessageId(batch.site, batch.origin, batch.scope, batch.first):
+        if known is not None and known.id == _id_of(batch):
             del self._known[batch.key]
 
     def level(self) -> Level:
         return Level.of(len(self._known), self._keys_max, "keys by which messages are recognised for an hour", high=self._high)
+
+    def _bound(self) -> None:
+        while len(self._known) > self._keys_max:
+            del self._known[next(iter(self._known))]
+        self._high = max(self._high, len(self._known))
+
+    def _wake(self, key: bytes) -> None:
+        if (awaited := self._awaited.pop(key, None)) is not None:
+            awaited.set()
 
     def _forget(self, now: float) -> None:
         while self._known:

@@ -71,15 +71,25 @@ class CreditGate:
         self.is_refusing = False
         #: Whether the gate is open for good, as this member leaves or has left.
         self._is_over = False
+        #: Members that unicasts have to wait for.
+        self.full_targets: frozenset[Address] = frozenset()
         self._waiting = trio.lowlevel.ParkingLot()
 
-    async def wait(self, to_all: bool) -> None:
-        """Wait for credit and, for a multicast to all, until these are not held back."""
+    async def wait(self, to_all: bool, to: Iterable[Address | None] = ()) -> None:
+        """Wait for credit, also with each member in `to`.
+
+        A multicast to all also waits until these are not held back.
+        """
         caller = current_caller()
-        while (self.is_full or (self.is_held_back and to_all)) and not (
+        while (self.is_full or (self.is_held_back and to_all) or not self.full_targets.isdisjoint(to)) and not (
             self._is_over or self.is_refusing or self._has_to_take(caller)
         ):
             await self._waiting.park()
+
+    def limit(self, full_targets: frozenset[Address]) -> None:
+        """Make unicasts to these members wait, and to no others."""
+        self.full_targets = full_targets
+        self.look_again()
 
     def look_again(self) -> None:
         """Wake the waiting tasks, each of which checks its condition again."""
@@ -171,13 +181,14 @@ class Sending(ABC):
         included, in one order. **Each site has an order of its own; there is no total order across
         sites.** `flushed` waits for delivery.
 
-        Waits while this member has no credit or, for a multicast to all, while another site lags by
-        the whole budget (`relay/replica/pace.py`). It is a checkpoint once in `BURST_MESSAGES` messages
-        or `BURST_BYTES` bytes. Both come first, so a cancelled `send` has sent nothing. On an idle
-        channel the datagram leaves inside `send`. A member that only sends must still receive, if only
-        to discard: `backlog_bytes_max` unread bytes stop its site. The receiving task does not wait
-        while others need it to read, or a joiner needs its state: its messages then stay in memory,
-        beyond `send_credit_bytes`. It must not wait for another task that sends.
+        Waits while this member has no credit, for a unicast while its target has none, or, for a
+        multicast to all, while another site lags by the whole budget (`relay/replica/pace.py`). It
+        is a checkpoint once in `BURST_MESSAGES` messages or `BURST_BYTES` bytes. Both come first,
+        so a cancelled `send` has sent nothing. On an idle channel the datagram leaves inside
+        `send`. A member that only sends must still receive, if only to discard: `backlog_bytes_max`
+        unread bytes stop its site. The receiving task does not wait while others need it to read,
+        or a joiner needs its state: its messages then stay in memory, beyond `send_credit_bytes`.
+        It must not wait for another task that sends.
 
         Raises TypeError if `payload` is no buffer or `target` no address, MessageTooLarge,
         ChannelClosed, and SlowConsumer after an exclusion. Raises NoMajority while the view is not
@@ -199,8 +210,8 @@ class Sending(ABC):
             self._burst_messages = self._burst_bytes = 0
             await trio.lowlevel.checkpoint()
         gate = self._gate
-        if gate.is_full or gate.is_held_back:
-            await gate.wait(kind is Scope.ALL)
+        if gate.is_full or gate.is_held_back or gate.full_targets:
+            await gate.wait(kind is Scope.ALL, (target,))
             self._require_open()
         try:
             gate.is_full = not self._append(payload, kind, target, PLAIN if loopback else SILENT)
@@ -239,8 +250,8 @@ class Sending(ABC):
             for number, portion in enumerate(portions(data)):
                 if number % PORTIONS_MAX == 0:
                     await trio.lowlevel.checkpoint()
-                if gate.is_full or gate.is_held_back:
-                    await gate.wait(kind is Scope.ALL)
+                if gate.is_full or gate.is_held_back or gate.full_targets:
+                    await gate.wait(kind is Scope.ALL, (target,))
                     self._require_open()
                 gate.is_full = not batching.extend(portion, kind, target, manner)
                 if not driver.awake:
@@ -285,8 +296,8 @@ class Sending(ABC):
         """Send to each of these members, or as a multicast (None). Always a checkpoint."""
         await trio.lowlevel.checkpoint()
         gate = self._gate
-        if gate.is_full or gate.is_held_back:
-            await gate.wait(kind is Scope.ALL)
+        if gate.is_full or gate.is_held_back or gate.full_targets:
+            await gate.wait(kind is Scope.ALL, to)
             self._require_open()
         try:
             for target in to:

@@ -23,7 +23,8 @@ class BatchingConfig:
     window_bytes: int = 1024 * 1024
     #: The largest payload; a larger one is refused with MessageTooLarge.
     message_bytes_max: int = 8 * 1024 * 1024
-    #: How many bytes may be open, under way, or waiting for credit before senders wait.
+    #: How many bytes may be open, under way, or waiting for credit before senders wait. Unicasts that
+    #: wait for their members' credit count apart: at this bound only senders to these members wait.
     send_credit_bytes: int = 4 * 1024 * 1024
     #: How long a graceful leave waits for messages under way; 0 leaves at once, and may lose those
     #: sent last (SEQ-16).

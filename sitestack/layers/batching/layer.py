@@ -79,10 +79,14 @@ class Batching(Layer):
         #: `loopback=False`.
         self._silent: set[tuple[Scope, int]] = set()
         #: The next three together are bounded by `send_credit_bytes`, plus one message for each
-        #: waiting sender.
+        #: waiting sender. Unicasts that wait for credit count on their own, with the same bound,
+        #: plus one message for each target.
         self._open_bytes = 0
         self._outstanding_bytes = 0
         self._waiting_bytes = 0
+        self._waiting_unicast_bytes = 0
+        #: Members with waiting unicasts while those use up the credit: no more may be sent to them.
+        self.full_targets: frozenset[Address] = frozenset()
         self._joined = False
         #: Unicasts of members that have installed this member's first view before it.
         self._early = FairHold(EARLY_MAX, EARLY_BYTES_MAX, _held_bytes)
@@ -202,7 +206,10 @@ class Batching(Layer):
             return []
         self.stale.add(self)
         if isinstance(event, Waiting):
-            self._waiting_bytes = event.waiting_bytes
+            self._waiting_unicast_bytes = sum(event.to.values())
+            self._waiting_bytes = event.waiting_bytes - self._waiting_unicast_bytes
+            is_full = self._waiting_unicast_bytes >= self._send_credit_bytes
+            self.full_targets = frozenset(event.to) if is_full else frozenset()
             return []
         if isinstance(event, Blocked):
             self._flowing = False
@@ -255,6 +262,8 @@ class Batching(Layer):
             "open_bytes": Level.of(self._open_bytes, None, high=max(self._open_bytes_high, self._open_bytes)),
             "outstanding_bytes": Level.of(self._outstanding_bytes, None, high=self._outstanding_bytes_high),
             "waiting_bytes": Level.of(self._waiting_bytes, None),
+            # At the bound the next unicast waits, to a member that others wait for already.
+            "waiting_unicast_bytes": Level.of(self._waiting_unicast_bytes, None),
             "outstanding_messages": Level.of(self._count_outstanding(), None),
             "targets": Level.of(len(self._targets), len(UNICASTS) * TARGETS_MAX, why),
             "early_frames": self._early.count,
@@ -343,7 +352,7 @@ class Batching(Layer):
         return [LeftBehind(opened.scope, opened.next_back, opened.next_number - 1) for opened in away]
 
     def _is_drained(self) -> bool:
-        return not (self._open_bytes or self._outstanding_bytes or self._waiting_bytes)
+        return not (self._open_bytes or self._outstanding_bytes or self._waiting_bytes or self._waiting_unicast_bytes)
 
     def _discard_open(self) -> int:
         """Discard unbatched messages, because none may follow `Disconnect`; return their number."""

@@ -51,7 +51,7 @@ class FlowControl(Layer):
     name = "flow_control"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x80: Credits, 0x81: Mark}
     FRAMES_UP = "own"
-    FLUSH_IF = ("_due", "_waiting_bytes", "_told_bytes")
+    FLUSH_IF = ("_due", "_has_news")
 
     def __init__(self, local: Local, config: FlowControlConfig) -> None:
         self._me = local.address
@@ -74,7 +74,9 @@ class FlowControl(Layer):
         #: Queued bytes of this member's own batches; `Waiting` reports a change at the end of the
         #: turn.
         self._waiting_bytes = 0
-        self._told_bytes = 0
+        #: Unicasts among them, by member.
+        self._waiting_to: dict[Address, int] = {}
+        self._has_news = False
         self._ahead_high = 0
         self._waits = 0
 
@@ -146,7 +148,12 @@ class FlowControl(Layer):
         self._queued_frames.add(sign)
         self._queued_bytes.add(size)
         if frame.batch is not None and frame.batch.origin == self._me:
+            self._has_news = True
             self._waiting_bytes += size
+            if isinstance(frame.dest, Address) and frame.batch.target == frame.dest:
+                waiting = self._waiting_to.pop(frame.dest, 0) + size
+                if waiting:
+                    self._waiting_to[frame.dest] = waiting
 
     # -- receiving ---------------------------------------------------------------------------------------------------
 
@@ -198,9 +205,9 @@ class FlowControl(Layer):
         taking = not self._backlog_bytes.is_over
         if self._due and taking and not self._blocked and self._view is not None:
             effects += self._return_credits(self._view)
-        if self._waiting_bytes != self._told_bytes:
-            self._told_bytes = self._waiting_bytes
-            effects.append(Up(Waiting(self._waiting_bytes)))
+        if self._has_news:
+            self._has_news = False
+            effects.append(Up(Waiting(self._waiting_bytes, dict(self._waiting_to))))
         return effects
 
     def _return_credits(self, view: View) -> list[Effect]:

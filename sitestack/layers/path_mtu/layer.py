@@ -2,8 +2,8 @@
 it.
 
     NAKACK, UNICAST      retransmissions to B do not arrive                        down: PathDoubt(B)
-    me -> B              Probe(1,200), Probe(1,400), Probe(8,900), Probe(60,000)   each alone in a datagram of that size
-    B -> me              ProbeAnswer(1,200), ProbeAnswer(1,400)
+    me -> B              Probe(548), Probe(1,200), Probe(1,400), Probe(8,900), Probe(60,000)   each alone, of that size
+    B -> me              ProbeAnswer(548), ProbeAnswer(1,200), ProbeAnswer(1,400)
     me                   datagrams to B, and multicasts, are cut into slices of 1,400 bytes from now on
 
 Some networks drop large datagrams: a tunnel, a firewall that drops IP fragments, a switch without
@@ -58,8 +58,8 @@ HEADERS: dict[int, type[Header]] = {0xB0: Probe, 0xB1: ProbeAnswer}
 
 
 #: Datagram sizes that networks are built for, below the configured one: jumbo frames, Ethernet less
-#: a tunnel, the least of all.
-SIZES = (8_900, 1_400, 1_200)
+#: a tunnel, the least of IPv6, and the least that every IPv4 host accepts (576 bytes, RFC 791).
+SIZES = (8_900, 1_400, 1_200, 548)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sitestack.layers.resolver.config import ResolverConfig
 from sitestack.model.address import Address, Physical
@@ -25,6 +25,7 @@ from sitestack.model.events import (
     ViewInstalled,
 )
 from sitestack.model.frame import Frame
+from sitestack.model.host import is_ipv6
 from sitestack.model.level import Level
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Transmit, TransmitAlone, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
@@ -105,6 +106,12 @@ class Resolver(Layer):
 
     def _set(self, contact: Contact, now: float) -> list[Effect]:
         member = contact.address
+        mine = self._contacts.get(self.local.address)
+        if mine is not None and member != self.local.address:
+            # This member cannot send to the other IP version.
+            versions = {is_ipv6(each.host) for each in mine.physical}
+            usable = tuple([each for each in contact.physical if is_ipv6(each.host) in versions])
+            contact = replace(contact, physical=usable or contact.physical)
         before = self._contacts.get(member)
         if not self._contacts.put(contact, now):
             return [Dropped("stale_physical")]

@@ -20,6 +20,9 @@ Numbers = tuple[int, int]
 Missed = tuple[Address, Scope, int, int]
 _FRESH: Numbers = (1, 1)
 _SCOPES = (Scope.ALL, Scope.SITE)
+#: Maximum evicted tombstones that a member remembers for itself, about 13 MB. Beyond, the oldest is
+#: forgotten for good: what its origin sent to another part is reported as no gap.
+EVICTED_MAX = 65_536
 
 
 class Receipt(Enum):
@@ -46,6 +49,9 @@ class ReceivedTable:
         #: Members that left, in that order. A falsely suspected one that comes back continues its
         #: numbers (S7; overrides SEQ-15).
         self._left: dict[Address, Numbers] = {}
+        #: Evicted tombstones, in that order. They tell only which messages this member missed: a
+        #: joiner does not have them, and all members must admit the same.
+        self._evicted: dict[Address, Numbers] = {}
 
     def admit(self, batch: Batch) -> Receipt:
         """Judge a multicast batch by its numbers, and remember it when it is the next one."""
@@ -60,11 +66,15 @@ class ReceivedTable:
         return Receipt.HOLE if batch.first > expected else Receipt.RECUT
 
     def retain(self, members: Collection[Address]) -> None:
-        """Make departed members tombstones, revive returning ones, drop the oldest tombstones."""
+        """Make departed members tombstones, revive returning ones, evict the oldest tombstones."""
         known = self.snapshot()
         self._members = {member: known.pop(member, _FRESH) for member in members}
         excess = max(0, len(known) - self._tombstones_max)
-        self._left = dict(list(known.items())[excess:])
+        tombstones = list(known.items())
+        self._left = dict(tombstones[excess:])
+        self._evicted |= tombstones[:excess]
+        while len(self._evicted) > EVICTED_MAX:
+            del self._evicted[next(iter(self._evicted))]
 
     def snapshot(self) -> dict[Address, Numbers]:
         """Return the whole table, for a joiner (S9).
@@ -78,7 +88,7 @@ class ReceivedTable:
         left.
         """
         self._members = dict(snapshot)
-        self._left = {}
+        self._left, self._evicted = {}, {}
 
     def merge(self, snapshot: dict[Address, Numbers], members: Collection[Address]) -> list[Missed]:
         """Merge the table of another part of a split site; return the messages that this part
@@ -93,8 +103,9 @@ class ReceivedTable:
         for origin, theirs in snapshot.items():
             if origin in members:
                 continue
+            known = self._left.get(origin) or self._evicted.pop(origin, theirs)
+            missed += [(origin, scope, known[scope], theirs[scope] - 1) for scope in _SCOPES if known[scope] < theirs[scope]]
             mine = self._left.get(origin, theirs)
-            missed += [(origin, scope, mine[scope], theirs[scope] - 1) for scope in _SCOPES if mine[scope] < theirs[scope]]
             self._left[origin] = (max(mine[0], theirs[0]), max(mine[1], theirs[1]))
         return missed
 

@@ -133,7 +133,7 @@ class Unicast(Layer):
                 return [Dropped("unicast_stale_ack")] if sender is None else self._handle_ack(sender, header, now)
             if isinstance(header, SendFirst):
                 sender = self._senders.get(event.source)
-                return [Dropped("unicast_stale_send_first")] if sender is None else sender.handle_send_first(header)
+                return [Dropped("unicast_stale_send_first")] if sender is None else sender.handle_send_first(header, now)
             if isinstance(header, UnicastSync):
                 return self._receive(event, header, now)
             return [Up(event)]

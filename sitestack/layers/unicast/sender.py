@@ -131,14 +131,17 @@ class Sender:
             return [Dropped("unicast_stale_ack")]
         if header.seqno >= self._next_seqno:
             return [Dropped("unicast_malformed")]
+        # After a pause or a suspension the acknowledgement is old too. The peer may have forgotten the
+        # later frames, so they are given up in this turn, and not sent again.
+        is_late = self.is_hopeless(now)
         self._acked_window = header.window
         self._opened = self._answers = True
         self._active_at = now
         effects: list[Effect] = []
-        if self._forget_to(header.seqno):
+        if self._forget_to(header.seqno) and not (is_late and self.window):
             self._restart_timers(now)
             effects = self._send_queued()
-        if header.missing:
+        if header.missing and not is_late:
             effects = [*self._resend(header.missing), *effects]
         return effects
 
@@ -169,12 +172,12 @@ class Sender:
         self.retransmitted += len(effects)
         return effects
 
-    def handle_send_first(self, header: SendFirst) -> list[Effect]:
+    def handle_send_first(self, header: SendFirst, now: float) -> list[Effect]:
         """Send a receiver without a window the place to open one.
 
         Drop a request about an earlier connection (U12).
         """
-        if header.conn_id != self.conn_id:
+        if header.conn_id != self.conn_id or self.is_hopeless(now):
             return [Dropped("unicast_stale_send_first")]
         return [Down(self._first())]
 

@@ -1,19 +1,21 @@
-"""The publisher: posts messages to a node of a site, one at a time, until each is delivered.
+"""The publisher: posts messages to a node of a site, many in a request, until each is delivered.
 
 Members deduplicate messages by key (`relay/node/http/messages.py`), so after any failure the same
-message is posted again, to this or the next node. The standard library's client suffices.
+messages are posted again, to this or the next node. The standard library's client suffices.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http.client import BadStatusLine, HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from pyspark_relay.sink.target import Target
+from pyspark_relay.target import Target
 
 #: Read timeout (s): longer than a node's own limit for a message (504).
 ANSWER_S = 20.0
@@ -23,8 +25,25 @@ _ANSWER_BYTES_MAX = 64 << 10
 _WHY_CHARACTERS_MAX = 200
 
 
+#: Maximum messages of a request, and about the bytes of its body.
+LINES_MAX = 500
+BODY_BYTES = 1 << 20
+NDJSON = "application/x-ndjson"
+#: Bytes of a line besides its payload: key, scope and headers.
+_LINE_OVERHEAD = 256
+
+
 class PublishError(Exception):
     """A message was rejected, or not accepted in time; the argument is a sentence."""
+
+
+class Outgoing(NamedTuple):
+    """A message to publish."""
+
+    payload: bytes
+    key: str
+    scope: str = "all"
+    headers: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Answer(NamedTuple):
@@ -65,33 +84,43 @@ class Publisher:
         self._sleep = sleep
         self._connection: HTTPConnection | None = None
 
-    def publish(self, payload: bytes, key: str, scope: str = "all") -> None:
-        """Return once a node has delivered the message.
+    def publish(self, messages: Iterable[Outgoing]) -> None:
+        """Return once nodes have delivered the messages, in their order.
 
-        Raises PublishError if it is rejected, or not delivered within the target's timeout.
+        Raises PublishError if one is rejected, or not delivered within the target's timeout.
         """
-        ends = self._clock() + self._target.timeout_s
-        tries = 0
-        while True:
-            tries += 1
-            url = self._target.urls[self._at]
-            answer = self._ask(payload, key, scope)
-            if answer.status == 200:
-                return
-            if answer.is_final:
-                raise PublishError(f"{url} refuses message {key}: {answer}{_hint(answer)}")
-            pause = self._pause(answer, tries)
-            if self._clock() + pause >= ends:
-                waited = f"within {self._target.timeout_s:g} s, {tries} tries"
-                raise PublishError(f"Message {key} was not accepted {waited}; the last answer of {url}: {answer}")
-            if pause:
-                self._sleep(pause)
+        for portion in portions(messages):
+            self._publish(portion)
 
     def close(self) -> None:
         """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _publish(self, left: list[Outgoing]) -> None:
+        """Post these messages until each is delivered. A delivered one gives the others new time."""
+        ends = self._clock() + self._target.timeout_s
+        tries = 0
+        while left:
+            tries += 1
+            url = self._target.urls[self._at]
+            answers = self._ask(left)
+            failed = [(each, answer) for each, answer in zip(left, answers, strict=True) if answer.status != 200]
+            if len(failed) < len(left):
+                tries, ends = 0, self._clock() + self._target.timeout_s
+            left = [each for each, _ in failed]
+            for outgoing, answer in failed:
+                if answer.is_final:
+                    raise PublishError(f"{url} refuses message {outgoing.key}: {answer}{_hint(answer)}")
+            if not failed:
+                return
+            pause = self._pause(failed[0][1], tries)
+            if self._clock() + pause >= ends:
+                waited = f"within {self._target.timeout_s:g} s, {tries} tries"
+                raise PublishError(f"Message {left[0].key} was not accepted {waited}; the last answer of {url}: {failed[0][1]}")
+            if pause:
+                self._sleep(pause)
 
     def _pause(self, answer: Answer, tries: int) -> float:
         """Return the pause (s). After 429 the same node is asked again, otherwise the next one."""
@@ -102,28 +131,44 @@ class Publisher:
         self._at = (self._at + 1) % len(self._target.urls)
         return wished if tries % len(self._target.urls) == 0 else 0.0
 
-    def _ask(self, payload: bytes, key: str, scope: str) -> Answer:
+    def _ask(self, messages: Sequence[Outgoing]) -> list[Answer]:
+        """Return an answer for each message."""
         is_used = self._connection is not None
-        answer = self._post(payload, key, scope)
+        answers = self._post(messages)
         # Nodes close idle connections, which does not indicate a failure.
-        return self._post(payload, key, scope) if is_used and answer.is_cut else answer
+        return self._post(messages) if is_used and answers[0].is_cut else answers
 
-    def _post(self, payload: bytes, key: str, scope: str) -> Answer:
-        # The node strips one pair of quotes, so a key may itself contain quotes.
-        headers = {"Idempotency-Key": f'"{key}"', "Content-Type": "application/octet-stream"}
+    def _post(self, messages: Sequence[Outgoing]) -> list[Answer]:
+        headers = {"Content-Type": NDJSON}
         if self._target.token:
             headers["Authorization"] = f"Bearer {self._target.token}"
+        path, body = "/messages", b"".join(map(_line, messages))
+        if len(messages) == 1 and not messages[0].headers:  # raw, so that a value may fill the body
+            [(body, key, scope, _)] = messages
+            # The node strips one pair of quotes, so a key may itself contain quotes.
+            headers |= {"Content-Type": "application/octet-stream", "Idempotency-Key": f'"{key}"'}
+            path = f"/messages?scope={scope}"
         parts = urlsplit(self._target.urls[self._at])
         if self._connection is None:
             kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
             self._connection = kind(parts.hostname or "", parts.port, timeout=ANSWER_S)
+        answers: list[Answer] = []
         try:
-            self._connection.request("POST", f"{parts.path}/messages?scope={scope}", payload, headers)
-            return self._read(self._connection.getresponse())
+            self._connection.request("POST", parts.path + path, body, headers)
+            response = self._connection.getresponse()
+            if response.headers.get_content_type() == NDJSON:
+                answers += map(_answer, _lines(response, len(messages)))
+                missing = Answer(0, "the answer ended early")
+                if len(answers) < len(messages):
+                    self.close()
+            else:
+                missing = self._read(response)
         except (OSError, HTTPException) as error:
             self.close()
-            is_cut = isinstance(error, ConnectionError | BadStatusLine)
-            return Answer(0, str(error) or type(error).__name__, is_cut=is_cut)
+            missing = Answer(0, str(error) or type(error).__name__, is_cut=isinstance(error, ConnectionError | BadStatusLine))
+        if missing.status == 200 and len(messages) > 1:
+            raise PublishError(f"{self._target.urls[self._at]} does not take NDJSON: upgrade the node.")
+        return answers + [missing] * (len(messages) - len(answers))
 
     def _read(self, response: HTTPResponse) -> Answer:
         body = response.read(_ANSWER_BYTES_MAX)
@@ -131,6 +176,52 @@ class Publisher:
             self.close()
         after = response.headers.get("Retry-After", "")
         return Answer(response.status, _why(body), float(after) if after.isdecimal() else None)
+
+
+def portions(messages: Iterable[Outgoing]) -> Iterator[list[Outgoing]]:
+    """Yield the messages in portions, each of one request."""
+    portion: list[Outgoing] = []
+    size = 0
+    for each in messages:
+        length = len(each.payload) * 3 // 2 + _LINE_OVERHEAD
+        if portion and (len(portion) >= LINES_MAX or size + length > BODY_BYTES):
+            yield portion
+            portion, size = [], 0
+        portion.append(each)
+        size += length
+    if portion:
+        yield portion
+
+
+def _line(outgoing: Outgoing) -> bytes:
+    """Return the line of a message in an NDJSON body."""
+    about: dict[str, object] = {"key": outgoing.key, "scope": outgoing.scope, "base64": _base64(outgoing.payload)}
+    if outgoing.headers:
+        about["headers"] = {name: _base64(value) for name, value in outgoing.headers.items()}
+    return json.dumps(about).encode() + b"\n"
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _lines(response: HTTPResponse, count: int) -> Iterator[dict[str, Any]]:
+    """Yield up to `count` answers. Raises HTTPException for a line that is none."""
+    for _ in range(count):
+        line = response.readline(_ANSWER_BYTES_MAX)
+        if not line.endswith(b"\n"):
+            return
+        try:
+            about = json.loads(line)
+            about["status"] += 0
+        except (ValueError, TypeError, KeyError):
+            raise HTTPException("a line of the answer has no status") from None
+        yield about
+    response.read(_ANSWER_BYTES_MAX)
+
+
+def _answer(about: dict[str, Any]) -> Answer:
+    return Answer(about["status"], " ".join(str(about.get("error", "")).split())[:_WHY_CHARACTERS_MAX])
 
 
 def _why(body: bytes) -> str:

@@ -6,12 +6,13 @@ before any message is sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from pyspark.sql.types import BinaryType, DataType, StringType, StructType
+from pyspark.sql.types import BinaryType, DataType, MapType, StringType, StructType
 
-from pyspark_relay.sink.publisher import PublishError
+from pyspark_relay.sink.publisher import Outgoing, PublishError
+from pyspark_relay.source.columns import MESSAGES
 from sitestack.model.envelope import KEY_BYTES_MAX
 from sitestack.model.errors import ConfigurationError
 
@@ -27,16 +28,11 @@ _COLUMNS: dict[str, tuple[type[DataType], ...]] = {
     "value": (StringType, BinaryType),
     "key": (StringType,),
     "scope": (StringType,),
+    "headers": (MapType,),
 }
+#: Columns of the source that describe how a message came; a new message has its own.
+_OF_SOURCE = {"site", "sender", "sender_uuid", "n", "time", "gap"}
 _SCOPES = ("all", "site")
-
-
-class Outgoing(NamedTuple):
-    """A message to publish."""
-
-    payload: bytes
-    key: str
-    scope: str
 
 
 def require_columns(schema: StructType) -> None:
@@ -44,9 +40,15 @@ def require_columns(schema: StructType) -> None:
     if "value" not in schema.names:
         raise ConfigurationError(f"Sink relay needs a column value, a string or binary; there are {', '.join(schema.names)}.")
     for field in schema:
+        if field.name in _OF_SOURCE and MESSAGES[field.name].dataType == field.dataType:
+            continue
         kinds = _COLUMNS.get(field.name)
         if kinds is None:
-            raise ConfigurationError(f"Sink relay publishes the columns value, key and scope; drop column {field.name}.")
+            raise ConfigurationError(
+                f"Sink relay publishes the columns value, key, headers and scope; drop column {field.name}."
+            )
+        if field.name == "headers" and field.dataType != MESSAGES["headers"].dataType:
+            raise ConfigurationError("Sink relay: column headers must be map<string,binary>.")
         if not isinstance(field.dataType, kinds):
             expected = " or ".join(kind().simpleString() for kind in kinds)
             raise ConfigurationError(
@@ -57,30 +59,33 @@ def require_columns(schema: StructType) -> None:
 def read_rows(batches: Iterable[Any], prefix: str) -> list[Outgoing]:
     """Return the messages of Arrow record batches; a row without key gets `prefix` and its number.
 
-    Raises PublishError for an invalid row or an oversized partition.
+    Rows of the source that are gaps are no messages. Raises PublishError for an invalid row or an oversized partition.
     """
     found: list[Outgoing] = []
-    size = 0
+    number = size = 0
     for batch in batches:
-        if len(found) + batch.num_rows > ROWS_MAX:
+        if number + batch.num_rows > ROWS_MAX:
             raise PublishError(f"A partition has more than {ROWS_MAX:,} rows; have the source give fewer in a batch.")
-        for outgoing in _read_batch(batch, prefix, len(found)):
+        for outgoing in _read_batch(batch, prefix, number):
             size += len(outgoing.payload)
             if size > BYTES_MAX:
                 raise PublishError(f"A partition has more than {BYTES_MAX:,} bytes; have the source give fewer in a batch.")
             found.append(outgoing)
+        number += batch.num_rows
     return found
 
 
 def _read_batch(batch: Any, prefix: str, begin: int) -> Iterator[Outgoing]:
-    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name in {*_COLUMNS, "gap"}}
     nothing = [None] * batch.num_rows
-    rows = zip(columns["value"], columns.get("key", nothing), columns.get("scope", nothing), strict=True)
-    for number, (value, key, scope) in enumerate(rows, begin):
-        yield _outgoing(value, f"{prefix}-{number}" if key is None else key, "all" if scope is None else scope, number)
+    rows = zip(*[columns.get(name, nothing) for name in ("value", "key", "scope", "headers", "gap")], strict=True)
+    for number, (value, key, scope, headers, gap) in enumerate(rows, begin):
+        if value is None and gap is not None:
+            continue
+        yield _outgoing(value, f"{prefix}-{number}" if key is None else key, scope or "all", dict(headers or ()), number)
 
 
-def _outgoing(value: str | bytes | None, key: str, scope: str, number: int) -> Outgoing:
+def _outgoing(value: str | bytes | None, key: str, scope: str, headers: Mapping[str, bytes], number: int) -> Outgoing:
     if value is None:
         raise PublishError(f"Row {number} of the partition has no value.")
     payload = value.encode() if isinstance(value, str) else value
@@ -92,4 +97,4 @@ def _outgoing(value: str | bytes | None, key: str, scope: str, number: int) -> O
         )
     if scope not in _SCOPES:
         raise PublishError(f"Row {number} of the partition: scope must be {' or '.join(_SCOPES)}, not {scope!r}.")
-    return Outgoing(payload, key, scope)
+    return Outgoing(payload, key, scope, headers)

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from pyspark_relay.sink.publisher import Publisher
 from pyspark_relay.sink.rows import read_rows
-from pyspark_relay.sink.target import Target
+from pyspark_relay.target import Target
 from sitestack.model.errors import ConfigurationError
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -66,8 +66,7 @@ def _publish(batches: Iterator[Any], target: Target, name: str, partition: int) 
     messages = read_rows(batches, f"{name}-{partition}")
     publisher = Publisher(target, begin_at=partition)
     try:
-        for payload, key, scope in messages:
-            publisher.publish(payload, key, scope)
+        publisher.publish(messages)
     finally:
         publisher.close()
     return Published(len(messages))

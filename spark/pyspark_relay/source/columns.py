@@ -1,4 +1,4 @@
-"""The table `relay`: one row per record of a journal, and one per batch of messages."""
+"""The columns of the source: one row per message, or per record of a journal (`rows`)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,31 @@ COLUMNS: tuple[ColumnDoc, ...] = (
     ColumnDoc("detail", StringType(), "problem: its description"),
 )
 
+#: Messages that the reader does not get.
+_GAP = StructType(
+    [
+        StructField("first", LongType()),
+        StructField("last", LongType()),
+        StructField("reason", StringType()),
+        StructField("detail", StringType()),
+    ]
+)
+
+MESSAGE_COLUMNS: tuple[ColumnDoc, ...] = (
+    ColumnDoc("value", BinaryType(), "the payload as the sender sent it; null in a gap"),
+    ColumnDoc("key", StringType(), "the key of the message; null without one"),
+    ColumnDoc("headers", MapType(StringType(), BinaryType()), "the sender's headers"),
+    ColumnDoc("site", StringType(), "the sender's site"),
+    ColumnDoc("sender", StringType(), "its logical name, where the journal or node knows it"),
+    ColumnDoc("sender_uuid", StringType(), "its address, in hex"),
+    ColumnDoc("scope", StringType(), "`all` or `site`"),
+    ColumnDoc("n", LongType(), "number of the message in the sender's counter of that scope"),
+    ColumnDoc("time", TimestampType(), "wall clock of the delivery at the node that is read"),
+    ColumnDoc("gap", _GAP, "in place of missing messages: first and last number (null: unknown), reason and detail"),
+)
+
 SCHEMA = StructType([StructField(column.name, column.type) for column in COLUMNS])
+MESSAGES = StructType([StructField(column.name, column.type) for column in MESSAGE_COLUMNS])
 
 #: Bits of `position` for the offset, below the segment number: segments may reach one tebibyte.
 OFFSET_BITS = 40

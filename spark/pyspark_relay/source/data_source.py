@@ -1,8 +1,8 @@
 """The Spark data source and sink `relay`: `spark.read.format("relay").load(path)`, `readStream`.
 
-Each segment file is one partition. With a schema of some columns (`select_schema`) a reader decodes
-only these. Options: `site`, `node`, `kinds` (separated by commas), `since`, `until` (ISO 8601),
-`payloads`, and for streams `maxBytesPerTrigger`. Of excluded segments only the headers are read.
+Rows are messages, or records of journals with option `rows`. They come from segment files, each a
+partition, or with option `url` from running nodes. With a schema of some columns (`select_schema`)
+a reader decodes only these. Of excluded segments only the headers are read.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from pyspark_relay.sink.rows import require_columns
-from pyspark_relay.sink.target import parse_target
 from pyspark_relay.sink.writing import StreamWriter, TableWriter
-from pyspark_relay.source.columns import SCHEMA
+from pyspark_relay.source.columns import MESSAGES, SCHEMA
 from pyspark_relay.source.places import local_path
+from pyspark_relay.source.read_positions import has_earlier
 from pyspark_relay.source.reading import SegmentPartition, read_partition
-from pyspark_relay.source.selection import Selection, parse_selection
+from pyspark_relay.source.selection import Offset, Selection, has_messages, parse_offsets, parse_selection
+from pyspark_relay.source.site_reader import SiteReader, SiteStreamReader
 from pyspark_relay.source.streaming import SegmentStreamReader
+from pyspark_relay.target import SOURCE_OPTIONS, Target, parse_target
 from relay.journal import Problem
 from relay.journal.frames import wall_ns_at
 from relay.journal.reader import read_header, segment_files
@@ -48,18 +51,38 @@ class RelayDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return all columns; `spark.read.schema` may request fewer."""
-        return SCHEMA
+        return MESSAGES if has_messages(self.options) else SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of the present records."""
-        _require_known(schema)
-        return SegmentReader(source_paths(self.options), parse_selection(self.options), schema)
+        """Return a reader of the present rows."""
+        self._require_known(schema)
+        since = parse_offsets(self.options, "startingOffsets", "earliest")
+        until = parse_offsets(self.options, "endingOffsets", "latest")
+        if (site := parse_site(self.options)) is not None:
+            return SiteReader(site, schema, since, until)
+        if since == "earliest" and until == "latest":
+            return SegmentReader(source_paths(self.options), parse_selection(self.options), schema)
+        return SegmentRangeReader(self._stream(schema, "earliest"), since, until)
 
-    def streamReader(self, schema: StructType) -> SegmentStreamReader:
-        """Return a reader of present and future records."""
-        _require_known(schema)
+    def streamReader(self, schema: StructType) -> SegmentStreamReader | SiteStreamReader:
+        """Return a reader of present and future rows."""
+        self._require_known(schema)
+        since = parse_offsets(self.options, "startingOffsets", "earliest", "latest")
+        if (site := parse_site(self.options)) is not None:
+            return SiteStreamReader(site, schema, since)
+        return self._stream(schema, since)
+
+    def _stream(self, schema: StructType, since: str | Offset) -> SegmentStreamReader:
         limit = self.options.get("maxbytespertrigger")
-        return SegmentStreamReader(source_paths(self.options), parse_selection(self.options), schema, limit)
+        return SegmentStreamReader(source_paths(self.options), parse_selection(self.options), schema, limit, since)
+
+    def _require_known(self, schema: StructType) -> None:
+        known = self.schema()
+        wrong = [
+            field.name for field in schema if field.name not in known.names or known[field.name].dataType != field.dataType
+        ]
+        if wrong:
+            raise ConfigurationError(f"Source relay has no column {', '.join(wrong)}, or not of that type.")
 
     def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
         """Return a writer that publishes the rows of a table."""
@@ -74,6 +97,24 @@ class RelayDataSource(DataSource):
             raise ConfigurationError('Sink relay: messages cannot be overwritten; use outputMode("append").')
         require_columns(schema)
         return StreamWriter(parse_target(self.options))
+
+
+class SegmentRangeReader(DataSourceReader):
+    """Reads the rows between two offsets of a stream."""
+
+    def __init__(self, stream: SegmentStreamReader, since: str | Offset, until: str | Offset) -> None:
+        self.stream = stream
+        self.since = since if isinstance(since, dict) else {}
+        self.until = until if isinstance(until, dict) else None
+
+    def partitions(self) -> list[InputPartition]:
+        """Return a partition for each segment between the offsets."""
+        until = self.stream.latestOffset(self.since, ReadAllAvailable()) if self.until is None else self.until
+        return self.stream.partitions(self.since, until)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yield the rows of a part of a segment."""
+        return self.stream.read(partition)
 
 
 class SegmentReader(DataSourceReader):
@@ -96,10 +137,14 @@ class SegmentReader(DataSourceReader):
             elif self.selection.has_journal(header.site, header.name):
                 key = (header.site, header.name, header.uuid)
                 journals.setdefault(key, []).append((header.number, file))
+        self.selection.require_one_node(key[:2] for key in journals)
+        firsts = {min(segments)[1] for segments in journals.values()}
         for _, segments in sorted(journals.items()):
             number, beginning = min(segments)
+            is_restart = self.selection.is_messages and has_earlier(beginning, firsts)
             for file in self._in_time([file for _, file in sorted(segments)]):
-                found.append(SegmentPartition(file, in_force=number > 1 and file == beginning))
+                is_first = file == beginning
+                found.append(SegmentPartition(file, in_force=number > 1 and is_first, is_restart=is_restart and is_first))
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -124,11 +169,14 @@ def source_paths(options: Mapping[str, str]) -> list[Path]:
     """Return the paths or `file:` addresses given to `load`. Raises ConfigurationError for none."""
     paths = json.loads(options["paths"]) if "paths" in options else [options["path"]] if "path" in options else []
     if not paths:
-        raise ConfigurationError('Source relay needs a path: spark.read.format("relay").load("journals/").')
+        raise ConfigurationError('Source relay needs a path, .load("journals/"), or the url of nodes.')
     return [local_path(path) for path in paths]
 
 
-def _require_known(schema: StructType) -> None:
-    wrong = [field.name for field in schema if field.name not in SCHEMA.names or SCHEMA[field.name].dataType != field.dataType]
-    if wrong:
-        raise ConfigurationError(f"Source relay has no column {', '.join(wrong)}, or not of that type.")
+def parse_site(options: Mapping[str, str]) -> Target | None:
+    """Return the nodes of option `url`; None without it. Raises ConfigurationError."""
+    if "url" not in {key.lower() for key in options}:
+        return None
+    if not has_messages(options):
+        raise ConfigurationError("Source relay: rows that are records need the path of journals, not a url.")
+    return parse_target(options, "Source relay", SOURCE_OPTIONS)

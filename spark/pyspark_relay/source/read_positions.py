@@ -6,7 +6,7 @@ torn, a problem, once the journal has a later segment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,6 +46,12 @@ class Journals:
     #: uuid in hex -> owner of the journal, also of vanished journals.
     owners: Mapping[str, Owner] = field(default_factory=dict)
 
+    def is_restart(self, uuid: str) -> bool:
+        """Return whether an earlier process of this node has a journal."""
+        own = self.owners[uuid][:2]
+        firsts = {each: segments[min(segments)] for each, segments in self.segments.items() if self.owners[each][:2] == own}
+        return has_earlier(firsts[uuid], firsts.values())
+
     def lost_to_retention(self, uuid: str) -> bool:
         """Return whether retention may have deleted the beginning of this journal."""
         owner = self.owners.get(uuid)
@@ -53,6 +59,17 @@ class Journals:
             return False
         own = [segments for each, segments in self.segments.items() if self.owners[each][:2] == owner[:2]]
         return tell_of_retention(file for segments in own for _, file in sorted(segments.items(), reverse=True))
+
+
+def has_earlier(first: Path, firsts: Iterable[Path]) -> bool:
+    """Return whether one of these first segments begins before this one, by wall clock."""
+
+    def begin(file: Path) -> int:
+        with suppress(OSError):
+            return wall_ns_at(file, 0) or 0
+        return 0
+
+    return begin(first) > min(map(begin, firsts))
 
 
 class Finder:
@@ -86,6 +103,7 @@ class Finder:
             if first.resolve() != file.resolve():
                 what = f"segment {header.number} of journal {uuid} is there twice; {first} is read, this is not"
                 found.strays[str(file)] = Problem(file, 0, "corrupt", what)
+        self.selection.require_one_node(self.owners[uuid][:2] for uuid in found.segments)
         return found
 
 
@@ -137,7 +155,9 @@ def parts(uuid: str, journals: Journals, since: ReadPosition, until: ReadPositio
         begin = since.offset if number == since.segment else 0
         end = until.offset if number == until.segment and until.offset != BROKEN else None
         if retired is not None or (begin != BROKEN and begin != end):
-            yield SegmentPartition(segments[number], begin, end, owner=owner, number=number, retired=retired)
+            part = SegmentPartition(segments[number], begin, end, owner=owner, number=number, retired=retired)
+            part.is_restart = begin == 0 and number == first and journals.is_restart(uuid)
+            yield part
     if until.segment >= expected:
         missing = _missing(uuid, expected, since, f"it was to be read up to segment {until.segment}")
         if until.segment < first and journals.lost_to_retention(uuid):

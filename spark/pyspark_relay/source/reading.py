@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pyspark_relay.source.decoding import decode_problems, decode_segment
+from pyspark_relay.source.messages import MessageRow, Missing, decode_messages, problem_row, to_batch
 from pyspark_relay.source.retired import Owner, explain
 from pyspark_relay.source.selection import Selection
 from relay.journal import Problem
@@ -31,6 +32,8 @@ class SegmentPartition(InputPartition):
     problems: tuple[Problem, ...] = ()
     #: Whether earlier segments are missing, so that records still in force are included.
     in_force: bool = False
+    #: Messages only: the node has an earlier journal, so it missed messages before this one.
+    is_restart: bool = False
     #: Streams only: the journal, and the segment number.
     owner: Owner | None = None
     number: int = 0
@@ -41,11 +44,29 @@ class SegmentPartition(InputPartition):
 def read_partition(selection: Selection, schema: StructType, partition: SegmentPartition) -> Iterator[Any]:
     """Return Arrow record batches with the columns of the schema."""
     arrow = to_arrow_schema(schema, timezone="UTC")
+    if selection.is_messages:
+        return _messages(selection, arrow, partition)
     # The time filter needs `wall_ns` even if the schema lacks it.
     is_timed = selection.has_time and "wall_ns" not in schema.names
     read_schema = arrow.append(pa.field("wall_ns", pa.int64())) if is_timed else arrow
     batches = chain(_retired(selection, read_schema, partition), _rows(selection, read_schema, partition))
     return (batch.select(arrow.names) for batch in batches) if is_timed else batches
+
+
+def _messages(selection: Selection, schema: Any, partition: SegmentPartition) -> Iterator[Any]:
+    problems = [*partition.problems, *([] if partition.retired is None else [partition.retired])]
+    has_rows = partition.start != partition.end and not partition.problems
+    if has_rows and read_header(partition.file, problems) is None:
+        has_rows = False
+    gaps = [problem_row(explain(problem, partition.owner)) for problem in problems]
+    if partition.in_force:
+        gaps.append(MessageRow(gap=Missing(None, None, "retired", f"{partition.file}: the segments before it are not there")))
+    if partition.is_restart:
+        gaps.append(MessageRow(gap=Missing(None, None, "restarted", "messages before the node joined again")))
+    if gaps:
+        yield to_batch(gaps, schema)
+    if has_rows:
+        yield from decode_messages(partition.file, selection, schema, partition.start, partition.end)
 
 
 def _rows(selection: Selection, schema: Any, partition: SegmentPartition) -> Iterator[Any]:

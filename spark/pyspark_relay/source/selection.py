@@ -6,13 +6,18 @@ the same table with another filter would silently miss rows (seen with PySpark 4
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any, TypeAlias
 
 from relay.journal.encoding import KINDS
 from sitestack.journal import records
 from sitestack.model.errors import ConfigurationError
+
+#: An offset of a stream, as Spark stores it.
+Offset: TypeAlias = dict[str, Any]
 
 #: Record class -> its name in the column `kind`, as in `relay journal cat`.
 KIND_NAMES: dict[type[records.Record], str] = {
@@ -21,7 +26,12 @@ KIND_NAMES: dict[type[records.Record], str] = {
 #: All kinds of rows; `segment` and `problem` have no records.
 ALL_KINDS = frozenset((*KIND_NAMES.values(), "segment", "problem"))
 #: The options of the source, besides `path`; option names are case-insensitive.
-OPTIONS = ("site", "node", "kinds", "since", "until", "payloads", "maxbytespertrigger")
+OPTIONS = (
+    *("rows", "site", "node", "kinds", "since", "until", "payloads"),
+    *("maxbytespertrigger", "startingoffsets", "endingoffsets"),
+)
+#: Options of the rows that are records.
+_OF_RECORDS = ("kinds", "payloads")
 
 _FOREVER_NS = (1 << 63) - 1
 
@@ -37,6 +47,8 @@ class Selection:
     since_ns: int = -_FOREVER_NS
     until_ns: int = _FOREVER_NS
     payloads: bool = False
+    #: Whether a row is a message of one node's deliveries, not a record.
+    is_messages: bool = False
 
     @property
     def record_classes(self) -> list[type[records.Record]]:
@@ -47,6 +59,19 @@ class Selection:
     def has_time(self) -> bool:
         """Return whether the time is restricted."""
         return self.since_ns > -_FOREVER_NS or self.until_ns < _FOREVER_NS
+
+    def has_moment(self, wall_ns: int) -> bool:
+        """Return whether this wall clock is selected."""
+        return self.since_ns <= wall_ns <= self.until_ns
+
+    def require_one_node(self, nodes: Iterable[tuple[str, str]]) -> None:
+        """Raise ConfigurationError if rows are messages and there are journals of several nodes."""
+        names = sorted({f"{node}@{site}" for site, node in nodes})
+        if self.is_messages and len(names) > 1:
+            raise ConfigurationError(
+                f"Source relay: each of the journals of {', '.join(names)} has the messages that its node delivered; "
+                'name one with .option("site", ...).option("node", ...), or use .option("rows", "records").'
+            )
 
     def has_journal(self, site: str, node: str) -> bool:
         """Return whether this journal is selected."""
@@ -60,6 +85,10 @@ def parse_selection(options: Mapping[str, str]) -> Selection:
     if unknown:
         raise ConfigurationError(f"Source relay has no option {', '.join(unknown)}; it has {', '.join(OPTIONS)}.")
     values = {key.lower(): value for key, value in options.items()}
+    is_messages = has_messages(options)
+    wrong = [name for name in _OF_RECORDS if is_messages and name in values]
+    if wrong:
+        raise ConfigurationError(f'Source relay: option {wrong[0]} needs .option("rows", "records").')
     kinds = _names(values.get("kinds")) or ALL_KINDS
     if kinds - ALL_KINDS:
         raise ConfigurationError(f"Source relay, option kinds: {', '.join(sorted(kinds - ALL_KINDS))} is no kind of row.")
@@ -70,7 +99,35 @@ def parse_selection(options: Mapping[str, str]) -> Selection:
         since_ns=_time("since", values, -_FOREVER_NS),
         until_ns=_time("until", values, _FOREVER_NS),
         payloads=is_true(values.get("payloads")),
+        is_messages=is_messages,
     )
+
+
+def has_messages(options: Mapping[str, str]) -> bool:
+    """Return whether the rows are messages, not records. Raises ConfigurationError."""
+    rows = {key.lower(): value for key, value in options.items()}.get("rows", "messages")
+    if rows not in ("messages", "records"):
+        raise ConfigurationError(f"Source relay, option rows: must be messages or records, not {rows!r}.")
+    return rows == "messages"
+
+
+def parse_offsets(options: Mapping[str, str], name: str, *words: str) -> str | Offset:
+    """Return one of the words, by default the first, or the offsets in a JSON option.
+
+    Raises ConfigurationError.
+    """
+    text = {key.lower(): value for key, value in options.items()}.get(name.lower(), words[0])
+    if text in words:
+        return text
+    try:
+        offset = json.loads(text)
+    except ValueError:
+        offset = None
+    if not isinstance(offset, dict):
+        raise ConfigurationError(
+            f"Source relay, option {name}: must be {' or '.join(words)}, or the offsets of a query's progress as JSON."
+        )
+    return offset
 
 
 def is_true(value: str | None) -> bool:

@@ -1,8 +1,9 @@
 """The streaming reader, which follows growing journals.
 
-The offset, its only state, holds the next segment and byte of every journal, about 80 bytes each. A
-query resumes from its checkpoint in any process. Bytes between two offsets never change, so a
-repeated batch has the same rows.
+The offset, its only state, holds the next segment and byte of every journal, about 80 bytes each:
+uuid in hex, or path of a stray file -> {"segment": number, "offset": bytes or BROKEN}. A query
+resumes from its checkpoint in any process. Bytes between two offsets never change, so a repeated
+batch has the same rows.
 
 A micro-batch has at most `maxBytesPerTrigger` and one record more. The journal furthest behind by
 wall clock advances first, so watermarks do not run ahead while a query catches up.
@@ -16,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from pyspark_relay.source.read_positions import REPORTED, Finder, Journals, ReadPosition, clock_at, parts, step
 from pyspark_relay.source.reading import SegmentPartition, read_partition
-from pyspark_relay.source.selection import Selection
+from pyspark_relay.source.selection import Offset, Selection
 from sitestack.model.errors import ConfigurationError
 
 #: Default bytes of a micro-batch: about 100,000 records.
@@ -29,23 +30,30 @@ BYTES_MAX = 32 << 20
 #: Bytes by which a journal advances at a time.
 STEP_BYTES = 64 << 10
 
-#: uuid in hex, or path of a stray file -> {"segment": number, "offset": bytes or BROKEN}.
-Offset = dict[str, dict[str, int]]
-
 
 class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows the segment files under some paths."""
 
-    def __init__(self, paths: list[Path], selection: Selection, schema: StructType, bytes_max: str | None) -> None:
+    def __init__(
+        self,
+        paths: list[Path],
+        selection: Selection,
+        schema: StructType,
+        bytes_max: str | None,
+        since: str | Offset = "earliest",
+    ) -> None:
         self.finder = Finder(paths, selection)
         self.selection = selection
         self.schema = schema
         self.bytes_max = _parse_bytes(bytes_max)
+        self.since = since
         self.target: dict[str, ReadPosition] | None = None
 
     def initialOffset(self) -> Offset:
-        """Return the offset before all journals."""
-        return {}
+        """Return the offset of option `startingOffsets`."""
+        if isinstance(self.since, dict):
+            return self.since
+        return {} if self.since == "earliest" else self.latestOffset({}, ReadAllAvailable())
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit of option `maxBytesPerTrigger`."""

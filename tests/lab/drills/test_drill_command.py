@@ -18,6 +18,7 @@ from relay_lab.drills.executor import Place, PlaceFailed
 from relay_lab.drills.library import drill_names
 from relay_lab.drills.plan import Drill
 from relay_lab.drills.result import DrillResult
+from relay_lab.drills.sites import NotStarted
 from relay_lab.drills.wires import has_wires
 from tests.lab.drills.test_result import result
 from tests.lab.drills.test_tether import children_of, is_running
@@ -153,6 +154,19 @@ def test_harm_that_meets_nothing_has_a_word_and_an_exit_code_of_its_own(monkeypa
     assert ran.exit_code == 3
     assert "NOT EXERCISED: " in ran.stdout
     assert "seed 1: No packet was dropped on the wires." in ran.stderr
+
+
+def test_a_drill_that_never_began_has_shown_nothing_and_failed_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def run(*_: object) -> DrillResult:
+        raise NotStarted("After 120 s the members do not all see each other: C does not answer.")
+
+    monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
+    monkeypatch.setattr(module, "_run", run)
+    ran = CliRunner().invoke(module.command, ["kill-relay", "--json", "--report", str(tmp_path / "report.md")])
+    assert ran.exit_code == 3
+    assert "C does not answer" in ran.stderr
+    assert json.loads(ran.stdout)["verdict"] == "not exercised"
+    assert "NOT EXERCISED" in (tmp_path / "report.md").read_text()
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ def test_a_node_takes_a_site_offline_and_online_again(run: Run, tmp_path: Path, 
         assert run("site", "list") == (0, "SFO  away\n", "")
         assert run("site", "offline", "SFO") == (0, "SFO is offline for NYC.\n", "")
         assert next(line for line in lines if line["event"] == "site switched offline")["site"] == "SFO"
+        order = next(line for line in lines if line["event"] == "operator order")
+        assert (order["order"], order["uid"], order["pid"]) == ({"site": "SFO", "offline": True}, os.getuid(), os.getpid())
+        assert order["answer"] == {"done": True, "of": "NYC"}
         assert json.loads(run("site", "list", "--json").out) == {"site": "NYC", "sites": {"SFO": "offline"}}
         status = trio.run(fetch_status, socket)
         assert [(link["site"], link["offline"], link["down"]) for link in status["links"]] == [("SFO", True, True)]
@@ -46,6 +50,10 @@ def test_a_node_takes_a_site_offline_and_online_again(run: Run, tmp_path: Path, 
         code, out, err = run("site", "offline", "LAX")
         assert (code, out, len(err.splitlines())) == (2, "", 1)
         assert "LAX is not configured as a peer" in err
+        for named in ((), ("--node", socket)):
+            code, out, err = run("site", "offline", "NYC", *named)
+            assert (code, out, len(err.splitlines())) == (2, "", 1)
+            assert "NYC is the site of the node at" in err
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0
     assert not control_path(socket).exists()

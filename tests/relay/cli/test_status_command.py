@@ -44,6 +44,7 @@ STATUS: dict[str, Any] = {
         {"site": "LON", "linked": False, "down": True, "behind_entries": 31, "behind_bytes": 3100, "behind_s": 90.0},
     ],
     "problems": ["relay.bridge.bind: cannot listen."],
+    "verdict": {"state": "degraded", "reasons": [{"what": "relay.bridge.bind: cannot listen", "alert": "RelayProblems"}]},
 }
 
 
@@ -113,7 +114,8 @@ def heed_interrupts() -> None:
 
 
 def test_a_node_that_still_joins_has_a_row() -> None:
-    assert "joining" in printed({"site": "NYC", "name": "A", "state": "joining", "role": "member"})
+    joining = {"site": "NYC", "name": "A", "state": "joining", "role": "member"}
+    assert "joining" in printed({**joining, "verdict": {"state": "down", "reasons": []}})
 
 
 def test_markup_in_a_name_is_text() -> None:

@@ -175,7 +175,7 @@ async def test_members_with_sockets_of_their_own_and_with_shared_ones_are_one_si
 
 @pytest.mark.conforms("LA-25")
 async def test_one_tcp_connection_serves_all_clusters_of_two_processes_and_outlives_their_views() -> None:
-    """What the transport knows is physical addresses: neither members nor views, so a member that leaves closes nothing."""
+    """The transport knows physical addresses, neither members nor views, so a leaving member closes nothing."""
 
     def connections(process: Process) -> tuple[int, int, int]:
         numbers = process.transport.carrier.statistics()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event, Gone
+from sitestack.model.host import is_address
 from sitestack.transport import tcp, watch
-from sitestack.transport.interfaces import is_address
 from sitestack.transport.tcp import TcpTransport
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 from tests.harness.sockets import until

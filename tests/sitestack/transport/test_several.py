@@ -25,15 +25,17 @@ BOTH = TransportConfig(interface=ONE, more_interfaces=(OTHER,))
 
 
 @pytest.fixture
-def group() -> Physical:
+def config() -> TransportConfig:
+    """Both interfaces, and a group that no other test uses."""
     rng = random.SystemRandom()
-    return Physical(f"239.252.{rng.randrange(256)}.{rng.randrange(1, 255)}", rng.randrange(20_000, 30_000))
+    host, port = f"239.252.{rng.randrange(256)}.{rng.randrange(1, 255)}", rng.randrange(20_000, 30_000)
+    return replace(BOTH, multicast_group=host, multicast_port=port)
 
 
 @pytest.fixture
-def members(group: Physical) -> Iterator[tuple[SeveralUdp, SeveralUdp]]:
+def members(config: TransportConfig) -> Iterator[tuple[SeveralUdp, SeveralUdp]]:
     with ExitStack() as stack:
-        made = [SeveralUdp(BOTH, group) for _ in range(2)]
+        made = [SeveralUdp(config, "NYC") for _ in range(2)]
         for each in made:
             stack.callback(each.close)
         yield made[0], made[1]
@@ -74,8 +76,8 @@ async def test_a_member_has_an_address_on_each_network_and_is_reached_at_all_of_
     assert listener.getsockname() == b.physical()[0], "others watch it at its first address"
 
 
-async def test_an_address_from_outside_is_that_of_the_first_interface(group: Physical) -> None:
-    made = SeveralUdp(replace(BOTH, external_host="10.9.8.7", external_port=7_000), group)
+async def test_an_address_from_outside_is_that_of_the_first_interface(config: TransportConfig) -> None:
+    made = SeveralUdp(replace(config, external_host="10.9.8.7", external_port=7_000), "NYC")
     hosts = [place.host for place in made.physical()]
     made.close()
     assert hosts == ["10.9.8.7", ONE, OTHER]
@@ -121,13 +123,13 @@ async def test_levels_and_statistics_are_those_of_all_interfaces(members: tuple[
     a.close()
 
 
-async def test_an_interface_that_is_not_there_or_named_twice_is_told_and_nothing_stays_open(group: Physical) -> None:
+async def test_an_interface_that_is_not_there_or_named_twice_is_told_and_nothing_stays_open(config: TransportConfig) -> None:
     with pytest.raises(ConfigurationError, match=r"127\.0\.0\.1 is meant twice"):
-        SeveralUdp(replace(BOTH, more_interfaces=("127.0.0.1/30",)), group)
+        SeveralUdp(replace(config, more_interfaces=("127.0.0.1/30",)), "NYC")
     with pytest.raises(ConfigurationError, match="neither an IPv4 address nor a network interface"):
-        SeveralUdp(replace(BOTH, more_interfaces=("nowhere0",)), group)
+        SeveralUdp(replace(config, more_interfaces=("nowhere0",)), "NYC")
     with pytest.raises(ConfigurationError, match="is no address of this machine"):
-        SeveralUdp(replace(BOTH, more_interfaces=("203.0.113.9",)), group)
+        SeveralUdp(replace(config, more_interfaces=("203.0.113.9",)), "NYC")
 
 
 @pytest.mark.parametrize(
@@ -150,13 +152,12 @@ def test_what_makes_no_sense_is_refused(changes: dict[str, object], why: str) ->
 @pytest.mark.conforms("LA-7")
 @pytest.mark.parametrize(("keys", "reason"), [(None, "nak_duplicate"), (KeyRing.of(bytes(32)), "seal_replayed")])
 async def test_members_that_hear_everything_several_times_are_one_each_and_deliver_it_once(
-    keys: KeyRing | None, reason: str, group: Physical
+    keys: KeyRing | None, reason: str, config: TransportConfig
 ) -> None:
     """Discovery, heartbeats and messages of all kinds come in four copies each; with keys the seal drops three of them."""
-    transport = replace(BOTH, multicast_group=group.host, multicast_port=group.port)
-    config = SiteConfig("NYC", transport=transport)
+    nyc = SiteConfig("NYC", transport=config)
     with trio.fail_after(60):
-        async with open_channel(config, name="A", keys=keys) as a, open_channel(config, name="B", keys=keys) as b:
+        async with open_channel(nyc, name="A", keys=keys) as a, open_channel(nyc, name="B", keys=keys) as b:
             await wait_for_view(a, 2)
             for n in range(20):
                 await a.send(b"all %d" % n)

@@ -12,10 +12,14 @@ import trio
 
 from relay_lab.drills.wires import has_wires
 
-#: Tells that the namespace is there, and holds it until its standard input ends.
-HOLD = "ip link set lo up && echo ready && read end"
-#: Addresses of the range for benchmarks (RFC 2544), used by these members only.
-ADDRESSES = {"A": ("198.18.0.1", "198.18.1.1"), "B": ("198.18.0.2", "198.18.1.2")}
+#: Tells that the namespace is there, and holds it until its standard input ends. IPv6 addresses outlive a link that is down.
+HOLD = "echo 1 >/proc/sys/net/ipv6/conf/all/keep_addr_on_down; ip link set lo up && echo ready && read end"
+#: Addresses of the ranges for benchmarks (RFC 2544, RFC 5180), which nobody sees but these members. {} is the member's number.
+NETWORKS = {
+    "IPv4": ("198.18.0.{}/24", "198.18.1.{}/24"),
+    "IPv6": ("2001:2:0:1::{}/64", "2001:2:0:2::{}/64"),
+    "both": ("198.18.0.{}/24", "2001:2:0:2::{}/64"),
+}
 LIMIT_S = 60.0
 
 
@@ -75,7 +79,7 @@ async def run_inside(holder: Process, script: str) -> None:
 
 
 @asynccontextmanager
-async def two_machines() -> AsyncIterator[dict[str, Process]]:
+async def two_machines(addresses: dict[str, list[str]]) -> AsyncIterator[dict[str, Process]]:
     """Two namespaces with two wires between them: `a0` to `b0`, and `a1` to `b1`."""
     hold = ["sh", "-c", HOLD]
     async with running(["unshare", "--user", "--map-root-user", "--net", *hold]) as a:
@@ -86,18 +90,22 @@ async def two_machines() -> AsyncIterator[dict[str, Process]]:
                 await run_inside(a, f"ip link add a{n} type veth peer name b{n} netns {b.pid}")
                 for name, machine in (("A", a), ("B", b)):
                     device = f"{name.lower()}{n}"
-                    await run_inside(machine, f"ip addr add {ADDRESSES[name][n]}/24 dev {device}; ip link set {device} up")
+                    once = "nodad" if ":" in addresses[name][n] else ""
+                    await run_inside(machine, f"ip addr add {addresses[name][n]} dev {device} {once}; ip link set {device} up")
             yield {"A": a, "B": b}
 
 
 @pytest.mark.long
 @pytest.mark.conforms("LA-7")
-async def test_two_members_on_two_networks_hear_each_message_once_and_go_on_when_one_network_fails() -> None:
+@pytest.mark.parametrize("networks", NETWORKS)
+async def test_two_members_on_two_networks_hear_each_message_once_and_go_on_when_one_network_fails(networks: str) -> None:
     if not await has_wires():
         pytest.skip("no rights to make network namespaces")
     member = [sys.executable, "-m", "tests.harness.network_member"]
-    async with two_machines() as at:
-        command = {name: [*inside(machine), *member, name, *ADDRESSES[name]] for name, machine in at.items()}
+    addresses = {name: [each.format(number) for each in NETWORKS[networks]] for number, name in enumerate("AB", 1)}
+    async with two_machines(addresses) as at:
+        hosts = {name: [each.partition("/")[0] for each in given] for name, given in addresses.items()}
+        command = {name: [*inside(machine), *member, name, *hosts[name]] for name, machine in at.items()}
         async with running(command["A"]) as a, AsyncExitStack() as stack:
             await a.says("view 1")
             b = await stack.enter_async_context(running(command["B"]))

@@ -85,7 +85,7 @@ async def member(address: Address = B) -> AsyncIterator[Site]:
 
 @asynccontextmanager
 async def server(answers: Sequence[bytes | None], close: bool) -> AsyncIterator[Physical]:
-    """Somebody at a port who gives each connection the next of these answers, the last one for ever; None says nothing."""
+    """A listener that gives each connection the next of these answers, the last one repeatedly; None: no answer."""
     listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
     count = 0
 
@@ -132,7 +132,7 @@ async def test_a_stopped_process_keeps_its_connections_and_is_gone_when_it_is_ki
 
 @pytest.mark.conforms("LA-4")
 async def test_a_new_process_at_the_place_of_a_killed_one_is_not_taken_for_it() -> None:
-    """LA-4: members are told apart by UUID."""
+    """LA-4: members are distinguished by UUID."""
     udp, tcp = bind_pair("127.0.0.1", 0)
     with udp, tcp:
         port = tcp.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Datagrams that are small and say that they are huge (C11, C12): refused in little time, and in little room."""
+"""Small datagrams that announce a huge size (C11, C12): refused in little time and memory."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_datagram_that_claims_more_than_it_has_is_refused_at_a_cost_of_its_byt
 
 
 def _cost_s(data: bytes) -> float:
-    """What a refusal costs this thread: its own time alone, as others may have the processor meanwhile."""
+    """Return the CPU seconds of this thread for a refusal."""
     began = time.thread_time()
     with pytest.raises(ProtocolError):
         CODEC.decode(data)

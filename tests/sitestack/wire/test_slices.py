@@ -76,7 +76,7 @@ def test_a_source_with_one_slice_above_its_bound_is_left_with_nothing() -> None:
 
 
 def test_the_largest_datagram_fits_into_slices_of_the_least_size() -> None:
-    assert len(cut(A, bytes(DATAGRAM_BYTES_MAX), 1_200 - 128)) <= SLICES_MAX
+    assert len(cut(A, bytes(DATAGRAM_BYTES_MAX), 548 - 128)) <= SLICES_MAX
 
 
 def test_a_slice_is_no_datagram() -> None:

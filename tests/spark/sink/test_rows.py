@@ -7,13 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType, LongType, MapType, StringType, StructField, StructType
 
 from pyspark_relay.sink import rows
-from pyspark_relay.sink.publisher import PublishError
-from pyspark_relay.sink.rows import Outgoing, read_rows, require_columns
-from pyspark_relay.sink.target import OPTIONS, TIMEOUT_S, Target, parse_target
+from pyspark_relay.sink.publisher import Outgoing, PublishError
+from pyspark_relay.sink.rows import read_rows, require_columns
+from pyspark_relay.source.columns import MESSAGES
 from pyspark_relay.source.data_source import RelayDataSource
+from pyspark_relay.source.messages import MessageRow, Missing, to_batch
+from pyspark_relay.target import OPTIONS, TIMEOUT_S, Target, parse_target
 from relay.node.http.messages import BODY_BYTES_MAX
 from sitestack.channel.sending.message_keys import KEYS_MAX
 from sitestack.model.errors import ConfigurationError
@@ -39,6 +42,15 @@ def test_rows_are_messages_with_keys_that_are_their_places_in_the_partition() ->
     ]
     assert read_rows([batch(b"x")], "q") == [Outgoing(b"x", "q-0", "all")]
     assert read_rows([], "q") == []
+
+
+def test_rows_of_the_source_are_published_without_a_transformation_and_gaps_are_none() -> None:
+    require_columns(MESSAGES)
+    message = MessageRow(b"\xff", "mine", [("trace", b"\x01")], "SFO", "D", "41" * 16, "site", 7, 5)
+    gap = MessageRow(site="SFO", gap=Missing(1, 3, "budget"))
+    found = read_rows([to_batch([gap, message, message._replace(key=None)], to_arrow_schema(MESSAGES, timezone="UTC"))], "q")
+    headers = {"trace": b"\x01"}
+    assert found == [Outgoing(b"\xff", "mine", "site", headers), Outgoing(b"\xff", "q-2", "site", headers)]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +87,9 @@ def test_a_partition_is_bounded_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatc
         ({"id": LongType()}, "needs a column value, a string or binary; there are id"),
         ({"value": LongType()}, "column value must be string or binary, not bigint"),
         ({"value": StringType(), "key": LongType()}, "column key must be string, not bigint"),
-        ({"value": StringType(), "target": StringType()}, "what is in target would be lost"),
+        ({"value": StringType(), "target": StringType()}, "drop column target"),
+        ({"value": StringType(), "n": StringType()}, "drop column n"),
+        ({"value": StringType(), "headers": MapType(StringType(), StringType())}, "headers must be map<string,binary>"),
     ],
 )
 def test_a_schema_that_is_no_message_is_one_sentence(columns: dict[str, DataType], why: str) -> None:

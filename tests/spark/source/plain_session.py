@@ -22,10 +22,10 @@ def main(journals: str) -> None:
     """Read the journals by the name of the source, and in SQL."""
     session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     refused = ""
-    found = {"format": count(session.read.format("relay").load(journals))}
-    session.sql(f"CREATE TEMPORARY VIEW seen USING relay OPTIONS (path '{journals}', kinds 'send,deliver')")
+    found = {"format": count(session.read.format("relay").option("rows", "records").load(journals))}
+    session.sql(f"CREATE TEMPORARY VIEW seen USING relay OPTIONS (rows 'records', path '{journals}', kinds 'send,deliver')")
     found["view"] = count(session.sql("SELECT * FROM seen WHERE last >= first"))
-    session.sql(f"CREATE TABLE kept USING relay OPTIONS (path '{journals}')")
+    session.sql(f"CREATE TABLE kept USING relay OPTIONS (rows 'records', path '{journals}')")
     try:
         found["table"] = count(session.table("kept"))
     except AnalysisException as error:

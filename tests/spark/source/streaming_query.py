@@ -17,7 +17,9 @@ BYTES_MAX = 40_000
 def run(journals: Path, out: Path, mode: str) -> None:
     """Follow the journals until this process is ended, or drain them and end."""
     spark = open_session("streaming query", "local[2]", 0, out.with_suffix(".log"))
-    stream = spark.readStream.format("relay").option("maxBytesPerTrigger", BYTES_MAX).load(str(journals))
+    stream = (
+        spark.readStream.format("relay").option("rows", "records").option("maxBytesPerTrigger", BYTES_MAX).load(str(journals))
+    )
     trigger = {"availableNow": True} if mode == "drain" else {"processingTime": "100 milliseconds"}
     writer = stream.writeStream.trigger(**trigger).option("checkpointLocation", f"{out}.checkpoint")
     writer.start(str(out), "parquet").awaitTermination()

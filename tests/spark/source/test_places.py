@@ -47,14 +47,14 @@ def test_the_file_of_another_machine_is_no_file_here(place: str) -> None:
 @pytest.mark.parametrize("reader", ["reader", "streamReader"])
 def test_the_source_takes_addresses_of_files_and_refuses_others(tmp_path: Path, reader: str) -> None:
     write(tmp_path, WRITTEN)
-    assert getattr(RelayDataSource({"path": tmp_path.as_uri()}), reader)(SCHEMA) is not None
+    assert getattr(RelayDataSource({"rows": "records", "path": tmp_path.as_uri()}), reader)(SCHEMA) is not None
     with pytest.raises(ConfigurationError, match="needs a file system"):
-        getattr(RelayDataSource({"paths": '["hdfs://name/journals"]'}), reader)(SCHEMA)
+        getattr(RelayDataSource({"rows": "records", "paths": '["hdfs://name/journals"]'}), reader)(SCHEMA)
 
 
 def test_rows_name_the_file_as_if_its_path_had_been_given(tmp_path: Path) -> None:
     [file] = write(tmp_path, WRITTEN)
-    reader = RelayDataSource({"path": tmp_path.as_uri()}).reader(SCHEMA)
+    reader = RelayDataSource({"rows": "records", "path": tmp_path.as_uri()}).reader(SCHEMA)
     rows = rows_in(reader, reader.partitions())
     assert [row["file"] for row in rows if row["kind"] == "segment"] == [str(file)] == [read(tmp_path)[0]["file"]]
     assert len(rows) == len(WRITTEN) + 1

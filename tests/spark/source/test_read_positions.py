@@ -11,8 +11,8 @@ import pytest
 
 from pyspark_relay.source.columns import select_schema
 from pyspark_relay.source.reading import SegmentPartition
-from pyspark_relay.source.selection import Selection
-from pyspark_relay.source.streaming import Offset, SegmentStreamReader
+from pyspark_relay.source.selection import Offset, Selection
+from pyspark_relay.source.streaming import SegmentStreamReader
 from sitestack.model.errors import ConfigurationError
 from tests.spark.growing import GrowingJournals, small_run
 

@@ -59,7 +59,7 @@ def write(directory: Path, written: Iterable[records.Record], name: str = "A", s
 
 def read(path: Path, schema: Schema = SCHEMA, **options: str) -> list[dict[str, Any]]:
     """The rows of the source as Spark's workers make them, by journal and position."""
-    reader = RelayDataSource({"path": str(path), **options}).reader(schema)
+    reader = RelayDataSource({"rows": "records", "path": str(path), **options}).reader(schema)
     return sorted(rows_in(reader, reader.partitions()), key=lambda row: (row.get("position") or 0, row["kind"] != "segment"))
 
 
@@ -186,7 +186,7 @@ def test_a_file_that_is_no_segment_is_a_row_of_nobody(tmp_path: Path, contents: 
 
 def test_a_segment_that_goes_between_plan_and_task_is_a_row(tmp_path: Path) -> None:
     [file] = write(tmp_path, WRITTEN)
-    reader = RelayDataSource({"path": str(tmp_path)}).reader(SCHEMA)
+    reader = RelayDataSource({"rows": "records", "path": str(tmp_path)}).reader(SCHEMA)
     parts = reader.partitions()
     file.unlink()
     rows = rows_in(reader, parts)
@@ -195,7 +195,7 @@ def test_a_segment_that_goes_between_plan_and_task_is_a_row(tmp_path: Path) -> N
 
 def test_spark_gives_the_rows_that_the_reader_makes(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, WRITTEN, segment_bytes=300)
-    table = spark.read.format("relay").load(str(tmp_path))
+    table = spark.read.format("relay").option("rows", "records").load(str(tmp_path))
     assert table.schema == SCHEMA
     rows = {(row["kind"], row["position"]): row.asDict(recursive=True) for row in table.collect()}
     assert {kind for kind, _ in rows} == ALL_KINDS - {"problem"}

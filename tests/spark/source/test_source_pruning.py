@@ -41,7 +41,7 @@ def journals(tmp_path: Path) -> Path:
 def opened(path: Path, **options: str) -> list[tuple[str, int]]:
     """The segments that get a partition: name of the node, and number."""
     names = []
-    for part in RelayDataSource({"path": str(path), **options}).reader(SCHEMA).partitions():
+    for part in RelayDataSource({"rows": "records", "path": str(path), **options}).reader(SCHEMA).partitions():
         assert isinstance(part, SegmentPartition)
         names.append((part.file.name[0], int(part.file.name.split(".")[1])))
     return names
@@ -108,14 +108,14 @@ def test_only_rows_of_the_time_come_out_though_the_time_is_no_column(journals: P
 
 
 def test_kinds_that_are_not_asked_for_do_not_come_out(journals: Path) -> None:
-    reader = RelayDataSource({"path": str(journals), "kinds": "segment, problem"}).reader(SCHEMA)
+    reader = RelayDataSource({"rows": "records", "path": str(journals), "kinds": "segment, problem"}).reader(SCHEMA)
     rows = rows_of(reader)
     assert [row["kind"] for row in rows] == ["segment"] * 12
 
 
 @pytest.mark.long
 def test_a_table_gives_all_its_rows_again_after_it_was_filtered(spark: SparkSession, journals: Path) -> None:
-    table = spark.read.format("relay").load(str(journals))
+    table = spark.read.format("relay").option("rows", "records").load(str(journals))
     parts = [table.where("site = 'NYC'"), table.where("site = 'SFO'")]
     assert [part.count() for part in parts] == [18, 18]
     assert parts[0].unionByName(parts[1]).count() == table.count() == 36
@@ -132,10 +132,10 @@ def test_a_table_gives_all_its_rows_again_after_it_was_filtered(spark: SparkSess
 )
 def test_a_wrong_option_is_a_sentence(tmp_path: Path, options: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigurationError, match=sentence):
-        RelayDataSource({"path": str(tmp_path), **options}).reader(SCHEMA)
+        RelayDataSource({"rows": "records", "path": str(tmp_path), **options}).reader(SCHEMA)
 
 
 def test_a_column_that_it_has_not_is_a_sentence(tmp_path: Path) -> None:
     from_elsewhere: Any = select_schema("kind").add("colour", "string")
     with pytest.raises(ConfigurationError, match="no column colour"):
-        RelayDataSource({"path": str(tmp_path)}).reader(from_elsewhere)
+        RelayDataSource({"rows": "records", "path": str(tmp_path)}).reader(from_elsewhere)

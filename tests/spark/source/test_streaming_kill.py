@@ -61,7 +61,7 @@ def test_each_record_is_once_in_the_sink_of_a_query_that_was_killed(tmp_path: Pa
     # There may be more files, left by a killed batch. Spark's log of the sink lists the valid ones.
     sink = spark.read.parquet(str(out))
     assert done_at_kill[0] < done_at_kill[1] < count_batches(out)
-    assert keys(sink) == keys(spark.read.format("relay").load(str(journals.directory)))
+    assert keys(sink) == keys(spark.read.format("relay").option("rows", "records").load(str(journals.directory)))
     assert len({(uuid, segment) for uuid, segment, _, _ in keys(sink)}) > 20
 
 

@@ -22,9 +22,9 @@ from relay_lab.drills.plan import Drill, Seat, seat_members
 _SUBNETS = ipaddress.ip_network("198.19.0.0/16")
 _SUBNET_PREFIX = 24
 _CONFIG = "/etc/relay/relay.yaml"
-#: The service that makes the keys of all sites and the token for HTTP, and then waits, and where it has the token.
-KEYS = "keys"
-TOKEN = "/var/lib/relay/keys/http/token"
+#: Names of the services that make the keys of a site and the token for HTTP, and then wait, and where they have the token.
+_KEYS = "keys-"
+TOKEN = "/etc/relay/http/token"
 #: The port of a site's members where there is no multicast.
 _MEMBER_PORT = 7601
 
@@ -51,6 +51,20 @@ class Topology:
             yield f"The drill {drill.name} wants {wanted}, and the compose file has {there}."
 
 
+def config_file(service: Mapping[str, Any]) -> str:
+    """The configuration file of a member, on this machine; empty for any other service."""
+    command = service.get("command") or [""]
+    if command[0] == "node":
+        for each in service.get("volumes") or ():
+            if each["type"] == "bind" and command[1].startswith(f"{each['target']}/"):
+                return f"{each['source']}{command[1].removeprefix(each['target'])}"
+    return ""
+
+
+def key_makers(resolved: Mapping[str, Any]) -> list[str]:
+    return [name for name in resolved["services"] if name.startswith(_KEYS)]
+
+
 def read_topology(resolved: Mapping[str, Any], configurations: Mapping[str, Mapping[str, Any]]) -> Topology:
     """Return the topology of a resolved compose file; `configurations` maps its configuration files to their
     contents.
@@ -61,10 +75,9 @@ def read_topology(resolved: Mapping[str, Any], configurations: Mapping[str, Mapp
     files: dict[str, str] = {}
     networks: dict[str, list[set[str]]] = {}
     for name, service in resolved["services"].items():
-        sources = [each["source"] for each in service.get("configs") or () if each["target"] == _CONFIG]
-        if not sources:
+        file = config_file(service)
+        if not file:
             continue
-        file = resolved["configs"][sources[0]]["file"]
         site = configurations[file]["site"]
         services[Seat(site, service["environment"]["RELAY_NAME"])] = name
         files[site] = file
@@ -106,6 +119,7 @@ def derive_project(
         # The drill asks the members itself; six more processes every few seconds would only take time from them.
         service["healthcheck"] = {"disable": True}
         service["configs"] = [{"source": seat.site, "target": _CONFIG}]
+        service["volumes"] = [each for each in service["volumes"] if each["type"] == "volume"]
         service["networks"] = {
             network: {"aliases": [name, _alias(seat.site)]} if network != topology.wan else {"aliases": [name]}
             for network in service["networks"]
@@ -115,9 +129,9 @@ def derive_project(
             service["networks"][topology.wan]["ipv4_address"] = detours.addresses[seat]
             pools[topology.wan]["gateway"] = detours.gateway
         services[name] = service
-    if KEYS in resolved["services"]:
-        maker = {key: value for key, value in resolved["services"][KEYS].items() if key != "build"}
-        services[KEYS] = {**maker, "image": image}
+    for name in key_makers(resolved):
+        maker = {key: value for key, value in resolved["services"][name].items() if key != "build"}
+        services[name] = {**maker, "image": image}
     mounted = {
         each["source"] for service in services.values() for each in service.get("volumes", ()) if each["type"] == "volume"
     }

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,17 +24,19 @@ from relay_lab.drills.compose.engine import Engine
 from relay_lab.drills.compose.executor import ComposeExecutor, Setting
 from relay_lab.drills.compose.packets import SHAPING, has_netem, refuse_links
 from relay_lab.drills.compose.project import (
-    KEYS,
     TOKEN,
     Topology,
+    config_file,
     derive_configuration,
     derive_project,
     draw_subnets,
+    key_makers,
     read_topology,
 )
 from relay_lab.drills.executor import Executor, Place, PlaceFailed
 from relay_lab.drills.network import Network
 from relay_lab.drills.plan import Drill
+from relay_lab.drills.tether import afterwards
 from sitestack.model.errors import ConfigurationError
 
 COMPOSE_FILE = "docker-compose.yml"
@@ -73,9 +76,12 @@ class ComposeVenue:
         netem = await has_netem()
         if refusals := [*topology.refuse(drill), *_refuse_verbs(drill), *refuse_links(drill, netem)]:
             raise ConfigurationError("\n".join(f"{_OPTION}: {refusal}" for refusal in refusals))
-        member = next(iter(topology.services.values()))
-        await _compose(["--file", str(file), "build", member])
-        image = await trio.to_thread.run_sync(engine.image_id, resolved["services"][member]["image"])
+        name = resolved["services"][next(iter(topology.services.values()))]["image"]
+        builder = [
+            each for each, service in resolved["services"].items() if service.get("image") == name and "build" in service
+        ]
+        await _compose(["--file", str(file), "build", *builder[:1]])
+        image = await trio.to_thread.run_sync(engine.image_id, name)
         self._ready = _Ready(engine, resolved, topology, configurations, image, netem)
 
     def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
@@ -98,7 +104,7 @@ def read_sites(file: Path, resolved: Mapping[str, Any]) -> tuple[Topology, Mappi
     Raises ConfigurationError: the file in the working directory may be that of any other project.
     """
     try:
-        files = [each["file"] for each in resolved["configs"].values()]
+        files = dict.fromkeys(filter(None, map(config_file, resolved["services"].values())))
         configurations = {each: plain for each in files if isinstance(plain := load(Path(each)), dict) and "site" in plain}
         return read_topology(resolved, configurations), configurations
     except (KeyError, TypeError, ValueError) as error:
@@ -130,7 +136,7 @@ async def _open(ready: _Ready, drill: Drill, directory: Path, journal: Path) -> 
     plain = derive_project(ready.resolved, topology, ready.image, files, subnets, detours, blockable=drill.does("block"))
     file.write_text(json.dumps({"name": project, **plain}, indent=2), encoding="utf-8")
     executor: ComposeExecutor | None = None
-    async with trio.open_nursery() as nursery:
+    async with _swept(["--file", str(file)]), trio.open_nursery() as nursery:
         try:
             # Cancelled half-way, it would leave containers without the label by which `down` finds them.
             with trio.CancelScope(shield=True):
@@ -141,7 +147,6 @@ async def _open(ready: _Ready, drill: Drill, directory: Path, journal: Path) -> 
             with trio.CancelScope(shield=True):
                 if executor is not None:
                     await executor.abort()
-                await _compose(["--file", str(file), "down", "--volumes", "--remove-orphans", "--timeout", "0"], PlaceFailed)
             nursery.cancel_scope.cancel()
 
 
@@ -171,7 +176,7 @@ async def _executor(
         site_networks={site: f"{project}_{name}" for site, name in topology.networks.items()},
         wan=f"{project}_{topology.wan}",
         http_port=config.http.bind.port,
-        token=await _make_keys(file) if KEYS in ready.resolved["services"] else "",
+        token=await _make_keys(file, key_makers(ready.resolved)),
         journal=config.journal.directory,
         detour=network,
         blockable=drill.does("block"),
@@ -179,11 +184,30 @@ async def _executor(
     return ComposeExecutor(setting, journal)
 
 
-async def _make_keys(file: Path) -> str:
+async def _make_keys(file: Path, makers: Sequence[str]) -> str:
     """Have the keys of the run made, before a member starts: the token for HTTP. Raises PlaceFailed."""
-    await _compose(["--file", str(file), "up", "--no-build", "--wait", KEYS], PlaceFailed)
-    told = await _compose(["--file", str(file), "exec", "--no-TTY", KEYS, "cat", TOKEN], PlaceFailed)
+    if not makers:
+        return ""
+    await _compose(["--file", str(file), "up", "--no-build", "--wait", *makers], PlaceFailed)
+    told = await _compose(["--file", str(file), "exec", "--no-TTY", makers[0], "cat", TOKEN], PlaceFailed)
     return told.decode().strip()
+
+
+@asynccontextmanager
+async def _swept(project: list[str]) -> AsyncIterator[None]:
+    """Remove the project at the end of the block, even if this process is killed in it."""
+    remove = [*project, "down", "--volumes", "--remove-orphans", "--timeout", "0"]
+    sweeper = await trio.lowlevel.open_process(
+        afterwards(["docker", "compose", *remove]), stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        yield
+    finally:
+        with trio.CancelScope(shield=True):
+            await _compose(remove, PlaceFailed)
+            assert sweeper.stdin is not None
+            await sweeper.stdin.send_all(b"\n")
+            await sweeper.wait()
 
 
 def _configurations(ready: _Ready, drill: Drill, directory: Path, subnets: Mapping[str, str]) -> dict[str, str]:

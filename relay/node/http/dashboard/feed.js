@@ -6,6 +6,7 @@ const TIMEOUT_MS = 3000;
 const PAUSE_MS = 500;
 
 export class NotNow extends Error {}
+export class Refused extends Error {}
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -15,6 +16,7 @@ async function ask(path, options = {}) {
     const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
     const answer = await fetch(path, { ...options, headers, cache: "no-store" });
     if (answer.status !== 401) {
+      if (answer.status === 403) throw new Refused((await answer.json()).error);
       if (!answer.ok) throw new NotNow(`the node answers ${answer.status}`);
       return answer;
     }
@@ -26,19 +28,23 @@ export async function fetchStatus() {
   return (await ask("status", { signal: AbortSignal.timeout(TIMEOUT_MS) })).json();
 }
 
-// Hands every event to `hear(kind, about)`, for ever: after a break it goes on behind the last one.
-export async function followEvents(hear) {
+// Hands every event to `hear(kind, about)`, until aborted or refused: after a break it continues behind the last one.
+export async function followEvents(hear, { messages = false, signal, refuse = () => {} } = {}) {
   let last = "";
-  for (;;) {
+  while (!signal?.aborted) {
     try {
       const headers = last ? { "Last-Event-ID": last } : {};
-      const answer = await ask("events?messages=no&from=oldest", { headers });
+      const answer = await ask(`events?messages=${messages ? "yes" : "no"}&from=oldest`, { headers, signal });
       for await (const event of parse(answer.body)) {
         last = event.id;
         hear(event.event, JSON.parse(event.data));
       }
-    } catch {
-      // The node is gone or restarts; the status says so.
+    } catch (error) {
+      if (error instanceof Refused) {
+        refuse(error.message);
+        return;
+      }
+      // The node is gone or restarts; the status shows it.
     }
     await pause(PAUSE_MS);
   }

@@ -12,7 +12,7 @@ export function bytes(count) {
 
 export const number = (count) => Math.round(count).toLocaleString("en");
 
-export const rate = (count) => `${count < 10 && count > 0 ? count.toFixed(1) : number(count)}/s`;
+export const rate = (count) => `${count < 10 && count > 0 ? count.toFixed(1) : number(count)} msg/s`;
 
 // A duration of the last seconds, or of many days.
 export function duration(seconds) {

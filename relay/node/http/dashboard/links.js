@@ -8,11 +8,12 @@ import { bytes, duration, plural, rate } from "./format.js";
 const HIGH_LAG_S = 2;
 
 class LinkCard {
-  constructor(site, isHome) {
+  constructor(site, home) {
+    const isHome = site === home;
     this.state = element("span", { class: "tag quiet" }, "");
     this.detail = element("p", { class: "note" }, "");
-    this.rate = new Chart(isHome ? "Published in this site" : "From this site", rate, 1);
-    this.lag = isHome ? null : new Chart("Lag of this site", duration, 1);
+    this.rate = new Chart(isHome ? `${home} → all sites` : `${site} → ${home}`, rate, 1);
+    this.lag = isHome ? null : new Chart(`Lag ${home} → ${site}`, duration, 1);
     const charts = element("div", { class: "charts" }, this.rate.figure, this.lag ? this.lag.figure : null);
     const head = element("div", { class: "card-head" }, element("h3", {}, site), this.state);
     this.card = element("article", { class: "card", "data-link": site }, head, this.detail, charts);
@@ -28,7 +29,7 @@ class LinkCard {
     say(this.state, text);
     this.state.className = `tag ${kind}`;
     this.lag.add(link.behind_s, link.behind_s > HIGH_LAG_S);
-    const behind = link.behind_messages ? `${plural(link.behind_messages, "message")} (${bytes(link.behind_bytes)}) not stable there yet` : "has everything";
+    const behind = link.behind_messages ? `${plural(link.behind_messages, "message")} (${bytes(link.behind_bytes)}) not acknowledged there yet` : "has everything";
     say(this.detail, link.lost_parts_entries ? `${behind}; ${plural(link.lost_parts_entries, "entry", "entries")} held for a part that is gone` : behind);
   }
 }
@@ -51,17 +52,20 @@ export class Links {
   show(status, now) {
     const links = Object.fromEntries(status.links.map((link) => [link.site, link]));
     const delivered = status.messages.delivered;
+    const rates = {};
     const seconds = this.before ? (now - this.before.now) / 1000 : 0;
     for (const site of [status.site, ...Object.keys(links).sort()]) {
       if (!this.cards.has(site)) {
-        this.cards.set(site, new LinkCard(site, site === status.site));
+        this.cards.set(site, new LinkCard(site, status.site));
         byId("link-list").append(this.cards.get(site).card);
       }
       const grown = seconds > 0 ? Math.max(0, (delivered[site] ?? 0) - (this.before.delivered[site] ?? 0)) / seconds : 0;
+      rates[site] = grown;
       this.cards.get(site).show(links[site], grown, status.role);
     }
     this.before = { now, delivered };
     const note = status.role === "member" && status.links.length ? "Only the relay knows whether a link is up; how far a site is behind, every member knows." : "";
     say(byId("links-note"), note);
+    return rates;
   }
 }

@@ -1,5 +1,6 @@
 // The dashboard of one node: what it says of itself, of its site and of the others. Nothing here asks any other machine.
 
+import { startBrowser } from "./browser.js";
 import { Buffers } from "./buffers.js";
 import { byId, definitions, element, redraw, say } from "./dom.js";
 import { fetchStatus, followEvents } from "./feed.js";
@@ -7,12 +8,14 @@ import { duration, number } from "./format.js";
 import { Links } from "./links.js";
 import { showSites } from "./sites.js";
 import { TimeLine } from "./timeline.js";
+import { showTopology } from "./topology.js";
 
 const INTERVAL_MS = 1000;
 const links = new Links();
 const buffers = new Buffers();
 const timeline = new TimeLine();
 let answered = null;
+let rates = {};
 let asking = false;
 let again = false;
 
@@ -20,12 +23,26 @@ function show(status) {
   document.title = `${status.name} of ${status.site} · Relay`;
   say(byId("node"), `seen from ${status.name} of ${status.site}, version ${status.version}`);
   byId("insecure").hidden = status.secure;
-  byId("problems").hidden = !status.problems.length;
-  redraw(byId("problems"), status.problems, () => status.problems.map((problem) => element("li", {}, problem)));
+  showVerdict(status.verdict.state, status.verdict.reasons);
+  showDashboards(status.dashboards);
+  showTopology(status, rates);
   showSites(status);
   buffers.show(status.queues);
   showKeys(status);
   showCounts(status);
+}
+
+function showVerdict(state, reasons) {
+  const where = byId("verdict");
+  where.className = `verdict ${state}`;
+  say(byId("verdict-state"), state);
+  redraw(byId("reasons"), reasons, () => reasons.map(({ what, alert }) => element("li", {}, alert ? `${what} (${alert})` : what)));
+}
+
+function showDashboards(dashboards) {
+  const links = Object.entries(dashboards).filter(([, url]) => /^https?:/.test(url));
+  byId("dashboards").hidden = !links.length;
+  redraw(byId("dashboard-list"), links, () => links.map(([name, url]) => element("li", {}, element("a", { href: url }, name))));
 }
 
 function showKeys(status) {
@@ -62,6 +79,7 @@ function showConnection() {
   where.className = isLost ? "lost" : "live";
   say(where, isLost ? "no answer: what is shown is old" : "live");
   document.querySelector("main").classList.toggle("stale", isLost && silent !== null);
+  if (isLost && silent !== null) showVerdict("down", [{ what: `the node has not answered for ${duration(silent)}`, alert: "RelayNodeDown" }]);
 }
 
 // Asks for the status; while an answer is awaited, once more after it.
@@ -75,8 +93,8 @@ async function look(isSample) {
   asking = false;
   if (status) {
     answered = performance.now();
+    if (isSample) rates = links.show(status, answered);
     show(status);
-    if (isSample) links.show(status, answered);
   }
   showConnection();
   if (again) {
@@ -89,6 +107,7 @@ function tick() {
   if (!document.hidden) look(true);
 }
 
+startBrowser();
 tick();
 setInterval(tick, INTERVAL_MS);
 document.addEventListener("visibilitychange", tick);

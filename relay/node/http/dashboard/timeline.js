@@ -20,6 +20,21 @@ export class TimeLine {
   constructor() {
     this.sites = {};
     this.down = [];
+    for (const id of ["timeline-kind", "timeline-text"]) byId(id).addEventListener("input", () => this.filter());
+  }
+
+  // Hides the entries of other kinds, and those without the text.
+  filter() {
+    const [kind, text] = ["timeline-kind", "timeline-text"].map((id) => byId(id).value.trim().toLowerCase());
+    for (const entry of byId("timeline").children) {
+      entry.hidden = Boolean((kind && entry.dataset.kind !== kind) || !entry.textContent.toLowerCase().includes(text));
+    }
+  }
+
+  // Offers a kind to filter by, once there is an entry of it.
+  offer(kind) {
+    const choice = byId("timeline-kind");
+    if (![...choice.options].some((option) => option.value === kind)) choice.append(element("option", { value: kind }, kind));
   }
 
   // Takes an event, and shows what it means.
@@ -71,6 +86,8 @@ export class TimeLine {
     const fresh = Date.now() / 1000 - time < 10 ? "fresh" : null;
     list.prepend(element("li", { "data-kind": kind, class: fresh }, at, tag(kind, look || "quiet"), element("span", { class: "what" }, text)));
     while (list.children.length > SHOWN_MAX) list.lastChild.remove();
+    this.offer(kind);
+    this.filter();
     if (fresh) say(byId("announcement"), `${kind}: ${text}`);
   }
 }

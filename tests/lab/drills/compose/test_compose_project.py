@@ -25,8 +25,7 @@ def service(site: str, name: str) -> dict[str, Any]:
     return {
         "image": "relay",
         "build": {"context": "."},
-        "command": ["node", "/etc/relay/relay.yaml", "--publish", "/pipe"],
-        "configs": [{"source": site, "target": "/etc/relay/relay.yaml"}],
+        "command": ["node", f"/etc/relay/sites/{site}.yaml", "--publish", "/pipe"],
         "depends_on": {"load": {"condition": "service_healthy"}},
         "environment": {"RELAY_NAME": name},
         "healthcheck": {"test": ["CMD", "true"]},
@@ -34,7 +33,10 @@ def service(site: str, name: str) -> dict[str, Any]:
         "cap_drop": ["ALL"],
         "read_only": True,
         "user": "10001:10001",
-        "volumes": [{"type": "volume", "source": "journals", "target": "/var/lib/relay/journal"}],
+        "volumes": [
+            {"type": "volume", "source": "journals", "target": "/var/lib/relay/journal"},
+            {"type": "bind", "source": str(PROJECT / "compose"), "target": "/etc/relay/sites"},
+        ],
     }
 
 
@@ -44,11 +46,10 @@ RESOLVED: dict[str, Any] = {
         **{f"nyc-{name.lower()}": service("nyc", name) for name in "ABC"},
         **{f"sfo-{name.lower()}": service("sfo", name) for name in "DEF"},
     },
-    "configs": {site: {"file": str(PROJECT / "compose" / f"{site}.yaml")} for site in ("nyc", "sfo")},
     "networks": {"nyc": {}, "sfo": {}, "wan": {}},
     "volumes": {"journals": {}, "load": {}},
 }
-CONFIGURATIONS = {each["file"]: load(Path(each["file"])) for each in RESOLVED["configs"].values()}
+CONFIGURATIONS = {str(path): load(path) for path in (PROJECT / "compose" / "nyc.yaml", PROJECT / "compose" / "sfo.yaml")}
 
 
 @pytest.fixture
@@ -66,13 +67,12 @@ def test_who_is_where_is_read_from_the_services(topology: Topology) -> None:
     "resolved",
     [
         {"services": {"web": {"image": "nginx", "networks": {"default": None}}}},
-        {"services": {"web": {"image": "nginx"}}, "configs": {"page": {"content": "hello"}}},
-        {**RESOLVED, "services": {"web": {"image": "nginx", "networks": {"default": None}}}},
+        {"services": {"web": {"image": "nginx", "command": ["node", "/srv/app.js"], "networks": {"default": None}}}},
         {**RESOLVED, "services": {name: each for name, each in RESOLVED["services"].items() if name.startswith("nyc")}},
         {**RESOLVED, "services": {"nyc-a": {**service("nyc", "A"), "networks": {"wan": None}}}},
         {**RESOLVED, "services": {"nyc-a": {**service("nyc", "A"), "environment": None}}},
     ],
-    ids=["no configs", "no file", "no members", "one site", "one network", "no names"],
+    ids=["no command", "another node", "one site", "one network", "no names"],
 )
 def test_the_file_of_another_project_is_told_in_one_sentence(resolved: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"/other/docker-compose\.yml does not describe sites of relay\."):
@@ -92,7 +92,7 @@ def test_members_stay_as_they_are_but_for_their_input_image_and_networks(topolog
     assert list(derived["services"]) == list(topology.services.values())
     before, after = RESOLVED["services"]["nyc-b"], derived["services"]["nyc-b"]
     changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
-    assert changed == {"build", "command", "configs", "depends_on", "healthcheck", "image", "networks", "stdin_open"}
+    assert changed == {"build", "command", "configs", "depends_on", "healthcheck", "image", "networks", "stdin_open", "volumes"}
     assert after["networks"] == {"nyc": {"aliases": ["nyc-b", "nyc-members"]}, "wan": {"aliases": ["nyc-b"]}}
     assert derived["networks"]["wan"] == {"ipam": {"config": [{"subnet": "198.19.3.0/24"}]}}
     assert derived["volumes"] == {"journals": {}}

@@ -143,6 +143,8 @@ def with_value(path: str, value: Any) -> dict[str, Any]:
     for section in sections:
         place = place.setdefault(section, {})
     place[name] = value
+    if path == "transport.ipv6":
+        plain["transport"]["interface"], plain["discovery"] = "lo", {}
     if path.startswith("relay.budget.spill."):
         place.setdefault("directory", "spill")
     return plain

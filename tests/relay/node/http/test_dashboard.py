@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +17,10 @@ from relay.node.http.token import Tokens
 from sitestack.model.view import View, ViewId
 from tests.harness.addresses import address
 from tests.harness.browser import Browser, Page
-from tests.relay.node.http.test_events import GAP
+from tests.relay.node.http.test_events import GAP, said
 from tests.relay.node.http.test_http import EVERYBODY, LINK, VIEW, A, FakeNode, served
 
+AXE = Path(__file__).parents[4] / ".venv/npm/node_modules/axe-core/axe.min.js"
 TOKEN = "hush-hush-hush-hush"
 
 
@@ -75,7 +78,7 @@ class Told(FakeNode):
         everybody = replace(EVERYBODY, down=("SFO",)) if down else EVERYBODY
         for item in (view, everybody, Role(duty, VIEW.id, sites)):
             self.status.observe(item)
-        self._told = {"links": [{**LINK, "linked": "SFO" in sites, "down": down}]}
+        self._told: dict[str, Any] = {"links": [{**LINK, "linked": "SFO" in sites, "down": down}]}
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), **self._told}
@@ -189,3 +192,109 @@ async def test_when_the_node_is_gone_the_page_says_that_what_it_shows_is_old(chr
 
     with capture_logs():
         await look_at(node, chromium, look)
+
+
+def text(selector: str) -> str:
+    return f"[...document.querySelectorAll('{selector}')].map((each) => each.textContent).join(' | ')"
+
+
+async def test_the_verdict_the_topology_and_other_dashboards_are_at_the_top(chromium: Browser) -> None:
+    node = Told("AB", Duty.RELAY, "SFO")
+    node._told |= {"dashboards": {"B": "https://b.example/", "evil": "javascript:alert(1)"}}
+
+    def look(page: Page) -> None:
+        page.wait_for("document.querySelector('#verdict.degraded')")
+        assert "SFO has no next in line: the end of D takes it off (RelayDegraded)" in page.evaluate(text("#reasons li"))
+        assert page.evaluate(text("#dashboard-list a")) == "B"
+        page.wait_for("document.querySelector('[data-route=SFO]')")
+        assert page.evaluate(text("[data-route=SFO] p:not(.tag) span")) == "NYC → SFO 0 msg/s, lag 1.5 s | SFO → NYC 0 msg/s"
+        assert "no next in line" in page.evaluate(text("[data-route=SFO] .site-box"))
+        node.broken = True
+        page.wait_for("document.querySelector('#verdict.down')")
+        assert page.errors == [] or "500" in page.errors[0]
+
+    with capture_logs():
+        await look_at(node, chromium, look)
+
+
+MESSAGES = [(b"plain", b""), (b'{"sum": 1.5}', b"order-1"), (b"\xff\x00", b"order-2")]
+
+
+async def test_messages_are_shown_on_request_filtered_and_in_three_formats(chromium: Browser) -> None:
+    node = FakeNode()
+    node.join()
+    for n, (payload, key) in enumerate(MESSAGES, 1):
+        node.ring.put(said(n, payload, key=key), 1_000.0)
+
+    def look(page: Page) -> None:
+        page.wait_for("document.querySelector('#verdict.degraded')")
+        assert page.evaluate("document.querySelectorAll('#messages tr').length") == 0, "they are off at first"
+        page.evaluate("document.querySelector('#browser summary').click()")
+        page.wait_for("document.querySelectorAll('#messages tr').length === 3")
+        page.evaluate("document.getElementById('message-key').focus()")
+        page.call("Input.insertText", text="order")
+        page.wait_for("document.querySelectorAll('#messages tr').length === 2")
+        for format_, shown in (("hex", "ff 00"), ("json", '{\n  "sum": 1.5\n}')):
+            choice = "document.getElementById('message-format')"
+            page.evaluate(f"{choice}.value = '{format_}'; {choice}.dispatchEvent(new Event('input'))")
+            page.wait_for(f"{text('#messages pre')}.includes({json.dumps(shown)})")
+        assert page.errors == []
+
+    await look_at(node, chromium, look)
+
+
+async def test_without_the_right_to_read_the_page_shows_no_messages(chromium: Browser) -> None:
+    node = FakeNode()
+    node.join()
+
+    def look(page: Page) -> None:
+        page.wait_for("document.getElementById('ask-token').open")
+        page.call("Input.insertText", text=TOKEN)
+        page.press("Enter", 13)
+        page.wait_for("document.querySelector('#verdict.degraded')")
+        page.evaluate("document.querySelector('#browser summary').click()")
+        page.wait_for(f"{text('#browser-note')}.includes('lacks the right read')")
+
+    await look_at(node, chromium, look, Tokens(f"{TOKEN} monitor operate"))
+
+
+async def test_the_time_line_is_filtered_by_kind_and_text(chromium: Browser) -> None:
+    node = FakeNode()
+    node.join()
+    for item in (VIEW, EVERYBODY, GAP):
+        node.ring.put(item, 1_000.0)
+
+    def look(page: Page) -> None:
+        page.wait_for("document.querySelectorAll('#timeline li').length === 3")
+        kind = "document.getElementById('timeline-kind')"
+        page.evaluate(f"{kind}.value = 'gap'; {kind}.dispatchEvent(new Event('input'))")
+        assert page.evaluate(text("#timeline li:not([hidden]) .tag")) == "gap"
+        page.evaluate("document.getElementById('timeline-text').focus()")
+        page.call("Input.insertText", text="nowhere")
+        assert page.evaluate(text("#timeline li:not([hidden])")) == ""
+
+    await look_at(node, chromium, look)
+
+
+@pytest.mark.parametrize("width", [1100, 390])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_axe_finds_nothing_serious(chromium: Browser, width: int, dark: bool) -> None:
+    """`make browser` installs axe-core, which also measures contrast."""
+    if not AXE.exists():
+        pytest.skip(f"axe-core is not installed: {AXE}")
+    node = Told("AB", Duty.RELAY, "SFO")
+    for item in (VIEW, EVERYBODY, GAP):
+        node.ring.put(item, 1_000.0)
+
+    def look(page: Page) -> None:
+        page.resize(width, 900, dark=dark)
+        page.wait_for("document.querySelector('[data-route=SFO]') && document.querySelectorAll('#timeline li').length === 3")
+        page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        page.wait_for(f"{text('#browser-note')} !== ''")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.evaluate(AXE.read_text(encoding="utf-8") + "; true")
+        found = page.evaluate("axe.run().then((result) => JSON.stringify(result.violations))")
+        serious = [(each["id"], each["impact"], each["nodes"][0]["html"]) for each in json.loads(found)]
+        assert [each for each in serious if each[1] in ("serious", "critical")] == []
+
+    await look_at(node, chromium, look)

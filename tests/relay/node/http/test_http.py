@@ -24,6 +24,7 @@ from relay.node.http.event_ring import EventRing
 from relay.node.http.server import serve_http
 from relay.node.http.token import Tokens
 from relay.node.status.status import Identity, NodeStatistics, NodeStatus
+from relay.node.status.verdict import judge
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.level import Level
@@ -76,7 +77,8 @@ class FakeNode:
         assert not self.broken
         stack = {"relay": {"sites": [{**LINK, "linked": self.linked}]}, "drops": {"late": 3}}
         levels = {"stack.nakack.held": Level.of(2, 10, high=5), "stack.batching.open_bytes": Level.of(7, None)}
-        return self.status.to_json({"stack": {**stack, "nakack": {"retransmitted": 9}}}, levels, None, [], 2.0, NODE)
+        status = self.status.to_json({"stack": {**stack, "nakack": {"retransmitted": 9}}}, levels, None, [], 2.0, NODE)
+        return {**status, "dashboards": {}, "verdict": judge(status, ["SFO"])}
 
 
 @asynccontextmanager

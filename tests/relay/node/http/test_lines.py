@@ -14,6 +14,7 @@ from relay.node.http import messages
 from relay.node.http.app import describe_api
 from relay.node.http.posted import LINES_MAX
 from sitestack.model.address import Physical
+from sitestack.model.message import Message
 from tests.relay.node.http.test_http import FakeNode, served
 from tests.relay.node.http.test_messages import heard, post, site
 
@@ -120,3 +121,22 @@ async def test_a_key_may_be_in_the_object_and_must_not_differ_from_the_header() 
         assert (await post(place, b'{"text": "a", "key": "k"}', **kind))[1]["key"] == "k"
         assert (await post(place, b'{"text": "a", "key": "k"}', **kind, Idempotency_Key="k"))[1]["repeated"] is True
         assert (await post(place, b'{"text": "a", "key": "k"}', **kind, Idempotency_Key="j"))[0] == 400
+
+
+async def test_a_message_has_headers_that_every_member_gets() -> None:
+    kind = {"Content_Type": "application/json"}
+    async with site("A", "B") as ([place, _], [_, other]):
+        assert (await post(place, b'{"text": "a", "headers": {"trace": "/w=="}}', **kind))[0] == 200
+        async for event in other:
+            if isinstance(event, Message):
+                assert (event.payload, event.headers["trace"]) == (b"a", b"\xff")
+                break
+        large = json.dumps({"text": "a", "headers": {"x": "AAAA" * 400}}).encode()
+        for body, why in (
+            (b'{"text": "a", "headers": []}', "an object of base64"),
+            (b'{"text": "a", "headers": {"x": "?"}}', "an object of base64"),
+            (b'{"text": "a", "headers": {"idempotency-key": "aw=="}}', "is reserved; use key"),
+            (large, "take more than the allowed 1024 bytes"),
+        ):
+            status, about, _ = await post(place, body, **kind)
+            assert (status, why in about["error"]) == (400, True), about

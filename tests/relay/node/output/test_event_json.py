@@ -9,6 +9,7 @@ from typing import Any
 from relay.events import Baseline, Misconfigured
 from relay.node.output.event_json import JsonLines
 from sitestack.channel.receiving.inbox import Delivery
+from sitestack.model.envelope import KEY, Envelope, wrap
 from sitestack.model.events import Event
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
@@ -33,6 +34,12 @@ def test_every_message_of_a_batch_has_a_line_with_its_text_or_its_bytes() -> Non
     assert found[2].keys() == {"event", "time", "from", "site", "id", "base64"}
     assert (found[0]["event"], found[0]["time"], found[0]["site"]) == ("message", 1.5, "NYC")
     assert [line["id"] for line in found] == [["NYC", A.hex(), "all", number] for number in (5, 6, 7)]
+
+
+def test_a_message_has_its_key_and_its_headers_in_base64() -> None:
+    body = pack_body([wrap(Envelope(headers={KEY: b"k", "trace": b"\xff"}), b"hello")], envelopes=True)
+    [line] = lines(Delivery(A, Batch("NYC", A, Scope.ALL, 5, 1, body)))
+    assert (line["text"], line["key"], line["headers"]) == ("hello", "k", {"trace": "/w=="})
 
 
 def test_a_view_names_those_that_more_than_one_member_has() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from relay.events import Duty, GlobalView, Role
-from relay.node.status.status import HOLD_S, Identity, NodeStatus, SlowMembers, why_not_ready
+from relay.node.status.status import HOLD_S, Identity, NodeStatus, SlowMembers
+from relay.node.status.verdict import judge, why_not_ready
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.address import ProxyUUID
 from sitestack.model.gap import Gap, GapReason
@@ -155,7 +156,40 @@ UNLINKED = [{"site": "SFO", "linked": False}]
 def test_a_node_is_ready_with_a_view_and_a_coordinator_with_its_links(
     changes: dict[str, Any], peers: list[str], members: int, reasons: list[str]
 ) -> None:
-    assert why_not_ready(ready_status(**changes), peers, members) == reasons
+    assert why_not_ready(judge(ready_status(**changes), peers, members)) == reasons
+
+
+LINKED = {"site": "SFO", "linked": True}
+WHOLE = {"sites": {"NYC": ["A", "B"], "SFO": ["D", "E"]}, "down": []}
+BUDGET = {"queue": "stack.relay.buffer_bytes", "now": 8, "max": 10}
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "reasons"),
+    [
+        ({}, "healthy", {}),
+        ({"view": None}, "down", {"the node has no view": ""}),
+        (
+            {"global_view": {"sites": {"NYC": ["A", "B"], "SFO": ["D"]}, "down": []}},
+            "degraded",
+            {"SFO has no next in line: the end of D takes it off": "RelayDegraded"},
+        ),
+        ({"global_view": {**WHOLE, "down": ["LON"]}}, "degraded", {"LON is not reached": "RelayLinkDown"}),
+        ({"links": UNLINKED}, "degraded", {"there is no link to SFO": "RelayLinkDown"}),
+        ({"links": [{**LINKED, "behind_s": 7.4}]}, "degraded", {"SFO is 7 s behind": "RelayLagGrows"}),
+        ({"links": [{"site": "SFO", "linked": False, "offline": True, "behind_s": 99.0}]}, "healthy", {}),
+        (
+            {"links": [{"site": "SFO", "linked": True, "waited_for": True}]},
+            "degraded",
+            {"senders wait for SFO": "RelaySendersWait"},
+        ),
+        ({"queues": [BUDGET]}, "degraded", {"80% of the budget for other sites is in use": "RelayBudgetFilling"}),
+        ({"problems": ["log: cannot be written."]}, "degraded", {"log: cannot be written": "RelayProblems"}),
+    ],
+)
+def test_the_verdict_has_reasons_and_the_alert_of_each(changes: dict[str, Any], state: str, reasons: dict[str, str]) -> None:
+    verdict = judge(ready_status(**{"global_view": WHOLE, **changes}), ["SFO"])
+    assert (verdict["state"], {each["what"]: each["alert"] for each in verdict["reasons"]}) == (state, reasons)
 
 
 def test_who_stands_is_named_and_who_is_merely_behind_is_not() -> None:

@@ -39,6 +39,6 @@ def test_an_inbox_that_is_empty_again_counts_nothing() -> None:
     unicast = Delivery(A, Batch("NYC", A, Scope.SITE, 1, 1, pack_body([b"to you"]), target=A))
     for item in (delivery(10), unicast, delivery(20), mark, VIEW, delivery(30)):
         inbox.put(item)
-    inbox.restart(mark)
+    inbox.restart(mark, [])
     assert [inbox.pop_oldest() for _ in range(4)] == [mark, VIEW, unicast, delivery(30)]
     assert inbox.backlog_bytes.now == 0

@@ -195,6 +195,17 @@ def test_a_sender_may_go_on_until_open_outstanding_and_waiting_bytes_use_up_its_
     assert answers == [True, False, False, True, False, True]
 
 
+def test_waiting_unicasts_hold_back_only_their_own_targets() -> None:
+    batching = batching_of(BatchingConfig(send_credit_bytes=100))
+    batching.up(Waiting(99, {B: 99}), 0.0)
+    assert batching.full_targets == frozenset()
+    batching.up(Waiting(150, {B: 60, A: 40}), 0.0)
+    assert batching.full_targets == {A, B}
+    assert batching.writable
+    batching.up(Waiting(0), 0.0)
+    assert batching.full_targets == frozenset()
+
+
 # -- views ---------------------------------------------------------------------------------------------------------------
 
 

@@ -309,6 +309,15 @@ def test_batching_is_told_once_a_turn_how_much_of_mine_waits() -> None:
     assert flow.flush(0.0) == [Up(Waiting(0))]
 
 
+def test_batching_is_told_which_members_my_unicasts_wait_for() -> None:
+    flow = flow_of()
+    for n in range(1, 13):
+        flow.down(replace(frame(n, B), batch=replace(frame(n).batch, scope=Scope.UNICAST, target=B)), 0.0)  # type: ignore[type-var]
+    assert flow.flush(0.0) == [Up(Waiting(2_000, {B: 2_000}))]
+    flow.up(credits_from(B, 0, 10_000), 0.0)
+    assert flow.flush(0.0) == [Up(Waiting(0))]
+
+
 # -- bounds ----------------------------------------------------------------------------------------------------------------
 
 

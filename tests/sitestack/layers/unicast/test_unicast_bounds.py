@@ -116,6 +116,28 @@ def test_a_member_that_left_is_given_up_soon_unless_it_comes_back(back: bool, gi
     assert group["B"].texts == ({} if given_up else {"A": ["1"]})
 
 
+def test_what_arrives_with_the_end_of_a_long_pause_brings_nothing_back() -> None:
+    """S14: the peer may have forgotten this process meanwhile, and would deliver a second copy."""
+    layer = layer_of()
+    frames = [unicast_of("A", "B", n) for n in (1, 2, 3)]
+    for frame in frames:
+        layer.down(frame, 0.0)
+    assert layer.up(control(UnicastAck(1, 1, 1, ((2, 2),))), 250.0) == []
+    assert layer.up(control(SendFirst(1)), 250.0) == [Dropped("unicast_stale_send_first")]
+    assert layer.expire(250.0) == [Up(Undeliverable(B, tuple(frames[1:])))]
+    assert layer.statistics().senders == 0
+
+
+def test_a_late_acknowledgement_of_everything_is_one() -> None:
+    layer = layer_of(UnicastConfig(window_frames_max=1))
+    first, second = unicast_of("A", "B", 1), unicast_of("A", "B", 2)
+    layer.down(first, 0.0)
+    layer.down(second, 0.0)
+    [sent] = layer.up(control(UnicastAck(1, 1, 1, ())), 250.0)
+    assert sent == Down(second.push(UnicastData(1, 2, 2, False)))
+    assert layer.expire(250.0) == []
+
+
 # -- bounds ------------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,46 @@
+"""The clock of a member's stack: monotonic seconds that include the time of a suspended machine.
+
+CLOCK_MONOTONIC, which trio uses, stops while a machine sleeps or a virtual machine is frozen; Linux
+counts that time in CLOCK_BOOTTIME. The peers have counted it: they have excluded this member, and
+have forgotten what it sent last. So a suspension is to the stack what a pause of the process is.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import trio
+
+#: The least difference that counts as a suspension (s). Much more than the noise of two readings.
+STEP_S = 1.0
+
+
+def suspended_s() -> float:
+    """Return the seconds for which this machine has been suspended since it started.
+
+    A pause between the readings makes the result too small, never too large. 0 where the system
+    does not tell.
+    """
+    if sys.platform != "linux":
+        return 0.0
+    with_sleep = time.clock_gettime(time.CLOCK_BOOTTIME)
+    return with_sleep - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+class StackClock:
+    def __init__(self) -> None:
+        self._base_s = suspended_s()
+        #: The seconds for which the machine was suspended since this clock was made.
+        self.slept_s = 0.0
+
+    def now(self) -> float:
+        """Return the time of the stack (s); never less than before."""
+        slept_s = suspended_s() - self._base_s
+        if slept_s > self.slept_s + STEP_S:
+            self.slept_s = slept_s
+        return trio.current_time() + self.slept_s
+
+    def to_trio(self, when: float) -> float:
+        """Return the time of trio's clock (s) at which this clock shows `when`."""
+        return when - self.slept_s

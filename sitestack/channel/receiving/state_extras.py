@@ -1,0 +1,72 @@
+"""Gaps and message keys that travel with the application's state.
+
+A state lacks the messages of its provider's gaps, and its receiver is notified of them. A state
+contains the effects of its messages with keys, so its receiver must recognise their repeats. They
+precede the state, after `MARK`. A state without any travels unchanged.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from sitestack.model.address import Address
+from sitestack.model.errors import ProtocolError
+from sitestack.model.frame import Header
+from sitestack.model.gap import Gap
+from sitestack.model.message import Scope
+from sitestack.wire.codec import Codec
+
+#: First bytes of a state with extras. Random, so that a state of an application does not begin so.
+MARK = bytes.fromhex("b752e5c08a7d4f19")
+_SIZE = struct.Struct(">I")
+
+
+class StateKey(NamedTuple):
+    """A key whose message is in the state: id and digest of the message, and the key's age (s)."""
+
+    key: bytes
+    site: str
+    origin: Address
+    scope: Scope
+    n: int
+    digest: bytes
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StateExtras(Header):
+    """The gaps of a state, oldest first, and its keys in the order of delivery."""
+
+    #: Maximum number of gaps and of keys.
+    items_max: ClassVar[int] = 65_536
+
+    gaps: tuple[Gap, ...] = ()
+    keys: tuple[StateKey, ...] = ()
+
+
+_EXTRAS = Codec("", {1: StateExtras})
+
+
+def join_extras(extras: StateExtras, state: bytes) -> bytes:
+    """Return the bytes that travel: the state, after its extras if there are any."""
+    if not extras.gaps and not extras.keys and not state.startswith(MARK):
+        return state
+    packed = _EXTRAS.pack(extras)
+    return b"".join((MARK, _SIZE.pack(len(packed)), packed, state))
+
+
+def split_extras(data: bytes) -> tuple[StateExtras, bytes]:
+    """Return the extras and the state in these bytes. Raises ProtocolError."""
+    if not data.startswith(MARK):
+        return StateExtras(), data
+    start = len(MARK) + _SIZE.size
+    if len(data) < start:
+        raise ProtocolError("malformed")
+    end = start + _SIZE.unpack_from(data, len(MARK))[0]
+    if len(data) < end:
+        raise ProtocolError("malformed")
+    extras = _EXTRAS.parse(data[start:end])
+    assert isinstance(extras, StateExtras)
+    return extras, data[end:]

@@ -1,0 +1,172 @@
+"""The readers of a running site: its messages as a table, or as a stream.
+
+A micro-batch is fetched by the driver when it is planned. A batch that is repeated by a restarted
+query is fetched again, from any node of the site.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from pyspark_relay.source.event_cursor import ANOTHER_PROCESS, EventCursor
+from pyspark_relay.source.event_follower import EventFollower
+from pyspark_relay.source.messages import MessageRow, Missing, to_batch
+from pyspark_relay.source.selection import Offset
+from pyspark_relay.target import Target
+
+#: Maximum events of a micro-batch.
+BATCH_EVENTS_MAX = 10_000
+#: Time (s) for which a micro-batch waits for a first event.
+PATIENCE_S = 0.1
+#: Time (s) without an event after which a node has sent all events that it holds.
+QUIET_S = 1.0
+
+
+@dataclass
+class MessagesPartition(InputPartition):
+    """The rows of a micro-batch."""
+
+    rows: list[MessageRow]
+
+
+class SiteReader(DataSourceReader):
+    """Reads the messages that a node holds, in one task."""
+
+    def __init__(self, target: Target, schema: StructType, since: str | Offset, until: str | Offset) -> None:
+        self.target = target
+        self.schema = schema
+        self.since = since if isinstance(since, dict) else {}
+        self.until = until
+
+    def partitions(self) -> list[InputPartition]:
+        """Fetch the messages."""
+        rows = fetch(self.target, EventCursor(self.since), self.until) if isinstance(self.until, dict) else None
+        return [MessagesPartition(fetch_held(self.target, EventCursor(self.since)) if rows is None else rows)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yield the rows."""
+        return _read(self.schema, partition)
+
+
+class SiteStreamReader(DataSourceStreamReader):
+    """Follows the messages of a site."""
+
+    def __init__(self, target: Target, schema: StructType, since: str | Offset) -> None:
+        self.target = target
+        self.schema = schema
+        self.since = since
+        self._follower: EventFollower | None = None
+        self._cursor = EventCursor({})
+        #: The offset that the cursor continues, and the rows of planned micro-batches by offsets.
+        self._at: Offset | None = None
+        self._planned: list[tuple[Offset, Offset, list[MessageRow]]] = []
+
+    def initialOffset(self) -> Offset:
+        """Return the offset of option `startingOffsets`."""
+        if isinstance(self.since, dict):
+            return self.since
+        cursor = EventCursor({})
+        if self.since == "latest":
+            fetch_held(self.target, cursor)
+        return cursor.offset()
+
+    def latestOffset(self, start: Offset, _limit: Any = None) -> Offset:
+        """Fetch the next micro-batch; return its end. Raises SourceError."""
+        if self._follower is None or start != self._at:
+            self._restart(start)
+        assert self._follower is not None
+        rows: list[MessageRow] = []
+        for event_id, event, _ in self._follower.take(BATCH_EVENTS_MAX, PATIENCE_S):
+            rows += self._cursor.accept(event_id, event)
+        self._cursor.site = self._follower.site
+        if not rows:
+            return start
+        self._at = self._cursor.offset()
+        self._planned.append((start, self._at, rows))
+        return self._at
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """Return the rows of a micro-batch. Raises SourceError."""
+        for begin, finish, rows in self._planned:
+            if (begin, finish) == (start, end):
+                return [MessagesPartition(rows)]
+        return [MessagesPartition(fetch(self.target, EventCursor(start), end))]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yield the rows."""
+        return _read(self.schema, partition)
+
+    def commit(self, end: Offset) -> None:
+        """Forget the micro-batches up to this offset."""
+        ends = [finish for _, finish, _ in self._planned]
+        del self._planned[: ends.index(end) + 1 if end in ends else 0]
+
+    def stop(self) -> None:
+        """End the connection."""
+        if self._follower is not None:
+            self._follower.close()
+
+    def _restart(self, start: Offset) -> None:
+        self.stop()
+        self._cursor, self._at, self._planned = EventCursor(start), start, []
+        self._follower = EventFollower(self.target, self._cursor.id, self._cursor.site)
+
+
+def fetch_held(target: Target, cursor: EventCursor) -> list[MessageRow]:
+    """Return the rows of all events that a node holds after the cursor. Raises SourceError."""
+    follower = EventFollower(target, cursor.id, cursor.site)
+    rows: list[MessageRow] = []
+    try:
+        while events := follower.take(BATCH_EVENTS_MAX, QUIET_S):
+            for event_id, event, _ in events:
+                rows += cursor.accept(event_id, event)
+        cursor.site = follower.site
+    finally:
+        follower.close()
+    return rows
+
+
+def fetch(target: Target, cursor: EventCursor, end: Offset) -> list[MessageRow]:
+    """Return the rows between the cursor and an offset again.
+
+    Messages that no node shows within the target's timeout are gaps. Raises SourceError.
+    """
+    follower = EventFollower(target, cursor.id, cursor.site)
+    rows: list[MessageRow] = []
+    known: Mapping[str, int] = end["known"]
+    gives_up = time.monotonic() + target.timeout_s
+    try:
+        while (missing := _missing(cursor, known)) and time.monotonic() < gives_up:
+            for event_id, event, _ in follower.take(1, QUIET_S):
+                rows += [row for row in cursor.accept(event_id, event) if _is_within(row, known)]
+    finally:
+        follower.close()
+    return [*rows, *missing]
+
+
+def _missing(cursor: EventCursor, known: Mapping[str, int]) -> list[MessageRow]:
+    """Return the gaps between the cursor and these numbers."""
+    found = []
+    for stream, last in known.items():
+        if (first := cursor.known.get(stream, 0) + 1) <= last:
+            site, uuid, scope = stream.rsplit("/", 2)
+            found.append(MessageRow(site=site, sender_uuid=uuid, scope=scope, gap=Missing(first, last, ANOTHER_PROCESS)))
+    return found
+
+
+def _is_within(row: MessageRow, known: Mapping[str, int]) -> bool:
+    n = row.n if row.gap is None else row.gap.first
+    return n is None or n <= known.get(f"{row.site}/{row.sender_uuid}/{row.scope}", 0)
+
+
+def _read(schema: StructType, partition: InputPartition) -> Iterator[Any]:
+    assert isinstance(partition, MessagesPartition)
+    if partition.rows:
+        yield to_batch(partition.rows, to_arrow_schema(schema, timezone="UTC"))

@@ -1,0 +1,181 @@
+"""The gaps and keys that travel with a state: a joiner knows them as its provider does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sitestack.channel.channel import Channel
+from sitestack.channel.open import open_channel
+from sitestack.channel.receiving.state_extras import MARK, StateExtras, StateKey, join_extras, split_extras
+from sitestack.channel.sending.message_keys import MessageKeys
+from sitestack.config import ChannelConfig, SiteConfig
+from sitestack.model.errors import ProtocolError
+from sitestack.model.gap import Gap, GapReason
+from sitestack.model.message import Batch, Message, MessageId, Scope
+from sitestack.model.view import View
+from sitestack.transport.memory import MemoryNetwork
+from tests.harness.addresses import address
+from tests.harness.channels import NYC, wait_for_view, with_batching
+from tests.harness.messages import keyed_body
+from tests.harness.sockets import until
+
+A_GAP = Gap("NYC", address("A"), 3, 9, GapReason.BACKLOG)
+A_KEY = StateKey(b"order 7", "NYC", address("A"), Scope.ALL, 4, bytes(32), 1.5)
+
+
+@dataclass
+class Replica:
+    """An application whose state is the list of its payloads."""
+
+    lines: list[str] = field(default_factory=list)
+    events: list[object] = field(default_factory=list)
+    #: The application reads nothing while it is set to an unset event.
+    pause: trio.Event | None = None
+
+    def get(self) -> bytes:
+        return json.dumps(self.lines).encode()
+
+    def set(self, data: bytes) -> None:
+        self.lines = json.loads(data)
+
+    @property
+    def gaps(self) -> list[Gap]:
+        return [each for each in self.events if isinstance(each, Gap)]
+
+    async def read(self, channel: Channel) -> None:
+        async for event in channel:
+            self.events.append(event)
+            if isinstance(event, Message):
+                self.lines.append(event.payload[:9].decode())
+            if self.pause is not None:
+                await self.pause.wait()
+
+
+@asynccontextmanager
+async def replica(
+    network: MemoryNetwork, nursery: trio.Nursery, name: str, config: SiteConfig = NYC
+) -> AsyncIterator[tuple[Channel, Replica]]:
+    mine = Replica()
+    async with open_channel(config, name=name, transport=network.open(), get_state=mine.get, set_state=mine.set) as channel:
+        nursery.start_soon(mine.read, channel)
+        yield channel, mine
+
+
+def impatient() -> SiteConfig:
+    """Members whose backlog of 200 kB becomes a gap after two seconds."""
+    config = replace(NYC, channel=ChannelConfig(backlog_policy="gap", backlog_hold_s=2.0))
+    flow = replace(config.protocols.flow_control, backlog_bytes_max=200_000, window_bytes=65_536)
+    config = replace(config, protocols=replace(config.protocols, flow_control=flow))
+    return with_batching(config, message_bytes_max=100_000, batch_bytes_max=60_000)
+
+
+async def test_a_joiner_is_told_the_gaps_of_the_state_that_it_takes(autojump_clock: MockClock) -> None:
+    network, config = MemoryNetwork(), impatient()
+    async with (
+        trio.open_nursery() as nursery,
+        replica(network, nursery, "X", config) as (x, provider),
+        replica(network, nursery, "A", config) as (a, whole),
+    ):
+        await wait_for_view(x, 2)
+        await a.send(b"first")
+        await until(lambda: provider.lines == ["first"])
+        provider.pause = trio.Event()
+        for _ in range(40):
+            await a.send(bytes(20_000))
+            await trio.sleep(0.01)
+        await until(lambda: len(whole.lines) == 41)
+        await trio.sleep(10)
+        provider.pause.set()
+        await until(lambda: bool(provider.gaps))
+        for name in "JK":  # K joins when J and X have the gap: it is shown once
+            async with replica(network, nursery, name, config) as (_, joiner):
+                await until(lambda joiner=joiner: len(joiner.events) >= 2)  # type: ignore[misc]
+                assert len(joiner.lines) == len(provider.lines) < len(whole.lines)
+                assert isinstance(joiner.events[0], View)
+                assert joiner.gaps == provider.gaps
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_joiner_does_not_apply_a_repeat_of_what_its_state_contains(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with trio.open_nursery() as nursery, replica(network, nursery, "A") as (a, first), replica(network, nursery, "B"):
+        await wait_for_view(a, 2)
+        await a.send(b"100", key=b"order 7")
+        await until(lambda: first.lines == ["100"])
+        async with replica(network, nursery, "J") as (j, joiner):
+            await until(lambda: joiner.lines == ["100"])
+            known, there = j.keys.known(b"order 7"), a.keys.known(b"order 7")
+            assert known is not None
+            assert there is not None
+            assert (known.id, known.digest) == (there.id, there.digest)
+            await a.send(b"100", key=b"order 7")
+            await a.send(b"next")
+            await until(lambda: joiner.lines[-1] == "next")
+            assert joiner.lines == first.lines == ["100", "next"]
+            assert j.keys.repeats == 1
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+async def test_what_comes_before_the_state_is_judged_by_its_keys(autojump_clock: MockClock, repeated: bool) -> None:
+    """The provider's application is late, so that messages wait at the joiner before their keys are known there."""
+    network = MemoryNetwork()
+    async with trio.open_nursery() as nursery, replica(network, nursery, "A") as (a, first):
+        if repeated:
+            await a.send(b"100", key=b"order 7")
+            await until(lambda: first.lines == ["100"])
+        first.pause = trio.Event()
+        await a.send(b"late")
+        async with replica(network, nursery, "J") as (j, joiner):
+            await a.send(b"100", key=b"order 7")
+            await a.send(b"100", key=b"order 7")
+            await trio.sleep(1)
+            assert joiner.events == []
+            first.pause.set()
+            await until(lambda: len(joiner.lines) == len(first.lines) == 2)
+            await trio.sleep(1)
+            assert joiner.lines == first.lines == (["100", "late"] if repeated else ["late", "100"])
+            assert j.levels()["backlog_bytes"].now == 0
+        nursery.cancel_scope.cancel()
+
+
+def test_a_state_without_gaps_and_keys_travels_as_it_is() -> None:
+    assert join_extras(StateExtras(), b"state") == b"state"
+    assert split_extras(b"state") == (StateExtras(), b"state")
+    assert split_extras(b"") == (StateExtras(), b"")
+
+
+@pytest.mark.parametrize("state", [b"", b"state", MARK + b"looks like one"])
+def test_gaps_and_keys_are_read_back(state: bytes) -> None:
+    extras = StateExtras((A_GAP,), (A_KEY,))
+    assert split_extras(join_extras(extras, state)) == (extras, state)
+    assert split_extras(join_extras(StateExtras(), state)) == (StateExtras(), state)
+
+
+def test_damaged_extras_are_refused() -> None:
+    data = join_extras(StateExtras((A_GAP,), (A_KEY,)), b"")
+    for length in range(len(MARK), len(data)):
+        with pytest.raises(ProtocolError):
+            split_extras(data[:length])
+
+
+async def test_adopted_keys_expire_by_their_age(autojump_clock: MockClock) -> None:
+    keys, copy = MessageKeys(keys_max=3, age_s=10.0), MessageKeys(keys_max=3, age_s=10.0)
+    for n in (1, 2):
+        assert not keys.is_repeat(Batch("NYC", address("A"), Scope.ALL, n, 1, keyed_body(b"x", key=b"%d" % n)))
+        await trio.sleep(4)
+    assert not copy.is_repeat(Batch("NYC", address("A"), Scope.ALL, 3, 1, keyed_body(b"x", key=b"1")))
+    copy.adopt(keys.carried(2))
+    assert copy.known(b"1") is not None
+    assert copy.known(b"1").id == MessageId("NYC", address("A"), Scope.ALL, 1)  # type: ignore[union-attr]
+    await trio.sleep(3)
+    assert copy.known(b"1") is None
+    assert copy.known(b"2") is not None
+    assert keys.carried(1) == (), "what was delivered after the mark is not in the state"

@@ -1,0 +1,122 @@
+"""A source from a running site, without Spark: each message once through a kill of a node and of the reader."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyspark_relay.source.columns import MESSAGES
+from pyspark_relay.source.data_source import RelayDataSource
+from pyspark_relay.source.event_follower import SourceError
+from pyspark_relay.source.selection import Offset
+from pyspark_relay.source.site_reader import SiteStreamReader
+from tests.harness.node_sites import LIMIT_S, NodeSites, node_sites
+from tests.harness.sockets import free_port
+from tests.spark.source.test_source import rows_in
+
+
+@contextmanager
+def stream(urls: list[str], **options: str) -> Iterator[SiteStreamReader]:
+    found = RelayDataSource({"url": ",".join(urls), **options}).streamReader(MESSAGES)
+    assert isinstance(found, SiteStreamReader)
+    yield found
+    found.stop()
+
+
+def batches(reader: SiteStreamReader, start: Offset, count: int) -> Iterator[tuple[Offset, list[dict[str, Any]]]]:
+    """Micro-batches, until so many rows have come."""
+    ends = time.monotonic() + LIMIT_S
+    while count > 0:
+        assert time.monotonic() < ends
+        end = json.loads(json.dumps(reader.latestOffset(start)))
+        if end != start:
+            rows = between(reader, start, end)
+            count -= len(rows)
+            yield end, rows
+            reader.commit(end)
+            start = end
+
+
+def between(reader: SiteStreamReader, start: Offset, end: Offset) -> list[dict[str, Any]]:
+    return rows_in(reader, reader.partitions(start, end))  # type: ignore[arg-type]
+
+
+def texts(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["value"].decode() if row["gap"] is None else row["gap"]["reason"] for row in rows]
+
+
+def post(sites: NodeSites, name: str, *numbers: int) -> list[str]:
+    for number in numbers:
+        sites.post(name, str(number))
+    return [str(number) for number in numbers]
+
+
+def follow(reader: SiteStreamReader, start: Offset, count: int) -> tuple[Offset, list[str]]:
+    """The end and the rows of these micro-batches."""
+    found = list(batches(reader, start, count))
+    return found[-1][0], [row for _, rows in found for row in texts(rows)]
+
+
+@pytest.mark.slow
+def test_each_message_once_through_a_kill_of_the_node_and_a_restart_of_the_reader(directory: Path) -> None:
+    with node_sites(directory, {"NYC": "AB", "SFO": "D"}) as sites:
+        relay, second = sites.status("A")["view"]["members"]
+        urls = [sites.urls[relay], sites.urls[second]]
+        sent = post(sites, relay, *range(5))
+        with stream(urls) as reader:
+            start = reader.initialOffset()
+            first, rows = follow(reader, start, 5)
+            sent += post(sites, second, 5, 6)
+            at, more = follow(reader, first, 2)
+            sites.kill(relay)
+            sent += post(sites, second, 7, 8)
+            at, rest = follow(reader, at, 2)
+            assert rows + more + rest == sent
+        with stream(urls) as restarted:
+            # A batch of the killed node is fetched again from the other one.
+            assert texts(between(restarted, start, first)) == sent[:5]
+            assert texts(between(restarted, first, at)) == sent[5:]
+            sent += post(sites, second, 9)
+            assert follow(restarted, at, 1)[1] == ["9"]
+        table = RelayDataSource({"url": urls[1], "endingOffsets": json.dumps(at)}).reader(MESSAGES)
+        assert texts(rows_in(table, table.partitions())) == sent[:-1]
+        whole = RelayDataSource({"url": urls[1]}).reader(MESSAGES)
+        assert texts(rows_in(whole, whole.partitions())) == sent
+        with stream(urls, startingOffsets="latest") as latest:
+            begin = latest.initialOffset()
+            assert latest.latestOffset(begin) == begin
+            post(sites, second, 10)
+            assert follow(latest, begin, 1)[1] == ["10"]
+        with (
+            stream([sites.urls["D"]]) as foreign,
+            pytest.raises(SourceError, match="is a node of SFO, not of NYC: read each site with its own query"),
+        ):
+            follow(foreign, at, 1)
+
+
+def test_messages_that_no_node_has_any_more_are_gaps_when_a_batch_is_repeated(directory: Path) -> None:
+    with node_sites(directory, {"NYC": "A"}) as sites:
+        post(sites, "A", 1)
+        with stream([sites.urls["A"]], timeout="3") as reader:
+            start = reader.initialOffset()
+            end, rows = follow(reader, start, 1)
+            [stream_name] = end["known"]
+            more = {**end, "known": {stream_name: 3, "NYC/gone/all": 2}}
+            found = between(reader, start, more)
+    assert (rows, texts(found)) == (["1"], ["1", "another_process", "another_process"])
+    assert [(row["sender_uuid"], row["gap"]["first"], row["gap"]["last"]) for row in found[1:]] == [
+        (stream_name.split("/")[1], 2, 3),
+        ("gone", 1, 2),
+    ]
+
+
+def test_nodes_that_do_not_answer_are_an_error_that_says_so() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    with stream([url], timeout="0.2") as reader, pytest.raises(SourceError, match="No events within"):
+        follow(reader, reader.initialOffset(), 1)
