@@ -54,6 +54,8 @@ def test_some_members_have_settings_of_their_own_and_some_applications_can_be_fu
     assert 60 < sum(plan.short_ids != "nobody" for plan in PLANS) < 170
     assert {plan.short_ids for plan in PLANS} == {"nobody", "everybody", "some"}
     assert {plan.backlog_bytes_max for plan in PLANS} == set(KINDS["swarm"].backlog_bytes_max)
+    assert {plan.batch_bytes_max for plan in PLANS} == set(KINDS["swarm"].batch_bytes_max)
+    assert {plan.latency_target_s for plan in PLANS} == set(KINDS["swarm"].latency_target_s)
     slow = [plan for plan in PLANS if any(isinstance(fault, SlowApplication) for fault in plan.faults)]
     assert slow
     assert all(plan.backlog_bytes_max is not None for plan in slow)

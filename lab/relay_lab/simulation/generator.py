@@ -70,6 +70,8 @@ class _Draw:
             unicast_share=self._rate("unicasts", weights.unicast_share),
             site_share=self._rate("to the site", weights.site_share),
             batch_count_max=self._pick("batch", weights.batch_count_max),
+            batch_bytes_max=self._pick("batch bytes", weights.batch_bytes_max),
+            latency_target_s=self._pick("latency target", weights.latency_target_s),
             budget=self._pick("budget", weights.budget),
             faults=(),
             backlog_bytes_max=self._pick("backlog", weights.backlog_bytes_max),

@@ -50,6 +50,10 @@ class Plan:
     site_share: float
     #: The most messages in a batch; None for the product's default.
     batch_count_max: int | None = None
+    #: Bytes of a full batch; None for the product's default, which no run fills. Small ones let the send credit vary.
+    batch_bytes_max: int | None = None
+    #: The delay target of the send credit; None: the credit is constant.
+    latency_target_s: float | None = 0.005
     #: The window of flow control; None for the product's default.
     window_bytes: int | None = None
     budget: BufferConfig = field(default_factory=BufferConfig)

@@ -228,14 +228,17 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
         majority = replace(base.membership, when_split="majority", members=len(hosts[site]))
         config = replace(config, membership=majority)
     protocols = config.protocols
+    batching = BatchingConfig(latency_target_s=plan.latency_target_s)
     if plan.batch_count_max is not None:
-        protocols = replace(protocols, batching=BatchingConfig(batch_count_max=plan.batch_count_max))
+        batching = replace(batching, batch_count_max=plan.batch_count_max)
+    if plan.batch_bytes_max is not None:
+        batching = replace(batching, batch_bytes_max=plan.batch_bytes_max)
     flow_control = protocols.flow_control
     if plan.window_bytes is not None:
         flow_control = replace(flow_control, window_bytes=plan.window_bytes)
     if plan.backlog_bytes_max is not None:
         flow_control = replace(flow_control, backlog_bytes_max=plan.backlog_bytes_max)
-    protocols = replace(protocols, flow_control=flow_control)
+    protocols = replace(protocols, batching=batching, flow_control=flow_control)
     config = with_short_ids(replace(config, protocols=protocols), plan.short_ids != "nobody")
     gateway = GatewayConfig(peers=peers, link=plan.link)
     return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes)

@@ -72,6 +72,7 @@ def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
     yield lambda plan: replace(plan, late=None)
     yield lambda plan: replace(plan, budget=BufferConfig())
     yield lambda plan: replace(plan, batch_count_max=None)
+    yield lambda plan: replace(plan, batch_bytes_max=None, latency_target_s=None)
     for number in (2, 3):
         yield lambda plan, number=number: _first_sites(plan, number)  # type: ignore[misc]
     yield lambda plan: replace(plan, link=LinkConfig(), lines=())

@@ -140,6 +140,9 @@ class Weights(NamedTuple):
     unicast_share: Rate = Rate(0.5, 0.3)
     site_share: Rate = Rate(0.5, 0.3)
     batch_count_max: Mapping[int | None, float] = {None: 3, 1: 2}
+    #: Full batches and delay targets: a credit of a few batches of a few messages, which follows the rate or is constant.
+    batch_bytes_max: Mapping[int | None, float] = {None: 9, 2_000: 1}
+    latency_target_s: Mapping[float | None, float] = {0.005: 6, 0.1: 1, None: 1}
     #: Windows of flow control: from one frame at a time to some dozens of small frames; no run fills the default window. A site
     #: with a small window is partitioned amid floods, since that is when credit can get lost (B1).
     window_bytes: Mapping[int | None, float] = {None: 27, 1: 1, 2_000: 1, 20_000: 1}

@@ -23,9 +23,14 @@ class BatchingConfig:
     window_bytes: int = 1024 * 1024
     #: The largest payload; a larger one is refused with MessageTooLarge.
     message_bytes_max: int = 8 * 1024 * 1024
-    #: How many bytes may be open, under way, or waiting for credit before senders wait. Unicasts that
-    #: wait for their members' credit count apart: at this bound only senders to these members wait.
+    #: How many bytes may be open, under way, or waiting for credit before senders wait, at
+    #: most. Unicasts that wait for their members' credit count apart: at this bound only senders to
+    #: these members wait.
     send_credit_bytes: int = 4 * 1024 * 1024
+    #: Delay that multicasts of senders at full speed may add by waiting for each other. The credit
+    #: follows their rate, from two full batches for each member up to `send_credit_bytes`. Unset:
+    #: it is always `send_credit_bytes`.
+    latency_target_s: float | None = 0.005
     #: How long a graceful leave waits for messages under way; 0 leaves at once, and may lose those
     #: sent last (SEQ-16).
     stop_timeout_s: float = 5.0

@@ -14,6 +14,7 @@ from typing import Never
 
 from sitestack.layers.batching.batch_streams import TARGETS_MAX, BatchStream, Manner, Targets
 from sitestack.layers.batching.config import BatchingConfig
+from sitestack.layers.batching.credit import SendCredit
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, MessageTooLarge, NoMajority
 from sitestack.model.events import (
@@ -71,16 +72,16 @@ class Batching(Layer):
         self._batch_bytes_max = config.batch_bytes_max
         self._batch_count_max = config.batch_count_max
         self._payload_bytes_max = config.message_bytes_max
-        self._send_credit_bytes = config.send_credit_bytes
+        self._credit = SendCredit(config)
         self._multicasts = (BatchStream(Scope.ALL), BatchStream(Scope.SITE))
         self._targets = Targets(local.site)
         self._to = self._targets.open
         #: Scope and first number of the own multicasts under way that were sent with
         #: `loopback=False`.
         self._silent: set[tuple[Scope, int]] = set()
-        #: The next three together are bounded by `send_credit_bytes`, plus one message for each
-        #: waiting sender. Unicasts that wait for credit count on their own, with the same bound,
-        #: plus one message for each target.
+        #: The next three together are bounded by the credit, plus one message for each waiting
+        #: sender. Unicasts that wait for credit count on their own, up to `send_credit_bytes` plus one
+        #: message for each target.
         self._open_bytes = 0
         self._outstanding_bytes = 0
         self._waiting_bytes = 0
@@ -123,7 +124,7 @@ class Batching(Layer):
         opened.payloads.append(payload)
         opened.body_bytes += size
         self._open_bytes += size
-        return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._send_credit_bytes
+        return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._credit.bytes
 
     def extend(self, payloads: list[bytes], scope: Scope, target: Address | None = None, manner: Manner = Manner.PLAIN) -> bool:
         """Append messages together if one batch can hold them, else one by one.
@@ -164,7 +165,7 @@ class Batching(Layer):
 
         Bytes that wait for credit below may count twice, which only stops senders a little earlier.
         """
-        return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._send_credit_bytes
+        return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._credit.bytes
 
     def is_silent(self, batch: Batch) -> bool:
         """Whether this delivery is an own multicast sent with `loopback=False`; ask once a
@@ -188,7 +189,7 @@ class Batching(Layer):
         self._refusing = self._is_leaving = True
         self.stale.add(self)
         self._leave_at = now + self._config.stop_timeout_s
-        return [*self._close_batches(), *self._maybe_leave(now)]
+        return [*self._close_batches(now), *self._maybe_leave(now)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         """Count own multicasts that come back as delivered; hold unicasts until the first view."""
@@ -199,6 +200,7 @@ class Batching(Layer):
                 return [Up(event)] if self._joined else self._hold(event)
             self._multicasts[batch.scope].next_back = batch.first + batch.count
             self._outstanding_bytes -= len(batch.body)
+            self._credit.delivered(len(batch.body), now)
             if self._open_bytes or self._leave_at is not None:
                 self.stale.add(self)
             return [Up(event)]
@@ -208,7 +210,7 @@ class Batching(Layer):
         if isinstance(event, Waiting):
             self._waiting_unicast_bytes = sum(event.to.values())
             self._waiting_bytes = event.waiting_bytes - self._waiting_unicast_bytes
-            is_full = self._waiting_unicast_bytes >= self._send_credit_bytes
+            is_full = self._waiting_unicast_bytes >= self._config.send_credit_bytes
             self.full_targets = frozenset(event.to) if is_full else frozenset()
             return []
         if isinstance(event, Blocked):
@@ -219,6 +221,7 @@ class Batching(Layer):
             self._flowing = not event.blocked
             self._refusing = self._is_leaving or not event.view.is_primary
             self._joined = True
+            self._credit.installed(len(event.view.members))
             return [Up(event), *[Up(frame) for frame in self._early.take_all()]]
         elif isinstance(event, Left):
             self._refusing = self._is_leaving = True
@@ -233,7 +236,7 @@ class Batching(Layer):
     def flush(self, now: float) -> list[Effect]:
         if self._open_bytes > self._open_bytes_high:
             self._open_bytes_high = self._open_bytes
-        return [*self._close_batches(), *self._maybe_leave(now)]
+        return [*self._close_batches(now), *self._maybe_leave(now)]
 
     def expire(self, now: float) -> list[Effect]:
         return self.flush(now)
@@ -272,13 +275,15 @@ class Batching(Layer):
 
     # -- closing -----------------------------------------------------------------------------------------------------
 
-    def _close_batches(self) -> list[Effect]:
+    def _close_batches(self, now: float) -> list[Effect]:
         """Close batches, but none before the first view (SEQ-22) or during a block."""
         if not self._open_bytes or not self._flowing:
             return []
-        effects = self._close_unicasts(Scope.OOB)
+        effects, under_way = self._close_unicasts(Scope.OOB), self._outstanding_bytes
         for opened in self._closable():
             effects += self._close(opened)
+        if self._outstanding_bytes > under_way:
+            self._credit.sent(self._outstanding_bytes, now)
         return effects + self._close_unicasts(Scope.UNICAST)
 
     def _close_unicasts(self, scope: Scope) -> list[Effect]:

@@ -19,7 +19,7 @@ from tests.harness.addresses import SITE, address, local_of, view_of
 from tests.harness.ordered import Configs, OrderedGroup
 
 A, B, C = map(address, "ABC")
-SMALL = BatchingConfig(batch_bytes_max=100, batch_count_max=5, window_bytes=200, send_credit_bytes=1000)
+SMALL = BatchingConfig(batch_bytes_max=100, batch_count_max=5, window_bytes=200, send_credit_bytes=1000, latency_target_s=None)
 
 
 def batching_of(config: BatchingConfig | None = None, joined: bool = True) -> Batching:

@@ -1,0 +1,48 @@
+"""The send credit: how many bytes a member's senders may have open, under way, or waiting."""
+
+from __future__ import annotations
+
+from sitestack.layers.batching.config import BatchingConfig
+from sitestack.model.trip import TripMeter
+
+#: Full batches for each member of the view that the credit always allows. With fewer, the pipe runs dry
+#: between the turns of the members.
+BATCHES_MIN = 2
+
+
+class SendCredit:
+    """Bounds the delay of multicasts (TCP Vegas): saturated senders wait as long as their bytes take.
+
+    The credit is the rate at which own multicasts come back, times the shortest trip and
+    `latency_target_s`. It grows by at most one batch a trip and shrinks by at most a quarter.
+    """
+
+    def __init__(self, config: BatchingConfig) -> None:
+        self._target_s = config.latency_target_s
+        self._batch_bytes = config.batch_bytes_max
+        self._bytes_max = config.send_credit_bytes
+        self._bytes_min = min(BATCHES_MIN * config.batch_bytes_max, config.send_credit_bytes)
+        self._trips = TripMeter()
+        #: The present credit; constant without a target.
+        self.bytes = config.send_credit_bytes if config.latency_target_s is None else self._bytes_min
+
+    def installed(self, members: int) -> None:
+        """Adopt the number of members of a new view, and measure its shortest trip anew."""
+        if self._target_s is not None:
+            self._bytes_min = min(BATCHES_MIN * self._batch_bytes * members, self._bytes_max)
+            self.bytes = max(self.bytes, self._bytes_min)
+            self._trips = TripMeter()
+
+    def sent(self, under_way: int, now: float) -> None:
+        """Note that a batch was sent; `under_way`: bytes of all own multicasts not yet delivered here."""
+        if self._target_s is not None:
+            self._trips.sent(under_way, now)
+
+    def delivered(self, size: int, now: float) -> None:
+        """Note that an own batch was delivered here."""
+        if self._target_s is None or not self._trips.confirmed(size, now):
+            return
+        # Beside these, one batch is open: it waits until it is full.
+        wanted = round(self._trips.rate * (self._trips.least_s + self._target_s)) + self._batch_bytes
+        next_bytes = min(max(wanted, self.bytes * 3 // 4), self.bytes + self._batch_bytes)
+        self.bytes = min(max(next_bytes, self._bytes_min, BATCHES_MIN * size), self._bytes_max)

@@ -1,0 +1,41 @@
+"""Rate and round-trip time of a stream whose bytes are confirmed in the order in which they were sent."""
+
+from __future__ import annotations
+
+import math
+
+#: Least length (s) of a trip, so that bytes confirmed at once have a finite rate.
+TRIP_S_MIN = 1e-4
+
+
+class TripMeter:
+    """Measures one trip at a time: from sending a byte until it is confirmed (BBR's delivery-rate sample)."""
+
+    __slots__ = ("_began", "_left", "_size", "least_s", "rate")
+
+    def __init__(self) -> None:
+        #: Bytes a second confirmed during the last trip.
+        self.rate = 0.0
+        #: Length (s) of the shortest trip so far, which waited in no queue.
+        self.least_s = math.inf
+        self._began = 0.0
+        #: Bytes under way when the present trip began, and those of them not yet confirmed.
+        self._size = self._left = 0
+
+    def sent(self, under_way: int, now: float) -> None:
+        """Note that bytes were sent; `under_way`: all unconfirmed bytes, with these."""
+        if self._left <= 0:
+            self._size = self._left = under_way
+            self._began = now
+
+    def confirmed(self, size: int, now: float) -> bool:
+        """Note confirmed bytes; return True at the end of a trip, when `rate` and `least_s` are new."""
+        if self._left <= 0:
+            return False
+        self._left -= size
+        if self._left > 0:
+            return False
+        trip_s = max(now - self._began, TRIP_S_MIN)
+        self.rate = (self._size - self._left) / trip_s
+        self.least_s = min(self.least_s, trip_s)
+        return True

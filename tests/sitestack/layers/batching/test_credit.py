@@ -1,0 +1,149 @@
+"""The send credit follows rate times delay target: a saturated sender through a pipe of a given rate and length."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from sitestack.layers.batching import Batching, BatchingConfig
+from sitestack.layers.batching.credit import BATCHES_MIN
+from sitestack.model.events import ViewInstalled
+from sitestack.model.frame import Frame
+from sitestack.model.message import Batch, Scope
+from sitestack.model.trip import TripMeter
+from sitestack.stack.layer import Down
+from tests.harness.addresses import address, local_of, view_of
+
+A = address("A")
+CONFIG = BatchingConfig()
+FLOOR = BATCHES_MIN * CONFIG.batch_bytes_max
+TARGET_S = CONFIG.latency_target_s or 0.0
+MB = 1_000_000
+
+
+class Pipe:
+    """A sender that sends whenever it may, and a pipe that returns its batches in order at a rate."""
+
+    def __init__(
+        self, config: BatchingConfig = CONFIG, members: str = "A", rate: float = 100 * MB, trip_s: float = 0.001
+    ) -> None:
+        self.layer = Batching(local_of("A"), config)
+        self.layer.up(ViewInstalled(view_of(1, members), None), 0.0)
+        self.rate, self.trip_s, self.size = rate, trip_s, 10_000
+        self.now = self.free_at = 0.0
+        self.under_way: deque[tuple[float, Batch]] = deque()
+        #: For each delivered batch: when, how long after its last message was sent, and its bytes.
+        self.delivered: list[tuple[float, float, int]] = []
+        self._appended: deque[tuple[float, int]] = deque()
+        self._sent_count = 0
+        #: Bytes at which the sender had to wait last: its credit, and part of a message.
+        self.credit = 0
+
+    def run(self, seconds: float, saturated: bool = True) -> None:
+        """Let time pass in steps of a millisecond; a sender that is not saturated sends one message in each."""
+        until = self.now + seconds
+        while self.now < until:
+            writable = self.layer.writable
+            while writable:
+                writable = self.layer.append(bytes(self.size), Scope.ALL) and saturated
+                self._appended.append((self.now, self._sent_count))
+                self._sent_count += 1
+            if not self.layer.writable:
+                self.credit = self.layer.levels()["credit_bytes"].now
+            for effect in self.layer.flush(self.now):
+                if isinstance(effect, Down) and isinstance(effect.event, Frame) and effect.event.batch is not None:
+                    batch = effect.event.batch
+                    self.free_at = max(self.free_at, self.now) + len(batch.body) / self.rate
+                    self.under_way.append((self.free_at + self.trip_s, batch))
+            self.now += 0.001
+            while self.under_way and self.under_way[0][0] <= self.now:
+                batch = self.under_way.popleft()[1]
+                self.layer.up(Frame(A, None, (), batch, False, 1), self.now)
+                while self._appended and self._appended[0][1] < batch.last:
+                    sent_at = self._appended.popleft()[0]
+                self.delivered.append((self.now, self.now - sent_at, len(batch.body)))
+
+    def measured(self, since: float) -> tuple[float, float]:
+        """Bytes a second delivered since then, and the longest delay of a message."""
+        seen = [each for each in self.delivered if each[0] > since]
+        return sum(size for _, _, size in seen) / (self.now - since), max(delay for _, delay, _ in seen)
+
+
+@pytest.mark.parametrize("rate", [30 * MB, 100 * MB, 300 * MB])
+def test_a_saturated_sender_keeps_its_rate_and_waits_for_about_the_target(rate: float) -> None:
+    pipe = Pipe(rate=rate)
+    pipe.run(1.0)
+    reached, delay = pipe.measured(since=0.5)
+    assert reached > 0.95 * rate
+    assert delay < TARGET_S + pipe.trip_s + (FLOOR + CONFIG.batch_bytes_max) / rate + 0.002
+
+
+def test_the_credit_follows_steps_of_the_rate() -> None:
+    pipe = Pipe(rate=300 * MB)
+    credits = []
+    for rate in (300 * MB, 60 * MB, 300 * MB):
+        pipe.rate = rate
+        pipe.run(1.0)
+        credits.append(pipe.credit)
+    assert credits[0] == pytest.approx(300 * MB * (TARGET_S + 0.001), rel=0.4)
+    assert credits[1] == pytest.approx(60 * MB * (TARGET_S + 0.001), rel=0.4)
+    assert credits[2] == pytest.approx(credits[0], rel=0.2)
+
+
+def test_slow_peers_do_not_let_the_pipe_run_dry() -> None:
+    """Bytes under way for the length of the shortest trip wait in no queue, and count beside the target."""
+    pipe = Pipe(rate=50 * MB, trip_s=0.030)
+    pipe.run(2.0)
+    reached, delay = pipe.measured(since=1.0)
+    window = CONFIG.window_bytes / (0.030 + 0.001)
+    assert reached > 0.9 * min(50 * MB, window)
+    assert delay < 0.030 + 4 * TARGET_S
+
+
+def test_without_a_target_the_credit_is_constant() -> None:
+    pipe = Pipe(BatchingConfig(latency_target_s=None), rate=30 * MB)
+    pipe.run(1.0)
+    assert pipe.credit == pytest.approx(CONFIG.send_credit_bytes, abs=pipe.size)
+    assert pipe.measured(since=0.5)[1] > 0.1
+
+
+@pytest.mark.parametrize("members", ["A", "ABC"])
+def test_the_credit_never_falls_below_two_full_batches_for_each_member(members: str) -> None:
+    pipe = Pipe(members=members, rate=1 * MB)
+    pipe.run(2.0)
+    assert FLOOR * len(members) - pipe.size < pipe.credit < FLOOR * len(members) + 2 * CONFIG.batch_bytes_max
+
+
+def test_an_idle_sender_earns_no_credit() -> None:
+    pipe = Pipe()
+    pipe.run(1.0, saturated=False)
+    pipe.run(0.001)
+    assert pipe.credit < 3 * FLOOR
+
+
+def test_a_large_message_may_follow_another_one() -> None:
+    pipe = Pipe(rate=30 * MB)
+    pipe.size = MB
+    pipe.run(1.0)
+    assert pipe.credit >= 2 * MB
+
+
+def test_the_credit_never_exceeds_its_bound() -> None:
+    config = BatchingConfig(send_credit_bytes=300_000)
+    pipe = Pipe(config, rate=1_000 * MB)
+    pipe.run(0.5)
+    assert pipe.credit == pytest.approx(300_000, abs=pipe.size)
+
+
+def test_a_trip_ends_when_the_bytes_under_way_at_its_begin_are_confirmed() -> None:
+    trips = TripMeter()
+    assert not trips.confirmed(5, 0.0)
+    trips.sent(100, 1.0)
+    trips.sent(300, 1.5)
+    assert not trips.confirmed(60, 2.0)
+    assert trips.confirmed(60, 3.0)
+    assert (trips.rate, trips.least_s) == (60.0, 2.0)
+    trips.sent(10, 4.0)
+    assert trips.confirmed(10, 4.0)
+    assert (trips.rate, trips.least_s) == (100_000.0, 1e-4)
