@@ -31,8 +31,8 @@ class LinkConfig:
     frame_s: float = 10.0
     #: Least seconds between two STATEs that ask for a replay after a hole.
     resync_s: float = 0.2
-    #: Bytes sent and not yet stable at the peer, at most; should exceed the rate times the round
-    #: trip.
+    #: Bytes that may be sent and not yet stable at the peer. The window grows beyond it as the rate
+    #: and the round trip require, up to half of `relay.budget.bytes`.
     window_bytes: int = 8 * 1024 * 1024
     #: Bytes written to the socket at once; a heartbeat may wait for one chunk. A chunk costs a
     #: turn, so it should hold several full batches, but less than the slowest link carries within
@@ -44,9 +44,19 @@ class LinkConfig:
     #: Bytes of unicasts queued for the link. Below it the link accepts one more of any size that
     #: fits into a frame; above it unicasts are refused, and their origins retry.
     unicast_bytes_max: int = 4 * 1024 * 1024
+    #: Compression of chunks: zstd, or unset for none. It needs the package zstandard. A link
+    #: compresses if both ends do, and only chunks that shrink.
+    compress: Literal["zstd"] | None = None
+    #: Maximum bytes written a second, compressed if they are. Unset: as many as the network takes.
+    rate_max_bytes_s: int | None = None
     #: Bytes of pieces of routes queued for the link; beyond, a route is ended and opened again.
     #: Must exceed the window of a route plus a frame.
     routed_bytes_max: int = 32 * 1024 * 1024
+
+    @property
+    def decompressed_bytes_max(self) -> int:
+        """Bytes of the largest compressed chunk accepted: a chunk, and a frame that it ends with; 0 without compression."""
+        return 0 if self.compress is None else 2 * self.chunk_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,14 @@ class GatewayConfig(LinkPolicy):
     #: Bytes from other sites queued for sequencing; a link that exceeds it is closed and replays
     #: later.
     waiting_bytes_max: int = 64 * 1024 * 1024
+
+    def window_bytes_max(self, budget_bytes: int) -> int:
+        """Return the largest window of a link, in either direction.
+
+        All neighbours together may send as much as may wait to be sequenced here.
+        """
+        fair = self.waiting_bytes_max // max(1, len(self.peers))
+        return max(self.link.window_bytes, min(budget_bytes // 2, fair))
 
 
 @dataclass(frozen=True, slots=True)

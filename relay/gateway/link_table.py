@@ -14,7 +14,7 @@ from relay.gateway.config import LinkConfig
 from relay.gateway.connections import Close, ConnectionId, LinkEffect, Place, RouteId, Send
 from relay.gateway.session import LinkSession, Overdue
 from relay.gateway.watermarks import Admitted, Watermarks
-from relay.gateway.wire import VERSION, ForOne, Hello, Routed
+from relay.gateway.wire import VERSION, ForOne, Hello, Routed, number_link
 from relay.replica.entries import SiteVector, UnicastRefusal
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
@@ -61,16 +61,21 @@ class LinkTable:
         self,
         local: Local,
         config: LinkConfig,
+        window_bytes_max: int,
         state: ReplicatedState,
         watermarks: Watermarks,
         going_down: Container[Key],
     ) -> None:
-        """`going_down`: lineages about to be hidden by an entry on its way (`Grace`)."""
+        """`window_bytes_max`: of one link, in either direction.
+
+        `going_down`: lineages about to be hidden by an entry on its way (`Grace`).
+        """
         #: All connections, including those not yet accepted as links.
         self.connections: dict[ConnectionId, Connection] = {}
         self.links: dict[Key, ConnectionId] = {}
         self._local = local
         self._config = config
+        self._window_bytes_max = window_bytes_max
         self._state = state
         self._watermarks = watermarks
         self._going_down = going_down
@@ -86,9 +91,10 @@ class LinkTable:
         """Begin a session on a ready connection; it sends HELLO at once."""
         self._made += 1
         local, config = self._local, self._config
-        window = min(config.window_bytes, ROUTE_WINDOW_BYTES if isinstance(connection, RouteId) else 1 << 62)
-        frame_max = config.frame_bytes_max
-        hello = Hello(VERSION, local.site, view.lineage, view.id, local.address, local.name, self._made, window, frame_max)
+        is_route = isinstance(connection, RouteId)
+        most = min(config.window_bytes, ROUTE_WINDOW_BYTES) if is_route else self._window_bytes_max
+        frame_max, link = config.frame_bytes_max, number_link(self._made, config.decompressed_bytes_max)
+        hello = Hello(VERSION, local.site, view.lineage, view.id, local.address, local.name, link, most, frame_max)
         session = LinkSession(hello, self._state, self._watermarks, config, now)
         self.connections[connection] = Connection(session, dialed, certified)
         self.touch(connection)

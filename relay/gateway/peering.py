@@ -64,7 +64,8 @@ class Peering:
         #: The view in which this member relays, or None.
         self.view: View | None = None
         self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
-        self.table = LinkTable(local, config.link, state, watermarks, self._grace.going_down)
+        window_bytes_max = config.window_bytes_max(state.buffer.config.budget_bytes)
+        self.table = LinkTable(local, config.link, window_bytes_max, state, watermarks, self._grace.going_down)
         self._site = local.site
         self._connections_max = config.connections_max
         self._waiting_bytes_max = config.waiting_bytes_max

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 
 from relay.gateway.watermarks import Watermarks
+from relay.gateway.window import LinkWindow
 from relay.gateway.wire import DATA_OVERHEAD_BYTES, Data, encode
 from relay.replica.buffer import Buffer
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector
@@ -63,18 +64,19 @@ class _Replay:
 
 
 class LinkSender:
-    """The stream as sent on one connection. Bound: the batches in flight, by the given window.
+    """The stream as sent on one connection. Bound: the batches in flight, by the window.
 
     Views are small and do not count in the window: a view that the peer has from another part of
     this site is never acknowledged on this connection, and would occupy the window for ever.
     """
 
-    def __init__(self, site: str, state: ReplicatedState, watermarks: Watermarks) -> None:
+    def __init__(self, site: str, state: ReplicatedState, watermarks: Watermarks, window: LinkWindow) -> None:
         #: Bytes of batches sent and not known to be stable at the peer.
         self.in_flight_bytes = 0
         #: Bytes of batches acknowledged since this connection was made.
         self.acked_bytes = 0
         self.peer = ""
+        self.window = window
         self._site = site
         self._state = state
         self._watermarks = watermarks
@@ -120,17 +122,20 @@ class LinkSender:
             self._cursor = self._replay.start(vector)
         self._bridge_holes(fresh)
 
-    def acknowledged(self, vector: SiteVector) -> None:
+    def acknowledged(self, vector: SiteVector, now: float) -> None:
         """Remove batches that are stable at the peer from the window."""
+        acked_before = self.acked_bytes
         raise_to(self._acked, vector.origins)
         while self._in_flight and _reaches(self._acked, self._in_flight[0][0]):
             size = self._in_flight.popleft()[1]
             self.in_flight_bytes -= size
             self.acked_bytes += size
+        if self.acked_bytes > acked_before:
+            self.window.acknowledged(self.acked_bytes - acked_before, now)
 
     # -- entries that the peer lacks -----------------------------------------------------------------------------------
 
-    def next_frame(self, window_bytes: int, frame_bytes_max: int) -> bytes | None:
+    def next_frame(self, frame_bytes_max: int, now: float) -> bytes | None:
         """RELAY's forward(buf): return the next frame that the peer lacks; None without one or with
         a full window.
 
@@ -141,7 +146,7 @@ class LinkSender:
             return None
         buffer = self._state.buffer
         while not self._ahead:
-            if self.in_flight_bytes >= window_bytes:
+            if self.in_flight_bytes >= self.window.bytes:
                 return None
             spilled = None
             if self._cursor < buffer.first:  # the entry at the cursor was dropped, or is on the disk
@@ -162,7 +167,7 @@ class LinkSender:
             elif batch is not None and spilled is not None and self._has_lower(batch):
                 self._passed_over.setdefault(batch.origin, batch.first)
             elif batch is not None:
-                self._send(batch, frame_bytes_max)
+                self._send(batch, frame_bytes_max, now)
         return self._ahead.popleft()
 
     def _has_lower(self, batch: Batch) -> bool:
@@ -194,7 +199,7 @@ class LinkSender:
             self._sent_view = view.id
             self._ahead.append(encode(RemoteView(self._site, view)))
 
-    def _send(self, batch: Batch, frame_bytes_max: int) -> None:
+    def _send(self, batch: Batch, frame_bytes_max: int, now: float) -> None:
         self._skip_to(batch.origin, batch.first)
         if len(batch.body) + DATA_OVERHEAD_BYTES > frame_bytes_max:
             self._tell_gap(batch.origin, Run(batch.first, batch.last), GapReason.TOO_LARGE)
@@ -204,6 +209,7 @@ class LinkSender:
             self._ahead.append(data)
             self._in_flight.append((batch, len(data)))
             self.in_flight_bytes += len(data)
+            self.window.sent(self.in_flight_bytes, now)
         self._skip_tail(batch.origin)
 
     def _bridge_holes(self, fresh: bool) -> None:

@@ -14,15 +14,16 @@ import math
 from collections import deque
 from enum import StrEnum
 
+from relay.gateway.compression import ChunkParser, Zstd
 from relay.gateway.config import LinkConfig
 from relay.gateway.sender import LinkSender
 from relay.gateway.watermarks import Watermarks
+from relay.gateway.window import LinkWindow
 from relay.gateway.wire import (
     HELLO_BYTES_MAX,
     Ack,
     Bye,
     ForOne,
-    FrameParser,
     Heartbeat,
     Hello,
     Routed,
@@ -43,6 +44,10 @@ ROUTE_ENDS_BYTES = 64 * 1024
 #: Seconds for which an ACK collects numbers. Each ACK becomes an entry that all the peer's members
 #: apply.
 ACK_DELAY_S = 0.02
+#: Seconds in which a link with a maximum rate sends one chunk. A heartbeat may wait for one.
+PACE_S = 0.1
+#: Bytes of the smallest such chunk.
+PACED_BYTES_MIN = 1_000
 
 
 class Overdue(StrEnum):
@@ -91,19 +96,29 @@ class LinkSession:
         self.peer: Hello | None = None
         self.accepted = False
         self._config = config
-        self._sender = LinkSender(hello.site, state, watermarks)
-        self._parser = FrameParser(HELLO_BYTES_MAX)
+        window = LinkWindow(min(config.window_bytes, hello.window_bytes), hello.window_bytes)
+        self._sender = LinkSender(hello.site, state, watermarks, window)
+        self._parser = ChunkParser(HELLO_BYTES_MAX)
         #: Encoded bytes, at most about a chunk and one frame; those before `_at` are sent.
         self._out = b""
         self._at = 0
-        #: Whether the last chunk was full, so that more bytes may wait.
-        self._took_full = False
+        #: Whether the last chunk was full, so that more bytes may wait, and whether `_out` was filled up.
+        self._took_full = self._filled = False
+        #: None until both ends have offered compression.
+        self._zstd: Zstd | None = None
+        rate = config.rate_max_bytes_s
+        self._chunk_bytes = config.chunk_bytes
+        if rate is not None:
+            self._chunk_bytes = min(config.chunk_bytes, max(int(rate * PACE_S), PACED_BYTES_MIN))
+        #: Bytes of frames to compress together.
+        self._fill_bytes = self._chunk_bytes
+        #: Time (s) before which no chunk may follow; None without a maximum rate, or when it has passed.
+        self._paced_until: float | None = None
         self._answers: deque[bytes] = deque([encode(hello)])
         self._unicasts = _FrameQueue()
         self._routed = _FrameQueue()
-        #: The smaller limits of both ends: bytes of the largest frame, and bytes in flight.
+        #: The smaller limit of both ends: bytes of the largest frame.
         self._frame_bytes_max = config.frame_bytes_max
-        self._window_bytes = config.window_bytes
         #: Numbers that became stable since the last ACK.
         self._stable: dict[Address, int] = {}
         self._stable_view: ViewId | None = None
@@ -164,7 +179,7 @@ class LinkSession:
                 raise ProtocolError("bridge_hello")
             elif not isinstance(frame, Heartbeat):
                 if isinstance(frame, Ack):
-                    self._sender.acknowledged(frame.vectors.get(self.local.site, SiteVector()))
+                    self._sender.acknowledged(frame.vectors.get(self.local.site, SiteVector()), now)
                 frames.append(frame)
         self._time_frame(began_anew, now)
         return frames
@@ -185,7 +200,10 @@ class LinkSession:
         if isinstance(frame, Hello):
             self.peer = frame
             self._frame_bytes_max = min(self._frame_bytes_max, frame.frame_bytes_max)
-            self._window_bytes = min(self._window_bytes, frame.window_bytes)
+            self._sender.window.limit(frame.window_bytes)
+            if self._config.compress is not None and frame.decompressed_bytes_max > 0:
+                self._zstd = self._parser.zstd = Zstd(self._config.decompressed_bytes_max, frame.decompressed_bytes_max)
+                self._fill_bytes = min(self._fill_bytes, frame.decompressed_bytes_max // 2)
             # Set it now: STATE may follow in the same bytes as HELLO, and starts sending.
             self._sender.peer = frame.site
             self._hello_due = self._heard + self._config.timeout_s  # the peer's STATE may take another round trip
@@ -260,29 +278,33 @@ class LinkSession:
 
     def next_chunk(self, now: float) -> bytes:
         """Return the next chunk to write; empty without data, or while the last chunk is being written."""
-        if self._writing_since is not None:
+        if self._writing_since is not None or (self._paced_until is not None and now < self._paced_until):
             return b""
-        limit = self._config.chunk_bytes
+        self._paced_until = None
+        limit = self._chunk_bytes
         if len(self._out) - self._at < limit:
-            self._fill(now, limit)
+            self._fill(now, self._fill_bytes)
         data = self._out[self._at : self._at + limit]
         self._at += len(data)
-        self._took_full = len(data) == limit
+        self._took_full = self._filled or len(data) == limit
         if data:
             self._writing_since = self._spoke = now
+            if self._config.rate_max_bytes_s is not None:
+                self._paced_until = now + len(data) / self._config.rate_max_bytes_s
         return data
 
     def _fill(self, now: float, limit: int) -> None:
         """Append whole frames to the rest of the last one, until a chunk is full."""
-        parts = [self._out[self._at :], *self._urgent(now)]
+        head, parts = [self._out[self._at :], *self._urgent(now)], list[bytes]()
         if self.accepted:
             # About half a chunk of each, so that neither they nor the stream delay the others much.
             parts += [*self._unicasts.drain(limit // 2), *self._routed.drain(limit // 2)]
-        size = sum(map(len, parts))
-        while size < limit and (part := self._next_entry()) is not None:
+        size = sum(map(len, head)) + sum(map(len, parts))
+        while size < limit and (part := self._next_entry(now)) is not None:
             parts.append(part)
             size += len(part)
-        self._out, self._at = b"".join(parts), 0
+        self._filled = size >= limit
+        self._out, self._at = b"".join([*head, *(parts if self._zstd is None else self._zstd.compress(parts))]), 0
 
     def written(self) -> bool:
         """Note that the kernel has accepted the last chunk. Return whether another may follow."""
@@ -305,17 +327,17 @@ class LinkSession:
         """Return whether to send the ACK now; otherwise start its delay."""
         if not self._stable and self._stable_view is None:
             return False
-        if self._stable_view is not None or self._unacked_bytes >= self._window_bytes // 4:
+        if self._stable_view is not None or self._unacked_bytes >= self._sender.window.least // 4:
             return True
         if self._ack_due is None:
             self._ack_due = now + ACK_DELAY_S
         return now >= self._ack_due
 
-    def _next_entry(self) -> bytes | None:
+    def _next_entry(self, now: float) -> bytes | None:
         """Return the next frame of this site's stream; None with a full window or without entries."""
         if not self.accepted or self.peer is None:
             return None
-        return self._sender.next_frame(self._window_bytes, self._frame_bytes_max)
+        return self._sender.next_frame(self._frame_bytes_max, now)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -336,12 +358,14 @@ class LinkSession:
         dues = [self._heard + config.timeout_s, self._frame_due()]
         if not self.answered:
             dues.append(self._hello_due)
-        if self._writing_since is None:
+        if self._writing_since is not None:
+            dues.append(self._writing_since + config.write_s)
+        elif self._paced_until is not None:
+            dues.append(self._paced_until)
+        else:
             dues.append(self._spoke + config.heartbeat_s)
             if self._ack_due is not None:
                 dues.append(self._ack_due)
-        else:
-            dues.append(self._writing_since + config.write_s)
         if self._hole:
             dues.append(self._resynced + config.resync_s)
         return min(dues)

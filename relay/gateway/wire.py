@@ -31,14 +31,13 @@ DATA_OVERHEAD_BYTES = 4_096
 #: Bytes that a ROUTED frame adds to its chunk, at most: mainly names of visited sites.
 ROUTED_OVERHEAD_BYTES = 4_096
 _LENGTH_BYTES = 4
+#: Bits of the count in `Hello.link`.
+_COUNT_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Hello(Header):
-    """HELLO: the first frame in both directions.
-
-    `link`: the sender's count of connections, from 1.
-    """
+    """HELLO: the first frame in both directions."""
 
     version: int
     site: str
@@ -46,11 +45,25 @@ class Hello(Header):
     epoch: ViewId
     relay: Address
     name: str
+    #: The sender's count of connections, from 1, and above its 32 bits `decompressed_bytes_max`. Releases before
+    #: COMPRESSED read no further field, and only compare these numbers of one sender.
     link: int
     #: Unacknowledged bytes of batches that may be sent to this relay.
     window_bytes: int
     #: Bytes of the largest frame that this relay accepts.
     frame_bytes_max: int
+
+    @property
+    def decompressed_bytes_max(self) -> int:
+        """Bytes of the largest COMPRESSED frame that this relay accepts, decompressed; 0: it accepts none."""
+        return self.link >> _COUNT_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed(Header):
+    """COMPRESSED: whole frames, compressed with zstd; only between relays that both offered it."""
+
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +141,18 @@ FRAMES: dict[int, type[Header]] = {
     0x126: Bye,
     0x127: Routed,
     **STATE_FRAMES,
+    0x12C: Compressed,
 }
 
 #: Frames for one member of the receiver's site.
 ForOne: TypeAlias = RemoteUnicast | UnicastReply | StateFrame
 
 _CODEC = Codec("", FRAMES)
+
+
+def number_link(count: int, decompressed_bytes_max: int) -> int:
+    """Return `Hello.link`."""
+    return count + (decompressed_bytes_max << _COUNT_BITS)
 
 
 def encode(frame: Header) -> bytes:

@@ -85,6 +85,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "typing_extensions": ("sitestack/channel/channel.py",),  # seen by type checkers only
     "yaml": ("relay/node/config/config_file.py",),
     "zenoh": ("lab/relay_lab/bench/peers/eclipse_zenoh.py",),
+    "zstandard": ("relay/gateway/compression.py",),
     "zmq": ("lab/relay_lab/bench/peers/zeromq.py",),
 }
 

@@ -88,12 +88,14 @@ class _Draw:
         rng = self._dice("links")
         if rng.random() < self._weights.delayed:  # and no link comes up over a route of which all lines are as late as can be
             plan = replace(plan, wan_delay_s=round(draw_delay(rng) / max(1, len(plan.connections)), 4))
+        compress = self._pick("compression", self._weights.compress)
+        rate_max = self._pick("rate of links", self._weights.rate_max_bytes_s)
+        plan = replace(plan, link=LinkConfig(compress=compress, rate_max_bytes_s=rate_max))
         if not plan.connections or rng.random() >= self._weights.narrow:
             return plan
         window, frame = rng.choice((10_000, 100_000)), plan.size_max + DATA_OVERHEAD_BYTES
-        link = LinkConfig(
-            chunk_bytes=rng.choice((1_000, 4_000)), window_bytes=window, routed_bytes_max=window + frame * rng.choice((1, 1, 4))
-        )
+        chunk_bytes, routed_bytes_max = rng.choice((1_000, 4_000)), window + frame * rng.choice((1, 1, 4))
+        link = replace(plan.link, chunk_bytes=chunk_bytes, window_bytes=window, routed_bytes_max=routed_bytes_max)
         rate = rng.choice((None, 100_000.0, 400_000.0))
         slow = plan.connections if rng.random() < 0.5 else rng.sample(plan.connections, 1)
         lines = () if rate is None else tuple([(one, other, rate) for one, other in slow])

@@ -135,6 +135,9 @@ class Weights(NamedTuple):
     delayed: float = 0.04
     #: The share of plans with routes in which little may wait for a link, and perhaps little passes a second.
     narrow: float = 0.5
+    #: Whether links compress, and the bytes a second that one may write at most.
+    compress: Mapping[Literal["zstd"] | None, float] = {None: 5, "zstd": 1}
+    rate_max_bytes_s: Mapping[int | None, float] = {None: 8, 100_000: 1, 400_000: 1}
     messages: Mapping[int, float] = {50: 2, 150: 3, 300: 1}
     size_max: Mapping[int, float] = {20: 1, 200: 2, 5_000: 1}
     unicast_share: Rate = Rate(0.5, 0.3)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
+from importlib.util import find_spec
 from typing import Literal
 
-from relay.gateway.config import GatewayConfig, LinkPolicy, RoutesConfig
+from relay.gateway.config import GatewayConfig, LinkConfig, LinkPolicy, RoutesConfig
 from relay.gateway.link_table import ROUTE_WINDOW_BYTES
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES
 from relay.layer import RelayConfig
@@ -372,6 +373,14 @@ def _link_problems(config: NodeConfig) -> Iterator[str]:
             f"protocols.nakack.window_count_max: must be at least {arriving}, as many datagrams as a frame of "
             "relay.link.frame_bytes_max takes."
         )
+    budget = config.held_bytes_max()
+    if link.window_bytes > budget // 2 and link.window_bytes != LinkConfig().window_bytes:
+        yield f"relay.link.window_bytes: must be at most {budget // 2}, half of relay.budget.bytes."
+    least = config.relay.pace_min_bytes_s
+    if link.rate_max_bytes_s is not None and link.rate_max_bytes_s < least:
+        yield f"relay.link.rate_max_bytes_s: must be at least {least}, relay.pace_min_bytes_s, or no sender waits for the site."
+    if link.compress is not None and find_spec("zstandard") is None:
+        yield "relay.link.compress: needs the package zstandard; install it (pip install zstandard), or unset the key."
     if link.timeout_s < 2 * link.heartbeat_s:
         yield "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s, or one lost heartbeat cuts the link."
     for name in ("hello_s", "write_s", "frame_s"):

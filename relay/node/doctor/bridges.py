@@ -22,6 +22,8 @@ CONNECT_S = 2.0
 RESOLVE_S = 2.0
 #: Seconds for a call through a router, which itself waits for a relay.
 ROUTER_S = 5.0
+#: Seconds beyond the round trip until the members of a busy site hold and acknowledge a batch.
+HELD_S = 0.07
 
 
 async def examine_bridges(config: NodeConfig, credentials: Credentials | None, proofs: Proofs | None = None) -> list[Finding]:
@@ -46,9 +48,10 @@ async def _examine(
         if not addresses:
             troubles.append(f"{place.host} resolves to no address")
         for address in addresses:
-            trouble = await _call(site, address, credentials)
+            trouble, round_trip_s = await _call(site, address, credentials)
             if not trouble:
-                return Finding(about, f"a relay answers at {address}{proved}.")
+                pace, advice = judge_pace(config, round_trip_s)
+                return Finding(about, f"a relay answers at {address}{proved}; {pace}.", advice)
             troubles.append(f"{address}: {trouble}")
     advice = "Start the site, configure the addresses of its relay, or let the bridge port through the firewall."
     if all(place in config.relay.bridge.routers for place in places):
@@ -58,18 +61,31 @@ async def _examine(
     return Finding(about, f"no relay of {site} is usable ({'; '.join(troubles)}).", advice)
 
 
-async def _call(site: str, address: Physical, credentials: Credentials | None) -> str:
-    """Return why the relay at an address is unusable, or an empty string."""
+def judge_pace(config: NodeConfig, round_trip_s: float) -> tuple[str, str]:
+    """Return how fast a link over this round trip can be, and advice if its window prevents the configured rate."""
+    gateway, held_s = config.relay_layer().gateway, round_trip_s + HELD_S
+    reached = gateway.window_bytes_max(config.held_bytes_max()) / held_s
+    pace = f"its round trip of {round_trip_s * 1e3:.0f} ms allows {reached / 1e6:.0f} MB/s"
+    wanted = gateway.link.rate_max_bytes_s
+    if wanted is None or wanted <= reached:
+        return pace, ""
+    return pace, f"Raise relay.budget.bytes to {round(2 * wanted * held_s)} for relay.link.rate_max_bytes_s."
+
+
+async def _call(site: str, address: Physical, credentials: Credentials | None) -> tuple[str, float]:
+    """Return why the relay at an address is unusable, or an empty string, and the seconds of a round trip."""
     with trio.move_on_after(CONNECT_S):
         with trio.socket.socket(family_of(address.host)) as sock:
+            began = trio.current_time()
             try:
                 await sock.connect(address)
             except ConnectionRefusedError:
-                return "connection refused"
+                return "connection refused", 0.0
             except OSError as error:
-                return f"cannot be reached ({error.strerror})"
-            return await _prove(site, trio.SocketStream(sock), credentials)
-    return "no answer: it is down, or a firewall drops the packets"
+                return f"cannot be reached ({error.strerror})", 0.0
+            round_trip_s = trio.current_time() - began
+            return await _prove(site, trio.SocketStream(sock), credentials), round_trip_s
+    return "no answer: it is down, or a firewall drops the packets", 0.0
 
 
 async def _call_by_router(own: str, site: str, router: Physical, credentials: Credentials | None, proofs: Proofs | None) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from relay.gateway.sender import LinkSender
 from relay.gateway.watermarks import Watermarks
+from relay.gateway.window import LinkWindow
 from relay.gateway.wire import Data, FrameParser
 from relay.replica.config import BufferConfig
 from relay.replica.entries import LineageState, RelayState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
@@ -41,12 +42,12 @@ class Link:
     def __init__(self, state: ReplicatedState) -> None:
         self.watermarks = Watermarks(state)
         self.watermarks.installed(alone=True)
-        self.sender = LinkSender("SFO", state, self.watermarks)
+        self.sender = LinkSender("SFO", state, self.watermarks, LinkWindow(1 << 20, 1 << 20))
 
     def frames(self) -> list[Header]:
         parser = FrameParser(1 << 24)
         found: list[Header] = []
-        while (sent := self.sender.next_frame(1 << 20, 1 << 20)) is not None:
+        while (sent := self.sender.next_frame(1 << 20, 0.0)) is not None:
             parser.feed(sent)
             frame = parser.next_frame()
             assert frame is not None
@@ -123,7 +124,7 @@ def test_a_budget_that_runs_out_under_the_link_takes_the_holes_along() -> None:
     state = holding(RUNS, {E: 10})
     link = Link(state)
     link.sender.rewind(SiteVector({E: 3}))
-    assert link.sender.next_frame(1 << 20, 1 << 20) is not None
+    assert link.sender.next_frame(1 << 20, 0.0) is not None
     state.buffer.trim(101)
     assert link.tells() == [(5, 5), (6, 7), 8, (9, 10)], "of the first gap one has another reason"
     link.sender.rewind(SiteVector({E: 3}))

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.conforms("REL-34")
 
 
 def linked(**link: int) -> tuple[World, FakeSite, FakeSite]:
-    world, nyc, sfo = two_sites(2, gateway={"link": LinkConfig(**link)})
+    world, nyc, sfo = two_sites(2, gateway={"link": LinkConfig(**link)})  # type: ignore[arg-type]
     world.run(1)
     return world, nyc, sfo
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 import trio
 
+from relay.gateway.config import LinkConfig
 from relay.node.bridge.bridge import BridgeConfig
 from relay.node.bridge.credentials import Credentials
-from relay.node.config.settings import NodeConfig, RelaySettings, SecuritySettings
+from relay.node.config.settings import BudgetSettings, NodeConfig, RelaySettings, SecuritySettings
 from relay.node.doctor import Finding, examine
-from relay.node.doctor.bridges import examine_bridges
+from relay.node.doctor.bridges import examine_bridges, judge_pace
 from relay.node.doctor.machine import examine_buffers, examine_keys, examine_path, examine_ports
 from relay.node.doctor.site import SiteExamination
 from sitestack.channel.open import open_channel
@@ -139,7 +140,7 @@ async def test_a_relay_is_told_by_its_proof(tmp_path: Path) -> None:
             findings = await examine_bridges(config, ours)
         nursery.cancel_scope.cancel()
     assert [finding.is_well for finding in findings] == [True, False, False]
-    assert findings[0].what == f"a relay answers at {there} and proves to be of SFO."
+    assert findings[0].what.startswith(f"a relay answers at {there} and proves to be of SFO; its round trip of ")
     assert "the certificate is of SFO" in findings[1].what
     assert findings[1].advice.startswith("Make a certificate for each site")
     assert f"{refused}: connection refused" in findings[2].what
@@ -202,3 +203,25 @@ async def test_an_interface_that_is_not_there_ends_the_examination() -> None:
     config = replace(NYC, transport=TransportConfig(interface="203.0.113.7"))
     findings = await examine(config)
     assert not findings[-1].is_well
+
+
+@pytest.mark.parametrize(
+    ("budget", "rate", "round_trip_s", "pace", "advice"),
+    [
+        (None, None, 0.08, "its round trip of 80 ms allows 224 MB/s", ""),
+        (None, 200_000_000, 0.08, "its round trip of 80 ms allows 224 MB/s", ""),
+        (
+            20_000_000,
+            125_000_000,
+            0.18,
+            "its round trip of 180 ms allows 40 MB/s",
+            "Raise relay.budget.bytes to 62500000 for relay.link.rate_max_bytes_s.",
+        ),
+    ],
+)
+def test_the_budget_bounds_the_pace_of_a_long_line(
+    budget: int | None, rate: int | None, round_trip_s: float, pace: str, advice: str
+) -> None:
+    link = LinkConfig(rate_max_bytes_s=rate)
+    config = NodeConfig(site="NYC", relay=RelaySettings(link=link, budget=BudgetSettings(bytes=budget)))
+    assert judge_pace(config, round_trip_s) == (pace, advice)

@@ -1,0 +1,178 @@
+"""Compressed chunks: negotiated in HELLO, bounded when decompressed, and refused in any other shape."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+
+import pytest
+import zstandard
+
+from relay.gateway.config import LinkConfig
+from relay.gateway.session import LinkSession
+from relay.gateway.watermarks import Watermarks
+from relay.gateway.wire import Compressed, Data, Heartbeat, Hello, State, encode, number_link
+from relay.replica.config import BufferConfig
+from relay.replica.entries import SiteVector
+from relay.replica.state import ReplicatedState
+from sitestack.model.errors import ProtocolError
+from sitestack.model.frame import Header
+from sitestack.model.message import Batch, Scope, pack_body
+from tests.harness.relay.puppet import D, data, hello, numbers, remote_view
+from tests.harness.relay.world import two_sites
+from tests.relay.gateway.test_session import drain, frames
+
+ZSTD = LinkConfig(chunk_bytes=20_000, compress="zstd")
+PLAIN = LinkConfig(chunk_bytes=20_000)
+JSON = b'{"event": "order", "customer": 1234, "items": [1, 2, 3], "price": 10.5}\n' * 20
+RANDOM = [random.Random(n).randbytes(1_400) for n in range(60)]
+
+
+def greeting(site: str, config: LinkConfig) -> Hello:
+    return hello(site=site, link=number_link(1, config.decompressed_bytes_max))
+
+
+def session(config: LinkConfig = ZSTD, payloads: Sequence[bytes] = ()) -> LinkSession:
+    """SFO with these messages for NYC."""
+    state = ReplicatedState("SFO", BufferConfig(), ("NYC",))
+    watermarks = Watermarks(state)
+    state.install(remote_view(1, D), 0.0)
+    watermarks.installed(alone=True)
+    for n, payload in enumerate(payloads, 1):
+        watermarks.appended(D, n, state.append(Batch("SFO", D, Scope.ALL, n, 1, pack_body([payload])), 0.0))
+    return LinkSession(greeting("SFO", config), state, watermarks, config, 0.0)
+
+
+def linked(mine: LinkConfig, peer: LinkConfig, payloads: Sequence[bytes] = ()) -> LinkSession:
+    link = session(mine, payloads)
+    link.receive(encode(greeting("NYC", peer)) + encode(State({"SFO": SiteVector()})), 0.0)
+    link.accept(None, SiteVector())
+    return link
+
+
+def received(sent: bytes, config: LinkConfig) -> list[Header]:
+    """Return the frames that a session of the peer, which offered the same, finds in these bytes."""
+    state = ReplicatedState("NYC", BufferConfig(), ("SFO",))
+    far = LinkSession(greeting("NYC", config), state, Watermarks(state), config, 0.0)
+    return [frame for at in range(0, len(sent), 777) for frame in far.receive(sent[at : at + 777], 0.0)]
+
+
+def test_both_ends_offer_and_chunks_shrink() -> None:
+    sent = b"".join(drain(linked(ZSTD, ZSTD, [JSON] * 60)))
+    assert len(sent) < 60 * len(JSON) / 5
+    assert numbers(received(sent, ZSTD)) == list(range(1, 61))
+    assert [frame for frame in frames(sent) if isinstance(frame, Compressed)]
+
+
+@pytest.mark.parametrize(("mine", "peer"), [(ZSTD, PLAIN), (PLAIN, ZSTD), (PLAIN, PLAIN)])
+def test_one_end_that_does_not_offer_gets_everything_as_it_is(mine: LinkConfig, peer: LinkConfig) -> None:
+    sent = frames(b"".join(drain(linked(mine, peer, [JSON] * 60))))
+    assert numbers(sent) == list(range(1, 61))
+    assert not [frame for frame in sent if isinstance(frame, Compressed)]
+
+
+def test_chunks_that_do_not_shrink_are_sent_as_they_are() -> None:
+    sent = frames(b"".join(drain(linked(ZSTD, ZSTD, RANDOM))))
+    assert numbers(sent) == list(range(1, 61))
+
+
+def test_a_frame_above_the_bound_of_the_peer_is_sent_as_it_is() -> None:
+    sent = frames(b"".join(drain(linked(ZSTD, ZSTD, [JSON * 40] * 3))))
+    assert numbers(sent) == [1, 2, 3]
+
+
+def test_a_peer_with_smaller_chunks_gets_chunks_that_it_accepts() -> None:
+    small = LinkConfig(chunk_bytes=5_000, compress="zstd")
+    sent = b"".join(drain(linked(ZSTD, small, [JSON] * 60)))
+    assert len(sent) < 60 * len(JSON) / 2
+    assert numbers(received(sent, small)) == list(range(1, 61))
+
+
+def test_earlier_releases_read_the_offer_as_a_count_of_connections() -> None:
+    """They compare the counts of one relay; both its connections offer the same."""
+    first, second = (number_link(count, ZSTD.decompressed_bytes_max) for count in (1, 2))
+    assert 0 < first < second < 1 << 63
+    assert hello(link=7).decompressed_bytes_max == 0
+    assert hello(link=first).decompressed_bytes_max == 2 * ZSTD.chunk_bytes
+
+
+def unsized(content: bytes) -> bytes:
+    stream = zstandard.ZstdCompressor().compressobj()
+    return stream.compress(content) + stream.flush()
+
+
+def lying(size: int) -> bytes:
+    """A frame that states 700 bytes and has others."""
+    honest, other = (zstandard.ZstdCompressor().compress(os.urandom(each)) for each in (700, size))
+    return honest[:7] + other[7:]
+
+
+WHOLE = b"".join(encode(data(n, site="NYC")) for n in range(1, 20))
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        zstandard.ZstdCompressor().compress(bytes(1 << 28)),
+        zstandard.ZstdCompressor().compress(bytes(2 * ZSTD.chunk_bytes + 1)),
+        lying(1_000),
+        lying(500),
+        unsized(WHOLE),
+        zstandard.ZstdCompressor().compress(WHOLE)[:-1],
+        zstandard.ZstdCompressor().compress(WHOLE) + b"x",
+        zstandard.ZstdCompressor().compress(b""),
+        b"",
+        b"no zstd",
+        zstandard.ZstdCompressor().compress(WHOLE[:-1]),
+        zstandard.ZstdCompressor().compress(encode(Compressed(zstandard.ZstdCompressor().compress(WHOLE)))),
+    ],
+    ids=[
+        "bomb",
+        "large",
+        "longer",
+        "shorter",
+        "unsized",
+        "cut",
+        "trailing",
+        "empty",
+        "nothing",
+        "other",
+        "unfinished",
+        "nested",
+    ],
+)
+def test_a_hostile_chunk_closes_the_link(hostile: bytes) -> None:
+    link = linked(ZSTD, ZSTD)
+    with pytest.raises(ProtocolError, match="bridge_compressed"):
+        link.receive(encode(Compressed(hostile)), 0.0)
+
+
+@pytest.mark.parametrize("frame", [hello(site="NYC"), Data(("SFO",), Batch("SFO", D, Scope.ALL, 1, 1, pack_body([b"x"])))])
+def test_a_frame_that_the_peer_must_not_send_is_refused_inside_a_chunk_too(frame: Header) -> None:
+    link = linked(ZSTD, ZSTD)
+    with pytest.raises(ProtocolError):
+        link.receive(encode(Compressed(zstandard.ZstdCompressor().compress(encode(frame)))), 0.0)
+
+
+@pytest.mark.parametrize(("mine", "peer"), [(ZSTD, PLAIN), (PLAIN, ZSTD)])
+def test_a_chunk_without_negotiation_closes_the_link(mine: LinkConfig, peer: LinkConfig) -> None:
+    chunk = encode(Compressed(zstandard.ZstdCompressor().compress(encode(Heartbeat()))))
+    with pytest.raises(ProtocolError, match="bridge_compressed"):
+        linked(mine, peer).receive(chunk, 0.0)
+    with pytest.raises(ProtocolError, match="bridge_compressed"):
+        session(mine).receive(chunk, 0.0)
+
+
+def test_two_sites_relay_over_a_compressed_link() -> None:
+    world, nyc, sfo = two_sites(2, gateway={"link": LinkConfig(compress="zstd")})
+    world.run(1)
+    texts = [f"{n} {'text ' * 50}" for n in range(40)]
+    for text in texts:
+        nyc.members[1].send(text)
+        sfo.members[1].send(text)
+    world.run(2)
+    assert sfo.members[1].words[-80:].count(texts[0]) == 2
+    for site in (nyc, sfo):
+        for member in site.members:
+            assert sorted(member.words) == sorted(texts * 2)
