@@ -66,6 +66,10 @@ if TYPE_CHECKING:
         SecuritySettings as SecuritySettings,
     )
     from relay.replica.config import SpillSettings as SpillSettings
+    from relay.structures.lock import Leader as Leader, Lock as Lock
+    from relay.structures.map import Map as Map
+    from relay.structures.map_replica import Comparison as Comparison
+    from relay.structures.map_state import Conflict as Conflict
     from relay.site_state.config import SiteStateSettings as SiteStateSettings
     from relay.unicast.config import RemoteUnicastConfig as RemoteUnicastConfig
     from sitestack import (
@@ -145,6 +149,10 @@ _MODULES = {
         "SecuritySettings",
     ),
     "relay.replica.config": ("SpillSettings",),
+    "relay.structures.lock": ("Leader", "Lock"),
+    "relay.structures.map": ("Map",),
+    "relay.structures.map_replica": ("Comparison",),
+    "relay.structures.map_state": ("Conflict",),
     "relay.site_state.config": ("SiteStateSettings",),
     "relay.unicast.config": ("RemoteUnicastConfig",),
 }

@@ -123,6 +123,11 @@ class RelayChannel(Channel[BetweenSites]):
         self._switched = trio.Event()
 
     @property
+    def sites(self) -> tuple[str, ...]:
+        """The configured sites, this one first."""
+        return (self.site, *self._known_sites)
+
+    @property
     def global_view(self) -> GlobalView | None:
         """The members of all living sites. None until `open_channel` returns."""
         return self._global_view
@@ -223,7 +228,6 @@ class RelayChannel(Channel[BetweenSites]):
 
     def statistics(self) -> RelayChannelStatistics:
         """Return all counters, including the bridge's."""
-        self._relay.pass_time(trio.current_time())
         site = super().statistics()
         assert self._bridge is not None, "a channel runs as long as its block"
         routers = None if self.rendezvous is None else self.rendezvous.links.statistics()
@@ -233,7 +237,6 @@ class RelayChannel(Channel[BetweenSites]):
     @property
     def lags(self) -> dict[str, float]:
         """Return for each other site how long the oldest message has waited for its acknowledgement (s)."""
-        self._relay.pass_time(trio.current_time())
         sites = self._relay.statistics().sites
         return {each.site: each.behind_s for each in sites if not each.offline}
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sitestack.calls.calls import CallResult, Calls
 from sitestack.calls.flush import Delivered, Flushed, GapNotes, Lack
 from sitestack.model.address import Address
-from sitestack.model.envelope import BETWEEN_CHANNELS, Envelope, Kind, wrap
+from sitestack.model.envelope import BETWEEN_CHANNELS, STRUCTURE, Envelope, Kind, wrap
 from sitestack.model.errors import ProtocolError
 from sitestack.model.message import Batch, Scope
 
@@ -23,6 +23,8 @@ class Taken(NamedTuple):
     answers: Sequence[bytes]
     #: Calls that it ended.
     ended: Sequence[int]
+    #: The name of a structure, and its message.
+    structured: Sequence[tuple[bytes, bytes]]
 
 
 class Desk:
@@ -43,14 +45,16 @@ class Desk:
             return None  # counted where the application receives it
         if not opened or opened[0][0].kind not in BETWEEN_CHANNELS:
             return None
-        answers, ended = [], []
+        answers, ended, structured = [], [], []
         for n, (envelope, payload) in enumerate(opened, batch.first):
             if envelope.kind is Kind.PROBE:
                 delivered = Delivered(n, self.gaps.reach(batch.site, batch.origin, batch.scope))
                 answers.append(wrap(Envelope(Kind.DELIVERED, envelope.call), delivered.pack()))
+            elif envelope.kind is Kind.STRUCTURE:
+                structured.append((envelope.headers.get(STRUCTURE, b""), payload))
             elif self.calls.answered(envelope.call, source, payload):
                 ended.append(envelope.call)
-        return Taken(answers, ended)
+        return Taken(answers, ended, structured)
 
     def flushed(self, scope: Scope, result: CallResult) -> Flushed:
         lacks = dict.fromkeys(result.unreachable, Lack.GONE) | dict.fromkeys(result.late, Lack.NO_ANSWER)

@@ -52,6 +52,8 @@ from sitestack.model.view import View
 from sitestack.seal.seal import SealStatistics
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
+from sitestack.structures.locks import Locks
+from sitestack.structures.registry import Structures
 from sitestack.transport import Transport
 from sitestack.transport.sealed import seal_statistics
 from sitestack.transport.watch import WatchStatistics
@@ -159,6 +161,11 @@ class Channel(Sending, Generic[X_co]):
             Left: lambda event: self._driver.finish(event.answered),
             **dict.fromkeys(get_args(StateEvent), self._state.handle),
         }
+        self.structures = Structures(self._post_structured, self._post_structured_now, stack.count_drop)
+        #: The lock service, if the members of the site agree on deliveries even in a split.
+        self.locks: Locks | None = None
+        if (config.membership.when_split, config.agreement, config.order) == ("majority", "uniform", "total"):
+            self.locks = Locks(local.address, self.structures, lambda: time.time_ns() // 1_000)
         self._messages: Iterator[Message] = iter(())
         self._burst_messages = self._burst_bytes = 0
 
@@ -311,6 +318,8 @@ class Channel(Sending, Generic[X_co]):
             self._leaving = True
             self._gone.set()
             self._end_all_calls()
+            for structure in self.structures.each():
+                structure.end()
             self._receive_end.close()
             self._gate.refuse_all()
         if self._recorder is not None:
@@ -372,6 +381,8 @@ class Channel(Sending, Generic[X_co]):
                 handle(event)
         if isinstance(event, Gap):
             self._note_gap(event)
+            for structure in self.structures.each():
+                structure.note_gap(event)
         if isinstance(event, Gap) or type(event) in self._extension.shown:
             self._inbox.put(event)
 
@@ -384,6 +395,8 @@ class Channel(Sending, Generic[X_co]):
         self._state.mark(view.id)
         self._inbox.put(view)
         self._joined.set()
+        for structure in self.structures.each():
+            structure.view_changed(event.view)
         self._note_members()
 
     def _refuse(self, event: OtherParameters) -> None:

@@ -31,6 +31,9 @@ _NAME_BYTES_MAX = 255
 KEY = "idempotency-key"
 KEY_BYTES_MAX = 128
 
+#: The header with the name of a structure.
+STRUCTURE = "structure"
+
 NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
 
 
@@ -45,10 +48,12 @@ class Kind(IntEnum):
     #: A message that the channel itself answers, after delivering all messages before it.
     PROBE = 3
     DELIVERED = 4
+    #: A message of a replicated structure, which the header STRUCTURE names.
+    STRUCTURE = 5
 
 
 #: Messages between channels, which are not delivered to an application.
-BETWEEN_CHANNELS = (Kind.ANSWER, Kind.PROBE, Kind.DELIVERED)
+BETWEEN_CHANNELS = (Kind.ANSWER, Kind.PROBE, Kind.DELIVERED, Kind.STRUCTURE)
 
 
 @dataclass(frozen=True, slots=True)

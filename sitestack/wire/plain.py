@@ -42,6 +42,12 @@ def unpack_bounded(data: bytes | memoryview, scanner: msgpack.Unpacker | None = 
         raise ProtocolError("malformed") from error
 
 
+def pack_plain(value: Any) -> bytes:
+    """Return plain values as msgpack."""
+    packed: bytes = msgpack.packb(value)
+    return packed
+
+
 def require_whole(data: bytes | memoryview, values: int = 1, scanner: msgpack.Unpacker | None = None) -> None:
     """Scan the values without creating them. Raises msgpack.OutOfData if an array claims more items
     than follow.

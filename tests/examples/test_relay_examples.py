@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.programs import LIMIT_S, programs, two_sites
+from tests.examples.programs import LIMIT_S, Program, programs, two_sites
 
 pytestmark = pytest.mark.slow
 
@@ -68,3 +68,32 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_carts_are_equal_in_both_sites_though_a_relay_is_killed(tmp_path: Path) -> None:
+    sites = two_sites(tmp_path)
+    with programs() as start:
+        a, d = start("cart", sites["NYC"], "A"), start("cart", sites["SFO"], "D")
+        a.expect(lambda line: "D" in line)
+        b = start("cart", sites["NYC"], "B")
+        d.expect(lambda line: "B" in line)
+        a.say("ann tea 1")
+        a.expect("ann: tea = 1")
+        a.kill()
+        b.say("ann jam 2")
+        b.expect("ann: jam = 2")
+        d.say("bob tea 3")
+        d.expect("bob: tea = 3")
+        wait_for_line(d, "ann", "ann has jam = 2, tea = 1")
+        wait_for_line(b, "bob", "bob has tea = 3")
+        wait_for_line(b, "?", "equal")
+
+
+def wait_for_line(program: Program, question: str, wanted: str) -> None:
+    """Ask until the answer is that line."""
+
+    def is_answer() -> bool:
+        program.say(question)
+        return program.expect(lambda line: " has " in line or line == "equal" or line.startswith("different")) == wanted
+
+    wait_for(is_answer)

@@ -71,6 +71,7 @@ FAULTS: dict[str, str] = {
     "reset by both": "U4",
     "flood": "S2",
     "agreement uniform": "L11",
+    "lock held": "M6",
 }
 
 #: Reasons for which input is refused.

@@ -79,6 +79,8 @@ class _Draw:
             short_ids=self._pick("short ids", weights.short_ids),
             when_split=self._pick("when split", weights.when_split),
         )
+        if plan.when_split == "majority" and self._dice("locks").random() < self._weights.locks:
+            plan = replace(plan, order="total", agreement="uniform")
         plan = self._with_spill(self._with_late_site(self._with_links(self._with_window(plan))))
         faults = sorted([_tidy(self._with_step(fault)) for fault in self._faults(plan)], key=lambda fault: fault.at)
         return self._with_lasting(replace(plan, faults=tuple([fault for fault in faults if fault.at < LOAD_S])))

@@ -75,7 +75,9 @@ class Liveness:
         said = list(self._refused) + list(self._unheard())
         for site, processes in sites.items():
             # With a window of a few frames, the coordinator's own messages pass before forwarded ones.
-            said += self._late(site, processes, now) if self._plan.window_bytes is None else ()
+            # A part without the majority keeps its messages until it merges.
+            is_timed = self._plan.window_bytes is None and self._plan.when_split == "both"
+            said += self._late(site, processes, now) if is_timed else ()
             said += [what for process in processes if (what := self._stood(site, process, now))]
         return said
 

@@ -13,6 +13,9 @@ from relay_lab.simulation.process import RelayProcess
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Scope
 
+#: Decisions about locks in a plan.
+LOCK_STEPS = 60
+
 
 class Load:
     """The messages of a plan, each sent by a member that lives at the time."""
@@ -27,6 +30,10 @@ class Load:
         schedule, start = self._world.schedule, self._world.now
         for _ in range(self._plan.messages):
             schedule.at(start + self._rng.uniform(0.0, LOAD_S), self._send)
+        rng = random.Random(f"locks {self._plan.seed}")
+        if self._plan.when_split == "majority":
+            for number in range(LOCK_STEPS):
+                schedule.at(start + LOAD_S * (number + rng.random()) / LOCK_STEPS, partial(self._use_locks, rng))
         for second in range(int(self._plan.lasting_s)):
             schedule.at(start + LOAD_S + second, partial(self._trickle, second))
 
@@ -40,6 +47,13 @@ class Load:
 
         for _ in range(flood.messages):
             schedule.after(rng.uniform(0.0, flood.length), send)
+
+    def _use_locks(self, rng: random.Random) -> None:
+        """Let a member that has a lock service ask for a lock or release one."""
+        living = [p for p in self._world.alive() if isinstance(p, RelayProcess) and not p.is_paused and not p.left]
+        users = [p.lock_user for p in living if p.lock_user is not None and p.view is not None]
+        if users:
+            rng.choice(users).decide(rng)
 
     def _trickle(self, second: int) -> None:
         """Send a message from each member while faults last, to its site and to all sites in turn, so that blocks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 from relay.events import (
@@ -29,11 +30,13 @@ from relay.layer import RelayConfig, RelayLayer
 from relay_lab.sim.process import Process
 from relay_lab.sim.tcp_streams import TcpStream
 from relay_lab.sim.world import Maker, World
+from relay_lab.simulation.lock_users import LockUser, uses_locks
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.layers.short_ids import ShortIdsConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event, ViewInstalled
+from sitestack.model.frame import Frame
 from sitestack.model.view import View
 from sitestack.stack.layer import Local
 
@@ -148,6 +151,8 @@ class RelayProcess(Process):
         #: Sentences on relays of other sites that this one believed although it knew of a later relay (R9).
         self.stale_epochs: list[str] = []
         self._believed: dict[Key, ConnectionId] = {}
+        #: The lock service of this member, where its site has one.
+        self.lock_user = LockUser(self) if uses_locks(config) else None
         #: Sentences on other primary views that lived beside one that this process installed.
         self.rival_views: list[str] = []
         self._needs_majority = config.membership.when_split == "majority"
@@ -170,6 +175,11 @@ class RelayProcess(Process):
     def expects_answers(self) -> bool:
         """Whether unicasts to other sites still wait for their answers."""
         return self.relay.unicasts.deadline() is not None
+
+    def _hand_over(self, events: Sequence[Event | Frame]) -> None:
+        super()._hand_over(events)
+        if self.lock_user is not None:
+            self.lock_user.follow(events)
 
     def _install(self, event: ViewInstalled) -> None:
         super()._install(event)

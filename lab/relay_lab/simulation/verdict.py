@@ -19,6 +19,7 @@ from relay.gateway.connections import RouteId
 from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
 from relay_lab.simulation.liveness import DETECTION_S, Liveness
+from relay_lab.simulation.lock_users import find_violations
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import Plan
 from relay_lab.simulation.process import RelayProcess
@@ -130,6 +131,9 @@ class SeedVerdict:
         said = [f"{each.invariant} {each.where}: {each.what}" for each in found]
         said += [*self._calm_merges, *self._stale_epochs(), *self._merge_storms(), *self._farewells(), *self._gaps()]
         said += [f"S21 {what}" for what in unaccounted(histories)]
+        users = [(p, p.lock_user) for p in processes if isinstance(p, RelayProcess) and p.lock_user is not None]
+        nemesis.covered["lock held"] += sum(len(user.held) for _, user in users)
+        said += find_violations(users, settled)
         said += self.liveness.violations(self._world.now)
         self._look_at_parts()
         self._look_at_routes()

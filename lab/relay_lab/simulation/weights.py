@@ -155,6 +155,8 @@ class Weights(NamedTuple):
     #: The share of plans with different settings for each member, where these may differ.
     uneven: float = 0.1
     short_ids: Mapping[IdWriters, float] = {"nobody": 14, "everybody": 1, "some": 1}
+    #: The share of plans with locks, of those in which only a majority continues.
+    locks: float = 0.5
     when_split: Mapping[WhenSplit, float] = {"both": 9, "majority": 1}
     #: Of the plans with a lasting fault, the share that continues after the load while it lasts.
     lasting: float = 0.5

@@ -27,6 +27,7 @@ from sitestack.model.gap import Gap, GapReason
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, Buffer, Message, Scope, copy_buffer
 from sitestack.model.view import View
+from sitestack.structures.registry import Structures
 
 PLAIN, SILENT = Manner.PLAIN, Manner.SILENT
 
@@ -134,6 +135,7 @@ class Sending(ABC):
     site: str
     excluded: SlowConsumer | None
     keys: MessageKeys
+    structures: Structures
     _batching: Batching
     _gate: CreditGate
     _driver: Driver
@@ -313,6 +315,13 @@ class Sending(ABC):
             self._append(payload, Scope.UNICAST, to, manner)
             self._driver.wake()
 
+    async def _post_structured(self, payload: bytes, kind: Scope, target: Address | None) -> None:
+        await self._post(payload, kind, [target] if target is None else self._resolve([target]), Manner.INTERNAL)
+
+    def _post_structured_now(self, payload: bytes, kind: Scope, target: Address | None) -> None:
+        self._append(payload, kind, None if target is None else self._resolve([target])[0], Manner.INTERNAL)
+        self._driver.wake()
+
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     async def call(
@@ -403,6 +412,8 @@ class Sending(ABC):
         for answer in taken.answers:
             self._post_now(answer, source, Manner.INTERNAL)
         self._end_calls(taken.ended)
+        if taken.structured:
+            self.structures.deliver(source, taken.structured)
         return True
 
     def _note_gap(self, gap: Gap) -> None:
@@ -419,6 +430,8 @@ class Sending(ABC):
     def _note_members(self) -> None:
         if self._waiting:
             self._end_calls(self._desk.calls.retain(self._members_of("all")))
+        for structure in self.structures.each():
+            structure.members_changed()
 
     def _end_calls(self, numbers: Collection[int]) -> None:
         for number in numbers:

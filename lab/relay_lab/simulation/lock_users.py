@@ -1,0 +1,89 @@
+"""Members that ask for locks while faults happen, and the invariants on their tokens (M6)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Iterator, Sequence
+
+from relay_lab.sim.process import Process
+from sitestack.config import SiteConfig
+from sitestack.layers.batching import Manner
+from sitestack.model.address import Address
+from sitestack.model.envelope import STRUCTURE
+from sitestack.model.events import Event, ViewInstalled
+from sitestack.model.frame import Frame
+from sitestack.model.message import Scope
+from sitestack.structures.locks import Locks, Request
+from sitestack.structures.registry import Structures
+
+#: The names of the locks.
+NAMES = ("l", "m")
+
+
+class LockUser:
+    """A member's lock service, and what its application does with it."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._structures = Structures(_refuse, self._post, lambda reason: None)
+        self.locks = Locks(process.local.address, self._structures, lambda: int(process.schedule.now * 1e6))
+        self._requests: list[Request] = []
+        #: Each token that this member has held, and its request's number.
+        self.held: dict[int, int] = {}
+
+    def follow(self, events: Sequence[Event | Frame]) -> None:
+        """Feed the service with the events of a turn, in their order."""
+        for event in events:
+            if isinstance(event, ViewInstalled):
+                self.locks.view_changed(event.view)
+            elif isinstance(event, Frame) and event.batch is not None and event.batch.has_envelopes:
+                opened = [(envelope.headers.get(STRUCTURE, b""), data) for envelope, data in event.batch.opened()]
+                self._structures.deliver(event.source, opened)
+
+    def decide(self, rng: random.Random) -> None:
+        """Ask for a lock, or release one that is held or waited for."""
+        self._requests = [request for request in self._requests if not request.is_over]
+        if self._requests and rng.random() < 0.6:
+            self.locks.release(self._requests.pop(rng.randrange(len(self._requests))))
+        elif len(self._requests) < 3:
+            made: list[Request] = []
+            made.append(self.locks.request(rng.choice(NAMES), lambda: self._note(made[0])))
+            self._requests += made
+
+    def _note(self, request: Request) -> None:
+        if request.token is not None:
+            self.held[request.token] = request.number
+
+    def _post(self, body: bytes, scope: Scope, target: Address | None) -> None:
+        if self._process.alive:
+            self._process.batching.append(body, scope, target, Manner.INTERNAL)
+            self._process.touch()
+
+
+def _refuse(body: bytes, scope: Scope, target: Address | None) -> Awaitable[None]:
+    raise AssertionError("the lock service does not wait")
+
+
+def uses_locks(config: SiteConfig) -> bool:
+    """Whether a channel with this configuration has a lock service."""
+    return (config.membership.when_split, config.agreement, config.order) == ("majority", "uniform", "total")
+
+
+def find_violations(users: Sequence[tuple[Process, LockUser]], settled: bool) -> Iterator[str]:
+    """Report tokens of two requests, and at rest tables that differ or have a dead holder."""
+    owners: dict[tuple[str, int], tuple[Address, int]] = {}
+    tables: dict[str, object] = {}
+    for process, user in users:
+        site, label = process.local.site, f"M6 {process.local.site}/{process.local.name}"
+        for token, number in user.held.items():
+            mine = (process.local.address, number)
+            if owners.setdefault((site, token), mine) != mine:
+                yield f"{label}: token {token} was held by two requests"
+        if not settled or not process.alive or process.view is None:
+            continue
+        table = user.locks.table
+        if tables.setdefault(site, table.snapshot()) != table.snapshot():
+            yield f"{label}: its locks differ from those of its site at rest"
+        holders = {held[0].member for name in NAMES if (held := table.holder(name)) is not None}
+        if not holders.issubset(process.view.members):
+            yield f"{label}: a lock is held by a member out of the view"

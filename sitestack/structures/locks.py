@@ -1,0 +1,186 @@
+"""The lock service of a member: a `LockTable` fed by the stream, and the requests of this member.
+
+    request   multicast in the site: this member asks for a lock
+    release   multicast in the site: this member ends its request
+    claim     multicast in the site, in each primary view: this member's table before the view
+
+In each primary view all members first exchange their tables, since joiners have none and parts of a
+split have different ones. The table of the member that took part in the latest primary view is taken
+by all; requests and releases in between are applied afterwards. In a view that is not primary this
+member holds no lock.
+
+It needs `when_split: majority`, `agreement: uniform` and `order: total`. Then whatever a member has
+applied, all members of the next primary view's base have received.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sitestack.model.address import Address
+from sitestack.model.errors import ProtocolError
+from sitestack.model.message import Scope
+from sitestack.model.view import View
+from sitestack.structures.lock_table import Claimant, LockTable
+from sitestack.structures.registry import Structure, Structures
+from sitestack.wire.plain import pack_plain, unpack_bounded
+
+#: The name of the service among the structures of a channel.
+NAME = "locks"
+
+
+class Request:
+    """A request of this member for a lock."""
+
+    def __init__(self, name: str, number: int, changed: Callable[[], None]) -> None:
+        self.name = name
+        self.number = number
+        #: The fencing token while this member holds the lock; else None.
+        self.token: int | None = None
+        #: Whether the request has ended: released, lost, or refused.
+        self.is_over = False
+        self.is_refused = False
+        self.changed = changed
+
+    def finish(self) -> None:
+        self.token, self.is_over = None, True
+        self.changed()
+
+
+class Locks(Structure):
+    """The locks of a site at one member. Bound: that of `LockTable`."""
+
+    def __init__(self, me: Address, structures: Structures, clock_us: Callable[[], int]) -> None:
+        self.table = LockTable()
+        self._me = me
+        self._structures = structures
+        self._clock_us = clock_us
+        self._view: View | None = None
+        #: The counter of the last view in which this member's table was agreed on.
+        self._agreed_in = 0
+        self._is_agreed = False
+        #: In a view without agreement: the tables of its members, and the messages after them.
+        self._claims: dict[Address, tuple[int, LockTable]] = {}
+        self._later: list[tuple[Address, list[Any]]] = []
+        self._numbers = 0
+        self._requests: dict[int, Request] = {}
+        #: Own requests that have ended here and perhaps not in the table.
+        self._ending: dict[int, str] = {}
+        self._has_left = False
+        structures.attach(NAME, self)
+
+    # -- this member's requests ----------------------------------------------------------------------------------------
+
+    def request(self, name: str, changed: Callable[[], None]) -> Request:
+        """Ask for a lock; `changed` is called when the request gets or loses it."""
+        self._numbers += 1
+        made = Request(name, self._numbers, changed)
+        made.is_over = self._has_left
+        if not self._has_left:
+            self._requests[self._numbers] = made
+            self._tell_request(made)
+        return made
+
+    def release(self, request: Request) -> None:
+        """End a request, granted or not."""
+        if self._requests.pop(request.number, None) is not None:
+            self._ending[request.number] = request.name
+            self._tell(["release", request.name, request.number])
+        request.token, request.is_over = None, True
+
+    def _tell_request(self, request: Request) -> None:
+        self._tell(["request", request.name, request.number, self._clock_us()])
+
+    def _tell(self, message: list[Any]) -> None:
+        self._structures.submit_now(NAME, pack_plain(message), Scope.SITE)
+
+    # -- the stream ----------------------------------------------------------------------------------------------------
+
+    def view_changed(self, view: View) -> None:
+        """Claim the state of this member, and repeat its requests that the table may lack."""
+        self._view, self._is_agreed = view, False
+        self._claims, self._later = {}, []
+        if not view.is_primary:
+            for request in [each for each in self._requests.values() if each.token is not None]:
+                self._lose(request)
+            return
+        self._tell(["claim", view.id.counter, self._agreed_in, self.table.snapshot()])
+        for number, name in self._ending.items():
+            self._tell(["release", name, number])
+        for request in self._requests.values():
+            if request.token is None:
+                self._tell_request(request)
+
+    def accept(self, source: Address, data: bytes) -> None:
+        """As `Structure`."""
+        message = unpack_bounded(data)
+        if type(message) is not list or not message or self._view is None or not self._view.is_primary:
+            raise ProtocolError("lock_message")
+        try:
+            if message[0] == "claim":
+                self._claimed(source, *message[1:])
+            elif self._is_agreed:
+                self._apply(source, message)
+            else:
+                self._later.append((source, message))
+        except (TypeError, ValueError) as error:
+            raise ProtocolError("lock_message") from error
+
+    def _claimed(self, source: Address, counter: int, agreed_in: int, snapshot: Any) -> None:
+        view = self._view
+        assert view is not None
+        if self._is_agreed or counter != view.id.counter or source not in view.members:
+            return  # of an earlier view
+        self._claims[source] = (int(agreed_in), LockTable.restore(snapshot))
+        if len(self._claims) < len(view.members):
+            return
+        _, self.table = max(self._claims.values(), key=lambda claim: (claim[0], claim[1].last_token))
+        self.table.last_token = max(table.last_token for _, table in self._claims.values())
+        self.table.retain(view.members)
+        self._agreed_in, self._is_agreed = view.id.counter, True
+        later, self._later, self._claims = self._later, [], {}
+        for sender, message in later:
+            self._apply(sender, message)
+        self._refresh()
+
+    def _apply(self, source: Address, message: list[Any]) -> None:
+        kind, name, number, *clock = message
+        if type(name) is not str or type(number) is not int:
+            raise ProtocolError("lock_message")
+        if kind == "request":
+            [clock_us] = clock
+            if not self.table.request(name, Claimant(source, number, int(clock_us))) and source == self._me:
+                refused = self._requests.pop(number, None)
+                if refused is not None:
+                    refused.is_refused = True
+                    refused.finish()
+        elif kind == "release":
+            self.table.release(name, source, number)
+            if source == self._me:
+                self._ending.pop(number, None)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Compare this member's requests to the table."""
+        for request in list(self._requests.values()):
+            held = self.table.holder(request.name)
+            mine = held is not None and held[0].member == self._me and held[0].number == request.number
+            if mine and request.token is None:
+                assert held is not None
+                request.token = held[1]
+                request.changed()
+            elif request.token is not None and not mine:
+                self._lose(request)
+
+    def _lose(self, request: Request) -> None:
+        del self._requests[request.number]
+        self._ending[request.number] = request.name
+        request.finish()
+
+    def end(self) -> None:
+        """As `Structure`: this member has left."""
+        self._has_left = True
+        for request in list(self._requests.values()):
+            request.finish()
+        self._requests.clear()

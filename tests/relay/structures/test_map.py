@@ -1,0 +1,145 @@
+"""A replicated map of two sites in one process: datagrams in memory, the bridge over TCP on the loopback interface."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+import trio
+
+from relay.structures.map import Map
+from relay.structures.map_state import Conflict
+from sitestack.model.address import Address
+from sitestack.model.errors import LocalError
+from sitestack.model.message import Message
+from tests.relay.node.test_relay_channel import World, two_sites
+
+
+@asynccontextmanager
+async def maps(name: str = "m", **options: str) -> AsyncIterator[tuple[World, dict[str, Map[bytes]]]]:
+    """The map at A and B of NYC and at D and E of SFO."""
+    async with two_sites() as (world, channels), AsyncExitStack() as stack:
+        opened: dict[str, Map[bytes]] = {}
+        for member, channel in channels.items():
+            opened[member] = await stack.enter_async_context(Map[bytes](channel, name, **options))  # type: ignore[arg-type]
+        yield world, opened
+
+
+async def equal(*each: Map[bytes]) -> dict[str, bytes]:
+    """Wait until all maps are equal, and return what they have."""
+    while not all(dict(one.items()) == dict(each[0].items()) for one in each):  # noqa: ASYNC110 (no event)
+        await trio.sleep(0.02)
+    return dict(each[0].items())
+
+
+async def test_the_writes_of_all_sites_end_equal_everywhere_and_concurrent_ones_are_reported() -> None:
+    found: list[Conflict] = []
+    async with maps() as (_, opened):
+        for each in opened.values():
+            each.replica.on_conflict = found.append
+
+        async def write(member: str) -> None:
+            for n in range(100):
+                await opened[member].put(f"k{n}", member.encode())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write, "A")
+            nursery.start_soon(write, "D")
+        assert len(await equal(*opened.values())) == 100
+        for member in ("A", "D"):
+            kept = [key for key, value in opened["A"].items() if value == member.encode()]
+            lost = {conflict.key for conflict in found if conflict.kept == member.encode()}
+            overwritten = {f"k{n}" for n in range(100)} & set(kept)
+            assert lost <= overwritten
+        comparison = await opened["A"].compare()
+        assert comparison.equal
+        assert comparison.silent == ()
+
+
+async def test_the_application_does_not_see_the_messages_of_a_map() -> None:
+    async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
+        await one.put("k", b"v")
+        await channels["A"].send(b"mine")
+        async for event in channels["B"]:
+            if isinstance(event, Message):
+                assert event.payload == b"mine"
+                break
+
+
+async def test_a_member_that_opens_the_map_later_has_its_entries() -> None:
+    async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
+        for n in range(50):
+            await one.put(f"k{n}", b"v" * 3_000)
+        await one.delete("k0")
+        async with Map[bytes](channels["B"], "m") as near, Map[bytes](channels["E"], "m") as far:
+            assert len(near) == len(far) == 49
+            assert (await one.compare()).silent == ("D@SFO",)
+
+
+async def test_what_a_member_lacks_is_pulled_from_another_one_and_named_by_compare(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with maps() as (_, opened):
+        await opened["A"].put("k", b"v")
+        await equal(*opened.values())
+        pull, may_pull = opened["E"].replica._pull, trio.Event()
+
+        async def wait_and_pull(peer: Address) -> bool:
+            await may_pull.wait()
+            return await pull(peer)
+
+        monkeypatch.setattr(opened["E"].replica, "_pull", wait_and_pull)
+        while opened["E"].replica._source is not None:  # noqa: ASYNC110 (no event)
+            await trio.sleep(0.01)
+        hole = opened["E"].replica.state
+        hole.merge("k", hole.write("k", None, "SFO", b"E" * 16, 0))
+        hole.purge(1 << 62)
+        comparison = await opened["A"].compare()
+        assert list(comparison.differing) == ["E@SFO"]
+        may_pull.set()
+        opened["E"].replica._pull_from(next(iter(opened["E"].replica._peers)))
+        assert await equal(*opened.values()) == {"k": b"v"}
+
+
+async def test_the_owner_orders_all_writes() -> None:
+    async with maps(owner="NYC") as (_, opened):
+
+        async def write(member: str) -> None:
+            for n in range(30):
+                await opened[member].put("k", f"{member}{n}".encode())
+
+        async with trio.open_nursery() as nursery:
+            for member in ("B", "D", "E"):
+                nursery.start_soon(write, member)
+        [last] = (await equal(*opened.values())).values()
+        assert last in (b"B29", b"D29", b"E29")
+        assert all(each.conflicts == 0 for each in opened.values())
+
+
+async def test_bad_keys_values_and_names_are_refused() -> None:
+    async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
+        with pytest.raises(LocalError, match="a key is a string"):
+            await one.put("", b"v")
+        with pytest.raises(TypeError, match="encode= must be bytes, not str"):
+            await one.put("k", "v")  # type: ignore[arg-type]
+        with pytest.raises(LocalError, match="already"):
+            async with Map[bytes](channels["A"], "m"):
+                pass
+        with pytest.raises(LocalError, match="neither NYC nor one of its peers"):
+            Map[bytes](channels["A"], "n", owner="TYO")
+
+
+async def test_tombstones_go_once_every_site_has_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relay.structures.map_replica.SWEEP_S", 0.2)
+    async with maps() as (_, opened):
+        await opened["A"].put("k", b"v")
+        await opened["D"].delete("k")
+        while any(each.replica.state.entries for each in opened.values()):  # noqa: ASYNC110 (no event)
+            await trio.sleep(0.05)
+
+
+async def test_values_have_a_codec() -> None:
+    async with two_sites() as (_, channels), Map(channels["A"], "m", encode=str.encode, decode=bytes.decode) as one:
+        await one.put("k", "größe", ttl_s=60)
+        assert one.get("k") == "größe"
+        assert "k" in one
+        assert "l" not in one
