@@ -160,10 +160,6 @@ class RelayChannel(Channel[BetweenSites]):
         found = {} if self._bridge is None else self._bridge.warnings()
         return {where: sentence for where, sentence in found.items() if sentence}
 
-    def _keys_json(self) -> dict[str, Any] | None:
-        """Return the site's keys for the status, or None without keys."""
-        return None if self._site_keys is None else self._site_keys.to_json()
-
     def _reread_keys(self) -> None:
         """Reread the key and certificate files. This also happens every few seconds."""
         if self._site_keys is not None and (ring := self._site_keys.look()) is not None:

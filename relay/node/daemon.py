@@ -134,7 +134,8 @@ class _Node:
         journal = None if self._store is None else self._store.statistics()
         now, process = trio.current_time(), self._statistics()
         status = self._status.to_json(statistics, levels, journal, self._sentences(channel), now, process)
-        keys = None if channel is None else channel._keys_json()
+        site_keys = None if channel is None else channel._site_keys
+        keys = None if site_keys is None else site_keys.to_json()
         dashboards = dict(self._config.http.dashboards)
         return {**status, "keys": keys, "dashboards": dashboards, "verdict": judge(status, self.peer_sites())}
 
