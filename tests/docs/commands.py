@@ -51,6 +51,15 @@ CHEAP = (
             ("NYC OLD", "NYC $OLD"),
         ),
     ),
+    Story(
+        (
+            "tar --create --file backup.tar keys journals",
+            "umask 077 && mkdir restored && tar --extract --preserve-permissions --file backup.tar --directory restored",
+            "relay keys list restored/keys/NYC",
+            "relay check restored/journals",
+        ),
+        f"{_BOTH_KEYS}; {_JOURNALS}",
+    ),
     Story(("make reference",), "mkdir -p docs/reference", (("make", _MAKE),)),
     Story(("python -m tests.docs.prose",)),
     Story(("make sbom",), f"cp {ROOT}/requirements*.lock {ROOT}/pyproject.toml .", (("make", _MAKE),)),
