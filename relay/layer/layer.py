@@ -82,6 +82,7 @@ class RelayLayer(Layer):
     FRAMES_DOWN = "unicasts"
     FLUSH_IF = ("_touched",)
     ANNOUNCES = True
+    PASSES_LANES = True
 
     def __init__(self, local: Local, config: RelayConfig, disk: SpillDisk | None = None) -> None:
         """`disk`: this member's store for spilled entries, if a spill is configured."""
@@ -157,6 +158,8 @@ class RelayLayer(Layer):
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         """RELAY.up(msg) for the stream and other sites' unicasts; also views, held and stable vectors."""
+        if isinstance(event, Frame) and event.dest is not None and not event.headers:
+            return [Up(event)]
         self._now, self._touched = now, True
         if isinstance(event, Frame):
             kind = type(event.headers[-1]) if event.headers else None

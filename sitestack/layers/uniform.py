@@ -31,6 +31,7 @@ class Uniform(Layer):
     """
 
     name = "uniform"
+    PASSES_LANES = True
 
     def __init__(self, local: Local, config: UniformConfig) -> None:
         self._stable: dict[Address, int] = {}

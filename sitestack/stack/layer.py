@@ -7,6 +7,7 @@ randomness or calls a neighbour. Its methods return lists of effects. `now` is m
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -15,8 +16,10 @@ from sitestack.model.events import Event
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
+from sitestack.model.message import Batch
 from sitestack.model.native import mypyc_attr
 from sitestack.model.short_ids import ShortIds
+from sitestack.wire.lane import LaneHead
 
 
 @fast_frozen
@@ -123,6 +126,32 @@ class Local:
         return Down(Frame(self.address, dest, (header,)))
 
 
+@dataclass(frozen=True, slots=True)
+class SendPart:
+    """A layer's part in a lane to one member (`lanes.py`). Without functions: it passes frames on."""
+
+    #: Whether a batch with a body of this size (bytes) passes the layer as usual; no effects.
+    is_usual: Callable[[int], bool] | None = None
+    #: Count the batch as the layer's `down` would have done.
+    count: Callable[[int], None] | None = None
+    #: Number and keep the batch; return the numbers of its head. Exactly one part has this.
+    number: Callable[[Batch, float], tuple[int, int, int, int, int]] | None = None
+    #: Return where the member is now, None if unknown. Exactly one part has this.
+    place: Callable[[], Physical | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivePart:
+    """A layer's part in a lane from one member. Without functions: it passes frames on."""
+
+    #: Whether the layer expects exactly this frame next; no effects.
+    is_usual: Callable[[LaneHead], bool] | None = None
+    #: Note the arrival as the layer's `up` would have done.
+    note: Callable[[float], None] | None = None
+    #: Apply the numbers; return the effects of the acknowledgement. Exactly one part has this.
+    accept: Callable[[LaneHead, float], list[Effect]] | None = None
+
+
 # Tests, and tools that take a stack apart, define layers that are not compiled.
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Layer:
@@ -149,6 +178,10 @@ class Layer:
     #: True: the layer adds itself to `stale` whenever its deadline may have become earlier. False:
     #: the stack asks for its deadline after every call.
     ANNOUNCES: ClassVar[bool] = False
+    #: True: the layer passes the frames of lanes on without any effect, in either direction.
+    PASSES_LANES: ClassVar[bool] = False
+    #: True: this layer numbers the frames of lanes.
+    NUMBERS_LANES: ClassVar[bool] = False
 
     #: Layers whose deadline the stack reads again at the end of the turn; a stack shares one set
     #: with all of its layers.
@@ -162,6 +195,23 @@ class Layer:
         layers.
         """
         return [Up(event)]
+
+    def send_lane(self, dest: Address) -> SendPart | None:
+        """Return the part in a lane to this member; None if frames to it must walk for now.
+
+        The part holds until the next announcement.
+        """
+        return SendPart() if self.PASSES_LANES else None
+
+    def receive_lane(self, source: Address) -> ReceivePart | None:
+        """Return the part in a lane from this member; None if frames from it must walk for now."""
+        return ReceivePart() if self.PASSES_LANES else None
+
+    def expand_lane(self, source: Address, head: LaneHead) -> tuple[Header, ...]:
+        """Return the headers of the ordinary frames that this head stands for, at most two; none if
+        it cannot be expanded.
+        """
+        return ()
 
     def expire(self, now: float) -> list[Effect]:
         """Handle a due deadline. May also be called early, so compare due times to `now`."""

@@ -20,6 +20,7 @@ from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.short_ids import ShortIds
 from sitestack.stack.dispatch import routes_down, routes_up
+from sitestack.stack.lanes import Lanes
 from sitestack.stack.layer import (
     Announce,
     CollectStates,
@@ -36,6 +37,8 @@ from sitestack.stack.layer import (
 )
 from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, Codec, bundles
 from sitestack.wire.codec import Datagram as ParsedDatagram
+from sitestack.wire.lane import HEAD_BYTES as LANE_HEAD_BYTES
+from sitestack.wire.lane import MAGIC as LANE_MAGIC
 from sitestack.wire.slices import Assembly, Slice, cut
 
 #: Maximum bytes of incomplete slices: of all sources together, and of each.
@@ -105,6 +108,8 @@ class Stack:
             for i, layer in enumerate(self.layers)
             if type(layer).flush is not Layer.flush
         ]
+        self.lanes = Lanes(address, cluster, self.layers)
+        self._lane_datagrams: list[Datagram] = []
         #: Pending answers to an announcement, by the index of the layer.
         self._answers: dict[int, list[Effect]] = {}
         self._events: list[Event | Frame] = []
@@ -132,6 +137,9 @@ class Stack:
         Returns the number of its frames, at least one, which is its cost. `source` is never
         trusted: the sender's identity is in the datagram (LA-8).
         """
+        if data[:2] == LANE_MAGIC:
+            self._receive_lane(data, now)
+            return 1
         datagram = self._decode(data)
         if datagram is None or datagram.source == self.address:
             return 1  # multicast loops back to its sender
@@ -146,6 +154,15 @@ class Stack:
         for frame in datagram.frames:
             self._walk(self._bottom, (Up(frame),), now)
         return len(datagram.frames)
+
+    def _receive_lane(self, data: bytes, now: float) -> None:
+        try:
+            steps = self.lanes.receive(data, now, walk=self.tap is not None)
+        except ProtocolError as error:
+            self.count_drop(error.reason)
+            return
+        for index, effects in steps:
+            self._walk(index, effects, now)
 
     def _decode(self, data: bytes) -> ParsedDatagram | None:
         """Return the datagram in these bytes, or the one that this slice completes."""
@@ -189,7 +206,7 @@ class Stack:
                 self._stale.add(layer)
             if effects:
                 self._walk(index, effects, now)
-        turn = Turn(tuple(self._events), tuple(self._datagrams()) if self._outbox or self._alone else (), tuple(self._effects))
+        turn = Turn(tuple(self._events), tuple(self._datagrams()), tuple(self._effects))
         self._events.clear()
         self._effects.clear()
         return turn
@@ -230,6 +247,8 @@ class Stack:
             elif isinstance(effect, Down):
                 event, target = effect.event, index + 1
                 if type(event) is Frame and not answers and tap is None:
+                    if index == 0 and isinstance(event.dest, Address) and self._send_on_lane(event, now):
+                        continue
                     target = (self._unicasts_down if isinstance(event.dest, Address) else self._multicasts_down)[target]
                 if target == self._bottom:
                     continue  # no layer below handles this event
@@ -281,6 +300,7 @@ class Stack:
         frames that NAKACK releases into a new view must not overtake the higher layers' answers to
         that view.
         """
+        self.lanes.close(event.view.members if isinstance(event, ViewInstalled) else None)
         if isinstance(event, ViewInstalled):
             self._hand_out_states(event)
         for index in range(self._bottom - 1, -1, -1):
@@ -302,6 +322,17 @@ class Stack:
                         layer.merge_state(state)
 
     # -- output ----------------------------------------------------------------------------------------------------
+
+    def _send_on_lane(self, frame: Frame, now: float) -> bool:
+        """Send a message of the topmost layer on a lane, if it fits into a whole datagram."""
+        batch = frame.batch
+        if batch is None or self._ids is not None or self._limits or LANE_HEAD_BYTES + len(batch.body) > self._room:
+            return False
+        sent = self.lanes.send(frame, now)
+        if sent is None:
+            return False
+        self._lane_datagrams.append(sent)
+        return True
 
     def _transmit(self, effect: Transmit) -> None:
         frame = effect.frame
@@ -336,7 +367,9 @@ class Stack:
         """Bundle the turn's frames, in order, per destination, with as many as fit in each
         datagram.
         """
-        datagrams: list[Datagram] = []
+        datagrams, self._lane_datagrams = self._lane_datagrams, []
+        if not self._outbox and not self._alone:
+            return datagrams
         for (to, dest, ids), frames in self._outbox.items():
             limit = self._limits.get(dest)
             room = self._room if limit is None else limit - DATAGRAM_OVERHEAD_BYTES

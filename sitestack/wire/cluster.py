@@ -2,14 +2,15 @@
 sockets.
 
 A plain datagram begins with the cluster's name (`codec.py`). A sealed one, also an introduction,
-has a tag of it in the clear (`envelope.py`). So a shared transport needs no separate header, and
-its peers need not know that it is shared. The name is not verified here: the cluster's codec or
-seal does that.
+has a tag of it in the clear (`envelope.py`), and so has a datagram of a lane (`lane.py`). So a
+shared transport needs no separate header, and its peers need not know that it is shared. The name
+is not verified here: the cluster's codec, lanes or seal do that.
 """
 
 from __future__ import annotations
 
 from sitestack.seal import envelope
+from sitestack.wire import lane
 from sitestack.wire.codec import MAGIC
 
 #: Where msgpack's name of the cluster begins: behind the prefix, and the head of an array of five.
@@ -28,6 +29,8 @@ def mark_of(data: bytes) -> bytes:
     magic = data[:2]
     if magic == envelope.MAGIC:
         return b"#" + data[envelope.TAG_START : envelope.TAG_END]
+    if magic == lane.MAGIC:
+        return b"#" + data[len(magic) : len(magic) + envelope.TAG_END - envelope.TAG_START]
     if magic != MAGIC or len(data) <= _NAME_AT:
         return b""
     code = data[_NAME_AT]

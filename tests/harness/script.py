@@ -29,8 +29,9 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Scope
-from sitestack.stack.layer import Local
+from sitestack.stack.layer import Local, Up
 from sitestack.stack.turn import Step
+from sitestack.wire.lane import MAGIC
 from tests.harness.transcript import Transcript, texts
 
 #: A process, several of them, or (empty) all.
@@ -195,7 +196,18 @@ class Script:
     def _show(self, packet: Packet, prefix: str = "") -> tuple[Frame, ...]:
         """Parse a packet as its receiver would (a site has one codec), and tell of it."""
         try:
-            frames = self[self._at(packet.source)].stack.codec.decode(packet.data).frames
+            if packet.data[:2] == MAGIC:
+                steps = self[self._at(packet.target)].stack.lanes.receive(packet.data, 0.0, walk=True)
+                frames = tuple(
+                    [
+                        each.event
+                        for _, effects in steps
+                        for each in effects
+                        if isinstance(each, Up) and isinstance(each.event, Frame)
+                    ]
+                )
+            else:
+                frames = self[self._at(packet.source)].stack.codec.decode(packet.data).frames
         except ProtocolError:
             return ()
         self.transcript.packet(self._at(packet.source), self._at(packet.target), packet.data, frames, prefix)

@@ -63,6 +63,7 @@ class Batching(Layer):
     FRAMES_DOWN = "none"
     FLUSH_IF = ("_open_bytes", "_leave_at")
     ANNOUNCES = True
+    PASSES_LANES = True
 
     def __init__(self, local: Local, config: BatchingConfig) -> None:
         self._me = local.address

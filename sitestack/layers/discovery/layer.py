@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from sitestack.layers.discovery.config import DiscoveryConfig
@@ -51,7 +52,7 @@ from sitestack.model.events import (
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.rate_limit import RateLimit
-from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, ReceivePart, Up
 
 #: How many initial hosts are asked; of a name with more addresses than this the first ones are.
 INITIAL_HOSTS_MAX = 256
@@ -187,6 +188,9 @@ class Discovery(Layer):
             self._search = None
             return self._lookup.leave()
         return [Up(event)]
+
+    def receive_lane(self, source: Address) -> ReceivePart | None:
+        return ReceivePart(note=partial(self._contacts.hear, source))
 
     def _handle_who_is_there(self, header: WhoIsThere, source: Address, now: float) -> list[Effect]:
         if not is_own_word(header.contact, source):

@@ -23,6 +23,7 @@ predecessor alive: frames for the predecessor are answered with `NotHere`, which
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from sitestack.layers.failure_detection.config import FailureDetectionConfig
@@ -46,7 +47,7 @@ from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, ReceivePart, Up
 
 _OWN = frozenset(HEADERS.values())
 #: The share of the usual time for a member to answer whose port refuses connections: it is probably
@@ -110,7 +111,7 @@ class FailureDetection(Layer):
             effects: list[Effect] = []
             if source in self._heard:
                 self._heard[source] = now
-                if (source in self._checks or source in self._suspected) and self._is_proof(source, headers):
+                if self._is_in_doubt(source) and self._is_proof(source, headers):
                     effects = self._take_back(source)
             if not headers or type(headers[-1]) not in _OWN:
                 effects.append(Up(event))
@@ -125,6 +126,15 @@ class FailureDetection(Layer):
             self._heard, self._checks, self._suspected, self._gone, self._deaf = {}, {}, {}, {}, {}
             return [Down(Watch(()))] if self.config.watch else []
         return [Up(event)]
+
+    def receive_lane(self, source: Address) -> ReceivePart | None:
+        return ReceivePart(lambda head: source in self._heard and not self._is_in_doubt(source), partial(self._hear, source))
+
+    def _is_in_doubt(self, member: Address) -> bool:
+        return member in self._checks or member in self._suspected
+
+    def _hear(self, member: Address, now: float) -> None:
+        self._heard[member] = now
 
     def _is_proof(self, source: Address, headers: tuple[Header, ...]) -> bool:
         """Whether this frame clears a member that is being checked or suspected."""
@@ -161,7 +171,7 @@ class FailureDetection(Layer):
         if member not in self._heard:
             return [Dropped("not_monitored")]
         self._deaf[member] = None
-        return [] if member in self._checks or member in self._suspected else self._begin_check(member, now)
+        return [] if self._is_in_doubt(member) else self._begin_check(member, now)
 
     def _compare_view(self, source: Address, view: ViewId, now: float) -> list[Effect]:
         mine = self._view
@@ -234,7 +244,7 @@ class FailureDetection(Layer):
         effects: list[Effect] = []
         oldest = now
         for member, heard in self._heard.items():
-            if member in self._checks or member in self._suspected:
+            if self._is_in_doubt(member):
                 continue
             if now >= heard + timeout_s:  # computed as `_scan_at` is: rounded in another way, it could be due for ever
                 effects += self._begin_check(member, now)

@@ -69,6 +69,16 @@ class Outlet:
         """Whether this frame may pass. With nothing under way, a frame of any size may."""
         return frame.batch is None or self.sent - self.acknowledged < self._window_bytes
 
+    def is_usual(self, size: int) -> bool:
+        """Whether a batch with a body of this size passes at once and without a mark."""
+        sent = self.sent
+        has_credit = sent - self.acknowledged < self._window_bytes
+        return has_credit and not self.queue and sent + FRAME_BYTES + size - self.marked < self._mark_bytes
+
+    def count(self, size: int) -> None:
+        """Count a batch that is sent without a mark."""
+        self.sent += FRAME_BYTES + size
+
     def charge(self, frame: Frame, view: ViewId) -> Frame:
         """Count a frame as sent; return the frame to send, with a mark if one is due."""
         self.sent += cost(frame)

@@ -31,7 +31,7 @@ from sitestack.model.events import Blocked, Credit, Event, Left, Unblocked, Unde
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.view import View
-from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, SendPart, Up
 
 #: Maximum remembered senders ahead of this member in views. The others' marks are returned with
 #: their next mark.
@@ -93,6 +93,10 @@ class FlowControl(Layer):
         if isinstance(event.dest, Address):
             return self._send_to(event, event.dest)
         return [Down(event)]
+
+    def send_lane(self, dest: Address) -> SendPart | None:
+        account = None if self._blocked else self._accounts.get(dest)
+        return None if account is None else SendPart(account.unicasts.is_usual, account.unicasts.count)
 
     def _send_to(self, frame: Frame, dest: Address) -> list[Effect]:
         if frame.headers and frame.headers[-1].OUTSIDE_VIEWS:

@@ -19,7 +19,7 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
-from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, SendPart, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES, Codec
 from sitestack.wire.size import fixed_bytes
 
@@ -42,6 +42,7 @@ class Fragment(Layer):
 
     def __init__(self, local: Local, config: FragmentConfig) -> None:
         self._me = local.address
+        self._site = local.site
         self._config = config
         self._codec: Codec | None = None
         self._piece_bytes = config.fragment_bytes_max - PIECE_OVERHEAD_BYTES
@@ -78,6 +79,10 @@ class Fragment(Layer):
             # A cut may end between two pieces. The sender sends the whole frame again.
             self._partials.install_view(frozenset(event.view.members))
         return [Up(event)]
+
+    def send_lane(self, dest: Address) -> SendPart | None:
+        limit = self._config.fragment_bytes_max - FRAME_OVERHEAD_BYTES - 8 * len(self._site)
+        return SendPart(lambda size: size <= limit)
 
     def expire(self, now: float) -> list[Effect]:
         """Discard incomplete unicasts whose senders died or abandoned them."""

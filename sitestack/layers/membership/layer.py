@@ -74,6 +74,7 @@ class Membership(Layer):
     FRAMES_UP = "own"
     FRAMES_DOWN = "unicasts"
     ANNOUNCES = True
+    PASSES_LANES = True  # the application's unicasts have no view tag
 
     def __init__(self, local: Local, config: MembershipConfig, *, fetches: bool = False) -> None:
         """With `fetches`, a layer above fetches state before this process joins (`Offered`)."""

@@ -27,7 +27,7 @@ from sitestack.model.events import (
 from sitestack.model.frame import Frame
 from sitestack.model.host import is_ipv6
 from sitestack.model.level import Level
-from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Transmit, TransmitAlone, Up
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, SendPart, Transmit, TransmitAlone, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 
@@ -90,6 +90,9 @@ class Resolver(Layer):
             self._failures[event.member] = self._failures.get(event.member, 0) + 1
             self._refresh()
         return [Down(event)]
+
+    def send_lane(self, dest: Address) -> SendPart | None:
+        return SendPart(place=lambda: self._picked.get(dest))
 
     def _transmit(self, frame: Frame, now: float) -> list[Effect]:
         dest = frame.dest

@@ -25,6 +25,8 @@ from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 
 FRAME_COST_BYTES = 256
+#: The number of the first window of a receiver that reads lanes. Earlier versions begin at 1.
+LANE_WINDOW_MIN = 1 << 31
 #: Maximum ranges of missing numbers in one acknowledgement; the next one asks for more.
 RANGES_MAX = 32
 
@@ -61,7 +63,7 @@ class UnicastAck(Header):
 
     conn_id: int
     #: Grows with each window that the receiver opens, which exposes acknowledgements of earlier
-    #: windows (U6).
+    #: windows (U6). From LANE_WINDOW_MIN on, the receiver reads datagrams of lanes.
     window: int
     seqno: int
     missing: tuple[tuple[int, int], ...]

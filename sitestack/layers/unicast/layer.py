@@ -19,14 +19,24 @@ from math import inf
 from operator import attrgetter
 from typing import ClassVar
 
-from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastConfig, UnicastData, UnicastSync, frame_bytes
+from sitestack.layers.unicast.headers import (
+    LANE_WINDOW_MIN,
+    SendFirst,
+    UnicastAck,
+    UnicastConfig,
+    UnicastData,
+    UnicastSync,
+    frame_bytes,
+)
 from sitestack.layers.unicast.receiver import Receiver
 from sitestack.layers.unicast.sender import Sender
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, CloseConnection, Event, Left, Unblocked, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
-from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.model.message import Batch
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, ReceivePart, SendPart, Up
+from sitestack.wire.lane import LaneHead
 
 __all__ = ["Unicast", "UnicastConfig", "UnicastStatistics"]
 
@@ -75,6 +85,7 @@ class Unicast(Layer):
     FRAMES_DOWN = "unicasts"
     FLUSH_IF = ("_to_answer",)
     ANNOUNCES = True
+    NUMBERS_LANES = True
 
     def __init__(self, local: Local, config: UnicastConfig) -> None:
         self._local = local
@@ -91,7 +102,7 @@ class Unicast(Layer):
         self._blocked = False
         self._has_left = False
         self._conn_ids = count(1)
-        self._windows = count(1)
+        self._windows = count(LANE_WINDOW_MIN)
         self._reorder_all_bytes = Level(REORDER_ALL_BYTES_MAX)
         #: The highest mid of any forgotten sender. New senders begin above it, so no sender is kept
         #: for its numbers.
@@ -293,6 +304,57 @@ class Unicast(Layer):
             receiver.close()
         self._arm(receiver.deadline())
 
+    # -- lanes ----------------------------------------------------------------------------------------------------
+
+    def send_lane(self, dest: Address) -> SendPart | None:
+        if self._blocked or dest not in self._senders:
+            return None
+
+        def is_usual(size: int) -> bool:
+            sender = self._senders.get(dest)
+            return sender is not None and sender.is_usual(size)
+
+        def number(batch: Batch, now: float) -> tuple[int, int, int, int, int]:
+            sender = self._senders[dest]
+            seqno = sender.number(batch, now)
+            self._window_bytes_high = max(self._window_bytes_high, sender.window_bytes)
+            self._arm(sender.deadline())
+            if dest in self._owing:
+                receiver = self._receivers[dest] = self._receivers.pop(dest)
+                del self._owing[dest]
+                ack = receiver.answer(now)
+                self._arm(receiver.deadline())
+                if isinstance(ack, UnicastAck):
+                    return sender.conn_id, seqno, ack.conn_id, ack.window, ack.seqno
+            return sender.conn_id, seqno, 0, 0, 0
+
+        return SendPart(is_usual, number=number)
+
+    def receive_lane(self, source: Address) -> ReceivePart | None:
+        if self._blocked:
+            return None
+
+        def is_usual(head: LaneHead) -> bool:
+            receiver = self._receivers.get(source)
+            return receiver is not None and receiver.expects(head) and not self._reorder_all_bytes.now
+
+        def accept(head: LaneHead, now: float) -> list[Effect]:
+            receiver = self._receivers[source]
+            receiver.accept(head, now)
+            self._owe(source, receiver)
+            if not head.acked_conn_id:
+                return []
+            return self.up(Frame(source, self._me, (_ack_of(head),), None, True), now)
+
+        return ReceivePart(is_usual, accept=accept)
+
+    def expand_lane(self, source: Address, head: LaneHead) -> tuple[Header, ...]:
+        receiver = self._receivers.get(source)
+        data = None if receiver is None else receiver.expand(head)
+        if data is None:
+            return ()
+        return (data, _ack_of(head)) if head.acked_conn_id else (data,)
+
     # -- connections -----------------------------------------------------------------------------------------------
 
     def _close(self, peer: Address, now: float) -> list[Effect]:
@@ -356,3 +418,7 @@ class Unicast(Layer):
             # not counted.
             "early_delivered": Level.of(early, config.reorder_frames_max),
         }
+
+
+def _ack_of(head: LaneHead) -> UnicastAck:
+    return UnicastAck(head.acked_conn_id, head.acked_window, head.acked_seqno, ())

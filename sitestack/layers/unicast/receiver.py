@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator
 
 from sitestack.layers.unicast.headers import (
+    FRAME_COST_BYTES,
     RANGES_MAX,
     SendFirst,
     UnicastAck,
@@ -25,6 +26,7 @@ from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.level import Level
 from sitestack.stack.layer import Dropped, Effect, Up
+from sitestack.wire.lane import LaneHead
 
 #: Seconds for which an acknowledgement waits for a frame to the same peer. The sender retransmits
 #: after three times as long, or later. A shorter wait would end more often than it saves a
@@ -237,6 +239,26 @@ class Receiver:
         self._next_seqno = None
         self._highest = 0
         self.shed()
+
+    # -- lanes -----------------------------------------------------------------------------------------------------
+
+    def expects(self, head: LaneHead) -> bool:
+        """Whether this is the next frame of the connection, with nothing missing or early."""
+        is_next = head.seqno == self._next_seqno and head.conn_id == self.conn_id
+        return is_next and head.seqno > self._highest and not self.early
+
+    def accept(self, head: LaneHead, now: float) -> None:
+        """Count the next frame as delivered."""
+        self.heard_at = now
+        self._owe(FRAME_COST_BYTES + head.size, now)
+        self._next_seqno = head.seqno + 1
+        self.last_mid = head.seqno + self._offset
+
+    def expand(self, head: LaneHead) -> UnicastData | None:
+        """Return the header that the head stands for; None if it is of another connection."""
+        if head.conn_id != self.conn_id or head.seqno < 1:
+            return None
+        return UnicastData(head.conn_id, head.seqno, head.seqno + self._offset, False)
 
     # -- answers ---------------------------------------------------------------------------------------------------
 

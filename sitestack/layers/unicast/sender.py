@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 
 from sitestack.layers.unicast.headers import (
+    FRAME_COST_BYTES,
+    LANE_WINDOW_MIN,
     RANGES_MAX,
     SendFirst,
     UnicastAck,
@@ -18,7 +20,9 @@ from sitestack.layers.unicast.headers import (
 from sitestack.model.address import Address
 from sitestack.model.events import PathDoubt, Undeliverable
 from sitestack.model.frame import Frame, Header
+from sitestack.model.message import Batch
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
+from sitestack.wire.lane import NUMBER_MAX
 
 
 class Sender:
@@ -54,6 +58,8 @@ class Sender:
         self._active_at = 0.0
         #: Whether the peer has ever acknowledged a frame, on any connection.
         self._answers = False
+        #: Whether the peer reads lanes: an acknowledgement of its has shown it.
+        self._reads_lanes = False
         self._moved_at = 0.0
         self.retransmitted = 0
 
@@ -64,13 +70,7 @@ class Sender:
 
         A full queue refuses it as `Undeliverable`.
         """
-        if not self.window:
-            self._restart_timers(now)
-        elif self._retry_s > self._config.retransmit_interval_s:
-            # The wait has grown without acknowledgements; a new frame begins with the first wait
-            # again.
-            self._retry_s = self._config.retransmit_interval_s
-            self._retry_at = min(self._retry_at, now + self._jittered())
+        self._begin(now)
         size = frame_bytes(frame)
         urgent = frame.is_out_of_band
         if not (self._urgent if urgent else self.queue) and self._has_room(size):
@@ -85,6 +85,27 @@ class Sender:
         else:
             self.queue.append(frame)
         return []
+
+    def _begin(self, now: float) -> None:
+        """Prepare the timers for another frame."""
+        if not self.window:
+            self._restart_timers(now)
+        elif self._retry_s > self._config.retransmit_interval_s:
+            # The wait has grown without acknowledgements; a new frame begins with the first wait
+            # again.
+            self._retry_s = self._config.retransmit_interval_s
+            self._retry_at = min(self._retry_at, now + self._jittered())
+
+    def is_usual(self, size: int) -> bool:
+        """Whether a frame with a body of this size can be sent on a lane now."""
+        is_open = self._opened and self._reads_lanes and not self.queue
+        return is_open and self._next_seqno <= NUMBER_MAX and self._has_room(FRAME_COST_BYTES + size)
+
+    def number(self, batch: Batch, now: float) -> int:
+        """Keep a batch as an ordinary frame, which a retransmission sends; return its seqno."""
+        self._begin(now)
+        self._number(Frame(self._me, self._peer, (), batch), FRAME_COST_BYTES + len(batch.body))
+        return self._next_seqno - 1
 
     def _has_room(self, size: int) -> bool:
         if not self.window:
@@ -136,6 +157,7 @@ class Sender:
         is_late = self.is_hopeless(now)
         self._acked_window = header.window
         self._opened = self._answers = True
+        self._reads_lanes = header.window >= LANE_WINDOW_MIN
         self._active_at = now
         effects: list[Effect] = []
         if self._forget_to(header.seqno) and not (is_late and self.window):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sitestack.layers.unicast import Unicast, UnicastConfig
+from sitestack.layers.unicast.headers import LANE_WINDOW_MIN as FIRST
 from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import CloseConnection, PathDoubt
 from sitestack.model.frame import Destination, Frame, Header
@@ -101,7 +102,7 @@ def test_after_progress_the_next_hole_is_asked_for_without_delay() -> None:
     layer.up(data(2, UnicastData(1, 2, 2, False)), now)
     layer.flush(now)
     layer.expire(now + 0.02)
-    assert layer.flush(now + 0.02) == [Down(Frame(A, B, (UnicastAck(1, 1, 3, ((4, 4),)),), unreliable=True))]
+    assert layer.flush(now + 0.02) == [Down(Frame(A, B, (UnicastAck(1, FIRST, 3, ((4, 4),)),), unreliable=True))]
 
 
 @pytest.mark.conforms("U2-17")
@@ -155,7 +156,7 @@ def test_an_acknowledgement_is_sent_once_a_turn() -> None:
     for n in (1, 2, 3):
         layer.up(data(n, UnicastData(1, n, n, n == 1)), 0.0)
     (acked,) = layer.flush(0.0)
-    assert acked == Down(Frame(A, B, (UnicastAck(1, 1, 3, ()),), unreliable=True))
+    assert acked == Down(Frame(A, B, (UnicastAck(1, FIRST, 3, ()),), unreliable=True))
     assert layer.flush(0.0) == []
 
 
@@ -179,7 +180,7 @@ def test_a_first_message_that_comes_later_in_the_turn_costs_nothing() -> None:
         *layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0),
     ]
     assert effects == [Up(unicast_of("B", "A", n, b"%d" % n)) for n in (1, 2, 3)]
-    assert layer.flush(0.0) == [Down(Frame(A, B, (UnicastAck(1, 1, 3, ()),), unreliable=True))]
+    assert layer.flush(0.0) == [Down(Frame(A, B, (UnicastAck(1, FIRST, 3, ()),), unreliable=True))]
 
 
 @pytest.mark.conforms("U2-18")
@@ -318,7 +319,7 @@ def test_a_receiver_that_lost_its_tombstone_skips_what_it_had_acknowledged() -> 
     delivered = layer.up(data(8, UnicastData(1, 8, 8, True)), 0.1)
     assert delivered == [Up(unicast_of("B", "A", n, b"%d" % n)) for n in (8, 9)]
     assert (layer.levels()["reorder_frames"].now, layer.levels()["reorder_bytes"].now) == (0, 0)
-    assert layer.flush(0.1)[0] == Down(Frame(A, B, (UnicastAck(1, 1, 9, ()),), unreliable=True))
+    assert layer.flush(0.1)[0] == Down(Frame(A, B, (UnicastAck(1, FIRST, 9, ()),), unreliable=True))
 
 
 @pytest.mark.conforms("U2-5")

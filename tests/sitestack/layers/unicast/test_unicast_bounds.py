@@ -8,7 +8,7 @@ import pytest
 
 from sitestack.layers.unicast import Unicast, UnicastConfig
 from sitestack.layers.unicast import layer as module
-from sitestack.layers.unicast.headers import FRAME_COST_BYTES, SendFirst, UnicastAck, UnicastData, UnicastSync
+from sitestack.layers.unicast.headers import FRAME_COST_BYTES, LANE_WINDOW_MIN, SendFirst, UnicastAck, UnicastData, UnicastSync
 from sitestack.layers.unicast.layer import MANY_PEERS, REST_S
 from sitestack.model.address import Address
 from sitestack.model.events import Left, PathDoubt, Undeliverable, ViewInstalled
@@ -246,7 +246,7 @@ def test_the_peer_that_was_silent_longest_is_forgotten() -> None:
     group.run(ACKED_S)
     assert [packet.header for packet in group.wire.sent[packets:]] == [
         UnicastData(1, 3, 3, False),
-        UnicastAck(1, 1, 3, ()),
+        UnicastAck(1, LANE_WINDOW_MIN, 3, ()),
     ]
 
 
