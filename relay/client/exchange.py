@@ -9,7 +9,7 @@ import base64
 import json
 import secrets
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 NDJSON = "application/x-ndjson"
@@ -46,6 +46,7 @@ class Outgoing:
     payload: bytes
     key: str = ""
     scope: Literal["all", "site"] = "all"
+    headers: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +169,19 @@ def _next_lines(messages: Sequence[Outgoing], places: Sequence[int]) -> tuple[li
     lines, size = list[bytes](), 0
     for at in places[:BATCH_MESSAGES]:
         each = messages[at]
-        about = {"base64": base64.b64encode(each.payload).decode(), "key": each.key, "scope": each.scope}
+        about: dict[str, Any] = {"base64": _base64(each.payload), "key": each.key, "scope": each.scope}
+        if each.headers:
+            about["headers"] = {name: _base64(value) for name, value in each.headers.items()}
         line = json.dumps(about).encode() + b"\n"
         if lines and size + len(line) > BATCH_BYTES:
             break
         lines.append(line)
         size += len(line)
     return [*places[: len(lines)]], b"".join(lines)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def _read_line(line: bytes, key: str) -> tuple[int, Published | NotPublished]:

@@ -60,7 +60,7 @@ class EventRing:
         self.newest = 0
         #: Name of this process: after a restart, numbers refer to other events.
         self.run = secrets.token_hex(6)
-        self._site = site
+        self.site = site
         self._entries: deque[_Entry] = deque()
         self._changes: deque[_Entry] = deque(maxlen=changes_max)
         #: Number of the last evicted event that was no message.
@@ -156,7 +156,7 @@ class EventRing:
         return entry.encoded
 
     def _encode(self, entry: _Entry) -> list[bytes]:
-        objects = event_objects(entry.item, self._site, entry.time)
+        objects = event_objects(entry.item, self.site, entry.time)
         return [to_server_sent(self.id_of(number), each) for number, each in enumerate(objects, entry.first)]
 
     def _trim(self) -> None:

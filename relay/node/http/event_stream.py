@@ -8,6 +8,7 @@ missing events.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from urllib.parse import quote
 
 import trio
 from starlette.types import Receive, Scope, Send
@@ -18,6 +19,8 @@ from relay.node.output.event_json import to_server_sent
 #: Writes a piece of an answer.
 Write = Callable[[bytes], Awaitable[None]]
 
+#: Header with the node's site, percent-encoded: a client that changes nodes stays in one site.
+SITE_HEADER = b"relay-site"
 MEDIA_TYPE = "text/event-stream; charset=utf-8"
 #: Seconds without an event before a comment, which lets both ends detect a closed connection.
 KEEP_ALIVE_S = 15.0
@@ -52,7 +55,7 @@ class EventStream:
         """Answer until the client disconnects or is too slow."""
         self._streams.open += 1
         try:
-            await stream(MEDIA_TYPE, receive, send, self._follow)
+            await stream(MEDIA_TYPE, receive, send, self._follow, (SITE_HEADER, quote(self._ring.site).encode()))
         finally:
             self._streams.open -= 1
 
@@ -92,14 +95,20 @@ class EventStream:
             quiet_until = trio.current_time() + KEEP_ALIVE_S
 
 
-async def stream(media_type: str, receive: Receive, send: Send, follow: Callable[[Write], Awaitable[None]]) -> None:
+async def stream(
+    media_type: str,
+    receive: Receive,
+    send: Send,
+    follow: Callable[[Write], Awaitable[None]],
+    *more_headers: tuple[bytes, bytes],
+) -> None:
     """Answer with the pieces that `follow` writes, until it returns or the client disconnects."""
 
     async def write(piece: bytes) -> None:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
 
     headers = [(b"content-type", media_type.encode()), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.start", "status": 200, "headers": [*headers, *more_headers]})
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
         await follow(write)

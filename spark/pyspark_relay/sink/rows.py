@@ -11,8 +11,8 @@ from typing import Any
 
 from pyspark.sql.types import BinaryType, DataType, MapType, StringType, StructType
 
-from pyspark_relay.sink.publisher import Outgoing, PublishError
 from pyspark_relay.source.columns import MESSAGES
+from relay.client import Outgoing
 from sitestack.model.envelope import KEY_BYTES_MAX
 from sitestack.model.errors import ConfigurationError
 
@@ -21,8 +21,8 @@ from sitestack.model.errors import ConfigurationError
 ROWS_MAX = 32_768
 #: Maximum bytes of a partition, which is held in memory.
 BYTES_MAX = 64 << 20
-#: Maximum bytes of a message in `POST /messages`.
-VALUE_BYTES_MAX = 2 << 20
+#: Maximum bytes of a message: a line in base64 fits a body of `POST /messages`.
+VALUE_BYTES_MAX = 1_500_000
 
 _COLUMNS: dict[str, tuple[type[DataType], ...]] = {
     "value": (StringType, BinaryType),
@@ -32,7 +32,10 @@ _COLUMNS: dict[str, tuple[type[DataType], ...]] = {
 }
 #: Columns of the source that describe how a message came; a new message has its own.
 _OF_SOURCE = {"site", "sender", "sender_uuid", "n", "time", "gap"}
-_SCOPES = ("all", "site")
+
+
+class PublishError(Exception):
+    """A message was rejected, or not accepted in time; the argument is a sentence."""
 
 
 def require_columns(schema: StructType) -> None:
@@ -95,6 +98,6 @@ def _outgoing(value: str | bytes | None, key: str, scope: str, headers: Mapping[
         raise PublishError(
             f"Row {number} of the partition: a key has 1 to {KEY_BYTES_MAX} ASCII characters without white space."
         )
-    if scope not in _SCOPES:
-        raise PublishError(f"Row {number} of the partition: scope must be {' or '.join(_SCOPES)}, not {scope!r}.")
-    return Outgoing(payload, key, scope, headers)
+    if scope not in ("all", "site"):
+        raise PublishError(f"Row {number} of the partition: scope must be all or site, not {scope!r}.")
+    return Outgoing(payload, key, "all" if scope == "all" else "site", headers)

@@ -14,11 +14,13 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from pyspark_relay.sink.publisher import Publisher
-from pyspark_relay.sink.rows import read_rows
+from pyspark_relay.sink.rows import PublishError, read_rows
 from pyspark_relay.target import Target
+from relay.client import Client, NotPublished
+from relay.client.exchange import BATCH_MESSAGES
 from sitestack.model.errors import ConfigurationError
 
+_HINT = " (a batch that is repeated must have the same rows in the same order, or a column key)"
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
@@ -63,10 +65,12 @@ def _context() -> TaskContext:
 
 
 def _publish(batches: Iterator[Any], target: Target, name: str, partition: int) -> Published:
+    """Publish a partition in order. Raises PublishError for the first message that is refused or late."""
     messages = read_rows(batches, f"{name}-{partition}")
-    publisher = Publisher(target, begin_at=partition)
-    try:
-        publisher.publish(messages)
-    finally:
-        publisher.close()
+    at = partition % len(target.urls)
+    with Client([*target.urls[at:], *target.urls[:at]], target.token, give_up_s=target.timeout_s) as client:
+        for begin in range(0, len(messages), BATCH_MESSAGES):  # each with the whole time of the option
+            for result in client.publish_all(messages[begin : begin + BATCH_MESSAGES]):
+                if isinstance(result, NotPublished):
+                    raise PublishError(f"Message {result}{_HINT if ': 422: ' in str(result) else ''}")
     return Published(len(messages))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pyspark_relay.target import Target
 
@@ -26,7 +26,6 @@ BYTES_MAX = 16 << 20
 SILENCE_S = 20.0
 #: Pause (s) after a round of all nodes without success.
 PAUSE_S = 0.5
-_STATUS_BYTES_MAX = 4 << 20
 _LINE_BYTES_MAX = 8 << 20
 
 
@@ -123,9 +122,9 @@ class EventFollower:
         connection = kind(parts.hostname or "", parts.port, timeout=SILENCE_S)
         headers = {"Authorization": f"Bearer {self._target.token}"} if self._target.token else {}
         try:
-            self._require_same_site(url, json.loads(self._get(connection, url, "/status", headers).read(_STATUS_BYTES_MAX)))
             resume = {"Last-Event-ID": self._after} if self._after else {}
             response = self._get(connection, url, "/events?from=oldest", {**headers, **resume})
+            self._require_site(url, unquote(response.headers.get("Relay-Site", "")))
             self._socket = connection.sock
             event_id = ""
             while line := response.readline(_LINE_BYTES_MAX):
@@ -146,8 +145,8 @@ class EventFollower:
             raise SourceError(f"{url} refuses {path.partition('?')[0]}: {response.status} {response.reason}")
         return response
 
-    def _require_same_site(self, url: str, status: dict[str, Any]) -> None:
+    def _require_site(self, url: str, site: str) -> None:
         """Raise SourceError for a node of another site: orders and messages of scope `site` differ."""
-        if self.site not in ("", status["site"]):
-            raise SourceError(f"{url} is a node of {status['site']}, not of {self.site}: read each site with its own query.")
-        self.site = status["site"]
+        if self.site not in ("", site):
+            raise SourceError(f"{url} is a node of {site}, not of {self.site}: read each site with its own query.")
+        self.site = site

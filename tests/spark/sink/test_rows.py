@@ -11,12 +11,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, LongType, MapType, StringType, StructField, StructType
 
 from pyspark_relay.sink import rows
-from pyspark_relay.sink.publisher import Outgoing, PublishError
-from pyspark_relay.sink.rows import read_rows, require_columns
+from pyspark_relay.sink.rows import PublishError, read_rows, require_columns
 from pyspark_relay.source.columns import MESSAGES
 from pyspark_relay.source.data_source import RelayDataSource
 from pyspark_relay.source.messages import MessageRow, Missing, to_batch
 from pyspark_relay.target import OPTIONS, TIMEOUT_S, Target, parse_target
+from relay.client import Outgoing
+from relay.client.exchange import _next_lines
 from relay.node.http.messages import BODY_BYTES_MAX
 from sitestack.channel.sending.message_keys import KEYS_MAX
 from sitestack.model.errors import ConfigurationError
@@ -61,7 +62,7 @@ def test_rows_of_the_source_are_published_without_a_transformation_and_gaps_are_
         (batch("x", key=[""]), "a key has 1 to 128 ASCII"),
         (batch("x", key=["k" * 129]), "a key has 1 to 128 ASCII"),
         (batch("x", scope=["B"]), "scope must be all or site, not 'B'"),
-        (batch(b"x" * (BODY_BYTES_MAX + 1)), "2,097,153 bytes, of at most 2,097,152"),
+        (batch(b"x" * 1_500_001), "1,500,001 bytes, of at most 1,500,000"),
     ],
 )
 def test_a_row_that_is_no_message_is_told_before_any_is_published(of_batch: Any, why: str) -> None:
@@ -71,7 +72,8 @@ def test_a_row_that_is_no_message_is_told_before_any_is_published(of_batch: Any,
 
 def test_a_partition_is_bounded_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 2 * rows.ROWS_MAX <= KEYS_MAX
-    assert rows.VALUE_BYTES_MAX == BODY_BYTES_MAX
+    largest = Outgoing(bytes(rows.VALUE_BYTES_MAX), "k" * 128, "site", {"h": bytes(1_000)})
+    assert len(_next_lines([largest], [0])[1]) < BODY_BYTES_MAX
     monkeypatch.setattr(rows, "ROWS_MAX", 3)
     monkeypatch.setattr(rows, "BYTES_MAX", 10)
     assert len(read_rows([batch("a", "b"), batch("c")], "q")) == 3

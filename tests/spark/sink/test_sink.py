@@ -40,7 +40,7 @@ def test_a_batch_that_failed_half_way_has_the_same_keys_when_it_is_repeated(
     source.mkdir()
     (source / "one.txt").write_text("".join([f"line {n}\n" for n in range(5)]))
     door.script = lambda post: 400 if len(door.posts) >= 3 else None
-    with pytest.raises(PySparkException, match=r"refuses message spark-.*: 400, told 400"):
+    with pytest.raises(PySparkException, match=r"Message spark-.*: 400: told 400"):
         publish(lines(spark, source), door, checkpoint)
     assert len(door.posts) == 3
     door.script = lambda _: None
@@ -56,7 +56,7 @@ def test_a_table_is_published_once_for_each_time_it_is_written(spark: SparkSessi
         table.coalesce(1).write.format("relay").mode("append").option("url", door.url).save()
     assert [each.payload for each in door.posts] == [b"row 0", b"row 1", b"row 2"] * 2
     assert len(door.payloads()) == 5
-    assert {each.target for each in door.posts} == {"/messages?scope=site"}
+    assert {each.scope for each in door.posts} == {"site"}
     with pytest.raises(PySparkException, match="needs a column value"):
         spark.range(1).write.format("relay").mode("append").option("url", door.url).save()
     with pytest.raises(PySparkException, match="cannot be overwritten"):
