@@ -11,6 +11,7 @@ Events           `Event`: `Message` (`MessageId`, `Scope`), `View` (`ViewId`, `S
                  (`GapReason`), `SiteSwitched` or `Unreachable` (`Certainty`); `BatchEvent` of `RelayChannel.batches`: the
                  same with `Delivery` (`Batch`)
 Calls            `CallResult` (`NoAnswer`) of `RelayChannel.call`, `Flushed` (`Lack`) of `RelayChannel.flushed`
+Structures       `Map` (`Comparison`, `Conflict`) across sites; `Lock` and `Leader` of a site
 Addresses        `Address`, `ProxyUUID` of a member with its site, `Physical` for a host and a port; as targets also `AllOf`
                  and `RelayOf` a site
 Errors           `SiteStackError`: `LocalError` (`ConfigurationError`, `JoinFailed`, `ChannelClosed`, `MessageTooLarge`,

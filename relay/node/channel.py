@@ -113,6 +113,8 @@ class RelayChannel(Channel[BetweenSites]):
         super().__init__(local, stack, transport, config, recorder, state, extension)
         self._bridge_config = config.relay.bridge
         self._known_sites = config.peer_sites()
+        #: The configured sites, this one first.
+        self.sites = (self.site, *self._known_sites)
         self._fetched_sites = tuple([site for site in config.relay.state.sites if site != local.site])
         self._credentials = credentials
         self._site_keys = site_keys
@@ -121,11 +123,6 @@ class RelayChannel(Channel[BetweenSites]):
         self._global_view: GlobalView | None = None
         self._role: Role | None = None
         self._switched = trio.Event()
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        """The configured sites, this one first."""
-        return (self.site, *self._known_sites)
 
     @property
     def global_view(self) -> GlobalView | None:
@@ -176,6 +173,7 @@ class RelayChannel(Channel[BetweenSites]):
     def _change_peers(self, config: NodeConfig) -> None:
         """Connect to new peers of this configuration, and close the links to removed ones."""
         before, self._known_sites = self._known_sites, config.peer_sites()
+        self.sites = (self.site, *self._known_sites)
         for site in [each for each in self._known_sites if each not in before]:
             log.info("peer added", site=site)
         for site in [each for each in before if each not in self._known_sites]:
