@@ -18,7 +18,7 @@ from sitestack.channel.channel import Channel as TrioChannel
 from sitestack.channel.channel import X_co
 from sitestack.channel.open import open_channel as open_on_trio
 from sitestack.channel.open import open_transport as open_transport_on_trio
-from sitestack.channel.portal import PORTAL, C, Call, Door, Lease, at_callers
+from sitestack.channel.portal import PORTAL, C, Call, Door, Lease, PortalClosed, at_callers
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.gap import Gap
 from sitestack.model.message import Message
@@ -127,7 +127,8 @@ class _Batches(Generic[E]):
 
     async def __anext__(self) -> E:
         if not self._taken:
-            self._taken.extend(await _call(self._take))
+            with suppress(PortalClosed):  # the block has ended, and so does the iteration
+                self._taken.extend(await _call(self._take))
         if not self._taken:
             raise StopAsyncIteration
         item: E = self._taken.popleft()

@@ -11,7 +11,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, Never, ParamSpec, TypeVar, cast
 
@@ -19,7 +19,7 @@ from sitestack.channel.channel import Channel as TrioChannel
 from sitestack.channel.channel import X_co
 from sitestack.channel.open import open_channel as open_on_trio
 from sitestack.channel.open import open_transport as open_transport_on_trio
-from sitestack.channel.portal import PORTAL, C, Call, Door, Lease, at_callers
+from sitestack.channel.portal import PORTAL, C, Call, Door, Lease, PortalClosed, at_callers
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.gap import Gap
 from sitestack.model.message import Message
@@ -111,7 +111,8 @@ class _Batches(Generic[E]):
 
     def __next__(self) -> E:
         if not self._taken:
-            self._taken.extend(_call(self._take))
+            with suppress(PortalClosed):  # the block has ended, and so does the iteration
+                self._taken.extend(_call(self._take))
         if not self._taken:
             raise StopIteration
         item: E = self._taken.popleft()

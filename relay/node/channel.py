@@ -52,7 +52,6 @@ from sitestack.channel.receiving.state_handover import SharedState
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.flow_control import FlowControl
 from sitestack.log import log
-from sitestack.model.address import ProxyUUID
 from sitestack.model.errors import ConfigurationError, LocalError, unwrapped
 from sitestack.model.events import Event, OtherParameters
 from sitestack.model.level import Level
@@ -109,7 +108,13 @@ class RelayChannel(Channel[BetweenSites]):
         shown = frozenset[type[Event]]({GlobalView, Role, SiteSwitched, Unreachable})
         [self._flow_control] = [layer for layer in stack.layers if isinstance(layer, FlowControl)]
         [self._relay] = [layer for layer in stack.layers if isinstance(layer, RelayLayer)]
-        extension = Extension(handlers, shown, frozenset({GlobalView}), self._bridged, self._list_members)
+        extension = Extension(
+            handlers,
+            shown,
+            frozenset({GlobalView}),
+            self._bridged,
+            lambda: () if self._global_view is None else self._global_view.members,
+        )
         super().__init__(local, stack, transport, config, recorder, state, extension)
         self._bridge_config = config.relay.bridge
         self._known_sites = config.peer_sites()
@@ -279,10 +284,6 @@ class RelayChannel(Channel[BetweenSites]):
 
     def _note_unreachable(self, event: Unreachable) -> None:
         self._note_gone(event.target)
-
-    def _list_members(self) -> tuple[ProxyUUID, ...]:
-        """Return the members of all sites, by the newest global view."""
-        return () if self._global_view is None else self._global_view.members
 
     def _note_role(self, event: Role) -> None:
         self._role = event

@@ -30,6 +30,13 @@ T = TypeVar("T")
 _CALL: ContextVar[Call[Any]] = ContextVar("_CALL")
 
 
+class PortalClosed(ChannelClosed):
+    """No channel is open any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the channel is closed")
+
+
 class Call(Generic[R]):
     """One call: made by the caller's side, served in the thread of the portal."""
 
@@ -55,12 +62,21 @@ class Call(Generic[R]):
                 await trio.lowlevel.checkpoint_if_cancelled()
                 self._results.append(await self._work())
         except trio.Cancelled:
+            self._error = PortalClosed()
             raise
         except BaseException as error:
             self._error = error
         finally:
-            self.is_done = True
-            self.post(done)
+            self._end(done)
+
+    def refuse(self, done: Callable[[], object]) -> None:
+        """End a call that comes too late."""
+        self._error = PortalClosed()
+        self._end(done)
+
+    def _end(self, done: Callable[[], object]) -> None:
+        self.is_done = True
+        self.post(done)
 
     def cancel(self) -> None:
         PORTAL.post(self._scope.cancel)
@@ -115,17 +131,24 @@ class Portal:
             self.nursery.cancel_scope.cancel()
 
     def post(self, action: Callable[..., object], *args: object) -> None:
-        """Run a function in the thread. Raises ChannelClosed if there is none."""
+        """Run a function in the thread. Raises PortalClosed if there is none."""
         try:
             if self._token is None:
                 raise trio.RunFinishedError
             self._token.run_sync_soon(action, *args)
         except trio.RunFinishedError:
-            raise ChannelClosed("the channel is closed") from None
+            raise PortalClosed from None
 
     def start(self, call: Call[Any], done: Callable[[], object]) -> None:
-        """Serve a call; then run `done` at its caller. Raises ChannelClosed."""
-        self.post(lambda: self.nursery.start_soon(call.serve, done))
+        """Serve a call; then run `done` at its caller. Raises PortalClosed."""
+
+        def begin() -> None:
+            if self._ended.is_set():
+                call.refuse(done)
+            else:
+                self.nursery.start_soon(call.serve, done)
+
+        self.post(begin)
 
 
 PORTAL = Portal()

@@ -52,6 +52,7 @@ def test_threads_send_ask_and_confirm_while_one_receives() -> None:
         b.leave()
         following[1].result(LIMIT_S)  # the iteration ends with the membership
     following[0].result(LIMIT_S)
+    assert [*a, *b.batches()] == []  # and stays at its end
     assert sorted(map(int, taken["A"])) == list(range(100))
     assert taken["A"] == taken["B"]
 
