@@ -152,6 +152,28 @@ async def measure(
     return ours
 
 
+async def measure_halves(
+    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe
+) -> dict[str, dict[str, Any]]:
+    """Return rate and latency at full load and at half of that rate, and ratios of the pairs, by size. Raises BenchFailed."""
+    ours: dict[str, dict[str, Any]] = {}
+    async with _members(scenario, Conditions(), profiled=False) as members:
+        for size in sizes:
+            pairs = []
+            for run in range(1, runs + 1):
+                observe(f"{size} bytes, run {run} of {runs}")
+                full = summarise(await carry(members, Workload(size, WARM_UP_S, window_s)))
+                rate = full["rate"] / 2 / len(members)
+                pairs.append((full, summarise(await carry(members, Workload(size, WARM_UP_S, window_s, rate)))))
+            compared = [key for key in ("rate", "p50_us", "p99_us") if all(key in each for pair in pairs for each in pair)]
+            ours[str(size)] = {
+                "full load": _median([full for full, _ in pairs]),
+                "half load": _median([half for _, half in pairs]),
+                "ratio": {key: round(median(full[key] / half[key] for full, half in pairs), 3) for key in compared},
+            }
+    return ours
+
+
 async def carry(members: Sequence[BenchProcess], load: Workload) -> list[dict[str, Any]]:
     """Let all members carry a load. Returns the figures of each. Raises BenchFailed after a wrong delivery."""
     for member in members:

@@ -108,7 +108,8 @@ class BenchMember:
         send, filler = self._channel.send, FILLER * (size - _STAMP.size)
         started, sent = trio.current_time(), 0
         while True:
-            await trio.sleep_until(started + sent / rate)
+            if (due := started + sent / rate) > trio.current_time():
+                await trio.sleep_until(due)
             await send(_STAMP.pack(time.monotonic_ns()) + filler)
             sent += 1
 

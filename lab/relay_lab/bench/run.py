@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from relay_lab.bench.autonomy import measure_autonomy
-from relay_lab.bench.harness import Conditions, Observe, measure
+from relay_lab.bench.harness import Conditions, Observe, measure, measure_halves
 from relay_lab.bench.peers.beside import beside
 from relay_lab.bench.peers.catalogue import Installed
 from relay_lab.bench.scale import measure_scale
@@ -37,6 +37,8 @@ async def measure_scenario(
         return await measure_scale(scenario, sizes, window_s, runs, observe), whys
     if scenario.kills:
         return await measure_failover(scenario, sizes, window_s, runs, observe), whys
+    if scenario.halves:
+        return await measure_halves(scenario, sizes, window_s, runs, observe), whys
     async with beside(name, scenario, peers, observe) as others:
         afterwards = others.take_turns
         if scenario.trip:

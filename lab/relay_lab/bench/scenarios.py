@@ -30,11 +30,15 @@ class Scenario:
     kills: bool = False
     #: Whether another site takes part, to which messages are relayed.
     relayed: bool = False
+    #: Round trips (ms) of the connection to it, one after another; none: that of the loopback interface.
+    round_trips_ms: tuple[int, ...] = ()
+    #: Whether latency at the full rate and at half of it is compared.
+    halves: bool = False
 
     @property
     def is_plain(self) -> bool:
         """Whether members only send, and may do so with journals and keys."""
-        return not (self.cuts_wan or self.trip or self.grows or self.kills or self.relayed)
+        return not (self.cuts_wan or self.trip or self.grows or self.kills or self.relayed or self.halves)
 
 
 SCENARIOS = {
@@ -68,6 +72,18 @@ SCENARIOS = {
         about="One member that does not relay sends as fast as it may, all of both sites deliver; rates are the other site's.",
         members=2,
         relayed=True,
+    ),
+    "wan": Scenario(
+        order="total",
+        about="The load of relay-flat-out with round trips from 0 to 300 ms between the sites; ratios are 300 ms to 0.",
+        members=2,
+        relayed=True,
+        round_trips_ms=(0, 100, 200, 300),
+    ),
+    "latency-at-load": Scenario(
+        order="fifo",
+        about="The latency of local-throughput at its full rate, and at half of it; ratios are full to half.",
+        halves=True,
     ),
     "local-failover": Scenario(
         order="total",

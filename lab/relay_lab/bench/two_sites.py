@@ -15,7 +15,8 @@ import trio
 from relay_lab.bench.harness import WARM_UP_S, Afterwards, BenchFailed, BenchProcess, Observe, hear_all, members_of
 from relay_lab.bench.scenarios import MemberTask, Scenario, Workload
 from relay_lab.drills.layout import draw_group
-from relay_lab.drills.proxy import bind_streams, port_of
+from relay_lab.drills.network import Condition, Direction
+from relay_lab.drills.proxy import StreamProxy, bind_streams, port_of
 from relay_lab.drills.tether import tie
 
 _SLACK_S = 90.0
@@ -86,8 +87,10 @@ async def _members(scenario: Scenario) -> AsyncIterator[list[BenchProcess]]:
 
 
 @asynccontextmanager
-async def two_sites(scenario: Scenario, *, trips: bool) -> AsyncIterator[tuple[list[BenchProcess], list[BenchProcess]]]:
-    """The members of this site and of another one, which this one calls."""
+async def two_sites(
+    scenario: Scenario, *, trips: bool, line: Direction | None = None
+) -> AsyncIterator[tuple[list[BenchProcess], list[BenchProcess]]]:
+    """The members of this site and of another one, which this one calls, over `line` if there is one."""
     here = _task(scenario, trips=trips)
     reserved = await bind_streams("127.0.0.1")
     port = port_of(reserved.socket)
@@ -95,8 +98,14 @@ async def two_sites(scenario: Scenario, *, trips: bool) -> AsyncIterator[tuple[l
     group, group_port = draw_group()
     there = replace(here, site="THERE", multicast_group=group, multicast_port=group_port, bind_port=port)
     there = replace(there, peer="HERE", peer_port=1)  # the only site that listens
-    async with members_of(there) as far, members_of(replace(here, peer="THERE", peer_port=port)) as near:
-        yield near, far
+    async with trio.open_nursery() as nursery:
+        if line is not None:
+            front = await bind_streams("127.0.0.1")
+            nursery.start_soon(StreamProxy(front, ("127.0.0.1", port), line, line).run)
+            port = port_of(front.socket)
+        async with members_of(there) as far, members_of(replace(here, peer="THERE", peer_port=port)) as near:
+            yield near, far
+        nursery.cancel_scope.cancel()
 
 
 def _task(scenario: Scenario, *, trips: bool) -> MemberTask:
@@ -111,17 +120,24 @@ async def measure_flat_out(
 ) -> dict[str, dict[str, Any]]:
     """By size: messages a second at a member of the other site, and the CPU of all processes a message. Raises BenchFailed."""
     ours: dict[str, dict[str, Any]] = {}
-    async with two_sites(scenario, trips=False) as (near, far):
+    line = Direction()
+    async with two_sites(scenario, trips=False, line=line if scenario.round_trips_ms else None) as (near, far):
         for size in sizes:
-            results = []
-            for run in range(1, runs + 1):
-                observe(f"{size} bytes, run {run} of {runs}")
-                sends, listens = Workload(size, WARM_UP_S, window_s), Workload(size, WARM_UP_S, window_s, 0.0)
-                for member in (*near, *far):
-                    await member.tell(sends if member is near[-1] else listens)
-                results.append(_sum_up(await hear_all(near, sends), await hear_all(far, sends)))
-                await afterwards(size, window_s, results[-1])
-            ours[str(size)] = {key: round(median(each[key] for each in results), 3) for key in _SHOWN}
+            found: dict[str, dict[str, float]] = {}
+            for round_trip_ms in scenario.round_trips_ms or (0,):
+                line.set(Condition(delay_s=round_trip_ms / 2_000))
+                results = []
+                for run in range(1, runs + 1):
+                    observe(f"{size} bytes, {round_trip_ms} ms, run {run} of {runs}")
+                    sends, listens = Workload(size, WARM_UP_S, window_s), Workload(size, WARM_UP_S, window_s, 0.0)
+                    for member in (*near, *far):
+                        await member.tell(sends if member is near[-1] else listens)
+                    results.append(_sum_up(await hear_all(near, sends), await hear_all(far, sends)))
+                    await afterwards(size, window_s, results[-1])
+                found[f"at {round_trip_ms} ms"] = {key: round(median(each[key] for each in results), 3) for key in _SHOWN}
+            first, *_, last = [*found.values(), *found.values()]
+            ratio = {key: round(last[key] / first[key], 3) for key in ("rate", "cpu_s_per_million") if first[key]}
+            ours[str(size)] = {**found, "ratio": ratio} if scenario.round_trips_ms else first
     return ours
 
 

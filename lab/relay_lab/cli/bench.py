@@ -86,7 +86,8 @@ def command(
     unicast-rtt, own-delivery and relay-rtt: one member sends one question at a time: to another member, to itself (a multicast
     in the total order), or to a member of another site. The ratios are to a bare UDP echo in the same run.
 
-    relay-flat-out: a member of one site sends, the members of another one deliver. local-failover, relay-failover: the
+    relay-flat-out: a member of one site sends, the members of another one deliver; wan: the same with round trips from 0 to 300
+    ms. latency-at-load: local-throughput at its full rate and at half of it. local-failover, relay-failover: the
     coordinator is killed; the longest time without a delivery at the survivors, or at the other site. scale: the load of
     local-throughput with 2, 4, 8 and 12 members, and a steady one with 100 in the simulator. All but round trips and failover
     report the CPU and the peak memory of all processes. Deliveries are checked: the order of each sender, sizes and bytes.

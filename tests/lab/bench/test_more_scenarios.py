@@ -72,7 +72,7 @@ def test_twelve_members_are_compared_with_the_four_of_the_same_run() -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("scenario", ["relay-flat-out", "local-failover", "relay-failover", "scale"])
+@pytest.mark.parametrize("scenario", ["relay-flat-out", "wan", "latency-at-load", "local-failover", "relay-failover", "scale"])
 def test_a_scenario_is_measured_and_shown(scenario: str, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     options = ("--seconds", "1", "--runs", "1", "--sizes", "100", "--json", "--report", str(page))
@@ -84,7 +84,13 @@ def test_a_scenario_is_measured_and_shown(scenario: str, tmp_path: Path) -> None
         assert list(found) == ["2", "4", "8", "12", "ratio", "100 simulated"]
         assert found["100 simulated"]["deliveries"] == 100 * found["100 simulated"]["messages"] > 0
         found = found["12"]
-    if scenario.endswith("failover"):
+    if scenario == "wan":
+        assert list(found) == ["at 0 ms", "at 100 ms", "at 200 ms", "at 300 ms", "ratio"]
+        found = found["at 300 ms"]
+    if scenario == "latency-at-load":
+        assert found["full load"]["p99_us"] >= found["full load"]["p50_us"] > 0
+        assert 0.4 < found["half load"]["rate"] / found["full load"]["rate"] < 0.6
+    elif scenario.endswith("failover"):
         assert found["outage_ms"] > 2.0, "an interval between two messages is no outage"
     else:
         assert found["rate"] > 0
