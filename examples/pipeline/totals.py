@@ -35,8 +35,8 @@ def total(messages: DataFrame) -> DataFrame:
     order = F.from_json(F.col("value").cast("string"), ORDER).alias("order")
     orders = messages.where("gap is null").select("site", "key", order).select("site", "key", "order.*")
     once = orders.where("placed is not null").withWatermark("placed", LATE).dropDuplicatesWithinWatermark(["key"])
-    windows = once.groupBy(F.window("placed", WINDOW), "site")
-    windows = windows.agg(F.count("*").alias("orders"), F.sum("amount").alias("amount"))
+    sums = F.count("*").alias("orders"), F.sum("amount").alias("amount")
+    windows = once.groupBy(F.window("placed", WINDOW), "site").agg(*sums)
     return windows.select(F.col("window.start").alias("begin"), "site", "orders", "amount")
 
 
