@@ -104,6 +104,7 @@ def test_the_types_of_what_is_yielded_are_these() -> None:
         relay.View,
         relay.Gap,
         relay.GlobalView,
+        relay.Role,
         relay.SiteSwitched,
         relay.Unreachable,
     )
@@ -142,7 +143,7 @@ def test_a_match_over_what_is_yielded_is_exhaustive_and_one_that_forgets_somethi
         cases_of = " | ".join(f"{face}.{case}()" for case in cases)
         return MATCH.format(face=face, channel=channel, batches=batches, cases=cases_of)
 
-    more = ("Gap", "GlobalView", "SiteSwitched", "Unreachable")
+    more = ("Gap", "GlobalView", "Role", "SiteSwitched", "Unreachable")
     said: dict[str, Any] = complaints(
         tmp_path,
         program("sitestack", "Channel", "", "Message", "View", "Gap"),

@@ -132,8 +132,8 @@ SECURITY = (
         "C28-hello",
         "whoever has a certificate may have a relay hold as much as a frame, before it has said what site it is",
         "relay/gateway/session.py",
-        "        self._parser = FrameParser(HELLO_BYTES_MAX)\n",
-        "        self._parser = FrameParser(config.frame_bytes_max)\n",
+        "        self._parser = ChunkParser(HELLO_BYTES_MAX)\n",
+        "        self._parser = ChunkParser(config.frame_bytes_max)\n",
         "tests/relay/gateway/test_session.py::test_a_stranger_may_not_make_us_buffer_more_than_a_hello",
     ),
     trap(

@@ -317,8 +317,8 @@ SITE = (
         "STATE-gaps",
         "a joiner takes a state that lacks its provider's gaps, and is notified of none",
         "sitestack/channel/receiving/receive_end.py",
-        "                self._state.pass_gap(item)\n",
-        "                pass\n",
+        "            self._state.pass_gap(item)\n",
+        "            pass\n",
         "tests/sitestack/channel/receiving/test_state_extras.py::test_a_joiner_is_told_the_gaps_of_the_state_that_it_takes",
     ),
     trap(
