@@ -74,7 +74,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         pytest.skip(reason)
     file = tmp_path / "compose.yaml"
     whole = ["docker", "compose", "--project-name", f"relay-test-{uuid.uuid4().hex[:8]}", "--file", str(file)]
-    remove = ["down", "--volumes", "--timeout", "1"]
+    remove = ["down", "--volumes", "--remove-orphans", "--timeout", "1"]
 
     def compose(*arguments: str) -> str:
         result = subprocess.run([*whole, *arguments], capture_output=True, text=True)
@@ -140,7 +140,7 @@ def test_members_stay_healthy_without_the_others_one_is_added_and_a_replaced_con
     until(lambda: seen(compose, "sfo-d") == NAMES)
     compose("kill", "nyc-a")
     name = f"relay-test-{uuid.uuid4().hex[:8]}"
-    compose("run", "--detach", "--name", name, "--env", "RELAY_NAME=G", "nyc-b")
+    compose("run", "--detach", "--rm", "--name", name, "--env", "RELAY_NAME=G", "nyc-b")
     until(lambda: seen(compose, "sfo-d") == {"NYC": ["B", "C", "G"], "SFO": ["D", "E", "F"]})
     config = tmp_path / "compose" / "nyc.yaml"
     replacement = tmp_path / "compose" / "replacement"

@@ -76,7 +76,7 @@ def test_every_field_is_known_to_the_server(site: str, version: str) -> None:
     validate(render(K8S / site), version)
 
 
-@pytest.mark.parametrize("component", ["nodeport", "loadbalancer", "journal", "spread", "router"])
+@pytest.mark.parametrize("component", ["nodeport", "loadbalancer", "journal", "spill", "spread", "router"])
 def test_the_components_go_with_it(component: str, with_component: Callable[[str], str]) -> None:
     validate(with_component(component), VERSIONS[-1])
 
@@ -110,6 +110,42 @@ def test_a_journal_never_fills_its_volume(with_component: Callable[[str], str], 
     [claim] = manifests["StatefulSet", "relay"]["spec"]["volumeClaimTemplates"]
     assert claim["spec"]["resources"]["requests"]["storage"] == "10Gi"
     assert (configuration(manifests, tmp_path).journal.retained_bytes_max or 0) < 9 << 30
+
+
+def test_a_spill_is_on_a_volume_that_holds_it_and_lives_as_long_as_its_pod(
+    with_component: Callable[[str], str], tmp_path: Path
+) -> None:
+    manifests = parse(with_component("spill"))
+    [container] = pod(manifests)["containers"]
+    [volume] = [each for each in pod(manifests)["volumes"] if "ephemeral" in each]
+    [mount] = [each for each in container["volumeMounts"] if each["name"] == volume["name"]]
+    [directory] = [each["value"] for each in container["env"] if each["name"] == "RELAY_SPILL"]
+    assert directory == mount["mountPath"]
+    storage = volume["ephemeral"]["volumeClaimTemplate"]["spec"]["resources"]["requests"]["storage"]
+    maps = {name: each["data"] for (kind, name), each in manifests.items() if kind == "ConfigMap"}
+    [text] = [data["relay.yaml"] for name, data in maps.items() if name.startswith("relay-config")]
+    (tmp_path / "relay.yaml").write_text(text)
+    config = load_config(tmp_path / "relay.yaml", site="NYC", environment={"RELAY_SPILL": directory})
+    assert config.relay.budget.spill.directory == directory
+    assert config.relay.budget.spill.bytes < int(storage.removesuffix("Gi")) << 30
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("site", SITES)
+def test_a_trial_is_a_site_with_a_job_that_makes_its_keys(site: str, version: str) -> None:
+    text = render(K8S / "trial" / site)
+    validate(text, version)
+    manifests = parse(text)
+    assert {key: each for key, each in manifests.items() if key[0] == "StatefulSet"} == {
+        key: each for key, each in parse(render(K8S / site)).items() if key[0] == "StatefulSet"
+    }
+    job = manifests["Job", "relay-keys"]["spec"]["template"]["spec"]
+    [container] = job["containers"]
+    assert container["securityContext"] == pod(manifests)["containers"][0]["securityContext"]
+    assert job["securityContext"] == pod(manifests)["securityContext"]
+    own, shared = (manifests["Role", name]["rules"] for name in ("relay-keys", "relay-authority"))
+    assert [rule.get("resourceNames") for rule in (*own, *shared)] == [None, ["relay-keys"], None, ["relay-authority"]]
+    assert {verb for rule in (*own, *shared) for verb in rule["verbs"]} == {"create", "get"}
 
 
 def outside(manifests: Manifests) -> tuple[str, bool]:

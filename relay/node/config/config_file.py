@@ -48,8 +48,8 @@ def load_config(
 
     Arguments win over environment variables, and those over the file.
     `RELAY_PEERS="SFO=bridge.sfo:7700 LON=10.0.3.1:7700"` replaces the peers,
-    `RELAY_ROUTERS="router-a:7900 router-b:7900"` the routers, and `RELAY_KEYS` replaces
-    `security.keys`.
+    `RELAY_ROUTERS="router-a:7900 router-b:7900"` the routers, `RELAY_KEYS` replaces
+    `security.keys`, and `RELAY_SPILL` the directory of `relay.budget.spill`.
 
     Raises ConfigurationError with one line for each problem.
     """
@@ -62,6 +62,9 @@ def load_config(
     )
     if keys := environment.get("RELAY_KEYS", ""):
         config = replace(config, security=replace(config.security, keys=keys))
+    if directory := environment.get("RELAY_SPILL", ""):
+        spill = replace(config.relay.budget.spill, directory=directory)
+        config = replace(config, relay=replace(config.relay, budget=replace(config.relay.budget, spill=spill)))
     if peers := environment.get("RELAY_PEERS", ""):
         config, misread = _with_peers(config, peers)
         problems += misread

@@ -19,8 +19,8 @@ All configuration keys. `make reference` generates this page from the comments i
 A node reads one YAML file: `relay node FILE`, or `relay.load_config(FILE)` in a program. All members of a site can share it.
 Options and environment variables supply the differences. `--site` and `--name` override `RELAY_SITE` and `RELAY_NAME`, which
 override the file. `RELAY_PEERS`, such as `SFO=bridge.sfo:7700 LON=10.0.3.1:7700`, overrides `relay.bridge.peers`.
-`RELAY_ROUTERS`, such as `router-a:7900 router-b:7900`, overrides `discovery.routers`, and `RELAY_KEYS` overrides
-`security.keys`. Nothing in the file is interpolated or executed.
+`RELAY_ROUTERS`, such as `router-a:7900 router-b:7900`, overrides `discovery.routers`, `RELAY_KEYS`
+`security.keys`, and `RELAY_SPILL` the directory of `relay.budget.spill`. Nothing in the file is interpolated or executed.
 
 Only `site` is required; the other keys have the defaults below. Unknown keys, values of the wrong type and conflicting values
 are all reported before the node starts, one sentence each:
