@@ -136,7 +136,7 @@ class _Batches(Generic[E]):
 
 
 class AsyncDoor(Door[C], Generic[C, X_co]):
-    """What the channels of one and of several sites have in common."""
+    """Common base of the channels of one site and of several."""
 
     def __init__(self, channel: C) -> None:
         super().__init__(channel)
@@ -170,7 +170,7 @@ class AsyncDoor(Door[C], Generic[C, X_co]):
 
 
 class Channel(AsyncDoor[TrioChannel, Never]):
-    """`sitestack.Channel` on asyncio. What `Channel` computes without waiting is awaited here."""
+    """`sitestack.Channel` on asyncio. Methods that compute, such as `statistics`, are awaited here."""
 
     statistics = computed(TrioChannel.statistics)
 

@@ -120,7 +120,7 @@ class _Batches(Generic[E]):
 
 
 class BlockingDoor(Door[C], Generic[C, X_co]):
-    """What the channels of one and of several sites have in common."""
+    """Common base of the channels of one site and of several."""
 
     def __init__(self, channel: C) -> None:
         super().__init__(channel)

@@ -235,7 +235,7 @@ def at_callers(arguments: Mapping[str, object]) -> dict[str, Any]:
 
 
 class Door(Generic[C]):
-    """A channel as a program outside of trio sees it. What is only read is read at once, from any thread."""
+    """A channel as a program outside of trio sees it. Its attributes are read directly, in any thread."""
 
     me: ProxyUUID
     address: ProxyUUID

@@ -1,4 +1,4 @@
-"""What users of the library get wrong is answered by one sentence that says what to do."""
+"""Common mistakes of users get one sentence with the remedy."""
 
 from __future__ import annotations
 
