@@ -74,7 +74,7 @@ def find_violations(users: Sequence[tuple[Process, LockUser]], settled: bool) ->
     owners: dict[tuple[str, int], tuple[Address, int]] = {}
     tables: dict[str, object] = {}
     for process, user in users:
-        site, label = process.local.site, f"M6 {process.local.site}/{process.local.name}"
+        site, label = process.local.site, f"{process.local.site}/{process.local.name}"
         for token, number in user.held.items():
             mine = (process.local.address, number)
             if owners.setdefault((site, token), mine) != mine:

@@ -133,7 +133,7 @@ class SeedVerdict:
         said += [f"S21 {what}" for what in unaccounted(histories)]
         users = [(p, p.lock_user) for p in processes if isinstance(p, RelayProcess) and p.lock_user is not None]
         nemesis.covered["lock held"] += sum(len(user.held) for _, user in users)
-        said += find_violations(users, settled)
+        said += [f"M6 {what}" for what in find_violations(users, settled)]
         said += self.liveness.violations(self._world.now)
         self._look_at_parts()
         self._look_at_routes()
