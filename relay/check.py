@@ -30,7 +30,8 @@ def check_directories(paths: Iterable[Path], *, quiescent: bool | None = None, e
 
     Total order is judged if messages have a place in their own site's stream. Damage, except a tail
     torn by a crash, is a violation of `JOURNAL`. Messages sent before the last record that
-    retention deleted are not judged; a note gives that time.
+    retention deleted are not judged; a note gives that time. Where records could not be written,
+    as on a full disk, only duplicates are judged (`Report.not_judged`).
 
     Raises JournalError if a path does not exist or there is no journal.
     """
@@ -44,6 +45,8 @@ def check_directories(paths: Iterable[Path], *, quiescent: bool | None = None, e
     until_w = _retired_until(journals.values())
     floors = None if until_w is None else Floors.find(journals, until_w)
     report = check_all(fold(journals, ending if quiescent else None, floors), quiescent, total_order)
+    if unwritten := sum(_count_unwritten(each.records) for each in found):
+        report = _judge_duplicates(report, f"{unwritten} records could not be written, so missing records prove nothing")
     violations, notes = judge_files(found, strays)
     notes.extend(run_notes(found, until_w))
     if not quiescent:
@@ -83,8 +86,7 @@ def judge_files(read: Iterable[Read], strays: Iterable[Problem]) -> tuple[list[V
         for problem in problems:
             is_last = problem.file == journal.segments[-1]
             report(problem, is_legal=problem.kind == "torn" and is_last and not stopped)
-        lost = sum(record.n for record in its_records if isinstance(record, records.Drop) and record.why == WHY_LOST)
-        if lost:
+        if lost := _count_unwritten(its_records):
             where = f"{journal.site}/{journal.name}({journal.uuid.hex()[:8]})"
             what = f"{lost} records could not be written, so missing records here prove nothing"
             violations.append(Violation("JOURNAL", where, what))
@@ -96,6 +98,16 @@ def judge_files(read: Iterable[Read], strays: Iterable[Problem]) -> tuple[list[V
         # A file that ends within its header is empty: its process died while it wrote the header.
         report(problem, is_legal=problem.kind == "torn" and problem.offset == 0)
     return violations, notes
+
+
+def _count_unwritten(journal: Sequence[records.Record]) -> int:
+    return sum(record.n for record in journal if isinstance(record, records.Drop) and record.why == WHY_LOST)
+
+
+def _judge_duplicates(report: Report, reason: str) -> Report:
+    """Return the report without the violations that missing records can cause."""
+    kept = tuple(each for each in report.violations if any(harm == "duplicated" for harm, *_ in each.damage))
+    return replace(report, violations=kept, lost=0, reordered=0, not_judged=reason)
 
 
 def run_notes(read: Sequence[Read], until_w: int | None) -> Iterator[str]:

@@ -43,4 +43,4 @@ def _print(report: Report) -> None:
         stdout.print(Text(f"Note: {note}"))
     for pair, lags in report.lag_ms.items():
         stdout.print(Text(f"Lag {pair}: {', '.join(f'{name} {value:.1f} ms' for name, value in lags.items())}"))
-    print_verdict(report.verdict == "pass", report.counts)
+    print_verdict(report.verdict == "pass", report.counts, failed=report.verdict.upper())

@@ -92,13 +92,21 @@ class Report:
     processes: int
     #: Legal but noteworthy observations.
     notes: tuple[str, ...] = ()
+    #: Why only duplicates were judged: missing records look like losses. Empty if all was judged.
+    not_judged: str = ""
 
     @property
-    def verdict(self) -> Literal["pass", "fail"]:
+    def verdict(self) -> Literal["pass", "fail", "not judged"]:
+        if self.not_judged and not self.duplicated:
+            return "not judged"
         return "fail" if self.violations else "pass"
 
     @property
     def counts(self) -> str:
+        if self.not_judged:
+            return (
+                f"{self.deliveries} deliveries at {self.processes} processes, {self.duplicated} duplicated; {self.not_judged}"
+            )
         return (
             f"{self.deliveries} deliveries at {self.processes} processes, {self.lost} lost, {self.duplicated} duplicated, "
             f"{self.reordered} reordered, {self.gaps} in gaps"

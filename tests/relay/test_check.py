@@ -170,9 +170,30 @@ def test_records_that_a_full_disk_has_cost_are_told(tmp_path: Path, run: Correct
     process = run.processes[0]
     process.records.insert(5, records.Drop(0, 0, "journal", "No space left on device", 3))
     store_all(tmp_path, run)
-    [violation] = check_directories([tmp_path]).violations
+    report = check_directories([tmp_path])
+    [violation] = report.violations
     assert violation.invariant == "JOURNAL"
     assert "3 records could not be written" in violation.what
+    assert report.verdict == "not judged"
+    assert report.counts.endswith("0 duplicated; 3 records could not be written, so missing records prove nothing")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_after_a_full_disk_missing_records_prove_nothing_and_duplicates_do(
+    tmp_path: Path, run: CorrectRun, again: bool
+) -> None:
+    process = run.processes[0]
+    delivered = [each for each in process.records if isinstance(each, records.Deliver)]
+    process.records.remove(delivered[0])
+    if again:
+        process.records.insert(process.records.index(delivered[1]) + 1, delivered[1])
+    store_all(tmp_path, run)
+    assert check_directories([tmp_path]).verdict == "fail"
+    process.records.insert(5, records.Drop(0, 0, "journal", "No space left on device", 3))
+    store_all(tmp_path / "full", run)
+    report = check_directories([tmp_path / "full"])
+    assert report.verdict == ("fail" if again else "not judged")
+    assert (report.lost, report.duplicated > 0) == (0, again)
 
 
 def test_processes_of_one_name_are_told_in_the_order_of_their_starts(tmp_path: Path, run: CorrectRun) -> None:
