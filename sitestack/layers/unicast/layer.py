@@ -365,7 +365,7 @@ class Unicast(Layer):
         sender = self._senders.get(peer)
         if sender is None:
             return []
-        if not sender.window:
+        if not sender.window or sender.is_hopeless(now):  # hopeless after a pause: its timer is due too
             return self._forget_sender(peer, sender)
         return sender.reopen(self._next_conn_id())
 
