@@ -83,6 +83,7 @@ def judge(evidence: Evidence, findings: DataFrame, tables: Mapping[str, DataFram
         total_order=evidence.extent.has_order,
         processes=evidence.extent.processes,
         notes=tuple(notes),
+        not_judged="",  # unwritten records are a violation of JOURNAL here
     )
 
 
