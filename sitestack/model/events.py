@@ -319,6 +319,14 @@ class TryNextPhysical(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Stalled(Event):
+    """Up from failure detection to membership: this coordinator was paused, and may be excluded.
+
+    The first fresh heartbeat of its own view follows as a `SeenView`.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class SeenView(Event):
     """Up from failure detection to membership: a heartbeat of another view or a stranger (A11).
 

@@ -377,4 +377,12 @@ SITE = (
         "            pass\n",
         "tests/sitestack/channel/test_clock.py::test_after_a_suspension_an_old_unicast_is_given_up_and_not_sent_again",
     ),
+    trap(
+        "S20-woken",
+        "a coordinator that wakes from a pause orders alone what its application sends",
+        "sitestack/layers/failure_detection/layer.py",
+        "                effects.append(Up(Stalled()))\n",
+        "                pass\n",
+        "tests/simulation/relay/test_quarantine.py::test_a_coordinator_that_wakes_orders_nothing_before_it_knows_that_it_is_a_member",
+    ),
 )

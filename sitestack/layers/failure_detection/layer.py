@@ -37,6 +37,7 @@ from sitestack.model.events import (
     Left,
     Misdirected,
     SeenView,
+    Stalled,
     Suspect,
     TryNextPhysical,
     Unsuspect,
@@ -94,6 +95,9 @@ class FailureDetection(Layer):
         #: Members checked or suspected because they do not receive this one's frames. Only an
         #: answer clears them.
         self._deaf: dict[Address, None] = {}
+        #: After a pause of this coordinator: the members that have answered since. None if one of
+        #: them has shown that it is still in this view. Older datagrams arrive before an answer.
+        self._answered: set[Address] | None = None
         self._heartbeat_at = 0.0
         #: The earliest time at which a member can have been silent too long; frames move no
         #: deadline.
@@ -124,6 +128,7 @@ class FailureDetection(Layer):
         if isinstance(event, Left):
             self._view = None
             self._heard, self._checks, self._suspected, self._gone, self._deaf = {}, {}, {}, {}, {}
+            self._answered = None
             return [Down(Watch(()))] if self.config.watch else []
         return [Up(event)]
 
@@ -165,6 +170,8 @@ class FailureDetection(Layer):
             return self._suspect([header.wanted])
         if isinstance(header, NotHeard):
             return self._check_deaf(source, now)
+        if self._answered is not None:
+            self._answered.add(source)
         return []  # IAmAlive: only its arrival matters
 
     def _check_deaf(self, member: Address, now: float) -> list[Effect]:
@@ -175,6 +182,9 @@ class FailureDetection(Layer):
 
     def _compare_view(self, source: Address, view: ViewId, now: float) -> list[Effect]:
         mine = self._view
+        if self._answered is not None and source in self._answered and mine is not None and view == mine.id:
+            self._answered = None
+            return [Up(SeenView(source, view))]
         if mine is None or (view == mine.id and source in self._heard) or not self._seen.allow(source, now):
             return []
         return [Up(SeenView(source, view))]
@@ -218,15 +228,21 @@ class FailureDetection(Layer):
         due = self.deadline()
         if due is None:
             return []
+        effects: list[Effect] = []
         if now - due > self.config.stall_s:
             self._stalls += 1
             self._forgive(now)
-        effects: list[Effect] = []
+            if self._view is not None and self._view.coordinator == self.local.address and self._heard:
+                self._answered = set()
+                effects.append(Up(Stalled()))
         if now >= self._heartbeat_at and self._view is not None:
             self._heartbeat_at = now + self.config.heartbeat_interval_s
             effects.append(self._send_header(None, Alive(self._view.id)))
             if self._view.coordinator in self._suspected:
                 effects.append(self._send_header(self._view.coordinator, NotHeard()))
+            if self._answered is not None:
+                silent = [member for member in self._heard if member not in self._answered]
+                effects += [self._send_header(member, AreYouThere(1)) for member in silent]
             effects += self._watch(self._view)  # repeated, because an address may become known or change
         if now >= self._scan_at:
             effects += self._scan(now)
@@ -294,7 +310,7 @@ class FailureDetection(Layer):
         keep suspecting it until the check ends, and receive `Unsuspect` when it answers.
         """
         others = [member for member in view.members if member != self.local.address]
-        self._view = view
+        self._view, self._answered = view, None
         self._heard = {member: self._heard.get(member, now) for member in others}
         self._checks = {member: check for member, check in self._checks.items() if member in self._heard}
         self._suspected = {member: None for member in self._suspected if member in self._heard}

@@ -45,6 +45,7 @@ from sitestack.model.events import (
     Left,
     SeenView,
     Stable,
+    Stalled,
     StatesCollected,
     Suspect,
     Unsuspect,
@@ -162,6 +163,8 @@ class Membership(Layer):
             case Unsuspect():
                 self._leader.changes.unsuspect(event.members)
                 return []
+            case Stalled():
+                return self._quarantine.stalled(now)
             case SeenView():
                 return [*self._quarantine.seen(event, now), *self._merging.seen(event, now)]
             case ViewInstalled():

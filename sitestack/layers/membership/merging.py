@@ -100,7 +100,7 @@ class Merging:
                 due = now + self._times.hint_delay_s
                 self._look_due = due if self._look_due is None else min(self._look_due, due)
             return []
-        if event.view < view.id:
+        if event.view <= view.id:
             self._elsewhere.pop(event.member, None)
             return []
         since = self._elsewhere.setdefault(event.member, now)

@@ -3,7 +3,8 @@
 They excluded it while it was paused or cut off. Messages that it continued to sequence and deliver
 would reach other sites but not them. So from the first heartbeat of a companion in a later view, it
 neither delivers nor sends. This also holds in the view that it forms alone. Its application's
-messages wait, and are sent in the merge view.
+messages wait, and are sent in the merge view. A coordinator that wakes from a pause may have been
+excluded. It blocks at once, until a companion shows that it is still in the same view.
 
 Five events end a quarantine:
 
@@ -38,11 +39,27 @@ class Quarantine:
         #: The members of the view in which the quarantine began; empty while there is none.
         self._companions: tuple[Address, ...] = ()
         self._ends = self._silent_at = 0.0
+        #: Whether it began with a pause of this member, which may not have been excluded.
+        self._is_unsure = False
         #: The view in force when a quarantine reached the time limit.
         self._outlasted: ViewId | None = None
 
     def __bool__(self) -> bool:
         return bool(self._companions)
+
+    def stalled(self, now: float) -> list[Effect]:
+        """Begin a quarantine because this member was paused."""
+        view = self._member.view
+        return [] if self or view is None else self._begin(view, now, is_unsure=True)
+
+    def _begin(self, view: View, now: float, *, is_unsure: bool) -> list[Effect]:
+        if view.id == self._outlasted or not view.is_primary:
+            return []
+        self._companions = view.members
+        self._is_unsure = is_unsure
+        self._silent_at = now + self._times.silence_s
+        self._ends = now + self._times.limit_s
+        return [] if self._member.blocked_since is not None else [Announce(Blocked(quarantined=True))]
 
     def seen(self, event: SeenView, now: float) -> list[Effect]:
         """Begin or prolong the quarantine with a companion's heartbeat of a later view."""
@@ -51,14 +68,13 @@ class Quarantine:
             return []  # the commit of that view is on its way here
         if self:
             if event.member in self._companions:
+                if self._is_unsure and event.view == view.id:
+                    return self._end()
                 self._silent_at = now + self._times.silence_s
             return []
-        if event.member not in view.members or event.view <= view.id or view.id == self._outlasted or not view.is_primary:
+        if event.member not in view.members or event.view <= view.id:
             return []
-        self._companions = view.members
-        self._silent_at = now + self._times.silence_s
-        self._ends = now + self._times.limit_s
-        return [] if self._member.blocked_since is not None else [Announce(Blocked(quarantined=True))]
+        return self._begin(view, now, is_unsure=False)
 
     def install(self, view: View) -> bool:
         """Enter another view; return True if this member stays blocked in it."""
@@ -80,6 +96,9 @@ class Quarantine:
             return []
         if now >= self._ends and self._member.view is not None:
             self._outlasted = self._member.view.id
+        return self._end()
+
+    def _end(self) -> list[Effect]:
         self._companions = ()
         return [] if self._member.blocked_since is not None else [Announce(Unblocked())]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.events import GlobalView
+from relay_lab.sim.process import SOCKET_DATAGRAMS_MAX
 from sitestack.layers.failure_detection.headers import Alive
 from sitestack.layers.membership import Membership
 from sitestack.layers.membership.headers import Commit
@@ -70,6 +71,47 @@ def test_a_coordinator_that_wakes_sends_nothing_that_its_own_site_does_not_get()
     everybody = {script.proxy(name) for name in "BCDEF"}
     shown = [event for event in script["D"].events[seen:] if isinstance(event, GlobalView)]
     assert all(everybody <= set(view.members) for view in shown), "B and C are alive and linked"
+    verdict(script)
+
+
+def test_a_coordinator_that_wakes_orders_nothing_before_it_knows_that_it_is_a_member() -> None:
+    """Its socket is full of datagrams from before it was excluded, and the next heartbeat comes half a second later."""
+    script = two_sites()
+    sender = Sender(script)
+    sender.keep_on(0.5)
+    script["A"].pause()
+    for _ in range(SOCKET_DATAGRAMS_MAX):
+        script["A"].receive(b"old", script.hosts["B"])
+    script.view("B", "C")
+    script.run(ASLEEP_S - 4.0)
+    before = script.delivered("A")
+    had = [text for text in script.delivered("D") if text.startswith("a")]
+    script["A"].resume()
+    script.run(0.001)
+    assert is_quarantined(script, "A")
+    sender.keep_on(0.4)
+    assert [text for text in script.delivered("A") if text not in before and text.startswith("a")] == []
+    assert [text for text in script.delivered("D") if text.startswith("a")] == had
+    script.view("A", "B", "C")
+    script.run(3.0)
+    for name in "ABCDEF":
+        own = [text for text in script.delivered(name) if text.startswith("a")]
+        assert own == [f"a{n}" for n in range(sender.sent)], name
+    verdict(script)
+
+
+@pytest.mark.parametrize("pause_s", [1.5, 2.5])
+def test_a_coordinator_that_was_not_excluded_continues_after_the_next_heartbeat(pause_s: float) -> None:
+    script = two_sites()
+    view = script["A"].view
+    script["A"].pause()
+    script.run(pause_s)
+    script["A"].resume()
+    script.run(0.6)
+    assert not is_quarantined(script, "A")
+    script.send("A", "a")
+    script.everywhere("ABCDEF", "a")
+    assert script["A"].view == view
     verdict(script)
 
 

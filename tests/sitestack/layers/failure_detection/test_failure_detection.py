@@ -15,6 +15,7 @@ from sitestack.model.events import (
     Left,
     Misdirected,
     SeenView,
+    Stalled,
     Suspect,
     TryNextPhysical,
     Unsuspect,
@@ -162,9 +163,20 @@ def test_a_reported_member_that_lives_is_not_suspected() -> None:
 def test_who_stood_still_suspects_nobody() -> None:
     detector = make()
     live(detector, 2.0, B, C)
-    assert reported(detector.expire(12.0)) == []
+    assert reported(detector.expire(12.0)) == [Stalled()]
     assert detector.statistics().stalls == 1
     assert live(detector, 30.0, start=12.0) == [(pytest.approx(15.5), Suspect((B, C)))]
+
+
+def test_after_a_pause_a_heartbeat_counts_only_after_an_answer() -> None:
+    """Datagrams from before the pause arrive first; then comes the answer, and then what is new."""
+    detector = make()
+    detector.expire(12.0)
+    assert hear(detector, B, 12.0, Alive(VIEW.id)) == []
+    assert hear(detector, B, 12.1, IAmAlive()) == []
+    assert reported(hear(detector, C, 12.2, Alive(VIEW.id))) == []
+    assert reported(hear(detector, B, 12.3, Alive(VIEW.id))) == [SeenView(B, VIEW.id)]
+    assert reported(hear(detector, B, 12.4, Alive(VIEW.id))) == []
 
 
 def test_who_is_cut_off_suspects_nobody_until_it_can_hear_again() -> None:
