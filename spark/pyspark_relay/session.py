@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from pyspark_relay.java import find_java
-from pyspark_relay.source import register
+from pyspark_relay.source.data_source import register
 from relay.journal import JournalError
 from relay.journal.reader import segment_files
 from sitestack.model.errors import ConfigurationError
