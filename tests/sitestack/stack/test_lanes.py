@@ -142,10 +142,14 @@ def test_what_is_lost_on_a_lane_comes_in_an_ordinary_datagram() -> None:
 
 def test_an_announcement_closes_lanes_until_the_layers_open_them_again() -> None:
     pair = Pair()
+    me, peer = pair.a.local.address, pair.b.local.address
+    message = Frame(me, peer, (), Batch("L", me, Scope.UNICAST, 9, 1, b"\x01\x00\x00\x00x", peer, "L"))
+    (data,) = lanes(pair.post(pair.a))
     for stack in (pair.a.stack, pair.b.stack):
         stack._announce(Blocked(quarantined=True), [], pair.now)
-    (data,) = [each for each in pair.post(pair.a) if each] or [b""]
-    assert data[:2] != MAGIC
+    assert pair.a.stack.lanes.send(message, pair.now) is None
+    pair.b.loop.turn([(data, pair.a.place)], pair.now)
+    assert pair.b.stack.lanes.expanded == 1
     for stack in (pair.a.stack, pair.b.stack):
         stack._announce(Unblocked(), [], pair.now)
     assert lanes(pair.post(pair.a))
