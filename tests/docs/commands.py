@@ -128,6 +128,7 @@ _SITE = "tests/relay/cli/test_site_command.py::test_a_node_takes_a_site_offline_
 _DRILL = "tests/lab/drills/test_drill_command.py::test_a_short_drill_loses_nothing"
 _BENCH = "tests/lab/bench"
 _AUTONOMY = f"{_BENCH}/test_autonomy.py::test_a_pair_is_measured_and_the_other_site_gets_everything_after_the_cut"
+_PIPELINE = "tests/examples/test_pipeline.py"
 _ANALYTICS = "tests/spark"
 
 #: The test that runs the same command line, with values and further options of its own where it stands in for a reader.
@@ -137,6 +138,10 @@ ELSEWHERE = {
     "relay bench site-autonomy --json": _AUTONOMY,
     "relay bench unicast-rtt": f"{_BENCH}/test_latency.py::test_round_trips_are_measured_beside_the_echo",
     "relay drill NAME --json": _DRILL,
+    "python examples/pipeline/run.py out/": f"{_PIPELINE}::test_the_totals_are_the_posted_orders_through_a_kill_of_the_relay",
+    "python examples/pipeline/run.py out/ --master spark://host:7077": (
+        f"{_PIPELINE}::test_the_same_job_runs_by_spark_submit_on_a_cluster"
+    ),
     "relay site offline NYC": _SITE,
     "relay site offline SFO": _SITE,
     "relay site online SFO": _SITE,

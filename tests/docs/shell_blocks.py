@@ -34,9 +34,8 @@ def shell_blocks(text: str) -> Iterator[str]:
 def commands_of(block: str) -> Iterator[str]:
     """Yield the commands of a block as a user would type them, without comments and with single spaces.
 
-    In a block with prompts only the lines with a prompt are commands, and the rest is output. A command continues
-    on the next line
-    while the shell would wait for more.
+    In a block with prompts only the lines with a prompt are commands, and the rest is output. A command
+    continues on the next line while the shell would wait for more.
     """
     lines = block.splitlines()
     if any(line.startswith("$ ") for line in lines):
