@@ -1,4 +1,4 @@
-"""Shopping carts in a map across sites. Run `python examples/cart.py CONFIG NAME`, with a site's configuration file.
+"""Shopping carts in a map across sites. Run `python examples/cart.py CONFIG NAME`, with a configuration file.
 
 `CART ITEM COUNT` sets an item of a cart, `CART` shows it, and `?` compares all members. Every member of
 every site has all carts and reads them locally. Two sites that set one item at the same time end with
@@ -44,7 +44,7 @@ async def serve(carts: relay.Map[str]) -> None:
 
 
 async def main(file: str, name: str) -> None:
-    async with relay.open_channel(relay.load_config(file), name=name) as channel, trio.open_nursery() as nursery:
+    async with relay.open_channel(file, name=name, insecure=True) as channel, trio.open_nursery() as nursery:
         nursery.start_soon(follow, channel)
         async with relay.Map(channel, "carts", encode=str.encode, decode=bytes.decode, on_conflict=report) as carts:
             await serve(carts)
