@@ -36,6 +36,7 @@ class Sites(Script):
         routes: Mapping[str, RoutesConfig] = MappingProxyType({}),
         wait_for: str = "",
         order: Order = "total",
+        seed: int = 1,
     ) -> None:
         """`routes`: for each site its routes to others; `wait_for`: a site that senders wait for without limit."""
         self.hosts = {
@@ -52,7 +53,7 @@ class Sites(Script):
             peers = {other: bridges[other] for other in sites if other != site and other not in way.via}
             gateway = GatewayConfig(peers=peers, when_down={wait_for: "wait"})
             configs[site] = (one_each(site, order), RelayConfig(gateway, budget, routes=way))
-        super().__init__(World(1, relay_maker(configs)), *shown)
+        super().__init__(World(seed, relay_maker(configs)), *shown)
         self._shown_frames = shown
         self._parsers: dict[tuple[str, int], FrameParser] = {}
 

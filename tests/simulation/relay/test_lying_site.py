@@ -1,0 +1,72 @@
+"""Two honest sites keep their promises beside a linked site that lies."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.gateway.config import RoutesConfig
+from relay.gateway.wire import FRAMES, Bye, Hello
+from relay.replica.config import BufferConfig
+from relay_lab.simulation.process import BRIDGE_PORT
+from sitestack.journal import records
+from sitestack.model.address import Physical
+from tests.harness.liar import Liar
+from tests.harness.linked_sites import Sites
+from tests.harness.stories import SETTLED
+
+HONEST = "ABCD"
+#: A tenth of a second each.
+ROUNDS = 60
+SITES = {"NYC": "AB", "SFO": "CD", "EVIL": "X", "HUB": "H"}
+
+
+def lied_to(script: Sites, names: str, rounds: int) -> Liar:
+    """Let each honest member send a message a round while EVIL lies; then it ends, and everything settles."""
+    bridges = [Physical(script.hosts[name].host, BRIDGE_PORT) for name in names]
+    liar = Liar(script.world, "EVIL", script.hosts["X"], bridges, ["NYC", "SFO"])
+    for n in range(rounds):
+        for name in HONEST:
+            script.send(name, f"{name}{n}")
+        script.run(0.1)
+    liar.stop()
+    script.run(5 * SETTLED)
+    return liar
+
+
+def unharmed(script: Sites, sent: int) -> None:
+    """Every message of an honest member is delivered once and in order by all of them, and none became a gap."""
+    honest = {script[name].local.address: name for name in HONEST}
+    for name in HONEST:
+        numbers: dict[str, list[int]] = {each: [] for each in HONEST}
+        for record in script[name].records:
+            if isinstance(record, records.Gap):
+                assert record.site == "EVIL", f"{name}: {record}"
+            if isinstance(record, records.Deliver) and record.site != "EVIL":
+                origin = honest[record.origin]
+                assert record.site == script.home[origin], "nobody speaks for another site"
+                numbers[origin] += range(record.first, record.first + record.count)
+        assert numbers == {each: list(range(1, sent + 1)) for each in HONEST}, name
+        over = {what: level for what, level in script[name].stack.levels().items() if level.is_over}
+        assert not over, (name, over)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_linked_site_that_lies_harms_no_other(seed: int) -> None:
+    script = Sites({site: SITES[site] for site in ("NYC", "SFO", "EVIL")}, BufferConfig(), seed=seed)
+    script.form(*HONEST)
+    liar = lied_to(script, "AC", ROUNDS)
+    assert liar.links >= 2
+    assert {kind.__name__ for kind in FRAMES.values() if kind not in (Hello, Bye)} <= liar.told.keys()
+    unharmed(script, ROUNDS)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_lying_leaf_harms_no_route_through_its_hub(seed: int) -> None:
+    """NYC and SFO reach each other over HUB, to which EVIL is linked as well."""
+    leaves = ("NYC", "SFO", "EVIL")
+    routes = {leaf: RoutesConfig(via={other: "HUB" for other in leaves if other != leaf}) for leaf in ("NYC", "SFO")}
+    routes["HUB"] = RoutesConfig(forward=leaves)
+    script = Sites(SITES, BufferConfig(), routes=routes, seed=seed)
+    script.form(*HONEST, "H")
+    lied_to(script, "H", ROUNDS)
+    unharmed(script, ROUNDS)
