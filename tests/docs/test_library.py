@@ -14,7 +14,7 @@ import sitestack
 
 PROJECT = Path(__file__).parents[2]
 PAGE = (PROJECT / "docs" / "reference" / "library.md").read_text(encoding="utf-8")
-HOW_TO = ("asyncio.md", "shared-transport.md", "test-programs.md")
+HOW_TO = ("asyncio.md", "shared-transport.md", "structures.md", "test-programs.md")
 TEXTS = [PAGE, *[(PROJECT / "docs" / "how-to" / name).read_text(encoding="utf-8") for name in HOW_TO]]
 PROGRAMS = [each for text in TEXTS for each in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]
 EXAMPLES = sorted((PROJECT / "examples").glob("*.py"))
@@ -30,7 +30,7 @@ def test_what_the_page_names_is_exported() -> None:
 
 def test_every_example_is_on_the_page_and_says_what_happens_when_something_dies() -> None:
     assert [example.name for example in EXAMPLES] == sorted(re.findall(r"^\| `examples/(\w+\.py)`", PAGE, re.MULTILINE))
-    assert len(EXAMPLES) == 7
+    assert len(EXAMPLES) == 8
     for example in EXAMPLES:
         about = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8")))
         assert about is not None

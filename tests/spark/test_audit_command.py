@@ -178,7 +178,7 @@ def test_a_bucket_is_refused_in_a_sentence_before_spark_starts(
     masters = pretend(monkeypatch, AuditResult(VERDICT, DATA))
     code, out, err = run("audit", journals, "s3a://bucket/journals")
     assert (code, out, masters) == (2, "", [])
-    assert "s3a://bucket/journals: the journals are read by Relay's own reader, which needs a file system" in err
+    assert "s3a://bucket/journals: Relay's own reader of journals needs a file system" in err
     assert err.count("\n") == 1
 
 

@@ -62,4 +62,4 @@ def test_rows_name_the_file_as_if_its_path_had_been_given(tmp_path: Path) -> Non
 
 def test_the_job_refuses_in_the_same_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["hdfs://name/journals", "--out", str(tmp_path / "out")]) == 2
-    assert capsys.readouterr().err.startswith("hdfs://name/journals: the journals are read by Relay's own reader")
+    assert capsys.readouterr().err.startswith("hdfs://name/journals: Relay's own reader of journals needs a file system")

@@ -101,7 +101,7 @@ def test_a_clock_that_was_set_back_by_less_than_a_minute_costs_no_rows(journals:
 
 
 def test_only_rows_of_the_time_come_out_though_the_time_is_no_column(journals: Path) -> None:
-    options = {"path": str(journals), "since": moment(APART).isoformat(), "until": moment(APART).isoformat()}
+    options = {"rows": "records", "path": str(journals), "since": moment(APART).isoformat(), "until": moment(APART).isoformat()}
     reader = RelayDataSource(options).reader(select_schema("kind", "reason"))
     rows = rows_of(reader)
     assert [row for row in rows if row["kind"] != "segment"] == [{"kind": "reject", "reason": "a"}] * 4
