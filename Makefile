@@ -122,7 +122,7 @@ floors: $(DEV)
 	$(BIN)/uv pip compile --quiet --resolution lowest-direct pyproject.toml --extra node --output-file $(VENV)/floors.txt
 	tools/make-venv $(VENV)/floors
 	$(VENV)/floors/bin/python -m pip install --quiet --constraint $(VENV)/floors.txt --editable '.[node]' --editable lab \
-		hypothesis jsonschema pytest pytest-trio pytest-xdist
+		anyio httpx hypothesis jsonschema openapi-spec-validator pytest pytest-trio pytest-xdist
 	$(VENV)/floors/bin/pytest -n 2 -m "not long" tests/sitestack tests/relay
 
 clean: ## remove what was built
