@@ -319,6 +319,10 @@ class RelayLayer(Layer):
             dues.append(self._spill.deadline())
         return min([due for due in dues if due is not None], default=None)
 
+    def pass_time(self, now: float) -> None:
+        """Note the time (s) of a reader: without events, the lags of `statistics` grow by it alone."""
+        self._now = max(self._now, now)
+
     def statistics(self) -> RelayStatistics:
         """Return the state of the other sites, for this member's status."""
         return relay_statistics(self.state, self.gateway, self._waiting_for, self.site_state, self._now)

@@ -227,6 +227,7 @@ class RelayChannel(Channel[BetweenSites]):
 
     def statistics(self) -> RelayChannelStatistics:
         """Return all counters, including the bridge's."""
+        self._relay.pass_time(trio.current_time())
         site = super().statistics()
         assert self._bridge is not None, "a channel runs as long as its block"
         routers = None if self.rendezvous is None else self.rendezvous.links.statistics()
@@ -236,6 +237,7 @@ class RelayChannel(Channel[BetweenSites]):
     @property
     def lags(self) -> dict[str, float]:
         """Return for each other site how long the oldest message has waited for its acknowledgement (s)."""
+        self._relay.pass_time(trio.current_time())
         sites = self._relay.statistics().sites
         return {each.site: each.behind_s for each in sites if not each.offline}
 

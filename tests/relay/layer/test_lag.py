@@ -89,3 +89,11 @@ def test_telling_it_again_looks_at_what_is_new_alone(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Buffer, "at", counted)
     assert (lag(layer, "SFO")[0], lag(layer, "LON")[0]) == (1, 2_002)
     assert len(looked) <= 20
+
+
+def test_a_lag_grows_while_nothing_else_happens() -> None:
+    layer = member_that_holds_for_two_sites()
+    send(layer, A, range(1, 2), now=1.0)
+    for now, behind in ((8.0, 7.0), (6.0, 7.0)):
+        layer.pass_time(now)
+        assert lag(layer, "SFO")[3] == behind

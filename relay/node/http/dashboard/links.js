@@ -40,7 +40,7 @@ function stateOf(link, role) {
   if (link.waited_for) return ["senders wait for it", "bad"];
   if (link.slow) return ["too slow: gaps at the budget", "bad"];
   if (link.linked) return ["linked", "good"];
-  return role === "member" ? ["known to the relay", "quiet"] : ["no link", "bad"];
+  return role === "member" ? ["reached", "good"] : ["no link", "bad"];
 }
 
 export class Links {

@@ -20,7 +20,7 @@ function stateOf(link, down, role) {
   if (link?.offline) return ["quiet", "switched offline"];
   if (link?.down || down) return ["bad", "down"];
   if (link?.linked) return ["good", "linked"];
-  return role === "member" ? ["quiet", "known to the relay"] : ["bad", "no link"];
+  return role === "member" ? ["good", "reached"] : ["bad", "no link"];
 }
 
 export function showTopology(status, rates) {
