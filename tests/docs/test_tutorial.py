@@ -73,7 +73,7 @@ def test_the_tutorial_counts_every_vote_through_the_kill_of_a_relay(tmp_path: Pa
 
 @pytest.mark.slow
 def test_the_program_of_the_readme_is_heard_in_both_sites(tmp_path: Path) -> None:
-    [script] = blocks(README, "python")
+    script, _stream = blocks(README, "python")
     with running(tmp_path, script) as members:
         for name in "ABC":
             members[name].expect(lambda line: line.endswith(": hello from D"))
