@@ -94,7 +94,7 @@ async def test_an_upgrade_needs_an_earlier_release(tmp_path: Path) -> None:
     python.chmod(0o755)
     assert await find_earlier(str(python)) == Earlier(str(python), "relay, version 0.0.9 (pure)")
     await LocalVenue(before=str(python)).prepare(find_drill("upgrade"))
-    with pytest.raises(ConfigurationError, match=r"--before .*: the drill upgrades nobody"):
+    with pytest.raises(ConfigurationError, match=r"--before .*: the drill upgrades no member"):
         await LocalVenue(before=str(python)).prepare(find_drill("kill-relay"))
 
 

@@ -52,8 +52,8 @@ async def test_all_drills_can_be_done_on_this_machine() -> None:
 
 
 def test_what_containers_have_not_is_refused_to_them() -> None:
-    for name, told in (("slow-consumer", "stop-reader cannot"), ("disk-full", "fill-disk cannot")):
-        assert [each.partition(" be")[0] for each in compose._refuse_verbs(find_drill(name))] == [told]
+    for name, told in (("slow-consumer", "stop-reader needs --on local"), ("disk-full", "fill-disk needs --on local")):
+        assert [each.partition(":")[0] for each in compose._refuse_verbs(find_drill(name))] == [told]
     assert not list(compose._refuse_verbs(find_drill("stalled-loop")))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.gateway.wire import FRAMES, Ack, Bye, FrameParser, Heartbeat, RemoteUnicast, Routed, State, encode
+from relay.gateway.wire import FRAMES, Ack, Bye, Compressed, FrameParser, Heartbeat, RemoteUnicast, Routed, State, encode
 from relay.replica.entries import (
     HEADERS,
     RelayState,
@@ -51,6 +51,7 @@ EXAMPLES: list[Header] = [
     StatePiece("SFO", E, "NYC", D, 3, 0, 8, b"12345678", {"SFO": SiteVector({E: 9})}),
     StateAnswer("SFO", E, "NYC", D, 3, StateRefusal.WAITS, ("NYC",)),
     Heartbeat(),
+    Compressed(b"zstd"),
     Bye("leaving"),
 ]
 

@@ -103,11 +103,13 @@ SHOWN = {
     "sequencer.table.unstable": WINDOW,
     "sequencer.received.members": VIEW,
     "sequencer.received.left": "sequencer.tombstones",
+    "sequencer.received.evicted": "at most EVICTED_MAX, the oldest is dropped; empty after a merge",
     "sequencer.dropped": VIEW,
     "sequencer.missed": "told at the merge view that follows at once: those of `sequencer.tombstones`",
     "flow_control.casts.queue": "flow_control.queued_bytes",
     "flow_control.accounts": "the members, and while blocked others with something in the queue",
     "flow_control.early": "at most EARLY_MAX until the next view",
+    "flow_control.waiting_to": "flow_control.queued_bytes",
     "flow_control.due": "of the accounts",
     "membership.leader.changes.suspected": VIEW,
     "membership.leader.changes.refusing": VIEW,
@@ -213,6 +215,8 @@ def _slots(kind: type) -> list[str]:
 def test_every_container_of_every_layer_is_accounted_for(stack: Stack) -> None:
     seen: set[int] = set()
     found = [path for layer in stack.layers for path in containers(layer, layer.name, seen)]
+    shared = {f"{layer.name}.stale" for layer in stack.layers}  # one set of the stack: its layers, or fewer
+    found = [path for path in found if path not in shared]
     assert len(found) > 80
     assert sorted(found) == sorted(SHOWN)
 

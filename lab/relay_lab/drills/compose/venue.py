@@ -119,7 +119,7 @@ def _refuse_verbs(drill: Drill) -> Iterator[str]:
     if drill.does("stop-reader"):
         yield "stop-reader needs --on local: in containers the engine itself reads the output."
     if drill.does("fill-disk", "free-disk"):
-        yield "fill-disk cannot be done to containers: their journals share one volume. It can with --on local."
+        yield "fill-disk needs --on local: in containers the journals share one volume."
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from relay.events import (
     Listen,
     StopListening,
 )
+from relay.node.bridge import listener
 from relay.node.bridge.bridge import UNANSWERED_S_MAX, BridgeConfig
 from sitestack.model.address import Physical
 from tests.harness.bridges import HELLO, Site, at_port, linked, two_sites
@@ -194,18 +195,17 @@ async def test_a_port_of_somebody_else_is_told_and_tried_again() -> None:
 
 async def test_without_a_descriptor_it_listens_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member without free descriptors reports this when it becomes the relay, and continues."""
-    make = trio.socket.socket
 
-    def refuse(*_: object) -> trio.socket.SocketType:
+    def refuse(*_: object, **__: object) -> socket.socket:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             nyc = Site(BridgeConfig(bind=Physical("127.0.0.1", 0), listen_interval_s=0.01), nursery)
-            monkeypatch.setattr(trio.socket, "socket", refuse)
-            nyc.bridge.carry_out(Listen())
-            await until(lambda: nyc.bridge.listen_error == "cannot listen on 127.0.0.1:0: Too many open files")
-            monkeypatch.setattr(trio.socket, "socket", make)
+            with monkeypatch.context() as patch:
+                patch.setattr(listener, "make_socket", refuse)
+                nyc.bridge.carry_out(Listen())
+                await until(lambda: nyc.bridge.listen_error == "cannot listen on 127.0.0.1:0: Too many open files")
             await until(lambda: nyc.bridge.statistics().listening)
             assert nyc.bridge.listen_error == ""
             nursery.cancel_scope.cancel()

@@ -195,7 +195,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("protocols: {sequencer: {order: fifo}}", "protocols.sequencer.order: cannot be set; it follows from order."),
         ("transport: {port: 65536}", "transport.port: a port is a number from 0 to 65535."),
         ("transport: {datagram_bytes_max: 100}", "transport.datagram_bytes_max: must be from 1024 to 65507."),
-        ("transport: {multicast: false}", "discovery.initial_hosts: without multicast some members must be named here"),
+        ("transport: {multicast: false}", "discovery.initial_hosts: without multicast name some members here"),
         ("transport: {external_host: me.example}", "transport.external_host: must be an IPv4 or IPv6 address."),
         ("transport: {interface: 0.0.0.0}", "transport.interface: 0.0.0.0 is no address at which others reach this member; "),
         ("membership: {join_timeout_s: -1}", "membership.join_timeout_s: must not be negative."),

@@ -192,7 +192,7 @@ def _nothing_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 async def build(config: NodeConfig) -> list[object]:
     """All parts of a member that relays and has one connection."""
-    async with open_channel(config) as channel:
+    async with open_channel(config, insecure=True) as channel:
         layers = channel._stack.layers
         [relay_layer] = [layer for layer in layers if isinstance(layer, RelayLayer)]
         first = ViewId(1, channel.address)
