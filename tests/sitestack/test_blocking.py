@@ -69,6 +69,15 @@ def test_errors_arrive_with_their_types() -> None:
         channel.send(b"late")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A shell in the background ignores SIGINT, and its children inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_call_is_cancelled_and_has_done_nothing() -> None:
     with sitestack.blocking.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
         channel._channel._gate.hold_back(True)

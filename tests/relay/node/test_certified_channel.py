@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from relay.keys.directory import make_key_directory
-from relay.node import channel as node_channel
+from relay.node import site_keys
 from relay.node.bridge.bridge import BridgeConfig
 from relay.node.bridge.credentials import Credentials
 from relay.node.channel import RelayChannel, open_channel
@@ -123,7 +123,7 @@ async def test_a_relay_that_calls_itself_another_site_than_its_certificate_does_
     write_site(tmp_path / "NYC", signed(OLD, "NYC"), OLD)
     write_site(tmp_path / "SFO", signed(OLD, "LAX"), OLD)
     as_lax = {"NYC": "NYC", "SFO": "LAX"}
-    monkeypatch.setattr(node_channel, "Credentials", lambda path, site: Credentials(path, as_lax[site]))
+    monkeypatch.setattr(site_keys, "Credentials", lambda path, site: Credentials(path, as_lax[site]))
     with trio.fail_after(20):
         async with AsyncExitStack() as stack:
             nyc, sfo = [

@@ -63,7 +63,7 @@ async def test_what_the_budget_drops_is_sent_from_files_which_are_gone_afterward
             await sees(a, "A", "B", "D")
             while size_of(tmp_path, "A") or size_of(tmp_path, "B"):  # noqa: ASYNC110 (no event)
                 await trio.sleep(0.01)
-            assert a.problems()["relay.budget.spill"] == ""
+            assert "relay.budget.spill" not in a.problems()
     assert not left(tmp_path)
 
 

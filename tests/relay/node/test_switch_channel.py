@@ -53,7 +53,7 @@ async def test_a_word_that_nobody_hears_is_said_again_and_given_up_in_the_end(mo
         with monkeypatch.context() as deaf:
             deaf.setattr("relay.node.channel.SWITCH_S", 0.5)
             deaf.setattr("relay.node.channel.SWITCH_AGAIN_S", 0.01)
-            deaf.setattr(channels["B"], "hand_in", said.append)
+            deaf.setattr(channels["B"], "_hand_in", said.append)
             assert not await channels["B"].switch_site("SFO", offline=True)
     assert len(said) > 1
     assert set(said) == {SwitchSite("SFO", True)}

@@ -27,7 +27,7 @@ from tests.relay.node.test_relay_channel import World, two_sites
 
 #: The methods of `Channel` and `RelayChannel` that a program calls.
 METHODS = ["answer", "batches", "call", "flushed", "leave", "levels", "name_of", "ready", "send", "send_many", "statistics"]
-RELAY_METHODS = ["fetch_state", "lags", "problems", "switch_site", "warnings"]
+RELAY_METHODS = ["fetch_state", "problems", "switch_site", "warnings"]
 
 
 async def test_a_target_that_is_no_address_is_refused_with_what_to_pass(autojump_clock: object) -> None:

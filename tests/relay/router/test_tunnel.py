@@ -226,8 +226,8 @@ def test_a_tunnel_needs_routers_and_no_other_way() -> None:
     problems = find_problems(SiteConfig("NYC", transport=TUNNEL, discovery=DiscoveryConfig(hosts, routers=routers)))
     assert [problem.partition(":")[0] for problem in problems] == [
         "discovery.routers[0]",
-        "discovery.routers[1]",
         "discovery.initial_hosts, discovery.dns",
+        "discovery.routers[1]",
     ]
 
 

@@ -11,7 +11,7 @@ import random
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from relay.node import daemon
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.config_file import load_config
 from relay.node.config.config_keys import Key, find_keys
-from relay.node.config.settings import DERIVED, LogSettings, NodeConfig
+from relay.node.config.settings import DERIVED, LogSettings, NodeConfig, SecuritySettings
 from sitestack.channel.presence import sockets
 from sitestack.config import TransportConfig
 from sitestack.layers.uniform import Uniform
@@ -113,6 +113,7 @@ OTHERS: dict[str, Any] = {
     "relay.bridge.forward": ["SFO"],
     "relay.when_down": {"SFO": "wait"},
     "relay.state.sites": ["SFO"],
+    "relay.link.rate_max_bytes_s": 12_345_678,
     "relay.budget.bytes": 1_234_567,
     "journal.retained_bytes_max": 1 << 30,
     "journal.retained_s_max": 86_400.5,
@@ -145,6 +146,8 @@ def with_value(path: str, value: Any) -> dict[str, Any]:
     place[name] = value
     if path == "transport.ipv6":
         plain["transport"]["interface"], plain["discovery"] = "lo", {}
+    if path in ("membership.when_split", "membership.members"):
+        plain["membership"] = {"when_split": "majority", "members": 4, name: value}
     if path.startswith("relay.budget.spill."):
         place.setdefault("directory", "spill")
     return plain
@@ -300,7 +303,8 @@ async def test_the_configured_place_is_where_http_is_served(tmp_path: Path, monk
 
     monkeypatch.setattr(daemon, "_start_http", start)
     file.write_text(yaml.safe_dump(with_value("http.bind", "127.0.0.1:7999")))
-    await daemon.run_node(load_config(file), daemon.NodeOptions(status=tmp_path / "a.sock"))
+    config = replace(load_config(file), security=SecuritySettings(insecure=True))
+    await daemon.run_node(config, daemon.NodeOptions(status=tmp_path / "a.sock"))
     assert served == [Physical("127.0.0.1", 7999)]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sitestack.layers.flow_control import layer as module
-from sitestack.model.events import Blocked, Unblocked, ViewInstalled
-from sitestack.stack.layer import Down, Dropped
+from sitestack.model.events import Blocked, Unblocked, ViewInstalled, Waiting
+from sitestack.stack.layer import Down, Dropped, Up
 from tests.harness.addresses import address, view_of
 from tests.sitestack.layers.flow_control.test_flow_control import (
     VIEW,
@@ -51,7 +51,7 @@ def test_a_view_discards_queued_multicasts_and_starts_their_totals_again() -> No
         flow.down(frame(n), 0.0)
     flow.up(Blocked(), 0.0)
     assert flow.up(ViewInstalled(view_of(2, "AB"), VIEW), 0.0) == [Dropped("queued_before_view", 2)]
-    assert flow.flush(0.0) == []
+    assert flow.flush(0.0) == [Up(Waiting(0, {}))]
     assert [sent(flow.down(frame(n), 0.0)) for n in (11, 12)] == [[11], [12]]
     assert flow.levels()["queued_bytes"].now == 0
     assert flow.levels()["ahead_bytes"].now == 2_000
