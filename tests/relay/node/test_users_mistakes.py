@@ -156,10 +156,14 @@ def test_config_check_reads_the_keys_too(tmp_path: Path) -> None:
 
 
 def test_the_library_logs_through_logging_unless_structlog_is_configured(
-    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, configured = structlog.get_config(), structlog.is_configured()
     structlog.reset_defaults()
+    monkeypatch.setattr(logging.root.manager, "disable", 0)
+    for name in (NAME, NAME.partition(".")[0]):
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+        monkeypatch.setattr(logging.getLogger(name), "disabled", False)
     try:
         with caplog.at_level(logging.INFO, NAME):
             log.info("peer added", site="SFO")
