@@ -196,6 +196,8 @@ class Batching(Layer):
         """Count own multicasts that come back as delivered; hold unicasts until the first view."""
         if isinstance(event, Frame):
             batch = event.batch
+            if batch is not None and batch.target_site not in ("", self._site):
+                return [Dropped("misdirected")]  # the UUID is this member's, the site is another one
             # The origin alone does not prove an own batch: another site may name any origin.
             if batch is None or batch.origin != self._me or batch.target is not None or batch.site != self._site:
                 return [Up(event)] if self._joined else self._hold(event)
