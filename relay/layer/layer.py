@@ -127,7 +127,7 @@ class RelayLayer(Layer):
             Stable: self._stable,
             Offered: self._handover.offered,
             Undeliverable: self.unicasts.undeliverable,
-            Left: self._left,
+            Left: lambda _, now: self.gateway.leave(Ending.LEFT, now),
         }
         #: Handlers of frames from below, by the type of their last header; None: a message of this
         #: site.
@@ -278,9 +278,6 @@ class RelayLayer(Layer):
         self._leave_due = None
         effects = self.unicasts.leave(now)
         return [*effects, *self.gateway.leave(Ending.LEAVING, now), Down(Disconnect())]
-
-    def _left(self, event: Left, now: float) -> list[Effect]:
-        return self.gateway.leave(Ending.LEFT, now)
 
     # -- turns and time ------------------------------------------------------------------------------------------------
 
