@@ -42,6 +42,8 @@ _INSTRUMENT = "is no part of a node: it proves and measures"
 #: reads their annotations, and mypyc would take a ClassVar for a field.
 INTERPRETED = {
     "relay/__main__.py": _RARE,
+    "relay/aio.py": _RARE,
+    "relay/blocking.py": _RARE,
     "relay/check.py": _INSTRUMENT,
     "relay/events.py": _RECORDS,
     "relay/gateway/wire.py": _RECORDS,
@@ -52,6 +54,7 @@ INTERPRETED = {
     "relay/report/": _INSTRUMENT,
     "relay/router/": _RARE,
     "relay/site_state/": _RARE,
+    "relay/structures/": _RARE,
     "sitestack/assembly.py": _RARE,
     "sitestack/calls/": _RARE,
     "sitestack/config.py": _RARE,
@@ -81,6 +84,7 @@ INTERPRETED = {
     "sitestack/model/state_events.py": _RECORDS,
     "sitestack/model/view.py": _RECORDS,
     "sitestack/promises/": _INSTRUMENT,
+    "sitestack/structures/": _RARE,
 }
 
 

@@ -78,6 +78,7 @@ class Lanes:
         self._receiving: dict[bytes, ReceiveLane] = {}
         #: The members of the view by the cookies of their lanes to this one.
         self._sources: dict[bytes, Address] = {}
+        self._members: frozenset[Address] = frozenset()
         #: Frames sent and delivered on lanes, and received frames that had to walk.
         self.sent = self.delivered = self.expanded = 0
 
@@ -86,6 +87,7 @@ class Lanes:
         self._sending.clear()
         self._receiving.clear()
         if members is not None and self._numbering >= 0:
+            self._members = frozenset(members)
             self._sources = {self._cookie(each, self._me): each for each in members if each != self._me}
 
     def _cookie(self, source: Address, dest: Address) -> bytes:
@@ -106,7 +108,7 @@ class Lanes:
         return sent
 
     def _open(self, dest: Address) -> SendLane | None:
-        if self._numbering < 0:
+        if self._numbering < 0 or dest not in self._members:  # a process outside the view knows no cookie of this one
             return None
         parts: list[SendPart] = []
         for layer in self._layers:
