@@ -78,7 +78,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "msgpack": ("sitestack/wire/", "relay/journal/"),
     "mypy_extensions": ("sitestack/model/native.py",),  # seen by type checkers and the compiler only
     "prometheus_client": ("relay/node/http/metrics.py",),
-    "nats": ("lab/relay_lab/bench/peers/nats_member.py",),
     "py4j": ("spark/pyspark_relay/",),
     "pyarrow": ("spark/pyspark_relay/",),
     "pyspark": ("spark/pyspark_relay/",),

@@ -25,10 +25,6 @@ FIGURES = {
     "p90_us": ("p90 µs", 0),
     "p99_us": ("p99 µs", 0),
     "outage_ms": ("without a delivery, ms", 0),
-    "messages": ("messages", 0),
-    "datagrams_per_thousand": ("datagrams sent per 1,000 deliveries", 2),
-    "arrivals_per_thousand": ("datagrams read per 1,000 deliveries", 1),
-    "core_s": ("seconds of one core", 1),
     "datagram_bytes": ("bytes in a datagram", 0),
     "cpu_s_per_trip": ("CPU s per round trip", 6),
     "turns_per_trip": ("turns per round trip", 1),
@@ -71,15 +67,12 @@ def draw_report(machine: Mapping[str, Any], results: Mapping[str, Sizes], peers:
 def _draw_scenario(about: Scenario, sizes: Sizes, peers: Mapping[str, Any]) -> Iterator[str]:
     ours, theirs = dict(figure_rows(sizes)), dict(peer_rows(peers))
     charted = next((key for key in _CHARTED if any(key in figures for figures in ours.values())), None)
-    # Figures without the charted one, such as the simulator's, have another unit and get a separate table.
-    alike = {name: figures for name, figures in ours.items() if charted in figures}
     if charted is not None:
-        yield _draw_chart(charted, _CHARTED[charted], alike, theirs)
+        yield _draw_chart(charted, _CHARTED[charted], ours, theirs)
         also, title = _CHARTED_TOO.get(charted, ("", ""))
-        if any(also in figures for figures in alike.values()):
-            yield _draw_chart(also, title, alike, theirs)
-    for rows in (alike, {name: figures for name, figures in ours.items() if name not in alike}):
-        yield _draw_figures(rows) if rows else ""
+        if any(also in figures for figures in ours.values()):
+            yield _draw_chart(also, title, ours, theirs)
+    yield _draw_figures(ours)
     if about.grows:
         yield draw_note(" ".join(f"{size} bytes, {ratio_sentence(figures['ratio'])}" for size, figures in sizes.items()))
     if theirs:
@@ -124,11 +117,7 @@ def figure_rows(sizes: Sizes) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"{size} bytes", figures
         for inner, deeper in figures.items():
             if inner != "ratio" and isinstance(deeper, Mapping) and any(key in deeper for key in FIGURES):
-                count, _, how = inner.partition(" ")
-                yield (
-                    f"{size} bytes, {f'{count} members {how}'.strip() if count.isdecimal() else _NAMES.get(inner, inner)}",
-                    deeper,
-                )
+                yield f"{size} bytes, {f'{inner} members' if inner.isdecimal() else _NAMES.get(inner, inner)}", deeper
 
 
 def ratio_sentence(ratio: Mapping[str, float]) -> str:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-import trio
-
-from relay_lab.bench.harness import WARM_UP_S, BenchFailed, Observe, carry, members_of, summarise
+from relay_lab.bench.harness import WARM_UP_S, Observe, carry, members_of, summarise
 from relay_lab.bench.scenarios import MemberTask, Scenario, Workload
-from relay_lab.bench.simulated import MEMBERS as SIMULATED
 from relay_lab.drills.layout import draw_group
-from relay_lab.drills.tether import tie
 
 MEMBERS = (2, 4, 8, 12)
 #: Of these two the figures are compared, the first to the second.
@@ -25,10 +19,7 @@ SHOWN = ("rate", "cpu_s_per_million", "cores", "waiting", "turns_per_thousand", 
 async def measure_scale(
     scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe
 ) -> dict[str, dict[str, Any]]:
-    """Return rate, costs and busy cores by size and number of members. Raises BenchFailed.
-
-    A hundred members are simulated under another load: their figures are costs of one delivery.
-    """
+    """Return rate, costs and busy cores by size and number of members. Raises BenchFailed."""
     found: dict[tuple[int, int], list[dict[str, float]]] = {(size, count): [] for size in sizes for count in MEMBERS}
     for run in range(1, runs + 1):
         # Each run measures all numbers of members, in new processes, so that disturbances of the machine meet
@@ -38,11 +29,7 @@ async def measure_scale(
                 for size in sizes:
                     observe(f"{count} members, {size} bytes, run {run} of {runs}")
                     found[size, count].append(summarise(await carry(members, Workload(size, WARM_UP_S, window_s))))
-    ours: dict[str, dict[str, Any]] = {str(size): put_together(size, found) for size in sizes}
-    for size in sizes:
-        observe(f"{SIMULATED} members in the simulator, {size} bytes")
-        ours[str(size)][f"{SIMULATED} simulated"] = await _simulate(scenario, size)
-    return ours
+    return {str(size): put_together(size, found) for size in sizes}
 
 
 def put_together(size: int, found: Mapping[tuple[int, int], Sequence[Mapping[str, float]]]) -> dict[str, Any]:
@@ -56,14 +43,3 @@ def put_together(size: int, found: Mapping[tuple[int, int], Sequence[Mapping[str
         key: round(median(one[key] / other[key] for one, other in pairs), 3) for key in ("rate", "cpu_s_per_million")
     }
     return sums
-
-
-async def _simulate(scenario: Scenario, size: int) -> dict[str, float]:
-    """Run the simulator in a separate process; it keeps a core busy."""
-    command = [sys.executable, "-m", "relay_lab.bench.simulated", scenario.order, str(size)]
-    ran = await trio.run_process(tie(command), capture_stdout=True, capture_stderr=True, check=False)
-    if ran.returncode:
-        said = ran.stderr.decode(errors="replace").splitlines()
-        raise BenchFailed(f"The simulator failed: {said[-1] if said else 'no output'}")
-    found: dict[str, float] = json.loads(ran.stdout)
-    return found

@@ -98,7 +98,7 @@ SCENARIOS = {
     ),
     "scale": Scenario(
         order="fifo",
-        about="The load of local-throughput with more and more members; a hundred in the simulator have a steady load.",
+        about="The load of local-throughput with more and more members.",
         grows=True,
     ),
 }

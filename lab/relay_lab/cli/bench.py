@@ -89,12 +89,12 @@ def command(
     relay-flat-out: a member of one site sends, the members of another one deliver; wan: the same with round trips from 0 to 300
     ms. latency-at-load: local-throughput at its full rate and at half of it. local-failover, relay-failover: the
     coordinator is killed; the longest time without a delivery at the survivors, or at the other site. scale: the load of
-    local-throughput with 2, 4, 8 and 12 members, and a steady one with 100 in the simulator. All but round trips and failover
-    report the CPU and the peak memory of all processes. Deliveries are checked: the order of each sender, sizes and bytes.
+    local-throughput with 2, 4, 8 and 12 members. All but round trips and failover report the CPU and the peak memory of all
+    processes. Deliveries are checked: the order of each sender, sizes and bytes.
 
     With --peer each window is followed by one of the peer with the same work and as many members. Ratios are Relay to peer, the
-    medians of the pairs. You install the peers: pip install 'relay-lab[peers]' for zenoh, zeromq and nats, which also needs
-    nats-server; java, javac and a jar for jgroups and jgroups5. A scenario that a peer does not support is not applicable.
+    medians of the pairs. You install the peers: pip install 'relay-lab[peers]' for zenoh and zeromq; java, javac
+    and a jar for jgroups and jgroups5. A scenario that a peer does not support is not applicable.
     """
     names = list(SCENARIOS) if scenario == "all" else [scenario]
     conditions = Conditions(journal, secured, short_ids, rate)
@@ -152,12 +152,8 @@ def _print_answer(answer: dict[str, Any]) -> None:
     ]
     how += ["short ids" if answer["short_ids"] else "", f"{answer['rate']:,.0f} messages/s of each" if answer["rate"] else ""]
     title = ", ".join([answer["scenario"], *filter(None, how)])
-    rows = dict(figure_rows(answer["ours"]))
-    simulated = {name: figures for name, figures in rows.items() if "arrivals_per_thousand" in figures}
-    measured = {name: figures for name, figures in rows.items() if name not in simulated}
     ratios = {} if chosen.grows else {f"{size} bytes": each.get("ratio", {}) for size, each in answer["ours"].items()}
-    _print_table(title, measured, "ratio", ratios)
-    _print_table(title, simulated)
+    _print_table(title, dict(figure_rows(answer["ours"])), "ratio", ratios)
     for size, numbers in answer["ours"].items():
         parts = ", ".join(f"{part} {share:.0%}" for part, share in numbers.get("parts", {}).items() if share >= 0.005)
         if parts:

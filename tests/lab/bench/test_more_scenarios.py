@@ -81,8 +81,7 @@ def test_a_scenario_is_measured_and_shown(scenario: str, tmp_path: Path) -> None
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)["ours"]["100"]
     if scenario == "scale":
-        assert list(found) == ["2", "4", "8", "12", "ratio", "100 simulated"]
-        assert found["100 simulated"]["deliveries"] == 100 * found["100 simulated"]["messages"] > 0
+        assert list(found) == ["2", "4", "8", "12", "ratio"]
         found = found["12"]
     if scenario == "wan":
         assert list(found) == ["at 0 ms", "at 100 ms", "at 200 ms", "at 300 ms", "ratio"]

@@ -83,7 +83,7 @@ def test_the_rate_of_a_peer_is_that_of_a_member_and_no_delivery_is_no_latency() 
     assert "p50_us" not in put_together([{**one, "delivered": 0, "p50_us": None}])
 
 
-@pytest.mark.parametrize("name", ["zenoh", "zeromq", "nats"])
+@pytest.mark.parametrize("name", ["zenoh", "zeromq"])
 def test_no_order_of_all_is_not_applicable(name: str) -> None:
     peer = PEERS[name]
     assert [each for each in SCENARIOS if peer.why_not(each) is None] == [
@@ -105,13 +105,6 @@ def test_a_peer_that_is_not_installed_is_named_in_one_sentence(name: str, monkey
     assert "Traceback" not in ran.output
     package = PEERS[name].package or "java"
     assert package in ran.output or "org.jgroups:jgroups" in ran.output
-
-
-def test_without_its_server_nats_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "find_spec", lambda module: object())
-    monkeypatch.setattr(shutil, "which", lambda program: None)
-    with pytest.raises(PeerMissing, match="nats-server"):
-        find_peers(["nats"], [])
 
 
 def jar(path: Path, version: str, *, entry: str = "org/jgroups/JChannel.class") -> Path:
@@ -165,14 +158,14 @@ def test_a_page_shows_peers_their_ratios_and_what_is_not_applicable() -> None:
     ours: dict[str, Any] = {"100": {"rate": 200.0}}
     theirs = {
         "zenoh": {"version": "1", "sizes": {"100": {"rate": 50.0, "ratio": {"rate": 4.0}}}},
-        "nats": {"not_applicable": "it has no order that all receivers share"},
+        "zeromq": {"not_applicable": "it has no order that all receivers share"},
     }
     page = draw_report({}, {"local-throughput": ours}, {"local-throughput": theirs})
     assert page.count('class="bar"') == page.count('class="bar other"') == 1
     assert "100 bytes, Relay" in page
     assert "100 bytes, Zenoh" in page
     assert "4.00" in page
-    assert "NATS: not applicable, it has no order that all receivers share." in page
+    assert "ZeroMQ: not applicable, it has no order that all receivers share." in page
 
 
 def missing(name: str) -> str | None:
@@ -180,9 +173,7 @@ def missing(name: str) -> str | None:
     peer = PEERS[name]
     if peer.major and not os.environ.get("RELAY_JGROUPS_JAR"):
         return "RELAY_JGROUPS_JAR names no jar"
-    if peer.module and find_spec(peer.module) is None:
-        return f"{peer.package} is not installed"
-    return "nats-server is not on the PATH" if name == "nats" and shutil.which("nats-server") is None else None
+    return f"{peer.package} is not installed" if peer.module and find_spec(peer.module) is None else None
 
 
 @pytest.mark.slow

@@ -57,10 +57,9 @@ class _Contender:
         task, members = self.group.task, self.group.members
         for number, member in enumerate(members):
             await member.tell(sends if task.work == "local" or number == task.asker else listens)
-        # A member counts its costs within its own window, which differs from ours on a busy machine.
-        servers_s = await self._used(WARM_UP_S, window_s, servers_only=True)
         results = await hear_all(members, sends)
-        cpu_s = servers_s + sum(each["cpu_s"] for each in results)
+        # A member counts its costs within its own window, which differs from ours on a busy machine.
+        cpu_s = sum(each["cpu_s"] for each in results)
         found = put_together(results[len(results) // 2 :] if task.work == "relay" else results)
         # As with ours: the CPU of a delivery in one site, of a message that has crossed between two.
         cost = cpu_s / max(found["delivered"], 1) * 1e6 * (found["members"] if task.work == "relay" else 1)
@@ -74,16 +73,12 @@ class _Contender:
         await hear_all(self.group.members, idle)
         load = Workload(size, WARM_UP_S / 2, window_s, trip=self.scenario.trip)
         await asker.tell(load)
-        cpu_s = await self._used(load.warm_up_s, window_s)
+        await trio.sleep(load.warm_up_s)
+        before = self.group.cpu_s()
+        await trio.sleep(window_s)
+        cpu_s = self.group.cpu_s() - before
         result = (await hear_all([asker], load))[0]
         return {**result, "cpu_s_per_trip": cpu_s / max(result["trips"], 1)}
-
-    async def _used(self, warm_up_s: float, window_s: float, *, servers_only: bool = False) -> float:
-        """The CPU seconds of all processes, or of the servers, in the window."""
-        await trio.sleep(warm_up_s)
-        before = self.group.cpu_s(servers_only=servers_only)
-        await trio.sleep(window_s)
-        return self.group.cpu_s(servers_only=servers_only) - before
 
 
 def put_together(receivers: Sequence[Figures]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-PeerName = Literal["jgroups", "jgroups5", "nats", "zenoh", "zeromq"]
+PeerName = Literal["jgroups", "jgroups5", "zenoh", "zeromq"]
 
 #: Bytes of the smallest message of a peer: the checked header of each message.
 PEER_SIZE_MIN = 16
@@ -51,7 +51,6 @@ PEERS: dict[str, Peer] = {
     for peer in (
         Peer("jgroups", "JGroups 2", _ALL, major="2"),
         Peer("jgroups5", "JGroups 5", _ALL, major="5"),
-        Peer("nats", "NATS", _FIFO, "nats", "nats-py"),
         Peer("zenoh", "Zenoh", _FIFO, "zenoh", "eclipse-zenoh"),
         Peer("zeromq", "ZeroMQ", _FIFO, "zmq", "pyzmq"),
     )
@@ -76,8 +75,6 @@ def _find_python(peer: Peer) -> Installed:
     if find_spec(peer.module) is None:
         hint = "pip install 'relay-lab[peers]'"
         raise PeerMissing(f"--peer {peer.name} needs the Python package {peer.package}, which is not installed: {hint}.")
-    if peer.name == "nats" and shutil.which("nats-server") is None:
-        raise PeerMissing("--peer nats needs the program nats-server, which is not on the PATH.")
     try:
         return Installed(peer, version(peer.package))
     except PackageNotFoundError:

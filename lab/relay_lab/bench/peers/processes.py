@@ -21,69 +21,6 @@ from relay_lab.bench.peers.task import PeerTask
 from relay_lab.bench.scenarios import Scenario
 from relay_lab.drills.tether import tie
 
-_SITES = ("HERE", "THERE")
-_START_S = 20.0
-#: Seconds between two looks at whether a server listens.
-_LOOK_S = 0.05
-_END_S = 10.0
-
-
-def client_port(task: PeerTask) -> int:
-    """The port of the server of a member's site."""
-    return task.ports[task.site]
-
-
-@asynccontextmanager
-async def nats_servers(task: PeerTask, directory: Path) -> AsyncIterator[list[trio.Process]]:
-    """The servers, listening. After the block none is left. Raises BenchFailed."""
-    count = 2 if task.work == "relay" else 1
-    started: list[trio.Process] = []
-    try:
-        for site in range(count):
-            file = directory / f"nats-{site}.conf"
-            file.write_text(json.dumps(_configuration(site, count, task.ports)), encoding="utf-8")
-            log = ["-l", str(directory / f"nats-server-{site}.log")]
-            words = ["nats-server", "-c", str(file), *log]
-            started.append(await trio.lowlevel.open_process(tie(words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        for site in range(count):
-            await _wait_for(task.ports[site])
-        yield started
-    finally:
-        with trio.CancelScope(shield=True):
-            for each in started:
-                await _end(each)
-
-
-def _configuration(site: int, count: int, ports: Sequence[int]) -> dict[str, object]:
-    found: dict[str, object] = {"server_name": _SITES[site], "listen": f"127.0.0.1:{ports[site]}"}
-    if count > 1:
-        gateways = [{"name": _SITES[each], "urls": [f"nats://127.0.0.1:{ports[2 + each]}"]} for each in range(count)]
-        found["gateway"] = {"name": _SITES[site], "listen": f"127.0.0.1:{ports[2 + site]}", "gateways": gateways}
-    return found
-
-
-async def _wait_for(port: int) -> None:
-    with trio.move_on_after(_START_S):
-        while True:
-            try:
-                stream = await trio.open_tcp_stream("127.0.0.1", port)
-            except OSError:
-                await trio.sleep(_LOOK_S)
-            else:
-                await stream.aclose()
-                return
-    raise BenchFailed(f"nats-server does not listen at port {port} after {_START_S:g} s.")
-
-
-async def _end(process: trio.Process) -> None:
-    process.terminate()
-    with trio.move_on_after(_END_S):
-        await process.wait()
-    if process.returncode is None:
-        process.kill()
-        await process.wait()
-
-
 _SOURCES = Path(__file__).with_name("jgroups")
 _JGROUPS_SITES = ("here", "there")
 #: A heap of fixed size, so that its growing is not measured.
@@ -145,18 +82,17 @@ _TICKS_S = os.sysconf("SC_CLK_TCK")
 
 
 class PeerGroup:
-    """The members of a peer, all of which have heard each other, and whatever else runs for them."""
+    """The members of a peer, all of which have heard each other."""
 
-    def __init__(self, task: PeerTask, members: Sequence[BenchProcess], servers: Sequence[trio.Process]) -> None:
+    def __init__(self, task: PeerTask, members: Sequence[BenchProcess]) -> None:
         self.task = task
         self.members = members
-        self._servers = [server.pid for server in servers]
-        self._pids = [*(member.pid for member in members), *self._servers]
+        self._pids = [member.pid for member in members]
 
-    def cpu_s(self, *, servers_only: bool = False) -> float:
-        """CPU seconds of all processes so far, or of those that are no members, user and system."""
+    def cpu_s(self) -> float:
+        """CPU seconds of all processes so far, user and system."""
         used = 0
-        for pid in self._servers if servers_only else self._pids:
+        for pid in self._pids:
             fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
             used += int(fields[11]) + int(fields[12])
         return used / _TICKS_S
@@ -177,14 +113,10 @@ async def peer_group(installed: Installed, name: str, scenario: Scenario, direct
     members = scenario.members * (2 if relayed else 1)
     task = PeerTask(installed.peer.name, 0, members, "relay" if relayed else "local", bool(scenario.trip), _free_ports(_PORTS))
     async with AsyncExitStack() as stack:
-        servers: list[trio.Process] = []
-        if installed.peer.name == "nats":
-            servers = await stack.enter_async_context(nats_servers(task, directory))
-        module = "relay_lab.bench.peers." + ("nats_member" if servers else "member")
         members_up: list[BenchProcess] = []
         for index in range(members):
             own = replace(task, index=index)
-            words = [sys.executable, "-m", module, json.dumps(asdict(own))]
+            words = [sys.executable, "-m", "relay_lab.bench.peers.member", json.dumps(asdict(own))]
             if installed.jar is not None:
                 words = await java_command(installed, own, name, directory)
             with (directory / f"{installed.peer.name}-{index}.err").open("wb") as errors:
@@ -196,7 +128,7 @@ async def peer_group(installed: Installed, name: str, scenario: Scenario, direct
             await members_up[-1].hear(JOIN_TIMEOUT_S)
         for each in members_up:
             await each.hear(JOIN_TIMEOUT_S)
-        yield PeerGroup(task, members_up, servers)
+        yield PeerGroup(task, members_up)
 
 
 def _free_ports(count: int) -> tuple[int, ...]:
