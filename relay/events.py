@@ -175,8 +175,6 @@ class Misconfigured(Event):
     sentence: str
 
 
-# -- from the shell ----------------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True)
 class Budget(Event):
@@ -252,8 +250,6 @@ class DialFailed(Event):
     site: str
     address: Physical
 
-
-# -- to the shell ------------------------------------------------------------------------------------------------------
 
 
 class BridgeEffect(ShellEffect):

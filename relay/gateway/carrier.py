@@ -24,8 +24,6 @@ class Carrier:
         self.routes = Routes(local, routes, link, peering.table)
         self._peering = peering
 
-    # -- TCP connections: events of the shell --------------------------------------------------------------------------
-
     def connected(self, event: BridgeConnected, now: float) -> list[Effect]:
         """Begin a session on a TCP connection."""
         return self.carry_out(self._peering.connected(event.connection, event.dialed, event.certified, now), now)
@@ -53,8 +51,6 @@ class Carrier:
         arrived += news
         return self.carry_out(effects, now)
 
-    # -- effects of `Peering` ------------------------------------------------------------------------------------------
-
     def carry_out(self, effects: Iterable[LinkEffect], now: float) -> list[Effect]:
         """Carry out effects on routes; return those on TCP connections as effects for the shell."""
         rest: list[Effect] = []
@@ -78,8 +74,6 @@ class Carrier:
             carried += self.carry_out(effects, now)
             effects = [*self._peering.table.fill(now)]
         return carried
-
-    # -- routes --------------------------------------------------------------------------------------------------------
 
     def follow_routes(self, now: float) -> list[Effect]:
         """End routes of closed links, call sites whose neighbour is linked again, send waiting pieces."""

@@ -75,8 +75,6 @@ class Gateway:
         #: some.
         self._turn_due: float | None = None
 
-    # -- observation ---------------------------------------------------------------------------------------------------
-
     @property
     def waiting(self) -> int:
         """Number of entries to cast, plus those cast that have not come back through the stream."""
@@ -94,8 +92,6 @@ class Gateway:
             # Connections accepted from other relays.
             "connections": Level.of(self._peering.accepted, config.connections_max, "a relay has one for each link"),
         }
-
-    # -- views of this site --------------------------------------------------------------------------------------------
 
     def installed(self, view: View, quarantined: bool, blocked: bool, now: float) -> list[Effect]:
         """RELAY's "Becoming coordinator" and "Ceasing to be coordinator": a view is installed.
@@ -158,8 +154,6 @@ class Gateway:
         self._injector.unblock()
         return []
 
-    # -- the stream ----------------------------------------------------------------------------------------------------
-
     def applied(self, frame: Frame, entry: Header, outcome: Outcome, now: float) -> list[Effect]:
         """Follow up an entry of this site's stream after the replica has applied it."""
         mine = frame.source == self._me
@@ -210,8 +204,6 @@ class Gateway:
             self.table.acknowledge(settled)
             self._turn_due = now
 
-    # -- orders, and requests of other members -------------------------------------------------------------------------
-
     def configured(self, frame: Frame, now: float) -> list[Effect]:
         """Note another member's configuration, which differs from the list of sites held for."""
         entry = frame.headers[-1]
@@ -237,8 +229,6 @@ class Gateway:
             return []
         request = Frame(self._me, view.coordinator, (SwitchRequest(order.site, order.is_offline),))
         return [Down(request)] if view.coordinator != self._me else []
-
-    # -- turns and time ------------------------------------------------------------------------------------------------
 
     def received(self, event: BridgeReceived, now: float) -> list[Effect | Arrived]:
         """Process bytes of a TCP connection.

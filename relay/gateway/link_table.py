@@ -83,8 +83,6 @@ class LinkTable:
         #: The connections that may have data to send: `fill` skips all others.
         self._touched: dict[ConnectionId, None] = {}
 
-    # -- from HELLO to BYE ---------------------------------------------------------------------------------------------
-
     def greet(
         self, connection: ConnectionId, dialed: tuple[str, Place] | None, certified: str | None, view: View, now: float
     ) -> None:
@@ -131,8 +129,6 @@ class LinkTable:
         del self.links[key]
         return gone, key
 
-    # -- notices to a connection --------------------------------------------------------------------------------------
-
     def touch(self, connection: ConnectionId) -> None:
         """Have `fill` visit this connection."""
         self._touched[connection] = None
@@ -174,8 +170,6 @@ class LinkTable:
         self.touch(connection)
         return self.connections[connection].session.send_routed(piece)
 
-    # -- linked sites --------------------------------------------------------------------------------------------------
-
     def sites(self) -> tuple[str, ...]:
         """The linked sites, in order of their names."""
         return tuple(sorted({site: None for site, _ in self.links}))
@@ -201,8 +195,6 @@ class LinkTable:
 
     def _linked(self, site: str) -> list[ConnectionId]:
         return [connection for (linked, _), connection in self.links.items() if linked == site]
-
-    # -- turns and time ------------------------------------------------------------------------------------------------
 
     def acknowledge(self, settled: Sequence[Admitted]) -> None:
         """Queue newly stable numbers for the ACKs to each site; a view goes to its own lineage only."""

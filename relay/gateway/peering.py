@@ -81,8 +81,6 @@ class Peering:
         """Number of connections accepted from other relays, limited by `connections_max`."""
         return sum(_is_accepted(connection, each.dialed) for connection, each in self.table.connections.items())
 
-    # -- role ----------------------------------------------------------------------------------------------------------
-
     def begin(self, view: View, now: float) -> list[LinkEffect]:
         """Relay in this view; this member may have relayed in the last one."""
         old, self.view = self.view, view
@@ -125,8 +123,6 @@ class Peering:
             return []
         self._role = role
         return [Up(role)]
-
-    # -- connections ---------------------------------------------------------------------------------------------------
 
     def connected(
         self, connection: ConnectionId, dialed: tuple[str, Place] | None, certified: str | None, now: float
@@ -179,8 +175,6 @@ class Peering:
         if gone.dialed is not None:
             self._dialer.failed(*gone.dialed, now)
         return self._announce_role()
-
-    # -- arriving frames -----------------------------------------------------------------------------------------------
 
     def received(self, connection: ConnectionId, data: bytes, now: float) -> tuple[list[LinkEffect], list[Arrived | Piece]]:
         """RELAY's "Receive message M from TCP channel". Bytes of a connection closed here are
@@ -242,8 +236,6 @@ class Peering:
             self._injector.cast(LinkUp(hello.site, hello.lineage, hello.epoch))
         return [*effects, *self._announce_role()]
 
-    # -- entries of the stream, once applied ---------------------------------------------------------------------------
-
     def refused(self, site: str) -> None:
         """Restart from the replicated state: a cast batch was not admitted."""
         self._receiver.reset(site)
@@ -288,8 +280,6 @@ class Peering:
         """Close all connections to these sites, accepted as links or not."""
         found = [connection for connection, each in self.table.connections.items() if each.site in sites]
         return [effect for connection in found for effect in self._close(connection, reason, now)]
-
-    # -- turns and time ------------------------------------------------------------------------------------------------
 
     def due(self, now: float) -> list[LinkEffect]:
         """Close overdue connections, make due calls, and cast due entries."""

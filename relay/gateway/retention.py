@@ -45,8 +45,6 @@ class Retention:
         #: The cast entry that has not come back through the stream.
         self._cast: HeldFor | None = None
 
-    # -- every member --------------------------------------------------------------------------------------------------
-
     def installed(self, view: View) -> list[Effect]:
         """Follow an installed view: report this member's configuration to its coordinator if it differs."""
         self._others = {member: sites for member, sites in self._others.items() if member in view.members}
@@ -78,8 +76,6 @@ class Retention:
         """Note the configuration of another member."""
         if member in self._others or len(self._others) < ADDRESSES_MAX:
             self._others[member] = entry.sites
-
-    # -- the coordinator -----------------------------------------------------------------------------------------------
 
     def start_over(self) -> None:
         """Begin to relay, or restart after a merge: a cast entry may be lost with the old view."""

@@ -123,8 +123,6 @@ class Routes:
         """Bytes of pieces queued on the fullest link."""
         return max([each.session.routed_bytes for each in self._table.connections.values()], default=0)
 
-    # -- the shell's part for TCP connections --------------------------------------------------------------------------
-
     def open(self, site: str, via: Via) -> RouteId | None:
         """Open a route to a site; return None without a link to the neighbour, or at the bound."""
         hop = self._link(via.neighbour)
@@ -180,8 +178,6 @@ class Routes:
         self.queued_bytes_high = max(self.queued_bytes_high, self._table.connections[hop].session.routed_bytes)
         return whole
 
-    # -- turns ---------------------------------------------------------------------------------------------------------
-
     def orphans(self) -> list[Ended]:
         """Return the routes whose connection has ended."""
         return [Ended(route) for route, each in self._routes.items() if each.hop not in self._table.connections]
@@ -201,8 +197,6 @@ class Routes:
                 event = self.write(route, data)
                 events += [] if event is None else [event]
         return events
-
-    # -- arriving pieces -----------------------------------------------------------------------------------------------
 
     def arrived(self, site: str, piece: Routed) -> list[RouteEvent | Came]:
         """Accept or forward a piece from the link to a neighbour."""
@@ -255,8 +249,6 @@ class Routes:
 
     def _is_full(self, site: str) -> bool:
         return sum(each.site == site for each in self._routes.values()) >= ROUTES_PER_SITE_MAX
-
-    # -- neighbours ----------------------------------------------------------------------------------------------------
 
     def _next(self, site: str) -> str:
         """Return the neighbour on the way to a site, or the site itself if it is a neighbour."""

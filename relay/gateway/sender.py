@@ -102,8 +102,6 @@ class LinkSender:
         """True once the peer's STATE has arrived; before, no part of the stream is sent."""
         return self._cursor is not None
 
-    # -- STATE and ACK of the peer -------------------------------------------------------------------------------------
-
     def rewind(self, vector: SiteVector | None) -> None:
         """RELAY's replay: resend from the oldest entry all above the peer's STATE; None: an empty peer."""
         fresh = vector is None
@@ -132,8 +130,6 @@ class LinkSender:
             self.acked_bytes += size
         if self.acked_bytes > acked_before:
             self.window.acknowledged(self.acked_bytes - acked_before, now)
-
-    # -- entries that the peer lacks -----------------------------------------------------------------------------------
 
     def next_frame(self, frame_bytes_max: int, now: float) -> bytes | None:
         """RELAY's forward(buf): return the next frame that the peer lacks; None without one or with

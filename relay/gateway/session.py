@@ -154,8 +154,6 @@ class LinkSession:
         """Bytes of this site's stream that became stable at the peer on this connection."""
         return self._sender.acked_bytes
 
-    # -- receiving -----------------------------------------------------------------------------------------------------
-
     def receive(self, data: bytes, now: float) -> list[Header]:
         """Parse bytes of the peer; return the gateway's frames.
 
@@ -210,8 +208,6 @@ class LinkSession:
             self._parser.bytes_max = self._config.frame_bytes_max
         elif not isinstance(frame, Bye):
             raise ProtocolError("bridge_hello")
-
-    # -- orders of the gateway -----------------------------------------------------------------------------------------
 
     def accept(self, admitted: SiteVector | None, stable: SiteVector) -> None:
         """RELAY's "highest message relayed": the fence believes the peer; send the `admitted`
@@ -273,8 +269,6 @@ class LinkSession:
     def farewell(self, reason: str) -> bytes:
         """Return BYE as the last bytes; empty inside an unfinished frame, which BYE would corrupt."""
         return b"" if self._at < len(self._out) else encode(Bye(reason))
-
-    # -- sending -------------------------------------------------------------------------------------------------------
 
     def next_chunk(self, now: float) -> bytes:
         """Return the next chunk to write; empty without data, or while the last chunk is being written."""
@@ -338,8 +332,6 @@ class LinkSession:
         if not self.accepted or self.peer is None:
             return None
         return self._sender.next_frame(self._frame_bytes_max, now)
-
-    # -- time ----------------------------------------------------------------------------------------------------------
 
     def overdue(self, now: float) -> Overdue | None:
         """Return why the link must be closed now, or None."""

@@ -172,8 +172,6 @@ class RelayLayer(Layer):
         handle = self._from_below.get(type(event))
         return [Up(event)] if handle is None else handle(event, now)
 
-    # -- the stream ----------------------------------------------------------------------------------------------------
-
     def message(self, frame: Frame, now: float) -> list[Effect]:
         """RELAY.up(msg) without a header: hold a multicast of this site for the others, and pass it
         up.
@@ -215,8 +213,6 @@ class RelayLayer(Layer):
         self.gateway.stable(event.vector, now)
         return [Up(event)]
 
-    # -- unicasts ------------------------------------------------------------------------------------------------------
-
     def _unicast(self, frame: Frame, now: float) -> list[Effect]:
         self._waiting_since = now
         return self.unicasts.up(frame, now)
@@ -231,8 +227,6 @@ class RelayLayer(Layer):
             else:
                 effects += self.unicasts.arrived(each.frame, now)
         return effects
-
-    # -- views of this site --------------------------------------------------------------------------------------------
 
     def view_installed(self, event: ViewInstalled, now: float) -> list[Effect]:
         """RELAY's "Local view changed", and becoming or ceasing to be coordinator.
@@ -278,8 +272,6 @@ class RelayLayer(Layer):
         self._leave_due = None
         effects = self.unicasts.leave(now)
         return [*effects, *self.gateway.leave(Ending.LEAVING, now), Down(Disconnect())]
-
-    # -- turns and time ------------------------------------------------------------------------------------------------
 
     def flush(self, now: float) -> list[Effect]:
         """End a turn: acknowledge unicasts, fill the links, cast entries, and leave if that is due."""
@@ -328,8 +320,6 @@ class RelayLayer(Layer):
         """Return the levels of this layer's bounded queues and tables."""
         levels = relay_levels(self.state, self.gateway, self.unicasts)
         return {**levels, **self._handover.levels(), **self.site_state.levels()}
-
-    # -- joiners -------------------------------------------------------------------------------------------------------
 
     def give_state(self) -> Header | None:
         """Return the whole replicated state, for a joiner (R23, R29)."""

@@ -28,8 +28,6 @@ class SiteVector:
     view: ViewId | None = None
 
 
-# -- entries of the stream, cast by the coordinator ----------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True)
 class Relayed(Header):
@@ -138,8 +136,6 @@ class RemoteBaseline(Header):
     origins: dict[Address, int]
 
 
-# -- inside a site, to its coordinator -------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True)
 class Configured(Header):
@@ -155,8 +151,6 @@ class SwitchRequest(Header):
     site: str
     is_offline: bool
 
-
-# -- unicasts to other sites, inside a site --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +210,6 @@ class UnicastReply(Header):
     attempt: int
     refusal: UnicastRefusal | None
 
-
-# -- for a joiner ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

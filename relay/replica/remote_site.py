@@ -134,8 +134,6 @@ class Remote:
         admitted, reached = dict(self.admitted), dict(self.reached)
         return RemoteState(site, self.known, self.down, admitted, tuple(lineages), reached, ahead, self.shown)
 
-    # -- its messages --------------------------------------------------------------------------------------------------
-
     def admit(self, batch: Batch) -> Admission:
         """Admit a batch if it is the next one of its origin."""
         answer = admission(self.admitted.get(batch.origin, 0), batch.first, batch.last)
@@ -197,8 +195,6 @@ class Remote:
             return None
         known = self.lineages.get(lineage)
         return SiteVector(dict(self.admitted), None if known is None or known.view is None else known.view.id)
-
-    # -- its lineages --------------------------------------------------------------------------------------------------
 
     @property
     def view(self) -> View | None:

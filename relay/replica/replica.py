@@ -82,8 +82,6 @@ class Replica:
             SiteSwitch: self._switch,
         }
 
-    # -- views of this site --------------------------------------------------------------------------------------------
-
     def merge_with(self, part: RelayState, fetched: Find) -> None:
         """Store the state of another part of this split site; the merge view follows.
 
@@ -121,8 +119,6 @@ class Replica:
         if before is None:
             return (view,)
         return (replace(view, joined=tuple([site for site in view.components if site not in before.components])),)
-
-    # -- entries -------------------------------------------------------------------------------------------------------
 
     def apply(self, entry: Header, batch: Batch | None, now: float) -> Outcome:
         """Apply an entry, one of `ENTRIES`; `batch` is that of a `Relayed`."""

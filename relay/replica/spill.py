@@ -133,8 +133,6 @@ class Spill:
     def __len__(self) -> int:
         return len(self._segments)
 
-    # -- writing -------------------------------------------------------------------------------------------------------
-
     def append(self, first: int, entries: Sequence[Entry], base: View | None) -> None:
         """Store trimmed entries from this position on; `base` is the view in force before the first one."""
         start = 0
@@ -193,8 +191,6 @@ class Spill:
                 self.lost += entry.batch.count
                 self._gone.note_run(entry.batch.origin, Run(entry.batch.first, entry.batch.last), reason)
 
-    # -- dropping ------------------------------------------------------------------------------------------------------
-
     def drop_while(self, covered: Callable[[Segment], bool]) -> None:
         """Drop segments from the front while they are `covered`: all sites have them."""
         while self._segments and covered(self._segments[0]):
@@ -228,8 +224,6 @@ class Spill:
         segment = self._segments.pop(index)
         self.level.now -= segment.size
         self._disk.drop(segment.number)
-
-    # -- reading -------------------------------------------------------------------------------------------------------
 
     def has_room(self, size: int) -> bool:
         """Return whether this many more bytes can probably be spilled without a loss."""

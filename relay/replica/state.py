@@ -63,8 +63,6 @@ class ReplicatedState:
             found = self.remotes[site] = Remote()
         return found
 
-    # -- this site -----------------------------------------------------------------------------------------------------
-
     @property
     def relay(self) -> Address | None:
         """The member that relays: the coordinator of the view."""
@@ -96,8 +94,6 @@ class ReplicatedState:
         bury(self.produced, view.members)
         for remote in self.remotes.values():
             remote.keep_ahead(view.members)
-
-    # -- other sites ---------------------------------------------------------------------------------------------------
 
     def admit(self, batch: Batch) -> Admission:
         """Admit a batch of another site if it is the next one of its origin."""
@@ -204,8 +200,6 @@ class ReplicatedState:
         remote = self.remotes.get(site)
         return [] if remote is None else remote.pinning()
 
-    # -- answers -------------------------------------------------------------------------------------------------------
-
     def admitted_vector(self, site: str, lineage: ViewId) -> SiteVector | None:
         """Return the admitted numbers of another site for STATE; None for an unknown site."""
         remote = self.remotes.get(site)
@@ -231,8 +225,6 @@ class ReplicatedState:
                 names += view.names
         down = tuple(sorted(site for site, remote in self.remotes.items() if remote.down))
         return GlobalView(components, tuple(members), tuple(names), down)
-
-    # -- joiners -------------------------------------------------------------------------------------------------------
 
     def give(self, known: Known | None = None) -> RelayState:
         """Return the whole state for a joiner or another part of the site, without known bodies."""

@@ -91,8 +91,6 @@ class SiteState:
         self.from_above: Handlers = {FetchState: self._fetch, StateGiven: self._note, SnapshotGiven: self._given}
         self.from_below: Handlers = {StateArrived: self._arrived, StateAwaited: self._awaited}
 
-    # -- events of this site -------------------------------------------------------------------------------------------
-
     def begin(self) -> None:
         """Begin with the first view: earlier messages are not delivered to this member."""
         self._floor = contents_of(self._state, self._me)
@@ -137,8 +135,6 @@ class SiteState:
         """Attach a note for a joiner of this site: contents that the stream does not show."""
         note = _NOTES.pack(Contained(to_vectors(event.contains))) if event.contains else b""
         return [Down(replace(event, note=note))]
-
-    # -- frames --------------------------------------------------------------------------------------------------------
 
     def up(self, frame: Frame, now: float) -> list[Effect]:
         """Handle a frame from a member of this site."""
@@ -194,8 +190,6 @@ class SiteState:
         answers = self.provider.given(event)
         return [Dropped("state_of_an_old_view")] if answers is None else self._send(answers)
 
-    # -- the end -------------------------------------------------------------------------------------------------------
-
     def _look(self, now: float) -> list[Effect]:
         """Report the fetch's progress and its end; pass a complete state on."""
         taker = self.requester
@@ -240,8 +234,6 @@ class SiteState:
 
     def _is_known(self, site: str) -> bool:
         return site in self._state.remotes or site in self._state.sites
-
-    # -- turns and time ------------------------------------------------------------------------------------------------
 
     def flush(self) -> list[Effect]:
         """End a turn: the own stream may have reached the waiting state's contents."""

@@ -95,8 +95,6 @@ class StateRequester:
         """Bytes of the state that have arrived, and its size; 0 and 0 before its first piece."""
         return (0, 0) if self._arriving is None else (self._arriving.arrived_bytes, len(self._arriving.data))
 
-    # -- providers -----------------------------------------------------------------------------------------------------
-
     def _candidates(self) -> list[tuple[str, Address]]:
         """Return the sites' members, each site's relay last: its death then costs no snapshot."""
         found: list[tuple[str, Address]] = []
@@ -135,8 +133,6 @@ class StateRequester:
             arriving.next += arriving.piece_bytes
         self._ask_at = min(arriving.asked.values(), default=due)
         return questions
-
-    # -- arriving frames -----------------------------------------------------------------------------------------------
 
     def piece(self, piece: StatePiece, now: float) -> list[StateAsk] | None:
         """Store a piece; return None for an unexpected one."""
@@ -206,8 +202,6 @@ class StateRequester:
             return []
         self.restarts += self._arriving is not None
         return self._turn_to_next(now)
-
-    # -- time ----------------------------------------------------------------------------------------------------------
 
     def expire(self, now: float) -> list[StateAsk]:
         """Repeat late requests, replace a silent or departed provider, or give up."""

@@ -73,8 +73,6 @@ class Map(Generic[V]):
         """The number of conflicts that this member has seen."""
         return self.replica.conflicts
 
-    # -- reading -------------------------------------------------------------------------------------------------------
-
     def get(self, key: str) -> V | None:
         """Return the value of a key at this member, or None."""
         value = self.replica.state.get(key, self.replica.now_ms())
@@ -95,8 +93,6 @@ class Map(Generic[V]):
             value = self.get(key)
             if value is not None:
                 yield key, value
-
-    # -- writing -------------------------------------------------------------------------------------------------------
 
     async def put(self, key: str, value: V, *, ttl_s: float = 0.0) -> None:
         """Set a key; with `ttl_s` it expires after that time. Return once this site has the write.

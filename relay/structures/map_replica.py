@@ -133,8 +133,6 @@ class MapReplica(Structure):
         differing = {name: buckets for name, buckets in found.items() if buckets}
         return Comparison(differing, tuple([name for name in names.values() if name not in found]))
 
-    # -- messages ------------------------------------------------------------------------------------------------------
-
     def accept(self, source: Address, data: bytes) -> None:
         """As `Structure`."""
         message = unpack_bounded(data)
@@ -219,8 +217,6 @@ class MapReplica(Structure):
         entry = self.state.write(key, value, self._channel.site, bytes(self._channel.me), self.now_ms(), ttl_ms)
         self._submit_now(["W", entry.pack(key), asker, number])
 
-    # -- members and gaps ----------------------------------------------------------------------------------------------
-
     def members_changed(self) -> None:
         """As `Structure`. Say hello to new members, so that both know of each other."""
         others = set(self._others())
@@ -265,8 +261,6 @@ class MapReplica(Structure):
             if member in self._peers:
                 return False
         return False
-
-    # -- repair --------------------------------------------------------------------------------------------------------
 
     async def _open(self) -> None:
         """Pull from a member that has the map, rather one of this site, if there is one."""
@@ -343,8 +337,6 @@ class MapReplica(Structure):
                 await self.submit(["B"], Scope.UNICAST, source)
             except (LocalError, ProtocolError):  # the member asks again
                 continue
-
-    # ------------------------------------------------------------------------------------------------------------------
 
     async def _sweep_tombstones(self) -> None:
         """Let each site report that it has sent its writes up to a time, and purge tombstones then."""

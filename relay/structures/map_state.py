@@ -114,8 +114,6 @@ class MapState:
         #: The last time that this member gave an entry which a clock ahead of its own had stamped.
         self._ahead = 0
 
-    # -- the clock -----------------------------------------------------------------------------------------------------
-
     def write(self, key: str, value: bytes | None, site: str, origin: bytes, now_ms: int, ttl_ms: int = 0) -> Entry:
         """Return a new entry, to be sent and merged. Its stamp is above that of the present one."""
         present = self.entries.get(key)
@@ -137,8 +135,6 @@ class MapState:
             return False
         self._time = max(self._time, time)
         return True
-
-    # -- entries -------------------------------------------------------------------------------------------------------
 
     def get(self, key: str, now_ms: int) -> bytes | None:
         entry = self.entries.get(key)
@@ -195,8 +191,6 @@ class MapState:
 
     def _forget(self, key: str) -> None:
         del self.tombstones[key], self.entries[key], self._buckets[bucket_of(key)][key]
-
-    # -- comparison ----------------------------------------------------------------------------------------------------
 
     def digests(self) -> bytes:
         """Return the digests of all buckets, of live entries only."""

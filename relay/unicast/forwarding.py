@@ -45,8 +45,6 @@ class UnicastRoutes:
         #: Time (s) at which `acknowledge` must be called; None without waiting acknowledgements.
         self.reply_due: float | None = None
 
-    # -- the origin ----------------------------------------------------------------------------------------------------
-
     def send(self, frame: Frame, dest: ProxyUUID, now: float) -> list[Effect]:
         """RELAY.down(msg), forwardToCoord(msg): send a batch of this member to a member of any site."""
         assert frame.batch is not None
@@ -97,8 +95,6 @@ class UnicastRoutes:
                 waiting += self.sender.handle_reply(_refusal(step, refusal), now)
         return [*effects, *failures]
 
-    # -- inside the site -----------------------------------------------------------------------------------------------
-
     def up(self, frame: Frame, now: float) -> list[Effect]:
         """Handle a frame about other sites' unicasts, from a member of this site."""
         match frame.headers[-1]:
@@ -110,8 +106,6 @@ class UnicastRoutes:
                 return self._reply(reply, now)
             case _:
                 return [Dropped("relay_malformed")]
-
-    # -- the relays ----------------------------------------------------------------------------------------------------
 
     def _relay(self, frame: Frame, header: ForwardUnicast) -> list[Effect]:
         """Forward a member's unicast to another site; a refusal is answered, not silent (R16, REL-27)."""
@@ -142,8 +136,6 @@ class UnicastRoutes:
             return self._reply(_refusal(frame, UnicastRefusal.NO_MEMBER), now)
         return [Down(Frame(self._me, batch.target, (DeliverUnicast(frame.after, frame.attempt),), batch))]
 
-    # -- the target ----------------------------------------------------------------------------------------------------
-
     def _deliver(self, after: int, batch: Batch | None) -> list[Effect]:
         """Deliver a unicast to this member; its source is a proxy of the origin (REL-10)."""
         if batch is None or batch.target != self._me or self._state.view is None:
@@ -164,8 +156,6 @@ class UnicastRoutes:
             return []
         self.reply_due = None
         return [effect for reply in self.receiver.take_replies() for effect in self._reply(reply, now)]
-
-    # -- the way back --------------------------------------------------------------------------------------------------
 
     def _reply(self, reply: UnicastReply, now: float) -> list[Effect]:
         """Forward a reply one step towards its unicast's origin."""

@@ -169,8 +169,6 @@ class Channel(Sending, Generic[X_co]):
         self._messages: Iterator[Message] = iter(())
         self._burst_messages = self._burst_bytes = 0
 
-    # -- receiving -------------------------------------------------------------------------------------------------
-
     def __aiter__(self) -> AsyncIterator[Message | View | Gap | X_co]:
         """Iterate over single messages, views and gaps in the order of delivery, until the channel
         closes.
@@ -194,8 +192,6 @@ class Channel(Sending, Generic[X_co]):
         The order is that of iterating the channel. A message costs less time.
         """
         return cast("AsyncIterator[Delivery | View | Gap | X_co]", self._receive_end)
-
-    # -- the member ------------------------------------------------------------------------------------------------
 
     @property
     def view(self) -> View:
@@ -286,8 +282,6 @@ class Channel(Sending, Generic[X_co]):
         self._stack.down(event, self._driver.now())
         self._driver.wake()
 
-    # -- the driver ------------------------------------------------------------------------------------------------
-
     async def _join(self) -> None:
         """Wait until this member is in a view.
 
@@ -336,8 +330,6 @@ class Channel(Sending, Generic[X_co]):
                 nursery.start_soon(guard.run, name=f"backlog of {owner}")
                 await self._driver.run()
                 nursery.cancel_scope.cancel()
-
-    # -- the turn --------------------------------------------------------------------------------------------------
 
     def _handle_all(self, effects: Sequence[ShellEffect]) -> None:
         for effect in effects:

@@ -90,8 +90,6 @@ class ShortIdsLayer(Layer):
         self._table: tuple[ShortIds, int] | None = None
         self._writes = False
 
-    # -- the layer's contract --------------------------------------------------------------------------------------
-
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         """Learn the table of the view; write ids once it is stable; begin without ids in each view."""
         if isinstance(event, Frame):
@@ -121,8 +119,6 @@ class ShortIdsLayer(Layer):
     def levels(self) -> dict[str, Level]:
         return {"highest_id": Level.of(self._given[1], ID_MAX, "ids are given once; beyond the bound the next epoch begins")}
 
-    # -- giving ----------------------------------------------------------------------------------------------------
-
     def _install(self, event: ViewInstalled) -> list[Effect]:
         """Write uuids again: not every member of the new view knows the old table."""
         effects: list[Effect] = [WriteIds(None)] if self._writes else []
@@ -147,8 +143,6 @@ class ShortIdsLayer(Layer):
             epoch, highest, ids, new = epoch + 1, 0, {}, list(members)
         ids |= {member: highest + place for place, member in enumerate(new, 1)}
         return IdTable(epoch, highest + len(new), ids)
-
-    # -- taking ----------------------------------------------------------------------------------------------------
 
     def _take(self, table: IdTable, frame: Frame) -> list[Effect]:
         view = self._view

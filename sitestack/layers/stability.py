@@ -112,8 +112,6 @@ class Stability(Layer):
         self._sum_before = 0
         self._arrived_at = float("inf")
 
-    # -- the layer's contract --------------------------------------------------------------------------------------
-
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         """Count deliveries; handle reports and vectors; restart with each view."""
         if isinstance(event, Frame):
@@ -159,8 +157,6 @@ class Stability(Layer):
         """
         unstable = sum(self._digest.values()) - sum(self._stable.values())
         return {"unstable_count": Level.of(unstable, None, high=max(self._unstable_high, unstable))}
-
-    # -- the member ------------------------------------------------------------------------------------------------
 
     def _delivered(self, frame: Frame, now: float) -> list[Effect]:
         view = self._view
@@ -214,8 +210,6 @@ class Stability(Layer):
         self._stable.update(advanced)
         event = Stable(dict(self._stable))
         return [Down(event), Up(event)]
-
-    # -- the coordinator -------------------------------------------------------------------------------------------
 
     def _handle_report(self, header: StabilityReport, source: Address, now: float) -> list[Effect]:
         view = self._view

@@ -115,8 +115,6 @@ class Seal:
             sender.ciphers.clear()
         return self._strangers.clear() if removed else 0
 
-    # -- sealing ---------------------------------------------------------------------------------------------------
-
     def seal(self, data: bytes, now: float) -> bytes:
         """Return the envelope of a datagram; it is `OVERHEAD_BYTES` larger."""
         if now >= self._marked_at + FRESH_S:
@@ -161,8 +159,6 @@ class Seal:
         idle = now >= self._marked_at + 2 * FRESH_S
         self._floor = self._counter if idle else self._marked
         self._marked, self._marked_at = self._counter, now
-
-    # -- opening ---------------------------------------------------------------------------------------------------
 
     def open(self, arrived: Iterable[Arrived], now: float) -> Opened:
         """Open arrived envelopes in order. An introduction releases the held datagrams of its
@@ -238,8 +234,6 @@ class Seal:
         if not hmac.compare_digest(stamp, data[NONCE_END:HEADER_BYTES]):
             return "seal_forged"
         return "" if data[:8] in (self._head, self._introduction_head) else "seal_forged"
-
-    # -- introductions ---------------------------------------------------------------------------------------------
 
     def _hold(self, sender_id: bytes, held: Held, now: float, opened: Opened) -> None:
         """Hold a datagram of a stranger, and ask whether it is alive."""

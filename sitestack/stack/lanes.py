@@ -93,8 +93,6 @@ class Lanes:
     def _cookie(self, source: Address, dest: Address) -> bytes:
         return make_cookie(self._site, b"unicast", source, dest)
 
-    # -- sending -------------------------------------------------------------------------------------------------
-
     def send(self, frame: Frame, now: float) -> tuple[Physical, bytes] | None:
         """Return the lane datagram for a message to a member; None if the frame has to walk."""
         dest, batch = frame.dest, frame.batch
@@ -120,8 +118,6 @@ class Lanes:
             parts.append(part)
         lane = self._sending[dest] = SendLane(self._cookie(self._me, dest), parts)
         return lane
-
-    # -- receiving -----------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes, now: float, *, walk: bool = False) -> Steps:
         """Return what a lane datagram leaves to carry out, bottom up.

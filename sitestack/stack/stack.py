@@ -126,8 +126,6 @@ class Stack:
         self._limits: dict[Destination, int] = {}
         self._slices = Assembly(SLICED_BYTES_MAX, SLICED_EACH_BYTES_MAX)
 
-    # -- input -----------------------------------------------------------------------------------------------------
-
     def down(self, event: Event | Frame, now: float) -> None:
         self._walk(-1, (Down(event),), now)
 
@@ -210,8 +208,6 @@ class Stack:
         self._events.clear()
         self._effects.clear()
         return turn
-
-    # -- walking ---------------------------------------------------------------------------------------------------
 
     def _walk(self, index: int, effects: Sequence[_Step], now: float) -> None:
         """Carry out effects depth-first: the consequences of one precede its sibling, and nothing
@@ -320,8 +316,6 @@ class Stack:
                         layer.take_state(state)
                     else:
                         layer.merge_state(state)
-
-    # -- output ----------------------------------------------------------------------------------------------------
 
     def _send_on_lane(self, frame: Frame, now: float) -> bool:
         """Send a message of the topmost layer on a lane, if it fits into a whole datagram."""

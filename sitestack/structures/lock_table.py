@@ -83,8 +83,6 @@ class LockTable:
         self.last_token = max(self.last_token + 1, claimant.clock_us)
         return self.last_token
 
-    # -- snapshots -----------------------------------------------------------------------------------------------------
-
     def snapshot(self) -> list[Any]:
         """Return the state in plain values."""
         locks = [[name, lock.token, [list(each) for each in lock.queue]] for name, lock in self._locks.items()]

@@ -70,8 +70,6 @@ class Locks(Structure):
         self._has_left = False
         structures.attach(NAME, self)
 
-    # -- this member's requests ----------------------------------------------------------------------------------------
-
     def request(self, name: str, changed: Callable[[], None]) -> Request:
         """Ask for a lock; `changed` is called when the request gets or loses it."""
         self._numbers += 1
@@ -94,8 +92,6 @@ class Locks(Structure):
 
     def _tell(self, message: list[Any]) -> None:
         self._structures.submit_now(NAME, pack_plain(message), Scope.SITE)
-
-    # -- the stream ----------------------------------------------------------------------------------------------------
 
     def view_changed(self, view: View) -> None:
         """Claim the state of this member, and repeat its requests that the table may lack."""

@@ -100,8 +100,6 @@ class RouterLink:
         self._refresh_at = 0.0
         self._told: set[Address] = set()
 
-    # -- time --------------------------------------------------------------------------------------------------------
-
     def tend(self, now: float) -> None:
         """Do due work: connect, time out, ping or refresh. Read before."""
         if now < self.due:
@@ -158,8 +156,6 @@ class RouterLink:
             self._selector.unregister(self._sock)
             self._sock.close()
             self._sock = None
-
-    # -- bytes -------------------------------------------------------------------------------------------------------
 
     def write(self, frame: bytes) -> bool:
         """Queue a frame. Return False if the queue is full."""
@@ -224,8 +220,6 @@ class RouterLink:
                     self._hear(frame, now)
         except ProtocolError as error:
             self.drop(f"no router of this site sends this ({error.reason})", now)
-
-    # -- frames ------------------------------------------------------------------------------------------------------
 
     def _hear(self, frame: bytes, now: float) -> None:
         who = self._registrant

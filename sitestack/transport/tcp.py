@@ -209,8 +209,6 @@ class TcpTransport:
         self._queued_high = 0
         self._seen = TcpStatistics()
 
-    # -- the transport -----------------------------------------------------------------------------------------------
-
     def physical(self) -> tuple[Physical, ...]:
         """Return the addresses that others connect to: a configured external one (LA-8), then its
         own.
@@ -273,8 +271,6 @@ class TcpTransport:
             self._drop(connection)
         self._listener.close()
         self._selector.close()
-
-    # -- connections -------------------------------------------------------------------------------------------------
 
     def _accept(self, now: float) -> None:
         while True:
@@ -375,8 +371,6 @@ class TcpTransport:
             elif now - connection.used_at > idle_s:
                 self._seen.reaped += 1
                 self._drop(connection)
-
-    # -- bytes -------------------------------------------------------------------------------------------------------
 
     def _write(self, connection: _Connection) -> None:
         try:

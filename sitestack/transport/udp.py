@@ -201,8 +201,6 @@ class UdpTransport:
         self._own: tuple[str | int, ...] = self._unicast.getsockname()
         self._places = self._find_places()
 
-    # -- opening ---------------------------------------------------------------------------------------------------
-
     def _open_unicast(self, host: str, port: int, watched: bool) -> socket.socket:
         if watched:
             sock, self._listener = bind_pair(host, port)
@@ -286,8 +284,6 @@ class UdpTransport:
         self._sockets.append(sock)
         _enlarge(sock, socket.SO_RCVBUF, _SO_RCVBUFFORCE, self._config.receive_buffer_bytes)
         self._selector.register(sock, selectors.EVENT_READ)
-
-    # -- the transport ---------------------------------------------------------------------------------------------
 
     def physical(self) -> tuple[Physical, ...]:
         """Return the addresses that reach this member: a configured external one (LA-8), then its

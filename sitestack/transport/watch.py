@@ -154,8 +154,6 @@ class Watcher:
         why = "other members hold a connection each, to see when this one is gone"
         return {"watchers": Level.of(self._watchers, WATCHERS_MAX, why), "pending": self._pending.level()}
 
-    # -- watching --------------------------------------------------------------------------------------------------
-
     async def _watch(self, member: Address, place: Physical, scope: trio.CancelScope) -> None:
         seen = asked = False
         pause_s = PAUSE_S
@@ -231,8 +229,6 @@ class Watcher:
         answer = await receive_exactly(sock, UUID_BYTES + PROOF_BYTES)
         who, proof = answer[:UUID_BYTES], answer[UUID_BYTES:]
         return who if proofs.are_sound(proof, "watched", theirs, mine, where, who) else b""
-
-    # -- being watched ---------------------------------------------------------------------------------------------
 
     async def _be_found(self, desk: WatchDesk) -> None:
         """Accept watchers from a shared listener for as long as this watcher has tasks."""

@@ -98,8 +98,6 @@ class FrameReader:
             del arrived[:at]
 
 
-# -- greetings -------------------------------------------------------------------------------------------------------
-
 
 def challenge(nonce: bytes) -> bytes:
     return MAGIC + nonce
@@ -149,8 +147,6 @@ def is_welcome(frame: bytes, proofs: Proofs | None, theirs: bytes, mine: bytes) 
     """Return whether the router has a key of the site; without keys, whether it claims none."""
     return frame == _NOBODY if proofs is None else proofs.are_sound(frame, "routed", theirs, mine)
 
-
-# -- registrations ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,6 @@ def write_report(suffix: str, drill: Drill, place: str, results: Sequence[DrillR
     return write(drill, place, results, aborted)
 
 
-# -- contents ------------------------------------------------------------------------------------------------------------
-
 
 def _headline(results: Sequence[DrillResult], aborted: Sequence[str]) -> tuple[bool, str]:
     """Return whether all runs passed, and a sentence on it."""
@@ -102,8 +100,6 @@ def _silence(result: DrillResult) -> str:
     return f"Longest silence: {found.member} heard nothing of {found.site} for {found.seconds:.3f} s, {when}."
 
 
-# -- HTML ----------------------------------------------------------------------------------------------------------------
-
 
 def _html(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
     title = f"{drill.name} on {place}"
@@ -161,8 +157,6 @@ def draw_site(result: DrillResult, site: str) -> str:
         y_max=result.drill.load.rate * _PEAK_MAX,
     )
 
-
-# -- Markdown ------------------------------------------------------------------------------------------------------------
 
 
 def _markdown(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:

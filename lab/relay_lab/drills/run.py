@@ -140,8 +140,6 @@ class _Run:
         late = [f"The load had ended before {action} took effect." for action in self._load.late]
         return (*late, *self._executor.idle())
 
-    # -- load and harm ---------------------------------------------------------------------------------------------
-
     async def _work(self) -> None:
         """One member of each site publishes all lines, while harm is done."""
         self._at_begin = await self._sites.statuses()
@@ -182,8 +180,6 @@ class _Run:
         told = sent or f"{sum(report.sent.values()):,} of {len(report.sent)} kinds"
         self._note(f"{action}, which took {report.seconds:.1f} s: {told}", began)
 
-    # -- watching --------------------------------------------------------------------------------------------------
-
     async def _watch(self) -> None:
         while True:
             statuses = await self._sites.statuses()
@@ -218,8 +214,6 @@ class _Run:
             self._seen[site] = told
             if before is not None and told != before:
                 self._note(f"{site}: {told}")
-
-    # -- rest ------------------------------------------------------------------------------------------------------
 
     async def _quiesce(self) -> tuple[float, list[str]]:
         """Wait until all queues stay at rest. Returns the seconds this took, and sentences on queues that are not at

@@ -61,8 +61,6 @@ class Sites:
         #: Role or name -> the member that it meant when harm was done.
         self._had: dict[Place, Seat] = {}
 
-    # -- who is there ----------------------------------------------------------------------------------------------
-
     def of(self, site: str) -> list[Seat]:
         """The members of a site that run and stay."""
         return [seat for seat in self.seats if seat.site == site and self._states[seat] == "running"]
@@ -119,8 +117,6 @@ class Sites:
         async with trio.open_nursery() as nursery:
             for seat in self.survivors():
                 nursery.start_soon(self._leave, seat)
-
-    # -- harm ------------------------------------------------------------------------------------------------------
 
     async def act(self, action: Action) -> str:
         """Carry out an action. Returns the name of its target. Raises NotReady when no member has the role,
@@ -229,8 +225,6 @@ class Sites:
         if wrong:
             self.problems.append(wrong)
         self._states[seat] = "gone"
-
-    # -- how they are ----------------------------------------------------------------------------------------------
 
     async def _status(self, seat: Seat) -> Status | None:
         if self._states[seat] not in ("joining", "running"):

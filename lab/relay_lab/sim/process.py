@@ -115,9 +115,6 @@ class Process:
         """Whether it stands still, as by SIGSTOP."""
         return self.paused.since is not None
 
-    # -- harm by others
-    # -------------------------------------------------------------------------------------------
-
     def start(self) -> None:
         """Open the socket and look for the others."""
         self.network.attach(self.physical, self.local.site, self.local.address, self.receive)
@@ -183,8 +180,6 @@ class Process:
             self.stack.down(event, self.schedule.now)
             self.touch()
 
-    # -- turns -----------------------------------------------------------------------------------------------------
-
     def receive(self, data: bytes, source: Physical) -> None:
         """A datagram arrives in the socket's buffer, which is finite."""
         if self.alive and not (self.is_paused and len(self._arrived) >= SOCKET_DATAGRAMS_MAX):
@@ -216,8 +211,6 @@ class Process:
         if self._wake == planned:
             self._wake = None
         self.touch()
-
-    # -- the steps of a turn ---------------------------------------------------------------------------------------
 
     def _step(self, step: Step, carry_out: Callable[[Sequence[T]], None]) -> Callable[[Sequence[T]], None]:
         """A step that a dead process does not come to."""

@@ -86,8 +86,6 @@ class GreyNemesis:
         for process in self._world.processes:
             _mend_disk(process)
 
-    # -- wires -----------------------------------------------------------------------------------------------------
-
     def _cut(self, fault: Hole) -> None:
         one, other = self._ranked(fault.site, fault.rank), self._ranked(fault.site, fault.peer)
         if one is None or other is None or one is other:
@@ -128,8 +126,6 @@ class GreyNemesis:
             self.disks_failed.add(fault.site)
             member.disk.room, member.disk.is_unreadable = 0, fault.is_unreadable
             self._world.schedule.after(fault.length, partial(_mend_disk, member))
-
-    # -- applications ----------------------------------------------------------------------------------------------
 
     def _slow_down(self, fault: SlowApplication) -> None:
         member = self._ranked(fault.site, fault.rank)

@@ -81,8 +81,6 @@ class Liveness:
             said += [what for process in processes if (what := self._stood(site, process, now))]
         return said
 
-    # -- T1 --------------------------------------------------------------------------------------------------------
-
     def _late(self, site: str, processes: Sequence[Process], now: float) -> Iterator[str]:
         """For each sender and receiver the first multicast that was late although both stayed in one part."""
         part = _Part(processes)
@@ -139,8 +137,6 @@ class Liveness:
         holes = [ends for where, ends, span in grey.holes if where == site and overlap_s([span], start, end)]
         return plan.order == "fifo" and any(ends & hosts or plan.agreement == "uniform" for ends in holes)
 
-    # -- T2 --------------------------------------------------------------------------------------------------------
-
     def _stood(self, site: str, process: Process, now: float) -> str:
         """The worst minute of a process, if it was blocked too long in it; a minute begins where a block begins."""
         blocked = process.blocked.until(now)
@@ -152,8 +148,6 @@ class Liveness:
             if stood > allowed:
                 return f"T2 {_label(process)}: was blocked for {stood:.2f} s in a minute from {start:.2f} s on, not {allowed:g}"
         return ""
-
-    # -- T3 --------------------------------------------------------------------------------------------------------
 
     def _unheard(self) -> Iterator[str]:
         """Probes that some survivor has not delivered in time."""

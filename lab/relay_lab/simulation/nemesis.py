@@ -86,8 +86,6 @@ class Nemesis:
         self.restarts -= 1
         self.world.spawn(site, name, host)
 
-    # -- faults ----------------------------------------------------------------------------------------------------
-
     def _count(self, what: str, site: str) -> None:
         self.covered[what] += 1
         if self._routes[site].forward:

@@ -104,8 +104,6 @@ class SeedRun:
         self._awaited -= 1
         self.world.spawn(site, name, host)
 
-    # -- phases ----------------------------------------------------------------------------------------------------
-
     def _rates(self) -> None:
         plan = self.plan
         rules = {
@@ -160,8 +158,6 @@ class SeedRun:
                 return False
             self.world.run(ASK_S)
         return True
-
-    # -- where it stands -------------------------------------------------------------------------------------------
 
     def converged(self) -> bool:
         """Whether all living processes have one global view, with all living processes in it."""

@@ -32,8 +32,6 @@ from relay_lab.simulation.plan import Plan
 _CLOSERS: tuple[Literal["sender", "receiver", "both"], ...] = ("sender", "receiver", "both")
 
 
-# -- members -----------------------------------------------------------------------------------------------------------
-
 
 def kill(rng: random.Random, plan: Plan) -> list[Fault]:
     """A member dies, the coordinator more often than others; sometimes the next in line a moment later."""
@@ -109,8 +107,6 @@ def site_dies(rng: random.Random, plan: Plan) -> list[Fault]:
     return [Kill(at + 0.01 * n, site, 0, 0, back + 0.1 * n) for n in range(dict(plan.sites)[site])]
 
 
-# -- inside a site -----------------------------------------------------------------------------------------------------
-
 
 def burst(rng: random.Random, plan: Plan) -> list[Fault]:
     """Everything is lost for a moment."""
@@ -149,8 +145,6 @@ def resets(rng: random.Random, plan: Plan) -> list[Fault]:
         at += rng.uniform(0.0, 1.0)
     return faults
 
-
-# -- between sites -----------------------------------------------------------------------------------------------------
 
 
 def cut_stream(rng: random.Random, plan: Plan) -> list[Fault]:

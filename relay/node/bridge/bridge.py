@@ -250,9 +250,6 @@ class Bridge:
         """Forget the failures of calls, since the addresses have changed."""
         self._proving.forget_troubles()
 
-    # -- making connections
-    # ----------------------------------------------------------------------------------------
-
     async def _accept(self, stream: trio.SocketStream) -> None:
         try:
             self._set_options(stream)
@@ -304,9 +301,6 @@ class Bridge:
             timeout_ms = math.ceil(self._config.unanswered_timeout_s * 1000)
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    # -- one connection
-    # --------------------------------------------------------------------------------------------
 
     async def _run(self, connection: _Connection, said: bytes = b"") -> None:
         """Serve a connection to its end, and notify the gateway unless it closed the connection.

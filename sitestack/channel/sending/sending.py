@@ -322,8 +322,6 @@ class Sending(ABC):
         self._append(payload, kind, None if target is None else self._resolve([target])[0], Manner.INTERNAL)
         self._driver.wake()
 
-    # -- calls ---------------------------------------------------------------------------------------------------------
-
     async def call(
         self,
         payload: Buffer,
@@ -400,8 +398,6 @@ class Sending(ABC):
             result = self._desk.calls.close_call(number)
         return result
 
-    # -- events for open calls -----------------------------------------------------------------------------------------
-
     def _take_internal(self, source: Address, batch: Batch) -> bool:
         """Process an internal batch between channels; return False for one that the application
         receives.
@@ -444,8 +440,6 @@ class Sending(ABC):
     def _call_levels(self) -> dict[str, Level]:
         why = "senders with gaps at this member"
         return {"calls": self._desk.calls.level, "gap_notes": Level.of(len(self._desk.gaps), GAPS_MAX, why)}
-
-    # -- places --------------------------------------------------------------------------------------------------------
 
     def _members_of(self, scope: Reach) -> tuple[Address, ...]:
         """Return the members of this site, by address, and with scope `all` those of the other

@@ -102,8 +102,6 @@ class Batching(Layer):
         self._batches = 0
         self._messages = 0
 
-    # -- called by the shell directly, once a message ---------------------------------------------------------------
-
     def append(self, payload: bytes, scope: Scope, target: Address | None = None, manner: Manner = Manner.PLAIN) -> bool:
         """Append a message to the open batch; return whether the sender may continue at once.
 
@@ -178,8 +176,6 @@ class Batching(Layer):
             return False
         self._silent.remove((batch.scope, batch.first))
         return True
-
-    # -- the layer ---------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """Hold back a graceful leave until the sent messages have been delivered (SEQ-16)."""
@@ -276,8 +272,6 @@ class Batching(Layer):
             "early_bytes": self._early.bytes,
         }
 
-    # -- closing -----------------------------------------------------------------------------------------------------
-
     def _close_batches(self, now: float) -> list[Effect]:
         """Close batches, but none before the first view (SEQ-22) or during a block."""
         if not self._open_bytes or not self._flowing:
@@ -335,8 +329,6 @@ class Batching(Layer):
         self._batches += 1
         self._messages += len(payloads)
         return [Up(Sent(batch)), Down(Frame(self._me, target, (), batch))]
-
-    # -- leaving -----------------------------------------------------------------------------------------------------
 
     def _maybe_leave(self, now: float) -> list[Effect]:
         """Pass `Disconnect` down when no own message is under way, or at the time limit.

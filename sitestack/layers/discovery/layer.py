@@ -103,8 +103,6 @@ class Discovery(Layer):
             Invalidate: self._handle_invalidate,
         }
 
-    # -- from above ------------------------------------------------------------------------------------------------
-
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         self.stale.add(self)
         if isinstance(event, Connect):
@@ -152,8 +150,6 @@ class Discovery(Layer):
     def _request(self) -> WhoIsThere:
         return WhoIsThere(self._directory.me(), *self._directory.standing(), self._parameters)
 
-    # -- time ------------------------------------------------------------------------------------------------------
-
     def deadline(self) -> float | None:
         due = self._lookup.deadline()
         return due if due is None or self._search is None else min(due, self._search.deadline())
@@ -167,8 +163,6 @@ class Discovery(Layer):
         elif search is not None and now >= search.ask_at:
             effects += self._ask(search, now)
         return effects + self._lookup.expire(now, self._hosts())
-
-    # -- from below ------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         if isinstance(event, Frame):
@@ -248,8 +242,6 @@ class Discovery(Layer):
         if self._search is not None and Down(RemovePhysical(header.member)) in effects:
             self._search.forget(header.member)
         return effects
-
-    # -- state and names ----------------------------------------------------------------------------------------------
 
     def give_state(self) -> KnownContacts:
         """Return the contacts of all members of the view, which a joiner has to reach at once."""

@@ -35,8 +35,6 @@ class Lookup:
         self._sweep_at: float | None = None
         self._given: tuple[Contact, ...] = ()
 
-    # -- myself ----------------------------------------------------------------------------------------------------
-
     def connect(self, physical: tuple[Physical, ...], now: float) -> list[Effect]:
         """Set the addresses of this member, and announce them if it has moved."""
         directory = self._directory
@@ -53,8 +51,6 @@ class Lookup:
         effects = say(me, Invalidate(me, directory.me().version), (None,)) if directory.physical else []
         directory.physical, directory.view, self._sweep_at = (), None, None
         return [*effects, Down(RemovePhysical(me))]
-
-    # -- time ------------------------------------------------------------------------------------------------------
 
     def deadline(self) -> float | None:
         if self._sweep_at is not None and self._announcements:
@@ -77,8 +73,6 @@ class Lookup:
     def _forget(self, member: Address, now: float, version: int = 0) -> list[Effect]:
         self._contacts.remove(member, now, version)
         return [Down(RemovePhysical(member))]
-
-    # -- one member that is looked for -----------------------------------------------------------------------------
 
     def find(self, member: Address, again: bool, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
         """Answer the resolver's question, or ask all members; `again` asks despite a known address."""
@@ -120,8 +114,6 @@ class Lookup:
         if source == member and known is not None and known.version > header.version:
             return [Dropped("late_invalidate")]
         return self._forget(member, now, header.version)
-
-    # -- the members of a view -------------------------------------------------------------------------------------
 
     def merge_contacts(self, contacts: tuple[Contact, ...]) -> None:
         """Keep a joiner's contacts until its view, which follows at once."""

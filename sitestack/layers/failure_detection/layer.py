@@ -106,8 +106,6 @@ class FailureDetection(Layer):
         self._seen = RateLimit(config.seen_interval_s, config.limited_max)
         self._suspicions = self._stalls = 0
 
-    # -- received frames ----------------------------------------------------------------------------------------------
-
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         """Record a sign of life with every frame; handle own headers, views and misdirected frames."""
         if isinstance(event, Frame):
@@ -196,8 +194,6 @@ class FailureDetection(Layer):
 
     def _send_header(self, dest: Destination, header: Header) -> Down:
         return Down(Frame(self.local.address, dest, (header,), unreliable=True))
-
-    # -- silence ------------------------------------------------------------------------------------------------------
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """Check a member that another one has reported; suspect a dead one without a check."""
@@ -300,8 +296,6 @@ class FailureDetection(Layer):
             self._suspected[member] = None
         self._suspicions += len(news)
         return [Up(Suspect(tuple(news)))] if news else []
-
-    # -- views -----------------------------------------------------------------------------------------------------
 
     def _install(self, view: View, now: float) -> list[Effect]:
         """Watch the members of this view, and no others.

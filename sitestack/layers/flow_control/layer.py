@@ -80,8 +80,6 @@ class FlowControl(Layer):
         self._ahead_high = 0
         self._waits = 0
 
-    # -- sending -----------------------------------------------------------------------------------------------------
-
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         if isinstance(event, Credit):
             self._backlog_bytes.add(event.backlog_bytes - self._backlog_bytes.now)
@@ -158,8 +156,6 @@ class FlowControl(Layer):
                 waiting = self._waiting_to.pop(frame.dest, 0) + size
                 if waiting:
                     self._waiting_to[frame.dest] = waiting
-
-    # -- receiving ---------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         if isinstance(event, Frame):
@@ -266,8 +262,6 @@ class FlowControl(Layer):
         """Report the unicasts still waiting for credit, because this member has left."""
         queues = [(member, self._forget(account.unicasts)) for member, account in self._accounts.items()]
         return [Up(Undeliverable(member, tuple(frames))) for member, frames in queues if frames]
-
-    # -- views -------------------------------------------------------------------------------------------------------
 
     def _handle_view(self, event: ViewInstalled) -> list[Effect]:
         """Begin all totals at zero.

@@ -104,8 +104,6 @@ class Fragment(Layer):
             "member_bytes": partials.member_bytes,
         }
 
-    # -- cutting ---------------------------------------------------------------------------------------------------
-
     def _certainly_fits(self, frame: Frame) -> bool:
         """Whether the frame certainly fits; False means that only encoding its batch can decide."""
         size = FRAME_OVERHEAD_BYTES
@@ -141,8 +139,6 @@ class Fragment(Layer):
     def _bound_codec(self) -> Codec:
         assert self._codec is not None, "bind() was not called"
         return self._codec
-
-    # -- putting together ------------------------------------------------------------------------------------------
 
     def _append(self, frame: Frame, header: FragmentHeader, now: float) -> list[Effect]:
         pieces, dropped = self._partials.append((frame.source, frame.seqno > 0), header, now)

@@ -122,8 +122,6 @@ class Membership(Layer):
             wire.MergeRefusal: merging.refused,
         }
 
-    # -- the contract ----------------------------------------------------------------------------------------------
-
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         if isinstance(event, Frame):
             return self._tags.tag(event) if isinstance(event.dest, Address) else [Down(event)]
@@ -207,8 +205,6 @@ class Membership(Layer):
         """Return the standing of this view; a view's states are read as it is installed."""
         return self._majority.give_state()
 
-    # -- frames ----------------------------------------------------------------------------------------------------
-
     def _frame_up(self, frame: Frame, now: float) -> list[Effect]:
         if not frame.headers:
             return [Up(frame)]
@@ -220,8 +216,6 @@ class Membership(Layer):
             return [Up(frame)]
         self.stale.add(self)
         return [] if self._gone else handler(frame.source, header, now)
-
-    # -- in and out ------------------------------------------------------------------------------------------------
 
     def _found(self, found: Found, now: float) -> list[Effect]:
         if self._joining.phase is Phase.IDLE:
@@ -252,8 +246,6 @@ class Membership(Layer):
         self._leave_due = None
         self._gone = True
         return [Announce(Left(answered))]
-
-    # -- views -----------------------------------------------------------------------------------------------------
 
     def _handle_reply(self, source: Address, header: wire.FlushReply, now: float) -> list[Effect]:
         prepare = self._member.prepare

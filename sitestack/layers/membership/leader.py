@@ -91,8 +91,6 @@ class Leader:
         self._member = member
         self._times = times
 
-    # -- wanted changes --------------------------------------------------------------------------------------------
-
     def leads(self) -> bool:
         return self.candidate() == self._local.address
 
@@ -161,8 +159,6 @@ class Leader:
             phase.change_due = now + delay_s
         return []
 
-    # -- time ------------------------------------------------------------------------------------------------------
-
     def deadline(self) -> float | None:
         return self._phase.deadline()
 
@@ -202,8 +198,6 @@ class Leader:
         """End the wait that `hold` began, because the merge will not happen."""
         if not isinstance(self._phase, Flushing) and self._phase.change_due is not None:
             self._phase.change_due = min(self._phase.change_due, now)
-
-    # -- flushes ---------------------------------------------------------------------------------------------------
 
     def _start(self, now: float) -> list[Effect]:
         view = self._member.view

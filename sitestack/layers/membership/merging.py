@@ -286,8 +286,6 @@ class Merging:
         self.merges_started += 1
         return [*effects, *self._leader.start_merge(ready, now)]
 
-    # -- fetching ------------------------------------------------------------------------------------------------------
-
     def fetch(self, leader: Address, header: wire.MergeFetch, now: float) -> list[Effect]:
         """Fetch what the other parts delivered; extend the agreement with the leader for that time."""
         view = self._member.view
@@ -306,8 +304,6 @@ class Merging:
         if header.done:
             del fetch.missing[source]
         return [] if fetch.missing else self._begin(now)
-
-    # ------------------------------------------------------------------------------------------------------------------
 
     def _attempts(self) -> bool:
         return self._replies_due is not None or self._survey is not None or self._fetch is not None

@@ -74,8 +74,6 @@ class NakAck(Layer):
         self._later = LaterViews(config.later_count_max, config.later_bytes_max)
         self._sent = self._retransmitted = 0
 
-    # -- the layer's contract --------------------------------------------------------------------------------------
-
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         if isinstance(event, Frame):
             if event.dest is None and not event.unreliable:
@@ -142,8 +140,6 @@ class NakAck(Layer):
             "later_bytes": later.bytes,
         }
 
-    # -- sending ---------------------------------------------------------------------------------------------------
-
     def _cast(self, frame: Frame, now: float) -> list[Effect]:
         assert self._view is not None, "a multicast before the first view"
         assert not self._streams.blocked, "a multicast during a flush"
@@ -172,8 +168,6 @@ class NakAck(Layer):
             self._announcer.stop()
         elif self._announcer.advanced(now):
             self.stale.add(self)
-
-    # -- receiving -------------------------------------------------------------------------------------------------
 
     def _receive(self, frame: Frame, cast: Cast, now: float) -> list[Effect]:
         view, owner, streams = self._view, cast.sender, self._streams
@@ -213,8 +207,6 @@ class NakAck(Layer):
         self._watch(owner, window, now)
         return []
 
-    # -- retransmission --------------------------------------------------------------------------------------------
-
     def _ask(self, owner: Address, gap: Hole, now: float) -> list[Effect]:
         assert self._view is not None
         window, wanted = self._streams.windows[owner], self._streams.wanted(owner)
@@ -243,8 +235,6 @@ class NakAck(Layer):
         if request.in_vain:
             effects.append(Down(PathDoubt(requester, True)))
         return effects
-
-    # -- views and flushes -----------------------------------------------------------------------------------------
 
     def _install(self, event: ViewInstalled, now: float) -> list[Effect]:
         """Restart at number 1 and drop the old view's frames: all its survivors delivered them up

@@ -106,8 +106,6 @@ class PathMtu(Layer):
     def bind(self, codec: Codec) -> None:
         self._codec = codec
 
-    # -- the contract ----------------------------------------------------------------------------------------------
-
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """Begin a search for a member that large frames do not seem to reach."""
         if not isinstance(event, PathDoubt):
@@ -151,8 +149,6 @@ class PathMtu(Layer):
             "searches": Level.of(len(self._searches), most, "processes that a search was made for lately"),
             "narrow_paths": Level.of(len(self._limits), most, "processes that large datagrams do not reach"),
         }
-
-    # -- searches --------------------------------------------------------------------------------------------------
 
     def _doubt(self, member: Address, now: float) -> list[Effect]:
         last = self._searches.get(member)
@@ -229,8 +225,6 @@ class PathMtu(Layer):
             return self._limit(member, None)
         self._limits[member] = (size, now + self._config.raise_interval_s)
         return self._search(member, now)
-
-    # -- limits ----------------------------------------------------------------------------------------------------
 
     def _limit(self, member: Address, size: int | None) -> list[Effect]:
         return [Limit(member, size), self._limit_multicasts()]

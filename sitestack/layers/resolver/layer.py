@@ -72,8 +72,6 @@ class Resolver(Layer):
         self._waiting: dict[Address, _Waiting] = {}
         self._queued_bytes = Level(config.queued_bytes_max)
 
-    # -- sending ---------------------------------------------------------------------------------------------------
-
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         if isinstance(event, Frame):
             return self._transmit(event, now)
@@ -175,8 +173,6 @@ class Resolver(Layer):
             self._failures = {member: count for member, count in failures.items() if member in self._picked}
         self._everybody = self._fellows = None
 
-    # -- asking ----------------------------------------------------------------------------------------------------
-
     def _queue(self, member: Address, frame: Frame, now: float) -> list[Effect]:
         if member == self.local.address:
             return [Dropped("to_self")]
@@ -238,8 +234,6 @@ class Resolver(Layer):
 
     def _has_to_reach(self, member: Address) -> bool:
         return not self.config.multicast and member in self._members and member not in self._contacts
-
-    # -- membership ------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         """Follow the view, whose members a fan-out has to reach."""

@@ -68,8 +68,6 @@ class Sequencer(Layer):
         self._progress_at = 0.0
         self._backoff = 1
 
-    # -- from above --------------------------------------------------------------------------------------------------
-
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """Sequence multicasts; unicasts and unreliable frames pass (SEQ-1)."""
         if not isinstance(event, Frame) or event.dest is not None or event.unreliable:
@@ -110,8 +108,6 @@ class Sequencer(Layer):
 
     def _cast(self, batch: Batch) -> Effect:
         return Down(Frame(self._me, None, _SEQUENCED, batch))
-
-    # -- from below --------------------------------------------------------------------------------------------------
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
         """Unwrap the entries of the stream; as coordinator, multicast forwarded batches."""
@@ -219,8 +215,6 @@ class Sequencer(Layer):
         missed, self._missed = self._missed, []
         return [Up(Gap(self._site, origin, first, last, GapReason.OTHER_PART, scope)) for origin, scope, first, last in missed]
 
-    # -- time --------------------------------------------------------------------------------------------------------
-
     def expire(self, now: float) -> list[Effect]:
         """Forward all undelivered batches again after a long wait (S11); receivers drop duplicates."""
         due = self.deadline()
@@ -235,8 +229,6 @@ class Sequencer(Layer):
         if self._blocked or self._stalled or not self._table.undelivered:
             return None
         return self._progress_at + self._backoff * self._config.resend_interval_s
-
-    # -- state -------------------------------------------------------------------------------------------------------
 
     def give_state(self) -> SequencerState:
         return SequencerState(self._received.snapshot())

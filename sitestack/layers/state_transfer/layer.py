@@ -98,8 +98,6 @@ class StateTransfer(Layer):
         self._ask_at: float | None = None
         self._taken_states = self._restarts = 0
 
-    # -- the contract ------------------------------------------------------------------------------------------------
-
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         return self._given(event) if isinstance(event, StateGiven) else [Down(event)]
 
@@ -149,8 +147,6 @@ class StateTransfer(Layer):
         """
         assert isinstance(state, Standings)
         self._holders.merge(state.members)
-
-    # -- standings ----------------------------------------------------------------------------------------------------
 
     def _installed(self, event: ViewInstalled, now: float) -> list[Effect]:
         """Restart the transfers; in a blocked view not before `Unblocked`, because usually the next
@@ -247,8 +243,6 @@ class StateTransfer(Layer):
         effects = self._inherit(self._view.id)
         return [*effects, Up(GiveState(self._view.id))] if self._holders.waiting() else effects
 
-    # -- the provider ------------------------------------------------------------------------------------------------
-
     def _given(self, state: StateGiven) -> list[Effect]:
         """Keep the application's state before this view, and answer the joiners that already asked."""
         if self._view is None or state.point != self._view.id or not self._may_give():
@@ -281,8 +275,6 @@ class StateTransfer(Layer):
         chunk = StateChunk(self._view.id, offset, len(state), data, self._note if is_last else b"")
         dropped: list[Effect] = [Dropped("state_too_large")] if too_large else []
         return [*dropped, Down(Frame(self._me, member, (chunk,)))]
-
-    # -- the joiner --------------------------------------------------------------------------------------------------
 
     def _ask(self, now: float) -> list[Effect]:
         self._ask_at = None

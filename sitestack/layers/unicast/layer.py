@@ -116,8 +116,6 @@ class Unicast(Layer):
         self._given_up = self._retransmitted = 0
         self._window_bytes_high = self._queue_bytes_high = self._reorder_bytes_high = 0
 
-    # -- the layer's contract --------------------------------------------------------------------------------------
-
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         """Send a reliable unicast; return a frame to this process itself; close a connection."""
         if isinstance(event, Frame):
@@ -205,8 +203,6 @@ class Unicast(Layer):
             return receiver.answer_at
         return None
 
-    # -- sending ---------------------------------------------------------------------------------------------------
-
     def _send_to(self, peer: Address, frame: Frame, now: float) -> list[Effect]:
         sender = self._senders.get(peer)
         if sender is None:
@@ -237,8 +233,6 @@ class Unicast(Layer):
         frames = sender.take_all()
         self._given_up += len(frames)
         return [Up(Undeliverable(peer, frames))] if frames else []
-
-    # -- receiving -------------------------------------------------------------------------------------------------
 
     def _receive(self, frame: Frame, header: UnicastData | UnicastSync, now: float) -> list[Effect]:
         peer = frame.source
@@ -304,8 +298,6 @@ class Unicast(Layer):
             receiver.close()
         self._arm(receiver.deadline())
 
-    # -- lanes ----------------------------------------------------------------------------------------------------
-
     def send_lane(self, dest: Address) -> SendPart | None:
         if self._blocked or dest not in self._senders:
             return None
@@ -354,8 +346,6 @@ class Unicast(Layer):
         if data is None:
             return ()
         return (data, _ack_of(head)) if head.acked_conn_id else (data,)
-
-    # -- connections -----------------------------------------------------------------------------------------------
 
     def _close(self, peer: Address, now: float) -> list[Effect]:
         """Scenarios #3 to #5 of UNICAST2: forget both directions, except for exactly-once delivery."""

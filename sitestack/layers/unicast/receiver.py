@@ -100,8 +100,6 @@ class Receiver:
         """Whether a frame was received that cannot be delivered yet."""
         return self._highest >= (self._next_seqno or 1)
 
-    # -- input -----------------------------------------------------------------------------------------------------
-
     def handle_data(self, frame: Frame, header: UnicastData, now: float) -> list[Effect]:
         """Deliver a frame if it is the next one, with those that waited for it; otherwise hold it."""
         refused = self._enter(header, now)
@@ -240,8 +238,6 @@ class Receiver:
         self._highest = 0
         self.shed()
 
-    # -- lanes -----------------------------------------------------------------------------------------------------
-
     def expects(self, head: LaneHead) -> bool:
         """Whether this is the next frame of the connection, with nothing missing or early."""
         is_next = head.seqno == self._next_seqno and head.conn_id == self.conn_id
@@ -259,8 +255,6 @@ class Receiver:
         if head.conn_id != self.conn_id or head.seqno < 1:
             return None
         return UnicastData(head.conn_id, head.seqno, head.seqno + self._offset, False)
-
-    # -- answers ---------------------------------------------------------------------------------------------------
 
     def answer(self, now: float) -> UnicastAck | SendFirst | None:
         """Return the answer that is due at the end of a turn, with requests for old holes; or None."""
@@ -287,8 +281,6 @@ class Receiver:
         if start <= last:
             missing.append((start, last))
         return tuple(missing[:RANGES_MAX])
-
-    # -- time ------------------------------------------------------------------------------------------------------
 
     def wants_to_ask(self, now: float) -> bool:
         """Whether a hole is old enough to request.

@@ -63,8 +63,6 @@ class Sender:
         self._moved_at = 0.0
         self.retransmitted = 0
 
-    # -- sending ---------------------------------------------------------------------------------------------------
-
     def send(self, frame: Frame, now: float) -> list[Effect]:
         """Send a frame, or queue it while the window is full.
 
@@ -144,8 +142,6 @@ class Sender:
         self.window_bytes = 0
         return [Down(self._number(frame, frame_bytes(frame))) for frame in map(without_header, carried)]
 
-    # -- answers of the peer ---------------------------------------------------------------------------------------
-
     def handle_ack(self, header: UnicastAck, now: float) -> list[Effect]:
         """Forget acknowledged frames, send queued ones, and retransmit those that the peer misses."""
         if header.conn_id != self.conn_id or header.window < self._acked_window:
@@ -223,8 +219,6 @@ class Sender:
 
     def _control(self, header: Header) -> Frame:
         return Frame(self._me, self._peer, (header,), unreliable=True)
-
-    # -- time ------------------------------------------------------------------------------------------------------
 
     def _restart_timers(self, now: float) -> None:
         self._active_at = self._moved_at = now

@@ -187,8 +187,6 @@ class ComposeExecutor(Executor):
         """The end of the blocking call."""
         await self._containers[seat].unblock()
 
-    # -- links -----------------------------------------------------------------------------------------------------
-
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
         """Harm links: the engine cuts whole sites off by taking the WAN away from one; everything else is done to packets.
 
@@ -270,8 +268,6 @@ class ComposeExecutor(Executor):
 
     def _neighbours(self, seat: Seat) -> Iterable[Seat]:
         return [other for pair, condition in self._conditions.items() if seat in pair and condition != OPEN for other in pair]
-
-    # -- the rest --------------------------------------------------------------------------------------------------
 
     async def journals(self) -> Sequence[Path]:
         """One directory, into which the shared volume is copied."""

@@ -82,8 +82,6 @@ class Assault:
         place = (victim.host, victim.bridge_port)
         return socket.create_connection(place, _PATIENCE_S, source_address=(self._target.source, 0))
 
-    # -- slow ------------------------------------------------------------------------------------------------------
-
     def _idle(self) -> None:
         """Hold silent connections, in the number of the drill."""
         self._hold("idle", int(self._target.amount), [b""])
@@ -121,8 +119,6 @@ class Assault:
                         closed += 1
                 time.sleep(_LOOK_S)
         self._told[f"Of {self._sent[kind]} connections {closed} were closed by the relay; {refused} could not be made."] = None
-
-    # -- false -----------------------------------------------------------------------------------------------------
 
     def _plain(self) -> None:
         """Send no TLS: a HELLO in plain text in the name of each other site, and garbage."""
@@ -205,8 +201,6 @@ class Assault:
 
     def _other(self) -> Victim:
         return self._target.others[0]
-
-    # -- answers ---------------------------------------------------------------------------------------------------
 
     def _listen(self, sock: socket.socket, *, is_certified: bool = False) -> None:
         """Read answers until the other end closes, for a bounded time.

@@ -77,8 +77,6 @@ class Lan:
         if self._raw is not None:
             self._raw.close()
 
-    # -- reading ---------------------------------------------------------------------------------------------------
-
     def overhear(self, seconds: float) -> list[Heard]:
         """Listen for so long to the datagrams of the site's members."""
         heard: list[Heard] = []
@@ -127,8 +125,6 @@ class Lan:
         if dest.host not in self._hosts and dest != self._target.group:
             return None
         return Heard(Physical(socket.inet_ntoa(ip[12:16]), source_port), dest, ip[28 : 20 + length])
-
-    # -- sending ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start the attack: forget answers to its preparation."""
