@@ -55,8 +55,6 @@ def check_directories(paths: Iterable[Path], *, quiescent: bool | None = None, e
 
 
 class Read(NamedTuple):
-    """A journal with its records and the problems of its files."""
-
     journal: Journal
     #: May lack records that concern neither its end nor its losses.
     records: Sequence[records.Record]

@@ -45,7 +45,6 @@ def relay(ctx: click.Context) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run one command and exit."""
     try:
         status = relay.main(arguments, prog_name="relay", standalone_mode=False)
     except click.UsageError as error:

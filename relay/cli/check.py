@@ -28,7 +28,6 @@ def command(ctx: click.Context, paths: tuple[Path, ...], as_json: bool) -> None:
 
 
 def print_check(report: Report, as_json: bool) -> int:
-    """Print the report, and return the exit code."""
     if as_json:
         print_json(report.as_json())
     else:

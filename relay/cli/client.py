@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from relay.node.config.settings import NodeConfig
 
 Function = Callable[..., Any]
-#: Seconds in which a node of this machine must answer.
 FIND_TIMEOUT_S = 2.0
 
 
@@ -59,7 +58,6 @@ def find_client(config: NodeConfig, token: Path | None, right: Literal["publish"
 
 
 def _ask(path: Path) -> dict[str, Any]:
-    """Return the status at a socket, or an empty one."""
     answer = bytearray()
     try:
         with socket.socket(socket.AF_UNIX) as sock:

@@ -24,7 +24,6 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON object, and nothing else, on standard output."""
     click.echo(json.dumps(value))
 
 

@@ -77,8 +77,6 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for the client to make."""
-
     method: str
     url: str
     headers: dict[str, str]
@@ -90,7 +88,6 @@ class Answer:
     """An answer, or as much of it as arrived. A status of 0 means that none did."""
 
     status: int = 0
-    #: Header `Retry-After`.
     retry_after: str | None = None
     body: bytes = b""
 
@@ -102,7 +99,6 @@ class Answer:
 
     @property
     def why(self) -> str:
-        """The reason of a refusal."""
         try:
             return f"{self.status}: {json.loads(self.body)['error']}"
         except (ValueError, TypeError, LookupError):
@@ -123,11 +119,9 @@ class Nodes:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> Request:
-        """Return a request to the node to ask."""
         return Request(method, f"{self._urls[0]}{path}", {**self._headers, **headers}, body)
 
     def go_on(self) -> None:
-        """Ask the next node from now on."""
         self._urls.append(self._urls.pop(0))
 
 
@@ -204,7 +198,6 @@ class Follower:
         self._keys: dict[str, None] = {}
 
     def request(self) -> Request:
-        """Return the request for the following events."""
         self._fields = {}
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": self._last} if self._last else {})}
         return self._nodes.request("GET", f"/events{self._query}", headers)

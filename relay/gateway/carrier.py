@@ -25,15 +25,12 @@ class Carrier:
         self._peering = peering
 
     def connected(self, event: BridgeConnected, now: float) -> list[Effect]:
-        """Begin a session on a TCP connection."""
         return self.carry_out(self._peering.connected(event.connection, event.dialed, event.certified, now), now)
 
     def closed(self, event: BridgeClosed, now: float) -> list[Effect]:
-        """End the session of a closed TCP connection."""
         return self.carry_out(self._peering.closed(event.connection, now), now)
 
     def dial_failed(self, event: DialFailed, now: float) -> list[Effect]:
-        """Note an unanswered call."""
         self._peering.call_failed(event.site, event.address, now)
         return []
 

@@ -62,12 +62,10 @@ class Coordination:
             self._injector.cast(entry)
 
     def switched(self, entry: SiteSwitch) -> None:
-        """Note a switch that has come back through the stream."""
         if self._switching.get(entry.site) == entry:
             del self._switching[entry.site]
 
     def due(self, now: float) -> None:
-        """Cast the entries due now."""
         held_for = self.retention.due(now)
         if held_for is not None:
             self._injector.cast(held_for)

@@ -48,7 +48,6 @@ class Dialer:
         self._targets: dict[tuple[str, Place], _Target] = {}
 
     def start(self, now: float) -> None:
-        """Begin to call every place of every site, at once."""
         self._linked.clear()
         self._targets = {
             (site, place): _Target(site, place, now) for site in sorted(self._peers) for place in self._peers[site]
@@ -60,7 +59,6 @@ class Dialer:
         self._targets = {each: self._targets.get(each) or _Target(*each, now) for each in places}
 
     def stop(self) -> None:
-        """Stop calling."""
         self._targets.clear()
 
     def due(self, now: float) -> list[tuple[str, Place]]:
@@ -74,7 +72,6 @@ class Dialer:
         return calls
 
     def failed(self, site: str, place: Place, now: float) -> None:
-        """Note that a call was not answered, or that its connection has ended."""
         target = self._targets.get((site, place))
         if target is not None:
             wait = min(self._retry_s * 2**target.failures, self._retry_s_max)
@@ -83,7 +80,6 @@ class Dialer:
             target.due = now + wait * self._rng.uniform(0.5, 1.5)
 
     def linked(self, site: str) -> None:
-        """Stop calling places of a site whose link is up."""
         self._linked[site] = None
 
     def lost(self, site: str, now: float, hasty: bool = True) -> None:

@@ -22,8 +22,6 @@ _SENTENCES_MAX = 64
 
 
 class HelloRefusal(StrEnum):
-    """Why a HELLO is refused."""
-
     # Retrying cannot repair the first five, so they are reported to the operator.
     #: The peer uses another version of the bridge protocol.
     VERSION = "version"
@@ -80,7 +78,6 @@ class Fence:
         return None
 
     def is_news(self, hello: Hello) -> bool:
-        """Return whether the HELLO's epoch exceeds all known epochs of its lineage."""
         epoch = self._known_epoch((hello.site, hello.lineage))
         return epoch is None or epoch < hello.epoch
 

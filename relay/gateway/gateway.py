@@ -41,8 +41,6 @@ __all__ = ["Gateway", "GatewayConfig"]
 
 
 class _Phase(Enum):
-    """Whether this member relays."""
-
     #: Another member relays, or this one is in quarantine: no links, no entries.
     STANDBY = auto()
     #: This member coordinates the view, and relays.
@@ -86,10 +84,8 @@ class Gateway:
         return {
             # Bytes of other sites' batches that wait to be sequenced here.
             "waiting_bytes": Level.of(injector.waiting_bytes, config.waiting_bytes_max, high=injector.waiting_bytes_high),
-            # Bytes of routes' pieces on the fullest link.
             "routed_bytes": Level.of(routes.queued_bytes, config.link.routed_bytes_max, high=routes.queued_bytes_high),
             "routes": Level.of(len(routes), routes.routes_max, "each is a link"),
-            # Connections accepted from other relays.
             "connections": Level.of(self._peering.accepted, config.connections_max, "a relay has one for each link"),
         }
 
@@ -124,7 +120,6 @@ class Gateway:
         return [] if view is None else self.carrier.carry_out(self._peering.resign(view, reason, now), now)
 
     def leave(self, reason: Ending, now: float) -> list[Effect]:
-        """Stop relaying for good."""
         effects = self._stop_relaying(reason, now)
         self._phase = _Phase.LEFT
         return effects
@@ -238,7 +233,6 @@ class Gateway:
         return [*self.carrier.received(event, now), *self._injector.release()]
 
     def written(self, event: BridgeWritten, now: float) -> list[Effect]:
-        """Note that the kernel has accepted the last chunk; the next one may follow."""
         if self.table.written(event.connection):
             self._turn_due = now
         return []

@@ -70,7 +70,6 @@ class Injector:
         return [Down(frame) for frame in frames]
 
     def delivered(self) -> None:
-        """Drop the oldest cast entry, which was delivered here."""
         if self._cast:
             self._cast.popleft()
             self.waiting_bytes -= self._sizes.popleft()

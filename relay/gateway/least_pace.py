@@ -45,7 +45,6 @@ class LeastPace:
         self._marks.clear()
 
     def due(self, now: float) -> list[LinkPace]:
-        """Return the entries to cast now: lineages that became too slow, or keep up again."""
         waiting = self._pace.waits_for()
         if not waiting and not self._marks and not self._are_slow():
             return []

@@ -30,8 +30,6 @@ Key = tuple[str, ViewId]
 
 @dataclass(slots=True)
 class Connection:
-    """One connection, and how it was made."""
-
     session: LinkSession
     #: The site and place that this side called; None if this side accepted.
     dialed: tuple[str, Place] | None
@@ -86,7 +84,6 @@ class LinkTable:
     def greet(
         self, connection: ConnectionId, dialed: tuple[str, Place] | None, certified: str | None, view: View, now: float
     ) -> None:
-        """Begin a session on a ready connection; it sends HELLO at once."""
         self._made += 1
         local, config = self._local, self._config
         is_route = isinstance(connection, RouteId)
@@ -98,7 +95,6 @@ class LinkTable:
         self.touch(connection)
 
     def accept(self, connection: ConnectionId, key: Key) -> None:
-        """Make this connection the link to a lineage."""
         self.links[key] = connection
         self.touch(connection)
         self.connections[connection].session.accept(self._admitted(key), self._watermarks.stable_vector(*key))
@@ -130,15 +126,12 @@ class LinkTable:
         return gone, key
 
     def touch(self, connection: ConnectionId) -> None:
-        """Have `fill` visit this connection."""
         self._touched[connection] = None
 
     def touch_all(self) -> None:
-        """Have `fill` visit all connections: more of the stream may be sent."""
         self._touched = dict.fromkeys(self.connections)
 
     def written(self, connection: ConnectionId) -> bool:
-        """Note that a connection's last chunk is written. Return whether another may follow."""
         if connection not in self.connections:
             return False
         self.touch(connection)
@@ -171,16 +164,13 @@ class LinkTable:
         return self.connections[connection].session.send_routed(piece)
 
     def sites(self) -> tuple[str, ...]:
-        """The linked sites, in order of their names."""
         return tuple(sorted({site: None for site, _ in self.links}))
 
     def at(self, key: Key) -> Connection | None:
-        """Return the link to a lineage, or None."""
         connection = self.links.get(key)
         return None if connection is None else self.connections[connection]
 
     def epoch(self, key: Key) -> ViewId | None:
-        """Return the epoch in which the relay of a lineage has linked; None without a link."""
         link = self.at(key)
         return None if link is None or link.session.peer is None else link.session.peer.epoch
 
@@ -190,7 +180,6 @@ class LinkTable:
         return 0 if link is None else link.session.acked_bytes
 
     def linked(self, site: str) -> bool:
-        """Return whether the relay of any lineage of the site is linked."""
         return bool(self._linked(site))
 
     def _linked(self, site: str) -> list[ConnectionId]:
@@ -206,7 +195,6 @@ class LinkTable:
                 self.touch(connection)
 
     def overdue(self, now: float) -> list[tuple[ConnectionId, Overdue]]:
-        """Return the connections to close now, with reasons."""
         reasons = [(connection, link.session.overdue(now)) for connection, link in self.connections.items()]
         return [(connection, reason) for connection, reason in reasons if reason is not None]
 

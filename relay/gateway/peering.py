@@ -140,7 +140,6 @@ class Peering:
         return []
 
     def closed(self, connection: ConnectionId, now: float) -> list[LinkEffect]:
-        """Remove a closed connection."""
         return self._forget(connection, now) if connection in self.table.connections else []
 
     def change_places(self, gone: Sequence[str], now: float) -> list[LinkEffect]:
@@ -156,7 +155,6 @@ class Peering:
             self._dialer.lost(site, now)
 
     def call_failed(self, site: str, place: Place, now: float) -> None:
-        """Note an unanswered call."""
         self._dialer.failed(site, place, now)
 
     def _close(self, connection: ConnectionId, reason: str, now: float) -> list[LinkEffect]:
@@ -254,7 +252,6 @@ class Peering:
             self._injector.cast(LinkUp(entry.site, entry.lineage, epoch))
 
     def shown(self, key: Key, now: float) -> None:
-        """Note an admitted view of this lineage."""
         if key not in self.table.links:
             self._grace.shown(key, now)
 
@@ -282,7 +279,6 @@ class Peering:
         return [effect for connection in found for effect in self._close(connection, reason, now)]
 
     def due(self, now: float) -> list[LinkEffect]:
-        """Close overdue connections, make due calls, and cast due entries."""
         effects: list[LinkEffect] = []
         for connection, reason in self.table.overdue(now):
             effects += [Dropped(f"link_{reason}"), *self._close(connection, reason, now)]
@@ -332,7 +328,6 @@ class _Acknowledgements:
         self._collected.clear()
 
     def drain(self) -> list[Acked]:
-        """Return the entries to cast now: at most one per link, with new numbers only."""
         entries: list[Acked] = []
         for (site, name), vector in self._collected.items():
             remote = self._state.remotes.get(site)

@@ -73,7 +73,6 @@ class Retention:
         return [Down(Frame(self._me, view.coordinator, (Configured(self._peers),)))]
 
     def heard(self, member: Address, entry: Configured) -> None:
-        """Note the configuration of another member."""
         if member in self._others or len(self._others) < ADDRESSES_MAX:
             self._others[member] = entry.sites
 

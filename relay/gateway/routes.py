@@ -41,8 +41,6 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """Received bytes of a route."""
-
     route: RouteId
     data: bytes
 
@@ -79,7 +77,6 @@ class _Route:
     site: str
     #: The TCP connection below the route, which ends with it.
     hop: int
-    #: Number of pieces sent and received.
     sent: int = 0
     received: int = 0
     #: Bytes that wait for room on that connection: at most a chunk, and a BYE.
@@ -93,7 +90,6 @@ class Routes:
     """
 
     def __init__(self, local: Local, config: RoutesConfig, link: LinkConfig, table: LinkTable) -> None:
-        #: Number of pieces forwarded for other sites.
         self.handed_on = 0
         #: Highest number of bytes of pieces queued on one link.
         self.queued_bytes_high = 0
@@ -120,7 +116,6 @@ class Routes:
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of pieces queued on the fullest link."""
         return max([each.session.routed_bytes for each in self._table.connections.values()], default=0)
 
     def open(self, site: str, via: Via) -> RouteId | None:
@@ -155,7 +150,6 @@ class Routes:
         return [] if self._send(route, found, found.waiting, ended=True) else [Dropped("route_full")]
 
     def forget(self, route: RouteId) -> bool:
-        """Forget an ended route; return False if it is unknown."""
         return self._routes.pop(route, None) is not None
 
     def _send(self, route: RouteId, found: _Route, data: bytes, ended: bool) -> bool:

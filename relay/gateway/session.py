@@ -51,8 +51,6 @@ PACED_BYTES_MIN = 1_000
 
 
 class Overdue(StrEnum):
-    """Why a link is closed: the event that is overdue."""
-
     #: No HELLO, or no STATE after it.
     HELLO_TIMEOUT = "hello_timeout"
     #: No bytes for `timeout_s`.
@@ -110,7 +108,6 @@ class LinkSession:
         self._chunk_bytes = config.chunk_bytes
         if rate is not None:
             self._chunk_bytes = min(config.chunk_bytes, max(int(rate * PACE_S), PACED_BYTES_MIN))
-        #: Bytes of frames to compress together.
         self._fill_bytes = self._chunk_bytes
         #: Time (s) before which no chunk may follow; None without a maximum rate, or when it has passed.
         self._paced_until: float | None = None
@@ -124,7 +121,6 @@ class LinkSession:
         self._stable_view: ViewId | None = None
         #: Time (s) by which to send them; None without any.
         self._ack_due: float | None = None
-        #: Bytes received since the last ACK.
         self._unacked_bytes = 0
         self._hello_due = now + config.hello_s
         self._heard = self._spoke = now
@@ -141,7 +137,6 @@ class LinkSession:
 
     @property
     def routed_bytes(self) -> int:
-        """Bytes of pieces of routes that wait for the link."""
         return self._routed.bytes
 
     @property
@@ -301,7 +296,6 @@ class LinkSession:
         self._out, self._at = b"".join([*head, *(parts if self._zstd is None else self._zstd.compress(parts))]), 0
 
     def written(self) -> bool:
-        """Note that the kernel has accepted the last chunk. Return whether another may follow."""
         self._writing_since = None
         return self._took_full or bool(self._answers or self._unicasts.bytes or self._routed.bytes)
 
@@ -334,7 +328,6 @@ class LinkSession:
         return self._sender.next_frame(self._frame_bytes_max, now)
 
     def overdue(self, now: float) -> Overdue | None:
-        """Return why the link must be closed now, or None."""
         config = self._config
         if not self.answered and now >= self._hello_due:
             return Overdue.HELLO_TIMEOUT

@@ -20,7 +20,6 @@ class LinkWindow:
         self.bytes = least
 
     def limit(self, bytes_max: int) -> None:
-        """Never exceed the window of the peer."""
         self._most = min(self._most, bytes_max)
         self.least = min(self.least, bytes_max)
         self.bytes = self.least
@@ -30,7 +29,6 @@ class LinkWindow:
         self._trips.sent(in_flight, now)
 
     def acknowledged(self, size: int, now: float) -> None:
-        """Note acknowledged bytes."""
         if self._trips.confirmed(size, now):
             wanted = round(2 * self._trips.rate * self._trips.least_s)
             self.bytes = min(max(wanted, self.bytes * 7 // 8, self.least), self._most)

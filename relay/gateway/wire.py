@@ -156,7 +156,6 @@ def number_link(count: int, decompressed_bytes_max: int) -> int:
 
 
 def encode(frame: Header) -> bytes:
-    """Return the bytes of a frame with its length."""
     packed = _CODEC.pack(frame)
     return len(packed).to_bytes(_LENGTH_BYTES, "big") + packed
 
@@ -174,7 +173,6 @@ class FrameParser:
         self._start = 0
 
     def feed(self, data: bytes) -> None:
-        """Append the next bytes of the stream."""
         if self._start:
             del self._bytes[: self._start]
             self._start = 0

@@ -56,8 +56,6 @@ class Table:
 
 @dataclass(slots=True)
 class Chunk:
-    """The records of a part of a segment."""
-
     tables: dict[Kind, Table] = field(default_factory=dict)
     #: Offset, number of views in the segment up to and including this record, and the record.
     others: list[tuple[int, int, records.Record]] = field(default_factory=list)

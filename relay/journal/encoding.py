@@ -73,7 +73,6 @@ class Header(NamedTuple):
 
 
 def encode_header(header: Header) -> bytes:
-    """Return the frame that opens a segment."""
     site, uuid, name, number = header
     return _frame([HEADER_KIND, FORMAT, VERSION, site[:TEXT_BYTES_MAX], uuid, name[:TEXT_BYTES_MAX], number])
 

@@ -85,13 +85,11 @@ def find_retired(
 
 
 def retired_record(t: int, w: int, retired: Iterable[Segment]) -> records.Record:
-    """Return the record to write before these segments are deleted."""
     times = [each.written_ns for each in retired]
     return records.Drop(t, w, WHY_RETIRED, str(max(times)), len(times))
 
 
 def retired_until(record: records.Record) -> int | None:
-    """Return the end (wall clock, ns) of deleted segments from a deletion record, else None."""
     if isinstance(record, records.Drop) and record.why == WHY_RETIRED and record.source.isascii() and record.source.isdecimal():
         return int(record.source)
     return None

@@ -41,7 +41,6 @@ class SpillFiles:
         self._fails = False
 
     def append(self, segment: int, record: bytes) -> int:
-        """Implement `SpillDisk.append`."""
         frame = FRAME.pack(len(record), length_check(len(record)), zlib.crc32(record)) + record
         try:
             self._write(segment, frame)
@@ -73,7 +72,6 @@ class SpillFiles:
         self._size += len(frame)
 
     def read(self, segment: int, offset: int) -> tuple[bytes, int]:
-        """Implement `SpillDisk.read`."""
         try:
             file = os.open(self._path(segment), os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -98,7 +96,6 @@ class SpillFiles:
         return record, offset + FRAME.size + length
 
     def drop(self, segment: int) -> None:
-        """Implement `SpillDisk.drop`."""
         if segment == self._number:
             self.close()
         try:
@@ -107,7 +104,6 @@ class SpillFiles:
             log.error("spill file cannot be deleted", file=segment, problem=str(error))
 
     def close(self) -> None:
-        """Close the current file."""
         file, self._file = self._file, None
         if file is not None:
             with suppress(OSError):  # the descriptor is closed either way

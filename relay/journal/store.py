@@ -49,8 +49,6 @@ class JournalOptions:
 
 @dataclass(slots=True)
 class JournalStatistics:
-    """The state of the journal, for health and metrics."""
-
     records: int = 0
     written_bytes: int = 0
     segments: int = 0
@@ -120,7 +118,6 @@ class JournalStore:
             self._fail(error, record)
 
     def close(self) -> None:
-        """Close the segment. A later `write` begins a new one."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -136,7 +133,6 @@ class JournalStore:
         return self._seen.retention_error
 
     def statistics(self) -> JournalStatistics:
-        """Return a copy of the present state."""
         return replace(self._seen)
 
     def _append(self, record: records.Record) -> None:

@@ -55,7 +55,6 @@ class CertificateFacts:
 
 
 def make_authority(begins: datetime, days: float = AUTHORITY_DAYS) -> Credential:
-    """Make a new authority, valid from `begins`."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("relay authority")
     built = _builder(name, name, key, begins, begins + timedelta(days=days))
@@ -99,7 +98,6 @@ def make_certificates(directory: Path, sites: Sequence[str], *, force: bool = Fa
 
 
 def _authority(directory: Path, begins: datetime) -> Credential:
-    """Return the authority of a key directory; make a missing one."""
     key, certificate = directory / AUTHORITY_KEY, directory / AUTHORITY_CERTIFICATE
     if key.exists() and certificate.exists():
         return Credential(read_secret(certificate), read_secret(key))
@@ -141,7 +139,6 @@ def _has_signed(authority: x509.Certificate, der: bytes) -> bool:
 
 
 def site_uri(site: str) -> str:
-    """Return the URI of a site in a certificate."""
     return f"{_SCHEME}{quote(site, safe='')}"
 
 

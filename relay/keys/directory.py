@@ -50,7 +50,6 @@ def renew_certificates(directory: Path, sites: Sequence[str], *, days: float = S
 
 
 def new_secret() -> bytes:
-    """Return a new random secret."""
     return secrets.token_bytes(SECRET_BYTES)
 
 

@@ -11,7 +11,6 @@ from sitestack.model.errors import ConfigurationError
 
 DIRECTORY_MODE = 0o700
 SECRET_MODE = 0o600
-#: Maximum size of a file in a key directory.
 FILE_BYTES_MAX = 1 << 16
 _WRITE_BITS = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS_WRITE = "others than its owner can write it"

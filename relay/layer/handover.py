@@ -48,8 +48,6 @@ TOKENS = 1 << 62
 
 
 class BufferSource:
-    """The coordinator's side."""
-
     def __init__(self, buffer: Buffer, rng: random.Random) -> None:
         self._buffer = buffer
         self._rng = rng
@@ -103,8 +101,6 @@ class BufferSource:
 
 @dataclass(slots=True)
 class _Fetch:
-    """A fetch from one coordinator: bytes available at first, left at last, and fetched."""
-
     coordinator: Address
     begun: float
     there: int | None = None
@@ -116,14 +112,12 @@ class BufferFetch:
     """The joiner's side, also before a merge: fetches batches and keeps them until the next view."""
 
     def __init__(self, bytes_max: int) -> None:
-        """Stop fetching above `bytes_max`; the first view brings the rest."""
         self.bytes = Level(bytes_max)
         self._batches: dict[tuple[Address, int], Batch] = {}
         self._fetch: _Fetch | None = None
         self._kept_until = 0.0
 
     def deadline(self) -> float | None:
-        """Return when a silent coordinator is given up, or fetched batches expire without a merge."""
         if self._fetch is not None and self._fetch.there is None:
             return self._fetch.begun + OPENING_S
         return self._kept_until if self._batches or self._fetch is not None else None
@@ -171,11 +165,9 @@ class BufferFetch:
         return HeldRequest(chunk.token, chunk.position, ())
 
     def fetches_from(self, source: Address) -> bool:
-        """Return whether a fetch from this coordinator is under way."""
         return self._fetch is not None and self._fetch.coordinator == source
 
     def known(self) -> HeldRuns:
-        """Return the runs of fetched batches."""
         runs: dict[Address, list[Run]] = {}
         for origin, first in sorted(self._batches):
             last = self._batches[origin, first].last
@@ -187,7 +179,6 @@ class BufferFetch:
         return runs_of(runs)
 
     def find(self, origin: Address, first: int) -> Batch | None:
-        """Return a fetched batch, or None."""
         return self._batches.get((origin, first))
 
     def clear(self) -> None:
@@ -250,7 +241,6 @@ class Handover:
         return None if self._state.view is None else self._fetch.deadline()
 
     def levels(self) -> dict[str, Level]:
-        """Return the levels of both sides' tables."""
         return {"fetched_bytes": self._fetch.bytes, "handovers": self._source.level()}
 
     def _send(self, to: Address, header: Header) -> Effect:

@@ -60,8 +60,6 @@ _MOVES_NOTHING = (None, wire.Relayed)
 
 @dataclass(frozen=True, slots=True)
 class RelayConfig:
-    """The layer's configuration, equal at all members of a site."""
-
     gateway: GatewayConfig = field(default_factory=GatewayConfig)
     buffer: BufferConfig = field(default_factory=BufferConfig)
     unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
@@ -274,7 +272,6 @@ class RelayLayer(Layer):
         return [*effects, *self.gateway.leave(Ending.LEAVING, now), Down(Disconnect())]
 
     def flush(self, now: float) -> list[Effect]:
-        """End a turn: acknowledge unicasts, fill the links, cast entries, and leave if that is due."""
         self._now, self._waiting_since, self._touched = now, None, False
         if self.gateway.active:
             self.stale.add(self)
@@ -313,7 +310,6 @@ class RelayLayer(Layer):
         self._now = max(self._now, now)
 
     def statistics(self) -> RelayStatistics:
-        """Return the state of the other sites, for this member's status."""
         return relay_statistics(self.state, self.gateway, self._waiting_for, self.site_state, self._now)
 
     def levels(self) -> dict[str, Level]:
@@ -336,7 +332,6 @@ class RelayLayer(Layer):
         return self.state.give(Known(takers))
 
     def take_state(self, state: Header) -> None:
-        """Adopt another member's replicated state."""
         assert isinstance(state, wire.RelayState)
         entries, dropped = completed(state.entries, self._handover.find)
         self.state.adopt(replace(state, first=state.first + dropped, entries=entries), self._now)

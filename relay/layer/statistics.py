@@ -50,8 +50,6 @@ class SiteStatistics:
 
 @dataclass(frozen=True, slots=True)
 class RelayStatistics:
-    """The state of the other sites, in order of their names."""
-
     sites: tuple[SiteStatistics, ...]
     state: StateStatistics
     #: Spilled messages that this member lost before all sites had them, for a bound of the spill or
@@ -73,7 +71,6 @@ def relay_statistics(
 
 
 def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRoutes) -> dict[str, Level]:
-    """Return the levels of the buffer, the gateway's queues, and the tables of other sites' members."""
     buffer, sender = state.buffer, unicasts.sender
     origins = max([len(numbers) for numbers in (state.produced, *[each.admitted for each in state.remotes.values()])])
     lineages = max([len(each.lineages) for each in state.remotes.values()], default=0)

@@ -163,7 +163,6 @@ class RelayChannel(Channel[BetweenSites]):
         return {where: sentence for where, sentence in found.items() if sentence}
 
     def _reread_keys(self) -> None:
-        """Reread the key and certificate files. This also happens every few seconds."""
         if self._site_keys is not None and (ring := self._site_keys.look()) is not None:
             assert isinstance(self.transport, SealedTransport), "a channel with keys has a sealed transport"
             self.transport.use_ring(ring)
@@ -226,7 +225,6 @@ class RelayChannel(Channel[BetweenSites]):
             self._hand_in(FetchState(wanted))
 
     def statistics(self) -> RelayChannelStatistics:
-        """Return all counters, including the bridge's."""
         self._relay.pass_time(trio.current_time())
         site = super().statistics()
         assert self._bridge is not None, "a channel runs as long as its block"
@@ -242,7 +240,6 @@ class RelayChannel(Channel[BetweenSites]):
         return {each.site: each.behind_s for each in sites if not each.offline}
 
     def levels(self) -> dict[str, Level]:
-        """Return all levels, including those of bridge and routers."""
         assert self._bridge is not None, "a channel runs as long as its block"
         parts = {"bridge": self._bridge.levels()}
         if self.rendezvous is not None:
@@ -268,7 +265,6 @@ class RelayChannel(Channel[BetweenSites]):
                 nursery.cancel_scope.cancel()
 
     def _hear(self, event: Event) -> None:
-        """Submit an event, and run a turn at once unless this member is busy."""
         self._note(event)
         self._driver.hurry()
 

@@ -56,8 +56,6 @@ LAST_EVENTS_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """Options of the command line beside the configuration."""
-
     #: Lines to publish: a file, or "-" for standard input.
     publish: str | None = None
     #: Target of events: a file, or "-" for standard output.
@@ -97,8 +95,6 @@ async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | No
 
 
 class _Node:
-    """Tasks of one node, and their shared state."""
-
     def __init__(self, config: NodeConfig, options: NodeOptions, log: LogOutput | None = None) -> None:
         self.credentials = Credentials(config)
         self.status_admissions, self.http_admissions = Admissions(), Admissions()
@@ -126,7 +122,6 @@ class _Node:
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
 
     def describe(self) -> dict[str, Any]:
-        """Return the status, for the status socket and HTTP."""
         channel = self._channel
         statistics, levels = (None, {}) if channel is None else (channel.statistics(), channel.levels())
         if self.ring is not None:
@@ -140,7 +135,6 @@ class _Node:
         return {**status, "keys": keys, "dashboards": dashboards, "verdict": judge(status, self.peer_sites())}
 
     def channel(self) -> RelayChannel | None:
-        """Return the channel while messages can be published."""
         return self._channel if self._status.state == "member" else None
 
     async def switch_site(self, order: dict[str, Any]) -> dict[str, Any]:
@@ -157,7 +151,6 @@ class _Node:
         return self._config.peer_sites()
 
     def count_sent(self, count: int) -> None:
-        """Count messages to all sites that were published over HTTP."""
         self._status.sent(count)
 
     def _statistics(self) -> NodeStatistics:
@@ -174,7 +167,6 @@ class _Node:
         )
 
     async def run(self) -> None:
-        """Join, and serve until this member has left."""
         if self._config.security.insecure:
             self._log.warning("insecure: any host that reaches the ports can read and send")
         if self._config.site in self._config.relay.bridge.peers:
@@ -269,11 +261,9 @@ class _Node:
         return self._store.write
 
     def _sentences(self, channel: RelayChannel | None) -> list[str]:
-        """Return current and imminent failures, the problems of the status."""
         return [*self._problems(channel), *self._warnings(channel)]
 
     def _problems(self, channel: RelayChannel | None) -> list[str]:
-        """Return a sentence for each current failure."""
         journal = "" if self._store is None else self._store.error
         events = "" if self._events is None else self._events.trouble
         log = "" if self._log_output is None else self._log_output.trouble
@@ -291,11 +281,9 @@ class _Node:
 
     @staticmethod
     def _warnings(channel: RelayChannel | None) -> list[str]:
-        """Return a sentence for each imminent failure."""
         return [] if channel is None else _as_sentences(channel.warnings())
 
     async def _watch(self, channel: RelayChannel) -> None:
-        """Log each new problem and warning once."""
         known: list[str] = []
         while True:
             if channel.excluded is not None:

@@ -23,7 +23,6 @@ BatchEvent: TypeAlias = Delivery | View | Gap | GlobalView | Role | SiteSwitched
 
 
 def log_switched(event: SiteSwitched) -> None:
-    """Log that the operator has switched a site offline or online."""
     if event.is_offline:
         log.warning("site switched offline", site=event.site)
     else:

@@ -32,7 +32,6 @@ class SiteKeys:
         return {"in_use": self.ring.in_use.hex(), "known": ids, "age_s": round(max(0.0, time.time() - changed), 3)}
 
     def look(self) -> KeyRing | None:
-        """Return the ring if its file changed and has other keys."""
         version = self._look_at_file()
         if version == self._version:
             return None

@@ -19,8 +19,6 @@ from sitestack.model.gap import Gap
 
 @dataclass(slots=True)
 class Published:
-    """Result of publishing."""
-
     sent: int = 0
     #: One sentence for each rejected line.
     refused: list[str] = field(default_factory=list)

@@ -65,7 +65,6 @@ class Buffer:
 
     @property
     def end(self) -> int:
-        """The position of the next entry."""
         return self._offset + len(self._entries)
 
     def __len__(self) -> int:
@@ -94,17 +93,14 @@ class Buffer:
         return self.end - 1
 
     def at(self, position: int) -> Entry:
-        """Return the entry at a held position."""
         assert self.first <= position < self.end
         return self._entries[position - self._offset]
 
     def held_from(self, position: int) -> tuple[int, int]:
-        """Return the messages and bytes from a held position to the end of the buffer."""
         entry = self.at(position)
         return self._messages - entry.messages_before, self._bytes - entry.bytes_before
 
     def drop_through(self, position: int) -> None:
-        """Drop all entries up to and including a position."""
         while self.first <= position and self.first < self.end:
             self._drop_first()
 
@@ -120,7 +116,6 @@ class Buffer:
         self.drop_through(position)
 
     def clear(self) -> None:
-        """Drop all entries, including those on the disk."""
         if self.spill is not None:
             self.spill.clear()
         self.drop_through(self.end - 1)
@@ -145,7 +140,6 @@ class Buffer:
             self._head = 0
 
     def change_budget(self, entries: int, size: int) -> None:
-        """Change the budget; the next check finds any excess."""
         self.config = replace(self.config, budget_entries=entries, budget_bytes=size)
 
     def is_in_excess(self, now: float) -> bool:
@@ -201,11 +195,9 @@ class Buffer:
         return self._gone.explain(origin, first, last) if first <= last else []
 
     def batches(self) -> Iterator[Batch]:
-        """Iterate over the held batches, in order."""
         return (entry.batch for entry in self._entries[self._head :] if entry.batch is not None)
 
     def give(self) -> HeldEntries:
-        """Return all held entries, for a joiner."""
         return HeldEntries.of(self._entries[self._head :])
 
     def adopt_entries(self, first: int, entries: Iterable[HeldEntry], base_view: View | None, now: float) -> None:

@@ -31,7 +31,6 @@ class HeldNumbers:
         self._runs: dict[Address, deque[list[int]]] = {}
 
     def append(self, batch: Batch) -> None:
-        """Add the numbers of a batch behind those of its origin."""
         runs = self._runs.get(batch.origin)
         if runs is None:
             self._runs[batch.origin] = deque([[batch.first, batch.last]])

@@ -69,7 +69,6 @@ class HeldEntries:
 
     @classmethod
     def of(cls, entries: Iterable[HeldEntry]) -> HeldEntries:
-        """Return the columns of these entries."""
         site, index = "", dict[Address, int]()
         batches: list[Batch] = []
         views: list[View] = []

@@ -76,7 +76,6 @@ def _common(one: _Runs, other: _Runs) -> _Runs:
 
 
 def without(entries: HeldEntries, known: Known) -> HeldEntries:
-    """Return the entries without known bodies."""
     batches = [origin for origin in entries.origin_of if origin >= 0]
     bodies = [
         b"" if known.has(entries.origins[origin], first, first + count - 1) else body

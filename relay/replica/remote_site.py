@@ -71,7 +71,6 @@ class Lineage:
     _lacks_from: int = 0
 
     def has(self, entry: Entry) -> bool:
-        """Return whether this entry of this site's buffer is stable there."""
         if entry.batch is not None:
             return self.acked.get(entry.batch.origin, 0) >= entry.batch.last
         assert entry.view is not None
@@ -117,7 +116,6 @@ class Remote:
 
     @classmethod
     def taken(cls, given: RemoteState) -> Remote:
-        """Return the site as another member knows it."""
         lineages = {}
         for each in given.lineages:
             lineages[each.lineage] = Lineage(each.epoch, each.view, dict(each.acked.origins), each.acked.view, each.is_slow)
@@ -125,7 +123,6 @@ class Remote:
         return cls(given.known, given.down, dict(given.admitted), ahead, {}, lineages, dict(given.reached), given.shown)
 
     def give(self, site: str) -> RemoteState:
-        """Return all replicated fields, for a joiner."""
         lineages = [
             LineageState(name, each.epoch, each.view, SiteVector(dict(each.acked), each.acked_view), each.is_slow)
             for name, each in self.lineages.items()
@@ -135,7 +132,6 @@ class Remote:
         return RemoteState(site, self.known, self.down, admitted, tuple(lineages), reached, ahead, self.shown)
 
     def admit(self, batch: Batch) -> Admission:
-        """Admit a batch if it is the next one of its origin."""
         answer = admission(self.admitted.get(batch.origin, 0), batch.first, batch.last)
         if answer is Admission.NEXT:
             self.known = True

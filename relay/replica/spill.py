@@ -53,7 +53,6 @@ class SpillDisk(Protocol):
         ...
 
     def drop(self, segment: int) -> None:
-        """Delete a segment, which may not exist."""
         ...
 
 
@@ -192,16 +191,13 @@ class Spill:
                 self._gone.note_run(entry.batch.origin, Run(entry.batch.first, entry.batch.last), reason)
 
     def drop_while(self, covered: Callable[[Segment], bool]) -> None:
-        """Drop segments from the front while they are `covered`: all sites have them."""
         while self._segments and covered(self._segments[0]):
             self._discard(0)
 
     def clear(self) -> None:
-        """Drop all segments."""
         self.drop_while(lambda _: True)
 
     def expire(self, now: float) -> None:
-        """Drop segments that are too old."""
         while (due := self.deadline()) is not None and due <= now:
             self._drop(0, GapReason.BUDGET)
 

@@ -37,8 +37,6 @@ from sitestack.model.view import View, ViewId
 
 
 class ReplicatedState:
-    """The buffer, this site's view, and the knowledge of each other site."""
-
     def __init__(self, site: str, config: BufferConfig, sites: tuple[str, ...] = (), disk: SpillDisk | None = None) -> None:
         """`sites`: this member's configured sites, in order of names; a joiner receives the site's
         list.
@@ -57,7 +55,6 @@ class ReplicatedState:
         self.switches = Switches()
 
     def remote(self, site: str) -> Remote:
-        """Return the entry of another site, added if missing."""
         found = self.remotes.get(site)
         if found is None:
             found = self.remotes[site] = Remote()
@@ -96,7 +93,6 @@ class ReplicatedState:
             remote.keep_ahead(view.members)
 
     def admit(self, batch: Batch) -> Admission:
-        """Admit a batch of another site if it is the next one of its origin."""
         return self.remote(batch.site).admit(batch)
 
     def apply_gap(self, gap: RemoteGap) -> int | None:
@@ -181,7 +177,6 @@ class ReplicatedState:
         return all(site in self.switches.offline for site in self.sites)
 
     def _drop_acked(self) -> None:
-        """Drop the entries that all required sites have."""
         if self.switches.offline and self._is_nobody_online():
             self.buffer.clear()
             return
@@ -227,7 +222,6 @@ class ReplicatedState:
         return GlobalView(components, tuple(members), tuple(names), down)
 
     def give(self, known: Known | None = None) -> RelayState:
-        """Return the whole state for a joiner or another part of the site, without known bodies."""
         remotes = [remote.give(site) for site, remote in self.remotes.items()]
         buffer = self.buffer
         view = None if self.view is None else self.view.id

@@ -52,7 +52,6 @@ class Switches:
         return True
 
     def keep(self, sites: Collection[str]) -> None:
-        """Forget all sites but these."""
         self._switches = {site: each for site, each in self._switches.items() if site in sites}
         self._note_offline()
 
@@ -71,7 +70,6 @@ class Switches:
         return tuple([SwitchState(site, each.number, each.is_offline, dict(each.until)) for site, each in switches])
 
     def adopt(self, switches: tuple[SwitchState, ...]) -> None:
-        """Replace all switches by another member's."""
         self._switches = {each.site: Switch(each.number, each.is_offline, dict(each.until)) for each in switches}
         self._note_offline()
 
@@ -81,7 +79,6 @@ class Switches:
 
 
 def switches_of(state: RelayState) -> tuple[SwitchState, ...]:
-    """Return the switches in a state."""
     return state.switches if isinstance(state, SwitchedState) else ()
 
 

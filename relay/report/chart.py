@@ -122,7 +122,6 @@ def _span(left: float, right: float, label: str) -> str:
 
 
 def _marks(marks: Sequence[Mark], across: Callable[[float], float]) -> Iterator[str]:
-    """Draw a line for each mark, numbered unless too close to the previous number."""
     last = -math.inf
     for number, mark in enumerate(marks, 1):
         x = across(mark.at)

@@ -19,14 +19,12 @@ Cell: TypeAlias = str | int | float | None
 
 
 def draw_page(title: str, body: Iterable[str]) -> str:
-    """Return the HTML file with these parts as its body."""
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
     parts = "\n".join(part for part in body if part)
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body>\n{parts}\n</body></html>\n'
 
 
 def draw_verdict(passed: bool, told: str) -> str:
-    """Return a banner with the verdict and a sentence."""
     name = "pass" if passed else "fail"
     return f'<div class="verdict {name}"><b>{name.upper()}</b> {escape(told)}</div>'
 
@@ -38,7 +36,6 @@ def draw_tiles(figures: Iterable[tuple[str, str]]) -> str:
 
 
 def draw_note(text: str) -> str:
-    """Return a muted paragraph."""
     return f'<p class="note">{escape(text)}</p>'
 
 

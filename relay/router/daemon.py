@@ -92,8 +92,6 @@ def _site(config: NodeConfig) -> _Site:
 
 
 class RouterDaemon:
-    """The tasks and the status of one router."""
-
     def __init__(self, sites: Sequence[_Site], bind: Physical, credentials: Credentials) -> None:
         """Bind the port. Raises ConfigurationError."""
         self._credentials = credentials
@@ -105,7 +103,6 @@ class RouterDaemon:
         self._log = structlog.get_logger()
 
     async def run(self) -> None:
-        """Serve until cancelled."""
         for site in self._sites:
             if site.proofs is None:
                 self._log.warning(
@@ -138,7 +135,6 @@ class RouterDaemon:
                 self._log.info("keys reloaded", site=site.name, in_use=ring.in_use.hex())
 
     def describe(self) -> dict[str, Any]:
-        """Return the status of the router, as served over HTTP."""
         server, router = self._server, self._server.router
         registered = {cluster: sorted(each.entry.name for each in members) for cluster, members in router.registry.clusters()}
         return {

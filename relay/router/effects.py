@@ -15,8 +15,6 @@ class Say(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Close a connection."""
-
     client: int
     reason: str
 

@@ -70,15 +70,12 @@ class Registry:
         return True
 
     def get(self, cluster: str, member: Address) -> Registration | None:
-        """Return the registration of a member, if any."""
         return self._clusters.get(cluster, {}).get(member)
 
     def others(self, cluster: str, member: Address) -> list[Registration]:
-        """Return all other members of a cluster, in the order of their first registration."""
         return [each for address, each in self._clusters.get(cluster, {}).items() if address != member]
 
     def clusters(self) -> Iterator[tuple[str, list[Registration]]]:
-        """Yield every cluster with its members."""
         for cluster, members in self._clusters.items():
             yield cluster, list(members.values())
 
@@ -89,7 +86,6 @@ class Registry:
 @dataclass(slots=True)
 class _Client:
     number: int
-    #: The challenge that the router sent.
     nonce: bytes
     heard_at: float
     #: The proven cluster; empty before the proof.
@@ -128,7 +124,6 @@ class Router:
         }
 
     def open(self, client: int, nonce: bytes, now: float, host: str = "") -> list[Effect]:
-        """Add an accepted connection. `nonce` must be fresh."""
         effects = [effect for oldest in self._pending.enter(client, host) for effect in self._cut(oldest, "pending", now)]
         self._clients[client] = _Client(client, nonce, now)
         return [*effects, Say([client], framed(routing.challenge(nonce)))]
@@ -148,7 +143,6 @@ class Router:
         return [Cut(client, reason), *self.close(client, now)]
 
     def deadline(self) -> float | None:
-        """Return the earliest time at which a connection may expire; None without connections."""
         pending = [self._clients[each].heard_at + GREETING_TIMEOUT_S for each in self._pending]
         silent = [each.heard_at + SILENT_S for each in self._clients.values() if not self.switchboard.is_spliced(each.number)]
         switched = self.switchboard.deadline()
@@ -287,7 +281,6 @@ class Router:
         return [Say(others, framed(notice))] if others else []
 
     def levels(self) -> dict[str, Level]:
-        """Return the fill levels of the connection and registration tables."""
         return {
             "clients": Level.of(len(self._clients) - len(self._pending), CLIENTS_MAX, "members of the sites that are served"),
             "pending": self._pending.level(),

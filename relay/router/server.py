@@ -26,7 +26,6 @@ from sitestack.seal.proofs import NONCE_BYTES, Proofs
 from sitestack.transport.accepting import Admissions, accept_bounded, listen_tcp, peer_host
 from sitestack.wire.routing import FrameReader
 
-#: Maximum bytes read from a connection in one turn.
 READ_BYTES = 256 * 1024
 #: Maximum bytes read from a spliced connection, and buffered until the other one accepts them.
 SPLICED_BYTES = 64 * 1024
@@ -63,12 +62,10 @@ class Outboxes:
         self._total = Level(total_bytes_max)
 
     def open(self, client: int) -> None:
-        """Create an empty outbox for a connection."""
         self._frames[client] = deque()
         self._bytes[client] = 0
 
     def close(self, client: int) -> None:
-        """Discard the outbox of a connection."""
         self._frames.pop(client, None)
         self._total.now -= self._bytes.pop(client, 0)
 
@@ -104,7 +101,6 @@ class Outboxes:
         return b"".join(taken)
 
     def levels(self) -> dict[str, Level]:
-        """Return the level of the fullest outbox and of all outboxes."""
         longest = max(self._bytes.values(), default=0)
         bound = self._outbox_bytes_max + NOTICE_BYTES_MAX
         return {"queued_bytes": Level.of(longest, bound), "total_queued_bytes": self._total}
@@ -116,7 +112,6 @@ class _Link:
         self.stream = stream
         self.reader = FrameReader()
         self.scope = trio.CancelScope()
-        #: Set while frames are queued.
         self.filled = trio.Event()
         #: Held while writing: frames queued before a splice precede the spliced bytes.
         self.writing = trio.Lock()
@@ -139,7 +134,6 @@ class RouterServer:
         self.address = Physical(*self._socket.getsockname()[:2])
 
     async def serve(self) -> None:
-        """Serve until cancelled; then close all connections."""
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._socket))
         async with listener, trio.open_nursery() as nursery:
             nursery.start_soon(self._expire)

@@ -83,11 +83,9 @@ class Switchboard:
         self._splices: dict[int, Spliced] = {}
 
     def __contains__(self, client: int) -> bool:
-        """Return whether this connection is a listener, a caller or spliced."""
         return client in self._listeners or client in self._callers or client in self._splices
 
     def is_spliced(self, client: int) -> bool:
-        """Return whether this connection is spliced to another."""
         return client in self._splices
 
     def is_called(self, client: int) -> bool:
@@ -95,11 +93,9 @@ class Switchboard:
         return client in self._listeners and self._listeners[client].caller is not None
 
     def splices(self) -> list[Spliced]:
-        """Return all splices, the oldest first."""
         return [each for client, each in self._splices.items() if client == each.listener]
 
     def listen(self, client: int, site: str, now: float) -> list[Effect]:
-        """Add a listener for calls to this site."""
         effects: list[Effect] = []
         waiting = [number for number, each in self._listeners.items() if each.site == site]
         if len(waiting) >= LISTENERS_MAX:
@@ -187,12 +183,10 @@ class Switchboard:
         return effects
 
     def deadline(self) -> float:
-        """Return the earliest time at which something expires."""
         tables = (self._listeners, self._callers, self._splices)
         return min([each.due for table in tables for each in table.values()], default=inf)
 
     def levels(self) -> dict[str, Level]:
-        """Return the fill levels of listeners, callers and splices."""
         sites = max(1, len(self._sites))
         return {
             "listeners": Level.of(len(self._listeners), LISTENERS_MAX * sites, "relays that can be called"),

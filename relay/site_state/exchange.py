@@ -57,7 +57,6 @@ class StateStatistics:
     #: End of the last fetch: taken, or the last provider's reason for having no state (silent: no
     #: answer).
     outcome: str
-    #: Pieces sent to other sites since the start.
     given_pieces: int
 
 
@@ -137,7 +136,6 @@ class SiteState:
         return [Down(replace(event, note=note))]
 
     def up(self, frame: Frame, now: float) -> list[Effect]:
-        """Handle a frame from a member of this site."""
         header = frame.headers[-1]
         assert isinstance(header, StateFrame)
         return self.step(header, now)
@@ -250,7 +248,6 @@ class SiteState:
         return min(dues, default=None)
 
     def statistics(self) -> StateStatistics:
-        """Return the progress of a state."""
         taker = self.requester
         site = taker.provider[0] if taker.busy and taker.provider is not None else ""
         arrived, total = taker.arrived

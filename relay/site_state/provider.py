@@ -37,7 +37,6 @@ class _Snapshot:
     contents: Contents
     #: When it was requested (s).
     made: float
-    #: None until the application provides it.
     data: bytes | None = None
     #: Why the application has provided none.
     refusal: StateRefusal | None = None
@@ -141,11 +140,9 @@ class StateProvider:
                 self._snapshot = None
 
     def deadline(self) -> float | None:
-        """Return when `expire` has something to forget; None without a snapshot."""
         snapshot = self._snapshot
         return None if snapshot is None else min(snapshot.takers.values()) + KEPT_S
 
     def level(self) -> Level:
-        """Return the bytes of the snapshot."""
         data = None if self._snapshot is None else self._snapshot.data
         return Level.of(0 if data is None else len(data), self._config.transfer.state_bytes_max)

@@ -87,7 +87,6 @@ class StateRequester:
 
     @property
     def busy(self) -> bool:
-        """Whether a state is being fetched."""
         return bool(self.sites) and self.end is None
 
     @property
@@ -233,5 +232,4 @@ class StateRequester:
         return min(self._ask_at, self._progressed + self._settings.give_up_s)
 
     def level(self) -> Level:
-        """Return the bytes of the arriving state."""
         return Level.of(self.arrived[1], self._config.state_bytes_max)

@@ -193,7 +193,6 @@ class MapState:
         del self.tombstones[key], self.entries[key], self._buckets[bucket_of(key)][key]
 
     def digests(self) -> bytes:
-        """Return the digests of all buckets, of live entries only."""
         return b"".join([digest.to_bytes(DIGEST_BYTES, "big") for digest in self._digests])
 
     def differing(self, digests: bytes) -> tuple[int, ...]:

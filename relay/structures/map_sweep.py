@@ -13,15 +13,12 @@ from collections.abc import Collection, Iterator
 
 
 class Sweep:
-    """One sweep at a time, at one member."""
-
     def __init__(self) -> None:
         #: The time of the sweep (ticks); 0 for none.
         self._upto = self._before = 0
         self._reported: set[str] = set()
 
     def begin(self, upto: int) -> None:
-        """Begin the sweep of this time, unless it is under way."""
         if upto != self._upto:
             self._upto, self._reported = upto, set()
 

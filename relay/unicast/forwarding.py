@@ -33,8 +33,6 @@ REPLIES_MAX = 256
 
 
 class UnicastRoutes:
-    """Unicasts to and from other sites, at one member."""
-
     def __init__(self, local: Local, config: RemoteUnicastConfig, state: ReplicatedState, gateway: Gateway) -> None:
         self.sender = UnicastSender(config)
         self.receiver = UnicastReceiver(local.site, local.address)
@@ -59,7 +57,6 @@ class UnicastRoutes:
         return self._carry_out(self.sender.again(now), now)
 
     def expire(self, now: float) -> list[Effect]:
-        """Forward late unicasts again, and give up old ones."""
         return self._carry_out(self.sender.expire(now), now)
 
     def leave(self, now: float) -> list[Effect]:
@@ -96,7 +93,6 @@ class UnicastRoutes:
         return [*effects, *failures]
 
     def up(self, frame: Frame, now: float) -> list[Effect]:
-        """Handle a frame about other sites' unicasts, from a member of this site."""
         match frame.headers[-1]:
             case ForwardUnicast() as header:
                 return self._relay(frame, header)

@@ -42,7 +42,6 @@ class UnicastReceiver:
 
     @property
     def owed(self) -> int:
-        """The number of senders that wait for an acknowledgement."""
         return len(self._owed)
 
     def take_replies(self) -> list[UnicastReply]:

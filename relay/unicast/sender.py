@@ -31,8 +31,6 @@ class _Pending:
 
 @dataclass(slots=True)
 class _Line:
-    """The waiting batches of one target, in order."""
-
     pending: deque[_Pending] = field(default_factory=deque)
     #: Time (s) at which the whole line is forwarded again, and the wait (s) after that.
     due: float = 0.0
@@ -57,7 +55,6 @@ class UnicastSender:
         self._lines: dict[ProxyUUID, _Line] = {}
 
     def send(self, dest: ProxyUUID, batch: Batch, now: float) -> Step:
-        """Send a new batch to a member of another site; it fails at once without room."""
         if batch.target != dest.original or batch.target_site != dest.site:
             batch = replace(batch, target=dest.original, target_site=dest.site)
         if self.pending_bytes and self.pending_bytes + len(batch.body) > self.config.pending_bytes_max:

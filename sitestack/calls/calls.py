@@ -151,7 +151,6 @@ class Calls:
         return call.enough or call.hopeless
 
     def close_call(self, number: int) -> CallResult:
-        """End a call with the present answers, and forget it."""
         call = self._open.pop(number)
         self.level.now -= 1
         late = tuple([each for each in call.asked if each not in call.answers and each not in call.unreachable])

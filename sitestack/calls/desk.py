@@ -17,8 +17,6 @@ PROBED_MAX = 4_096
 
 
 class Taken(NamedTuple):
-    """The outcome of a batch between channels."""
-
     #: For its sender, one by one.
     answers: Sequence[bytes]
     #: Calls that it ended.

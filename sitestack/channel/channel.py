@@ -278,7 +278,6 @@ class Channel(Sending, Generic[X_co]):
         self._gate.refuse_all()
 
     def _hand_in(self, event: Event) -> None:
-        """Pass an event other than a datagram to the stack."""
         self._stack.down(event, self._driver.now())
         self._driver.wake()
 
@@ -336,7 +335,6 @@ class Channel(Sending, Generic[X_co]):
             self._handle(effect)
 
     def _hand_over(self, events: Sequence[Event | Frame]) -> None:
-        """Put the events that left the stack in one turn into the inbox."""
         inbox, receive_end = self._inbox, self._receive_end
         awaited = receive_end.is_awaited
         for event in events:
@@ -363,7 +361,6 @@ class Channel(Sending, Generic[X_co]):
             gate.look_again()  # a waiting sender may be the task that receives
 
     def _know_by_name(self, view: Named) -> None:
-        """Use the names of this view for later deliveries."""
         self._named[type(view)] = view
         self._roster = Roster(self.site, self._named.values())
 

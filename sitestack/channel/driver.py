@@ -45,8 +45,6 @@ STREAM_TURNS = 16
 
 @dataclass(frozen=True, slots=True)
 class DriverStatistics:
-    """Counters of turns and datagrams since the start."""
-
     turns: int
     #: Turns begun by a due timer or a send of the application, without waiting for a datagram.
     eager_turns: int

@@ -94,8 +94,6 @@ class Call(Generic[R]):
 
 
 class Portal:
-    """The thread, and the trio run in it."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         #: Number of open channels and transports; the thread runs while there is one.

@@ -113,7 +113,6 @@ class Stability(Layer):
         self._arrived_at = float("inf")
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Count deliveries; handle reports and vectors; restart with each view."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if type(header) is StabilityReport:
@@ -203,7 +202,6 @@ class Stability(Layer):
         return self._advance({owner: seqno for owner, seqno in header.vector.items() if owner in self._digest})
 
     def _advance(self, vector: dict[Address, int]) -> list[Effect]:
-        """Notify the layers below and above, once, that more is stable."""
         advanced = {owner: seqno for owner, seqno in vector.items() if seqno > self._stable.get(owner, 0)}
         if not advanced:
             return []

@@ -88,11 +88,9 @@ class AddressCache:
         return list(self._contacts.values())
 
     def newest(self) -> Iterator[Contact]:
-        """Return all contacts, the last statement first."""
         return reversed(self._contacts.values())
 
     def is_removed(self, member: Address, now: float) -> bool:
-        """Whether the member was removed a short while ago."""
         tombstone = self._tombstones.get(member)
         return tombstone is not None and now < tombstone.until
 
@@ -112,7 +110,6 @@ class AddressCache:
         return [each for each, heard in self._heard.items() if heard < since and each not in self._pinned]
 
     def put(self, contact: Contact, now: float) -> bool:
-        """Store a contact. Return False for an old version, or without room."""
         member = contact.address
         tombstone = self._tombstones.get(member)
         if tombstone is not None and now < tombstone.until and contact.version <= tombstone.contact.version:

@@ -111,8 +111,6 @@ class History:
 
 
 class _Reader:
-    """Walks once over the records of a process and fills its history."""
-
     def __init__(self, history: History, floors: Floors) -> None:
         self.history = history
         self.floors = floors

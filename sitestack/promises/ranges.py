@@ -49,12 +49,10 @@ class Ranges:
 
     @property
     def min(self) -> int:
-        """The lowest number. The set must not be empty."""
         return self._firsts[0]
 
     @property
     def max(self) -> int:
-        """The highest number. The set must not be empty."""
         return self._lasts[-1]
 
     def __iter__(self) -> Iterator[tuple[int, int]]:

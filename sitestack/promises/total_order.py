@@ -32,7 +32,6 @@ class OrderedBatch(NamedTuple):
 
     @property
     def stream(self) -> Stream:
-        """The stream that numbers the batch."""
         return Stream(self.site, self.origin, self.scope, None)
 
     @property

@@ -77,8 +77,6 @@ class _Stranger:
 
 
 class Strangers:
-    """The senders being asked, with their held datagrams."""
-
     def __init__(self, draw_nonce: Callable[[], bytes]) -> None:
         self._draw_nonce = draw_nonce
         #: In the order of their first datagrams.
@@ -121,7 +119,6 @@ class Strangers:
         return self._forget(sender_id)
 
     def clear(self) -> int:
-        """Evict all. Return the number of their dropped datagrams."""
         return sum(len(self._forget(each)) for each in list(self._strangers))
 
     def _forget(self, sender_id: bytes) -> list[Held]:

@@ -21,8 +21,6 @@ PROOF_BYTES = ID_BYTES + _CODE_BYTES
 
 
 class Proofs:
-    """Makes and checks proofs with the keys of a site."""
-
     def __init__(self, cluster: str, ring: KeyRing) -> None:
         self.cluster = cluster
         #: Replaced when the keys change; open connections stay.

@@ -21,8 +21,6 @@ Refusal = Literal["", "seal_replayed", "seal_late"]
 
 
 class ReplayWindow:
-    """The counters of one sender's opened envelopes."""
-
     __slots__ = ("_bits", "_floor", "_next_floor", "_raise_at", "_top")
 
     def __init__(self, floor: int, now: float) -> None:

@@ -219,7 +219,6 @@ class Seal:
             self._hold(sender_id, Held(counter, plain, source), now, opened)
 
     def _why_not(self, data: bytes) -> str:
-        """Return why these bytes cannot be opened; empty if only a key can decide."""
         if data[:2] != envelope.MAGIC:
             return "seal_plain" if data[:2] == _PLAIN_MAGIC else "seal_magic"
         if data[2:3] != self._head[2:3]:

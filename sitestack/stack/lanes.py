@@ -169,7 +169,6 @@ class Lanes:
         return lane
 
     def _expand(self, source: Address, head: LaneHead, batch: Batch) -> Steps:
-        """Return the frames of the ordinary datagram."""
         self.expanded += 1
         headers = self._layers[self._numbering].expand_lane(source, head)
         if not headers:

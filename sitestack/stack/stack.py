@@ -393,7 +393,6 @@ class Stack:
         return {**{name: value for name, value in numbers.items() if value is not None}, "drops": dict(self.drops)}
 
     def levels(self) -> dict[str, Level]:
-        """Return the levels of every layer, as `layer.name`."""
         levels = {f"{layer.name}.{name}": level for layer in self.layers for name, level in layer.levels().items()}
         return {**levels, "stack.sliced_bytes": self._slices.bytes}
 

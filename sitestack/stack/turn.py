@@ -64,7 +64,6 @@ class TurnLoop:
 
     @property
     def is_behind(self) -> bool:
-        """Whether datagrams wait for the next turn."""
         return bool(self._waiting)
 
     def is_due(self, now: float) -> bool:

@@ -41,7 +41,6 @@ class LockTable:
 
     @property
     def count(self) -> int:
-        """The number of requests."""
         return sum(len(lock.queue) for lock in self._locks.values())
 
     def holder(self, name: str) -> tuple[Claimant, int] | None:
@@ -68,7 +67,6 @@ class LockTable:
             self._keep(name, lock, [each for each in lock.queue if each[:2] != (member, number)])
 
     def retain(self, members: Collection[Address]) -> None:
-        """End the requests of members that are not in the view."""
         for name, lock in list(self._locks.items()):
             self._keep(name, lock, [each for each in lock.queue if each.member in members])
 
@@ -84,7 +82,6 @@ class LockTable:
         return self.last_token
 
     def snapshot(self) -> list[Any]:
-        """Return the state in plain values."""
         locks = [[name, lock.token, [list(each) for each in lock.queue]] for name, lock in self._locks.items()]
         return [self.last_token, locks]
 

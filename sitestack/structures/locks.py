@@ -31,8 +31,6 @@ NAME = "locks"
 
 
 class Request:
-    """A request of this member for a lock."""
-
     def __init__(self, name: str, number: int, changed: Callable[[], None]) -> None:
         self.name = name
         self.number = number
@@ -158,7 +156,6 @@ class Locks(Structure):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Compare this member's requests to the table."""
         for request in list(self._requests.values()):
             held = self.table.holder(request.name)
             mine = held is not None and held[0].member == self._me and held[0].number == request.number

@@ -169,7 +169,6 @@ class RouterLink:
         return self.state is LinkState.UP and self.write(frame)
 
     def flush(self, now: float) -> None:
-        """Write as much as the kernel accepts."""
         if self._sock is None or self.state is LinkState.CONNECTING or not (self.waiting or self._writing):
             return
         try:
@@ -301,7 +300,6 @@ class RouterLinks:
         self.use(places)
 
     def use(self, places: Sequence[Physical]) -> None:
-        """Use the routers at these addresses from now on. Names are not resolved here."""
         wanted = [each for each in dict.fromkeys(places) if is_address(each.host)][:ROUTERS_MAX]
         known = {link.place: link for link in self.links}
         for place, link in known.items():
@@ -313,7 +311,6 @@ class RouterLinks:
         self.links = [known.get(place) or self._make(place) for place in wanted]
 
     def move(self, physical: tuple[Physical, ...]) -> None:
-        """Register again at all routers, with these addresses."""
         who, places = self._registrant, [link.place for link in self.links]
         self._registrant = replace(who, entry=replace(who.entry, physical=physical))
         self.use(())
@@ -357,7 +354,6 @@ class RouterLinks:
             link.flush(now)
 
     def up(self) -> list[RouterLink]:
-        """Return the connected routers, in the configured order."""
         return [link for link in self.links if link.state is LinkState.UP]
 
     def has_answer(self) -> bool:

@@ -162,8 +162,6 @@ class TcpStatistics(TrafficStatistics):
 
 
 class _Connection:
-    """One connection, with its partly read or written bytes."""
-
     def __init__(self, sock: socket.socket, peer: Physical | None, now: float) -> None:
         self.sock = sock
         #: The other member's address; None before its first frame.

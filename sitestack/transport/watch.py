@@ -92,9 +92,7 @@ class WatchOutcome(Enum):
 
 @dataclass(slots=True)
 class WatchStatistics:
-    #: Members that this one is connected to.
     watching: int = 0
-    #: Members that it wants to be connected to.
     targets: int = 0
     #: Closed because there were WATCHERS_MAX already.
     refused: int = 0

@@ -43,7 +43,6 @@ def unpack_bounded(data: bytes | memoryview, scanner: msgpack.Unpacker | None = 
 
 
 def pack_plain(value: Any) -> bytes:
-    """Return plain values as msgpack."""
     packed: bytes = msgpack.packb(value)
     return packed
 

@@ -34,8 +34,6 @@ Parse = Callable[[Any], Any]
 
 
 class Converter(NamedTuple):
-    """Converts values of one type to plain values and back."""
-
     pack: Pack
     parse: Parse
 
@@ -158,7 +156,6 @@ class Schema:
         self._headers = {number: self.converter(kind) for number, kind in headers.items()}
 
     def pack_header(self, header: Header) -> list[Any]:
-        """Return the header as a list `[id, field, ...]`."""
         number = self._ids[type(header)]
         return [number, *self._headers[number].pack(header)]
 

@@ -42,8 +42,6 @@ Observe = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """The verdict and the data of the report."""
-
     verdict: Report
     data: ReportData
 
@@ -134,7 +132,6 @@ def _conclude(evidence: Evidence, verdict: Report, tables: Mapping[str, DataFram
 
 
 def describe(result: AuditResult) -> list[str]:
-    """Return lines for all results but the verdict."""
     summary, verdict = result.as_json(), result.verdict
     lines = list(map(str, verdict.violations))
     lines += [f"Note: {note}" for note in verdict.notes]

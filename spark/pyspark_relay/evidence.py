@@ -33,8 +33,6 @@ _STRETCHES_S = (0.1, 0.2, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 21_600, 86_400)
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Size and time range of the journals."""
-
     records: int
     processes: int
     begin_ns: int
@@ -77,7 +75,6 @@ class Evidence:
     lags: DataFrame
 
     def release(self) -> None:
-        """Free the frames persisted in the executors."""
         for frame in self.persisted:
             frame.unpersist()
 
@@ -161,7 +158,6 @@ def _persist(frame: DataFrame) -> DataFrame:
 
 
 def measure_extent(recorded: DataFrame) -> Extent:
-    """Return the extent in one pass over the records."""
     kind = F.col("kind")
     has_place = (kind == "deliver") & (F.col("via") == "local") & F.expr(IS_MULTICAST) & F.col("gseq").isNotNull()
     found = recorded.agg(

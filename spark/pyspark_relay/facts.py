@@ -32,7 +32,6 @@ _COLUMNS = (
 
 
 def read_facts(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Return all records under these paths as facts."""
     reader = spark.read.format("relay").option("rows", "records").schema(select_schema(*_COLUMNS))
     return to_facts(reader.option("paths", json.dumps(list(paths))).load())
 
@@ -75,23 +74,19 @@ def settle(frame: DataFrame) -> DataFrame:
 
 
 def stream_text() -> Column:
-    """Return a readable stream."""
     target = F.when(F.col("target") == "", "").otherwise(F.concat(F.lit(" to "), short("target")))
     return F.concat(origin_text(), F.lit(" "), "scope", target)
 
 
 def origin_text() -> Column:
-    """Return a readable origin."""
     return F.concat("origin_site", F.lit("/"), short("origin"))
 
 
 def edges_text(first: str = "first", last: str = "last") -> Column:
-    """Return the readable ends of a batch."""
     return F.concat(F.col(first).cast("string"), F.lit(".."), F.col(last).cast("string"))
 
 
 def short(uuid: str) -> Column:
-    """Return the first eight digits of a uuid."""
     return F.substring(uuid, 1, 8)
 
 

@@ -47,7 +47,6 @@ class ReportData:
 
 
 def render(data: ReportData) -> str:
-    """Return the page."""
     sections = [*_verdict(data), *_violations(data), *_lag(data), *_throughput(data), *_failovers(data)]
     sections += [*_conservation(data), *_processes(data), *_global_views(data), *_notes(data)]
     return draw_page("Relay audit", sections)

@@ -62,7 +62,6 @@ def is_small(journal_bytes: int) -> bool:
 
 
 def is_submitted() -> bool:
-    """Return whether `spark-submit` runs this process."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -92,14 +91,12 @@ def open_session(name: str, master: str | None, journal_bytes: int, log: Path) -
 
 
 def settings(journal_bytes: int) -> _Settings:
-    """Return the settings for journals of this size."""
     if is_small(journal_bytes):
         return {**_ALWAYS, **_SMALL}
     return {**_ALWAYS, "spark.sql.shuffle.partitions": str(count_partitions(journal_bytes))}
 
 
 def count_partitions(journal_bytes: int) -> int:
-    """Return the number of partitions for journals of this size."""
     return 1 if is_small(journal_bytes) else max(4, -(-journal_bytes // PARTITION_BYTES))
 
 

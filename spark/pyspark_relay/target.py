@@ -10,9 +10,7 @@ from sitestack.model.errors import ConfigurationError
 
 #: The options of the sink; option names are case-insensitive.
 OPTIONS = ("url", "token", "timeout")
-#: The options of a source from a running site.
 SOURCE_OPTIONS = (*OPTIONS, "rows", "startingoffsets", "endingoffsets")
-#: Options that Spark adds.
 _OF_SPARK = ("checkpointlocation", "queryname")
 #: Time (s) for which a row is tried, or nodes are asked for events: longer than a failover, or than
 #: a site's backlog of a burst.

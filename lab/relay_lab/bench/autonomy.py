@@ -39,7 +39,6 @@ class _Wan:
         self.line = line
 
     async def carry(self, load: Workload) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The load here; the others only listen."""
         answers: list[list[dict[str, Any]]] = [[], []]
 
         async def ask(place: int, members: Sequence[BenchProcess], what: Workload) -> None:
@@ -96,8 +95,6 @@ async def _measure(wan: _Wan, size: int, window_s: float, cut: bool) -> dict[str
 
 
 def put_together(pairs: Sequence[dict[bool, dict[str, float]]]) -> dict[str, Any]:
-    """Return medians of each kind, and of the ratios cut / whole of the pairs."""
-
     def middle(cut: bool) -> dict[str, float]:
         return {key: round(median(pair[cut][key] for pair in pairs), 3) for key in _COMPARED}
 

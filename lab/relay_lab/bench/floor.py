@@ -21,7 +21,6 @@ _WARM_UP_S = 0.3
 
 
 async def answer() -> None:
-    """Send everything back, until standard input ends, and so the process that asks."""
     sock = await _bound()
     print(sock.getsockname()[1], flush=True)
     async with trio.open_nursery() as nursery:
@@ -37,7 +36,6 @@ async def _echo(sock: trio.socket.SocketType) -> None:
 
 
 async def ask(port: int, size: int, window_s: float) -> list[int]:
-    """The round trips of a window, in nanoseconds."""
     sock, there, payload = await _bound(), ("127.0.0.1", port), bytes(size)
     trips: list[int] = []
     begins = trio.current_time() + _WARM_UP_S
@@ -57,7 +55,6 @@ async def _bound() -> trio.socket.SocketType:
 
 
 def main(size: int, window_s: float) -> None:
-    """Both processes."""
     command = [sys.executable, "-m", "relay_lab.bench.floor"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None

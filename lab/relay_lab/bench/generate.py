@@ -29,8 +29,6 @@ _SLOT = 16
 
 
 class Fault(Enum):
-    """Faults of one delivery at one process."""
-
     #: It is missing.
     LOSS = "loss"
     #: It happens again.
@@ -43,8 +41,6 @@ class Fault(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GeneratorPlan:
-    """What to generate."""
-
     seed: int = 0
     sites: tuple[str, ...] = ("NYC", "SFO")
     #: In each site.
@@ -53,7 +49,6 @@ class GeneratorPlan:
     deliveries: int = 100_000
     #: Messages in a batch, on average.
     batch: int = 10
-    #: Payload bytes of a message.
     size_bytes: int = 100
     #: Messages sent a second by all origins together.
     rate: int = 10_000
@@ -71,14 +66,11 @@ class GeneratorPlan:
 
     @property
     def batches(self) -> int:
-        """How many batches are sent; every process delivers each of them."""
         return max(1, self.deliveries // (self.batch * self.processes))
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A planted fault: the delivery that is wrong, as it should be, and the process."""
-
     fault: Fault
     site: str
     node: str
@@ -88,8 +80,6 @@ class Planted:
 
 @dataclass(slots=True)
 class GeneratedProcess:
-    """One member."""
-
     site: str
     uuid: Address
     name: str
@@ -116,7 +106,6 @@ class Generator:
         self._plant()
 
     def run(self) -> Iterator[tuple[GeneratedProcess, records.Record]]:
-        """Everything, about in the order of time."""
         now = 0
         yield from self._begin()
         arrivals: list[tuple[int, int, str, records.Send]] = []

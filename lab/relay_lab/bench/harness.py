@@ -25,7 +25,6 @@ from sitestack.channel.version import running_build
 
 
 def describe_machine() -> dict[str, Any]:
-    """Processors, memory, system and interpreter."""
     return {
         "cpus": len(os.sched_getaffinity(0)),
         "cpu": _cpu_model(),
@@ -65,8 +64,6 @@ class BenchFailed(Exception):
 
 
 class BenchProcess:
-    """One member's process, and the lines of its standard output."""
-
     def __init__(self, name: str, process: trio.Process) -> None:
         self._name = name
         self._process = process
@@ -95,7 +92,6 @@ class BenchProcess:
         raise BenchFailed(f"Member {self._name} of the benchmark did not answer within {timeout_s:g} s.")
 
     def kill(self) -> None:
-        """Kill the process with SIGKILL, as a crash would."""
         self._process.kill()
 
     async def end(self) -> None:
@@ -182,7 +178,6 @@ async def carry(members: Sequence[BenchProcess], load: Workload) -> list[dict[st
 
 
 async def hear_all(members: Sequence[BenchProcess], load: Workload) -> list[dict[str, Any]]:
-    """Return the figures of each member under its load."""
     results = [await member.hear(load.warm_up_s + load.window_s + _SLACK_S) for member in members]
     if wrong := sum(result.get("wrong", 0) for result in results):
         raise BenchFailed(f"{wrong} batches had a wrong sequence number or wrong bytes.")

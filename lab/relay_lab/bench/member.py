@@ -37,13 +37,10 @@ _STAMP = struct.Struct("<Q")
 _STAMP_MESSAGES = 16
 #: Seconds without a delivery that must pass between two loads.
 _QUIET_S = 0.5
-#: No command is longer.
 _COMMAND_BYTES_MAX = 64 * 1024
 
 
 class BenchMember:
-    """Sends, delivers, measures."""
-
     def __init__(self, channel: Channel[Any], members: int, profile: Profile | None, trips: bool) -> None:
         self._channel = channel
         self._trips = RoundTrips(channel) if trips else None

@@ -111,7 +111,6 @@ def _draw_figures(rows: Mapping[str, Mapping[str, Any]], decimals: int | None = 
 
 
 def figure_rows(sizes: Sizes) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """A row for each object that has figures, however a scenario nests them."""
     for size, figures in sizes.items():
         if any(key in figures for key in FIGURES):
             yield f"{size} bytes", figures
@@ -128,7 +127,6 @@ def ratio_sentence(ratio: Mapping[str, float]) -> str:
 
 
 def peer_rows(peers: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """A row for each size and peer."""
     for name, found in peers.items():
         for size, figures in found.get("sizes", {}).items():
             yield f"{size} bytes, {PEERS[name].title}", figures

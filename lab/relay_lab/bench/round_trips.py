@@ -26,14 +26,11 @@ _LOST_S = 60.0
 
 
 class RoundTrips:
-    """Asks and answers, one question at a time."""
-
     def __init__(self, channel: Channel[Any]) -> None:
         self._channel = channel
         self._answered = trio.Event()
 
     async def take(self, delivery: Delivery) -> None:
-        """Answer a question; note an answer."""
         channel, batch = self._channel, delivery.batch
         for payload in delivery.payloads():
             if payload[:1] == _QUESTION:

@@ -24,7 +24,6 @@ class Scenario:
     cuts_wan: bool = False
     #: What round trips are measured, one at a time; none: throughput is.
     trip: Trip | None = None
-    #: Whether the number of members grows.
     grows: bool = False
     #: Whether the coordinator is killed, and deliveries are missed.
     kills: bool = False
@@ -113,7 +112,6 @@ class MemberTask:
     order: Order
     multicast_group: str
     multicast_port: int
-    #: The directory of the journal; empty for none.
     journal: str
     #: Whether to time the layers, which costs a lot of speed.
     profiled: bool = False
@@ -125,9 +123,7 @@ class MemberTask:
     peer_port: int = 0
     #: The directory with the keys of the site; empty for none.
     keys: str = ""
-    #: Whether it asks and answers instead of counting deliveries.
     trips: bool = False
-    #: Whether it writes short ids in place of uuids.
     short_ids: bool = False
 
     def site_config(self) -> SiteConfig:
@@ -151,7 +147,6 @@ class MemberTask:
 class Workload:
     """One measurement, which is passed to all processes on standard input as JSON."""
 
-    #: Bytes of each message.
     size: int
     #: Seconds of load before the window.
     warm_up_s: float

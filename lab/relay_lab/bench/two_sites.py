@@ -65,8 +65,6 @@ async def _measure_echo(size: int, window_s: float) -> dict[str, float]:
 
 
 def put_together(pairs: Sequence[tuple[dict[str, float], dict[str, float]]]) -> dict[str, Any]:
-    """Medians of round trips and echoes, and of the ratios of the pairs."""
-
     def middle(which: int, keys: Sequence[str]) -> dict[str, float]:
         return {key: round(median(pair[which][key] for pair in pairs), 6) for key in keys}
 

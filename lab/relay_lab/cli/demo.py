@@ -78,7 +78,6 @@ def _count(number: int) -> Text:
 
 Kill = Literal["relay", "none"]
 
-#: Text of the progress bar.
 PHASES: dict[Phase, str] = {
     "starting": "starting the sites",
     "sending": "relaying",

@@ -32,7 +32,6 @@ _EPILOG = f"NAME is one of {', '.join(drill_names())}. A FILE ends with .yaml."
 
 
 def _list(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
-    """Print the drills that come with relay, and the purpose of each."""
     if not is_wanted:
         return
     table = Table(box=SIMPLE_HEAD)

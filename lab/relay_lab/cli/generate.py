@@ -75,7 +75,6 @@ def command(ctx: click.Context, /, directory: Path, sites: str, as_json: bool, s
 
 
 def _write(directory: Path, generator: Generator, segment_bytes: int) -> int:
-    """Write the journals; how many records they hold."""
     stores: dict[Address, JournalStore] = {}
     written = 0
     with progress_bar() as progress:

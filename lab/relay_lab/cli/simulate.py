@@ -185,7 +185,6 @@ class Tally:
         self._cpu_s = 0.0
 
     def add(self, name: str, result: SeedResult, cpu_s: float) -> None:
-        """Count one plan, by its name and seed, and the CPU seconds that it took."""
         self._cpu_s += cpu_s
         self._violations += [(result.seed, name, what) for what in result.violations]
         self._covered.update(result.covered)

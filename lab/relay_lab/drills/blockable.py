@@ -16,7 +16,6 @@ UNBLOCK = signal.SIGUSR2
 
 
 def install() -> None:
-    """Install the signal handlers of this module."""
     # Blocked in all threads, it waits until it is asked for: a handler would not run while the loop stands.
     signal.pthread_sigmask(signal.SIG_BLOCK, [UNBLOCK])
     signal.signal(BLOCK, _block)

@@ -89,7 +89,6 @@ class Child:
         return open(self._log, "ab")
 
     async def feed(self, lines: bytes) -> None:
-        """Write to the standard input. Raises MemberDied."""
         stdin = self.running().stdin
         assert stdin is not None
         try:
@@ -98,22 +97,18 @@ class Child:
             raise MemberDied(self.last_words()) from None
 
     def running(self) -> trio.Process:
-        """The process, which must have been started."""
         assert self._process is not None
         return self._process
 
     def has_ended(self) -> bool:
-        """Whether the process was started and is gone."""
         return self._process is not None and self._process.returncode is not None
 
     async def reap(self) -> None:
-        """Wait for the end of the process, and release its resources."""
         process = self.running()
         await process.wait()
         if process.stdin is not None:
             await process.stdin.aclose()
 
     def last_words(self) -> str:
-        """One sentence on how the process ended, with the end of its log."""
         log = self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
         return last_words(self.seat, None if self._process is None else self._process.returncode, log)

@@ -10,7 +10,6 @@ from relay_lab.drills.sites import Sites, is_member, sees
 
 
 def queues(statuses: Mapping[Seat, Status]) -> dict[str, int]:
-    """How much each queue that empties at rest still holds, summed over all members."""
     contents: dict[str, int] = {}
     for status in statuses.values():
         for queue in status["queues"]:

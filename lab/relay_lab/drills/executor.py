@@ -66,7 +66,6 @@ class Executor:
         self._means: dict[str, None] = {}
 
     async def start(self, seat: Seat) -> None:
-        """Start a member that does not run; do not wait until it has joined its site."""
         if seat in self._started:
             self._used(self.MEANS["restart"])
         self._started[seat] = None
@@ -77,25 +76,20 @@ class Executor:
         raise NotImplementedError
 
     async def feed(self, seat: Seat, lines: bytes) -> None:
-        """Let a member publish these lines. Raises MemberDied."""
         await self._members[seat].feed(lines)
 
     async def status(self, seat: Seat) -> Status | None:
-        """Return a member's status; None while it does not answer. Raises MemberDied."""
         return await self._members[seat].status()
 
     async def kill(self, seat: Seat) -> None:
-        """End a member at once."""
         self._used(self.MEANS["kill"])
         await self._members[seat].kill()
 
     async def pause(self, seat: Seat) -> None:
-        """Stop a member where it stands."""
         self._used(self.MEANS["pause"])
         await self._members[seat].pause()
 
     async def resume(self, seat: Seat) -> None:
-        """Resume a paused member."""
         await self._members[seat].resume()
 
     async def leave(self, seat: Seat, grace_s: float) -> str:
@@ -103,11 +97,9 @@ class Executor:
         return await self._members[seat].end(grace_s)
 
     async def block(self, seat: Seat) -> None:
-        """Let the member's event loop stand still in a blocking call."""
         raise NotImplementedError
 
     async def unblock(self, seat: Seat) -> None:
-        """End the blocking call."""
         raise NotImplementedError
 
     async def stop_reader(self, seat: Seat) -> None:
@@ -115,11 +107,9 @@ class Executor:
         raise NotImplementedError
 
     async def fill_disk(self, seat: Seat) -> None:
-        """Leave no room for the member's journal."""
         raise NotImplementedError
 
     async def free_disk(self, seat: Seat) -> None:
-        """Make room for the member's journal again."""
         raise NotImplementedError
 
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
@@ -135,7 +125,6 @@ class Executor:
         return 0
 
     def means(self) -> Sequence[str]:
-        """By what means harm was done so far, in sentences."""
         return list(self._means)
 
     def idle(self) -> Sequence[str]:

@@ -47,7 +47,6 @@ class Ports:
     """The members' own ports, which no proxy stands before."""
 
     bridges: Mapping[Seat, int]
-    #: UDP ports, where there is no multicast.
     datagrams: Mapping[Seat, int]
     #: Multicast group and port of each site, where there is multicast.
     groups: Mapping[str, tuple[str, int]]
@@ -60,7 +59,6 @@ class Ports:
     kind: str = "udp"
 
     def host(self, seat: Seat) -> str:
-        """The address of a member."""
         return self.addresses.get(seat, LOOPBACK)
 
 

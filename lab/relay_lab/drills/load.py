@@ -12,7 +12,6 @@ import trio
 from relay_lab.drills.plan import Action, Drill, Seat, draw_method
 from relay_lab.drills.sites import Sites
 
-#: Seconds between two portions of messages to a sender.
 _FEED_INTERVAL_S = 0.02
 #: Seconds of load after the effect of the last action, so that the effect is measured.
 AFTER_S = 2.0
@@ -44,13 +43,10 @@ def plan_drill(drill: Drill, seed: int) -> DrillPlan:
 
 
 class Load:
-    """The senders of one run."""
-
     def __init__(self, plan: DrillPlan, sites: Sites) -> None:
         self._plan = plan
         self._load = plan.drill.load
         self._sites = sites
-        #: How many lines members were given to publish.
         self.fed = 0
         #: Actions that were still under way when the load ended.
         self.late: list[Action] = []
@@ -60,13 +56,11 @@ class Load:
         self._settled_at = -math.inf
 
     def settled(self, action: Action) -> None:
-        """An action has taken effect."""
         if action in self._pending:
             self._pending.remove(action)
             self._settled_at = trio.current_time()
 
     async def run(self, began: float) -> None:
-        """Feed all senders. Raises MemberDied."""
         self._began = began
         async with trio.open_nursery() as feeding:
             if self._load.senders == "one":

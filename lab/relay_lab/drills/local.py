@@ -66,16 +66,13 @@ class SmallDisk:
                     size //= 2
 
     def free(self) -> None:
-        """Give the room back."""
         (self.directory / _FILLER).unlink(missing_ok=True)
 
     def largest_bytes(self) -> int:
-        """The size of the largest file on it."""
         return max((file.stat().st_size for file in self.directory.iterdir()), default=0)
 
 
 def _run(*command: str) -> bool:
-    """Run a command; whether it succeeded."""
     with suppress(OSError, subprocess.TimeoutExpired):
         return subprocess.run(command, capture_output=True, check=False, timeout=_LIMIT_S).returncode == 0
     return False
@@ -122,23 +119,19 @@ class LocalExecutor(Executor):
         self._filled: dict[Seat, None] = {}
 
     async def upgrade(self, seat: Seat) -> None:
-        """A new process, of this release."""
         member = self._processes[seat]
         was = "" if member.earlier is None else f" in place of {member.earlier.version}"
         self._used(f"upgrade: a new process, of version {installed_version()}{was}.")
         await member.upgrade()
 
     async def block(self, seat: Seat) -> None:
-        """A blocking call in the process."""
         self._used("block: a blocking call in the main thread of the process.")
         await self._processes[seat].block()
 
     async def unblock(self, seat: Seat) -> None:
-        """The end of the blocking call."""
         await self._processes[seat].unblock()
 
     async def stop_reader(self, seat: Seat) -> None:
-        """Stop the process that reads the member's events."""
         self._used("stop-reader: SIGSTOP to the process that reads the events of the member.")
         await self._processes[seat].stop_reader()
 
@@ -154,7 +147,6 @@ class LocalExecutor(Executor):
             self._processes[seat].limit_files(disk.largest_bytes())
 
     async def free_disk(self, seat: Seat) -> None:
-        """Undo `fill_disk`."""
         disk = self._disks[seat]
         if disk.mounted:
             disk.free()
@@ -200,7 +192,6 @@ class LocalExecutor(Executor):
         return await run_attack(target, self._directory / "target.json", enter)
 
     def memory_bytes(self, seat: Seat) -> int:
-        """The resident set of the process."""
         return self._processes[seat].memory_bytes()
 
     def idle(self) -> Sequence[str]:
@@ -215,7 +206,6 @@ class LocalExecutor(Executor):
         return [self._journal]
 
     async def abort(self) -> None:
-        """End all processes."""
         async with trio.open_nursery() as nursery:
             for member in self._processes.values():
                 nursery.start_soon(member.end, ABORT_TIMEOUT_S)

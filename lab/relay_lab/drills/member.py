@@ -62,11 +62,8 @@ def refuse_upgrade(drill: Drill, earlier: Earlier | None) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Means by which a drill harms a member."""
-
     #: Comes before its command, and leads into its network namespace.
     enter: Sequence[str] = ()
-    #: Whether its event loop can be blocked.
     blockable: bool = False
     #: Whether a process that can be stopped reads its deliveries.
     reader: bool = False
@@ -88,7 +85,6 @@ class MemberProcess(Child):
         self._socket = socket_path(directory, seat.site, seat.name)
 
     async def start(self) -> None:
-        """Start the process; it publishes what `feed` gives it."""
         module = "relay_lab.drills.blockable" if self._ways.blockable else "relay"
         command = [*self._ways.enter, *self._run_module, module, "node", str(self._config), "--journal", str(self._journal)]
         command += ["--status", str(self._socket), "--publish", "-"]
@@ -102,12 +98,10 @@ class MemberProcess(Child):
             await self.spawn(command)
 
     async def upgrade(self) -> None:
-        """Start the process again, with this release."""
         self._run_module = (sys.executable, "-m")
         await self.start()
 
     async def status(self) -> Status | None:
-        """Return the answer of the status socket; None without one. Raises MemberDied."""
         if self.has_ended():
             raise MemberDied(self.last_words())
         try:
@@ -116,28 +110,22 @@ class MemberProcess(Child):
             return None
 
     async def kill(self) -> None:
-        """SIGKILL, and wait until the process is gone."""
         self.running().kill()
         await self.reap()
 
     async def pause(self) -> None:
-        """SIGSTOP."""
         self.running().send_signal(signal.SIGSTOP)
 
     async def resume(self) -> None:
-        """SIGCONT."""
         self.running().send_signal(signal.SIGCONT)
 
     async def block(self) -> None:
-        """A blocking call in the event loop."""
         self.running().send_signal(BLOCK)
 
     async def unblock(self) -> None:
-        """The end of the blocking call."""
         self.running().send_signal(UNBLOCK)
 
     async def stop_reader(self) -> None:
-        """Send SIGSTOP to the reader of the member's deliveries."""
         assert self._reader is not None
         self._reader.send_signal(signal.SIGSTOP)
 
@@ -200,12 +188,10 @@ class RouterProcess:
         self._process: trio.Process | None = None
 
     async def start(self) -> None:
-        """Start the process; members try to reach it until it listens."""
         with self._log.open("ab") as log:
             self._process = await trio.lowlevel.open_process(tie(self._command), stdin=subprocess.DEVNULL, stderr=log)
 
     async def wait_until_up(self) -> None:
-        """Wait until members can connect."""
         while True:
             try:
                 await (await trio.open_tcp_stream(*self.place)).aclose()
@@ -215,7 +201,6 @@ class RouterProcess:
                 return
 
     async def kill(self) -> None:
-        """SIGKILL, and wait until the process is gone."""
         if self._process is not None:
             self._process.kill()
             await self._process.wait()

@@ -37,9 +37,6 @@ class Slope:
 
 
 class Sample(NamedTuple):
-    """The memory of a process at a time."""
-
-    #: Seconds since it was first seen.
     age_s: float
     size: int
     is_relay: bool
@@ -47,13 +44,10 @@ class Sample(NamedTuple):
 
 @dataclass(slots=True)
 class Weights:
-    """Samples of memory, by member and process."""
-
     samples: dict[tuple[Seat, int], list[Sample]] = field(default_factory=dict)
     _first: dict[tuple[Seat, int], float] = field(default_factory=dict)
 
     def add(self, seat: Seat, pid: int, now: float, size: int, is_relay: bool) -> None:
-        """A process had so many bytes at a time (s)."""
         began = self._first.setdefault((seat, pid), now)
         self.samples.setdefault((seat, pid), []).append(Sample(now - began, size, is_relay))
 

@@ -44,7 +44,6 @@ _GRADED = {
 
 
 def harmed(before: Condition, do: str, amount: float) -> Condition:
-    """The condition after one more verb; `heal` undoes all of them."""
     match do:
         case "cut" | "stall" | "half-open":
             return replace(before, mode=do)
@@ -80,10 +79,8 @@ class Network:
         self._lines: dict[tuple[Seat, Seat], Direction] = {}
 
     def line(self, source: Seat, destination: Seat) -> Direction:
-        """The direction from one member to another."""
         return self._lines.setdefault((source, destination), Direction())
 
     def change(self, source: Seat, destination: Seat, do: str, amount: float) -> None:
-        """Do harm to one direction, or heal it."""
         line = self.line(source, destination)
         line.set(harmed(line.condition, do, amount))

@@ -57,7 +57,6 @@ class Action:
     """One step of the harm: a verb, and a member, a link or a site that it is done to."""
 
     do: Literal[MemberVerb, LinkVerb, AttackVerb] = "kill"
-    #: Seconds after the load began.
     at_s: float = 0.0
     #: Up to this many seconds later; the seed decides how many.
     spread_s: float = 0.0
@@ -71,7 +70,6 @@ class Action:
     amount: float = 0.0
     #: Whether it is meant for the time after the load. Otherwise the load lasts until it has taken effect.
     after_load: bool = False
-    #: Seconds that an attack lasts.
     for_s: float = 0.0
     #: The site whose keys the attacker has, which is none of the drill's; empty: the attacker has no key.
     key_of: str = ""
@@ -88,7 +86,6 @@ class DrillLoad:
     It lasts for `seconds`, and longer while an action has not taken effect that is not meant for the time after it.
     """
 
-    #: Messages per second of each sender.
     rate: float = 200.0
     message_bytes: int = 100
     seconds: float = 8.0
@@ -134,10 +131,8 @@ class Drill:
     """One drill, as its YAML file describes it."""
 
     name: str = ""
-    #: Its purpose, in a sentence.
     why: str = ""
     sites: tuple[str, ...] = ("NYC", "SFO")
-    #: Members of each site.
     members: int = 3
     load: DrillLoad = field(default_factory=DrillLoad)
     method: tuple[Action, ...] = ()
@@ -152,21 +147,17 @@ class Drill:
 
     @property
     def harms_bridges(self) -> bool:
-        """Whether a link between sites is harmed."""
         return any(one.site != other.site for one, other in self._links())
 
     @property
     def attacks(self) -> list[Action]:
-        """Return the actions of an attacker."""
         return [action for action in self.method if action.do in ATTACK_VERBS]
 
     def harms_inside(self, action: Action) -> bool:
-        """Whether an action harms a link inside a site."""
         one, other, _ = parse_link(action.link, self.sites, self.members)
         return one.site == other.site
 
     def does(self, *verbs: str) -> bool:
-        """Whether one of these verbs is in the method."""
         return any(action.do in verbs for action in self.method)
 
     def _links(self) -> Iterator[tuple[Place, Place]]:
@@ -178,8 +169,6 @@ class Drill:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One member: its site and its name."""
-
     site: str
     name: str
 
@@ -201,7 +190,6 @@ def seat_members(sites: Sequence[str], members: int) -> list[Seat]:
 
 
 def between_sites(seats: Sequence[Seat]) -> list[tuple[Seat, Seat]]:
-    """All pairs of members of different sites, in both directions."""
     return [(one, other) for one in seats for other in seats if one.site != other.site]
 
 

@@ -21,7 +21,6 @@ from relay_lab.drills.plan import (
 
 
 def read_drill(plain: Any) -> tuple[Drill, list[str]]:
-    """Return a drill made of plain values, and the mistakes in them."""
     reader = Reader({})
     config = plain.get("config") if type(plain) is dict else None
     rest = {key: value for key, value in plain.items() if key != "config"} if type(plain) is dict else plain

@@ -42,7 +42,6 @@ class StreamProxy:
         self._back = back
 
     async def run(self) -> None:
-        """Serve until cancelled."""
         async with trio.open_nursery() as nursery:
             await trio.serve_listeners(self._serve, [self._listener], handler_nursery=nursery)
 
@@ -155,7 +154,6 @@ class DatagramProxy:
         self._delayed = 0
 
     async def run(self) -> None:
-        """Carry until cancelled."""
         try:
             async with trio.open_nursery() as nursery:
                 for seat, front in self._fronts.items():
@@ -204,7 +202,6 @@ def fates(line: Direction, rng: random.Random) -> list[float]:
 
 
 async def bind_datagrams(host: str) -> trio.socket.SocketType:
-    """A front at a free port."""
     sock = trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     await sock.bind((host, 0))
     return sock
@@ -217,6 +214,5 @@ async def bind_streams(host: str, port: int = 0) -> trio.SocketListener:
 
 
 def port_of(sock: trio.socket.SocketType) -> int:
-    """The port that it is bound to."""
     port: int = sock.getsockname()[1]
     return port

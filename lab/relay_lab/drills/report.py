@@ -11,7 +11,6 @@ from relay.report import Figure, Mark, Span, draw_lines, draw_note, draw_page, d
 from relay_lab.drills.plan import MEMBER_VERBS, Drill, LinkVerb
 from relay_lab.drills.result import DrillResult, NotBegun, Verdict, overall, summary
 
-#: File name suffixes of the formats.
 REPORT_SUFFIXES = (".html", ".md")
 _VERBS: tuple[str, ...] = (*MEMBER_VERBS, *get_args(LinkVerb))
 RUN_COLUMNS = ("seed", "verdict", "lost", "duplicated", "reordered", "gaps", "silence s", "at rest after s")
@@ -31,7 +30,6 @@ def write_report(suffix: str, drill: Drill, place: str, results: Sequence[DrillR
 
 
 def _headline(results: Sequence[DrillResult], aborted: Sequence[str]) -> tuple[bool, str]:
-    """Return whether all runs passed, and a sentence on it."""
     verdict = overall(results, aborted)
     runs = len(results) + len(aborted)
     if results and verdict == "pass":
@@ -43,7 +41,6 @@ def _headline(results: Sequence[DrillResult], aborted: Sequence[str]) -> tuple[b
 
 
 def _figures(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Name and value of each figure over all runs."""
     total = summary(drill, results, aborted)
     several = len(results) > 1
     yield "messages sent", f"{total['sent']:,}"
@@ -81,7 +78,6 @@ def list_runs(results: Sequence[DrillResult]) -> list[tuple[str, ...]]:
 
 
 def list_means(results: Sequence[DrillResult]) -> str:
-    """How harm was done, each means once; an empty text without harm."""
     means = dict.fromkeys(each for result in results for each in result.means)
     return f"How the harm was done: {' '.join(means)}" if means else ""
 
@@ -92,7 +88,6 @@ def _harm(result: DrillResult) -> list[tuple[float, str]]:
 
 
 def _silence(result: DrillResult) -> str:
-    """A sentence on the longest silence."""
     found = result.silence
     if found is None:
         return "No member waited for the other site."

@@ -26,8 +26,6 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class DrillResult:
-    """The result of one run."""
-
     drill: Drill
     seed: int
     sites: dict[str, list[str]]
@@ -45,13 +43,11 @@ class DrillResult:
     #: The longest silence of another site after the first harm, and that of the own site.
     silence: Silence | None = None
     own_silence: Silence | None = None
-    #: Deliveries per second in each site.
     rates: Rates = field(default_factory=Rates)
     #: By what means harm was done, in sentences.
     means: tuple[str, ...] = ()
     #: Sentences on the parts of the drill that did not happen.
     unexercised: tuple[str, ...] = ()
-    #: Measurements during attacks.
     evidence: Evidence = field(default_factory=Evidence)
 
     @property
@@ -88,11 +84,9 @@ class DrillResult:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing at all was wrong, and everything was exercised."""
         return self.verdict == "pass"
 
     def faults(self) -> Iterator[str]:
-        """Everything that was wrong, in sentences."""
         for name in ("lost", "duplicated", "reordered"):
             if number := getattr(self, name):
                 yield f"{number} messages {name}."
@@ -122,7 +116,6 @@ class DrillResult:
             yield f"After the harm {what}; at most {expected.own_silence_s_max:g} s are expected."
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `--json` prints."""
         return {
             **_totals([self]),
             "failover_s": self.failover_s,

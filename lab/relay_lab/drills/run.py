@@ -61,8 +61,6 @@ async def run_drill(plan: DrillPlan, place: Place, observe: Observe) -> DrillRes
 
 
 class _Run:
-    """One run, and its observations."""
-
     def __init__(self, plan: DrillPlan, executor: Executor, observe: Observe) -> None:
         self._plan = plan
         self._drill = plan.drill
@@ -80,14 +78,12 @@ class _Run:
         self._at_end: dict[Seat, Status] = {}
         #: The last status of each member, also of those that are gone.
         self._heard: dict[Seat, Status] = {}
-        #: The status of each member when the load began.
         self._at_begin: dict[Seat, Status] = {}
         self._attacks: list[Attack] = []
         #: Member -> its memory at the first attack and at most, in bytes.
         self._memory: dict[Seat, tuple[int, int]] = {}
 
     async def run(self) -> DrillResult:
-        """Carry out all phases."""
         started = trio.current_time()
         sites = self._sites
         self._observe("starting", 0, 1)
@@ -253,7 +249,6 @@ class _Run:
 
 
 def _scene(seat: Seat, status: Status) -> str:
-    """Return a coordinator's description of its site."""
     view = ", ".join(status["view"]["members"])
     if status["role"] == "coord":
         return f"{seat.name} coordinates {view} and has no link"

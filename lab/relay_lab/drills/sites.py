@@ -21,7 +21,6 @@ from relay_lab.drills.plan import (
     seat_members,
 )
 
-#: Seconds between two questions for the status of all members.
 POLL_S = 0.1
 #: Seconds until all members must see each other, on a slow machine.
 START_TIMEOUT_S = 120.0
@@ -62,7 +61,6 @@ class Sites:
         self._had: dict[Place, Seat] = {}
 
     def of(self, site: str) -> list[Seat]:
-        """The members of a site that run and stay."""
         return [seat for seat in self.seats if seat.site == site and self._states[seat] == "running"]
 
     def sender_of(self, site: str) -> Seat | None:
@@ -272,7 +270,6 @@ async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 def is_member(status: Status | None) -> bool:
-    """Whether a status shows that the node has joined its site."""
     return status is not None and status.get("state") == "member"
 
 

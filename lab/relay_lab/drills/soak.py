@@ -24,13 +24,10 @@ from sitestack.seal.key_ring import SiteKey
 
 SITES = ("NYC", "SFO", "LON")
 MEMBERS = 3
-#: Seconds from one harm to the next.
 PAUSE_S = (30.0, 90.0)
-#: Seconds at the end of a leg without harm.
 CALM_S = 20.0
 #: The shares of small, of larger and of the largest messages, and the bytes that they have at most.
 SIZES = ((0.90, 1 << 10), (0.095, 1 << 16), (0.005, 1 << 20))
-#: Seconds that harm lasts.
 HARM_S = (1.0, 12.0)
 #: Seconds after a pause within which a member is in the view again. Messages sent until then may be a gap at
 #: this member.
@@ -47,7 +44,6 @@ class Lines(Sequence[bytes]):
         self._make = make
 
     def __len__(self) -> int:
-        """How many there are."""
         return self._length
 
     @overload
@@ -55,7 +51,6 @@ class Lines(Sequence[bytes]):
     @overload
     def __getitem__(self, index: slice) -> list[bytes]: ...
     def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
-        """A line, or some."""
         return [*map(self._make, range(self._length)[index])] if isinstance(index, slice) else self._make(index)
 
 
@@ -134,8 +129,6 @@ SLOPE_MAX = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One leg, as it stands in the report."""
-
     seed: int
     verdict: Verdict
     #: Sentences on faults, and on missing evidence.
@@ -148,7 +141,6 @@ class Leg:
     reordered: int
     gaps: int
     actions: int
-    #: How often the keys of a site were changed.
     rotations: int
     #: Queue -> its level at the end, over all members; empty queues are left out.
     queues: dict[str, int]
@@ -157,7 +149,6 @@ class Leg:
 
     @classmethod
     def of(cls, result: DrillResult, rotations: int, slopes: list[Slope]) -> Leg:
-        """Return a leg made of the result of its drill."""
         plain = result.to_json()
         return cls(
             seed=result.seed,
@@ -185,12 +176,10 @@ class Leg:
 
     @classmethod
     def aborted(cls, seed: int, why: str) -> Leg:
-        """A leg that came to no result."""
         return cls(seed, "fail", (why,), 0.0, 0, 0, 0, 0, 0, 0, 0, 0, {}, ())
 
     @property
     def is_aborted(self) -> bool:
-        """Whether it came to no result."""
         return not self.seconds
 
 
@@ -212,7 +201,6 @@ class Soak:
 
     @property
     def legs(self) -> int:
-        """How many legs there are in all."""
         return math.ceil(self.whole_s / self.leg_s)
 
     def next_leg(self) -> tuple[int, float] | None:
@@ -237,7 +225,6 @@ class Soak:
         return worst(slope for leg in self.done for slope in leg.slopes)
 
     def faults(self) -> list[str]:
-        """Everything that was wrong, in sentences."""
         found = [f"leg {leg.seed}: {fault}" for leg in self.done for fault in leg.faults]
         if self.slope is not None and self.slope >= SLOPE_MAX:
             found.append(f"The memory of a process grew by {self.slope:.2f} % an hour; less than {SLOPE_MAX:g} % is expected.")
@@ -253,7 +240,6 @@ class Soak:
         return "pass" if is_whole else "not exercised"
 
     def to_json(self) -> dict[str, Any]:
-        """The report."""
         totals = {
             name: sum(getattr(leg, name) for leg in self.done)
             for name in ("sent", "delivered", "lost", "duplicated", "reordered", "gaps", "actions", "rotations")
@@ -298,7 +284,6 @@ class Rotation:
         self._rng = rng
 
     async def run(self) -> None:
-        """Run until cancelled."""
         while True:
             await trio.sleep(ROTATE_S - 2 * STEP_S)
             site = self._keys / self._rng.choice(self._sites)
@@ -313,7 +298,6 @@ class Rotation:
 
 
 async def run_leg(plan: DrillPlan, venue: Venue, directory: Path, journal: Path, observe: Observe) -> tuple[Leg, Weights]:
-    """Run a leg. Raises what `run_drill` raises."""
     weights = Weights()
     rotation = Rotation(directory / KEYS, plan.drill.sites, random.Random(plan.seed))
     place = _watched(venue.open(plan.drill, plan.seed, directory, journal), plan, weights, rotation)

@@ -33,7 +33,6 @@ class MemberLog:
     #: Whether the process ended without a farewell; then it is owed nothing.
     crashed: bool
     sent: Ranges
-    #: By origin.
     received: Mapping[Stream, Reception]
     #: When messages of each site arrived (monotonic clock of the machine, ns), in order, and how many at once.
     arrivals: Mapping[str, Sequence[Arrival]]
@@ -99,8 +98,6 @@ def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Reco
 
 @dataclass(frozen=True, slots=True)
 class MemberVerdict:
-    """The messages of one process, counted."""
-
     site: str
     name: str
     crashed: bool
@@ -224,7 +221,6 @@ class Silence:
 
     @property
     def seconds(self) -> float:
-        """How long the silence lasted."""
         return round(self.end_s - self.begin_s, 3)
 
 
@@ -257,8 +253,6 @@ _STEP_S_MIN = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Messages per second that one member of a site delivers, step by step."""
-
     #: The beginning of the first step, in seconds after the load began; negative when something was delivered before.
     begin_s: float = 0.0
     step_s: float = _STEP_S_MIN

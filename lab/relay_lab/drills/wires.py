@@ -46,14 +46,11 @@ _CLASS = re.compile(r"class htb 1:([0-9a-f]+) .*?\(dropped (\d+), overlimits (\d
 
 
 class Met(NamedTuple):
-    """How many packets harm has met."""
-
     dropped: int = 0
     #: How often a packet had to wait for a slow wire.
     slowed: int = 0
 
     def plus(self, other: Met) -> Met:
-        """Both together."""
         return Met(self.dropped + other.dropped, self.slowed + other.slowed)
 
 
@@ -139,9 +136,7 @@ _TRIAL = " && ".join(
 @dataclass(frozen=True, slots=True)
 class _Wire:
     address: str
-    #: The name of its end at the switch.
     port: str
-    #: Holds the member's namespace.
     holder: trio.Process
 
 
@@ -156,7 +151,6 @@ class Wires:
         self._met = Met()
 
     def address(self, seat: Seat) -> str:
-        """The address of a member, which only members see."""
         return self._wires[seat].address
 
     def enter(self, seat: Seat) -> list[str]:

@@ -19,13 +19,10 @@ Receive = Callable[[bytes, Physical], None]
 
 @dataclass(slots=True)
 class Latency:
-    """How long a packet takes: `base` plus up to `jitter` seconds."""
-
     base: float = 0.0005
     jitter: float = 0.001
 
     def draw(self, rng: random.Random) -> float:
-        """One delay."""
         return self.base + self.jitter * rng.random()
 
 

@@ -20,8 +20,6 @@ from sitestack.model.fast_frozen import fast_frozen
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A datagram between two sockets."""
-
     source: Physical
     target: Physical
     data: bytes
@@ -85,13 +83,11 @@ class Wire:
         self._host = host
         self._bytes_per_s = bytes_per_s
         self._queue_s = queue_bytes / bytes_per_s
-        #: When all that waits in each direction will have passed.
         self._out = self._in = 0.0
         #: The last datagram to a group, and when it has passed; None when it was lost.
         self._cast: tuple[bytes, float, float | None] | None = None
 
     def __call__(self, packet: Packet, rng: random.Random) -> list[Packet]:
-        """A packet fault."""
         if packet.source.host == self._host:
             return self._late(packet, self._leave(packet))
         if packet.target.host == self._host:

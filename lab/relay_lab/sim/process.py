@@ -28,7 +28,6 @@ from sitestack.stack.stack import Datagram, Stack
 from sitestack.stack.turn import Shell, Step, TurnLoop
 
 T = TypeVar("T")
-#: Type of an event or effect -> its handler.
 Handlers = Mapping[type[Event], Callable[[Any], None]]
 
 #: Datagrams that the socket of a paused process keeps; more are lost.
@@ -36,8 +35,6 @@ SOCKET_DATAGRAMS_MAX = 200
 
 
 class Process:
-    """A member of one site in a simulated world."""
-
     def __init__(
         self,
         local: Local,
@@ -65,9 +62,7 @@ class Process:
         self.paused = Spans()
         #: Multicasts to all wait, as in a channel.
         self.held_back = False
-        #: Events and frames passed to the application.
         self.events: list[Event | Frame] = []
-        #: Records of this process's journal.
         self.records: list[records.Record] = []
         self.recorder = Recorder(
             local.site,
@@ -112,11 +107,9 @@ class Process:
 
     @property
     def is_paused(self) -> bool:
-        """Whether it stands still, as by SIGSTOP."""
         return self.paused.since is not None
 
     def start(self) -> None:
-        """Open the socket and look for the others."""
         self.network.attach(self.physical, self.local.site, self.local.address, self.receive)
         self.stack.down(Connect((self.physical,)), self.schedule.now)
         self.touch()
@@ -136,12 +129,10 @@ class Process:
         return True
 
     def leave(self) -> None:
-        """Leave gracefully."""
         self.stack.down(Disconnect(), self.schedule.now)
         self.touch()
 
     def kill(self) -> None:
-        """Kill the process, as by kill -9."""
         self.alive = False
         self.blocked.end(self.schedule.now)
         self.paused.end(self.schedule.now)
@@ -161,7 +152,6 @@ class Process:
             self.blocked.end(self.schedule.now)
 
     def resume(self) -> None:
-        """SIGCONT."""
         if not self.is_paused:
             return
         self.paused.end(self.schedule.now)
@@ -173,7 +163,6 @@ class Process:
         self.touch()
 
     def input(self, event: Event) -> None:
-        """Pass an event to the stack from above, such as the end of a connection."""
         if self.is_paused:
             self._missed.append(event)
         elif self.alive:
@@ -247,7 +236,6 @@ class Process:
                 return
 
     def _hand_over(self, events: Sequence[Event | Frame]) -> None:
-        """Pass events on as to an application."""
         for event in events:
             self.events.append(event)
             self._handle(event)

@@ -28,7 +28,6 @@ class Schedule:
         heapq.heappush(self._heap, (tick, self._count, action))
 
     def after(self, delay: float, action: Callable[[], None]) -> None:
-        """Do this `delay` seconds from now."""
         self.at(self.now + delay, action)
 
     def run_tick(self, until: float) -> bool:

@@ -24,10 +24,8 @@ class Spans:
             self.since = None
 
     def until(self, now: float) -> list[tuple[float, float]]:
-        """All periods, the present one as if it ended now."""
         return self.closed if self.since is None else [*self.closed, (self.since, now)]
 
 
 def overlap_s(spans: Sequence[tuple[float, float]], start: float, end: float) -> float:
-    """For how many seconds from `start` to `end` it was so."""
     return sum(max(0.0, min(until, end) - max(since, start)) for since, until in spans)

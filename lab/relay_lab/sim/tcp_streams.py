@@ -21,8 +21,6 @@ PIECE_BYTES = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Slowness:
-    """How slow a route is in one direction."""
-
     #: Extra delay in seconds of all data.
     delay_s: float
     #: Bytes that pass in a second; None: no limit.
@@ -71,7 +69,6 @@ class TcpStream:
         self._streams.schedule.at(self._arrival, self._arrive)
 
     def hold(self, until: float) -> None:
-        """Let no data arrive before this time."""
         self._arrival = max(self._arrival, until)
 
     def _plan_arrival(self) -> None:
@@ -125,8 +122,6 @@ class TcpStream:
 
 
 class TcpStreams:
-    """All connections of a world."""
-
     #: How often a stalled stream tries again.
     retry_s = 0.2
 
@@ -142,11 +137,9 @@ class TcpStreams:
         self._open: list[TcpStream] = []
 
     def listen(self, address: Physical, accept: Callable[[TcpStream], None]) -> None:
-        """Accept connections at this address."""
         self._listeners[address] = accept
 
     def unlisten(self, address: Physical) -> None:
-        """Refuse connections at this address."""
         self._listeners.pop(address, None)
 
     def dial(self, source: Physical, target: Physical, done: Callable[[TcpStream | None], None]) -> None:
@@ -185,7 +178,6 @@ class TcpStreams:
             accept(far)
 
     def connections(self) -> list[TcpStream]:
-        """The dialing ends of everything that is open, oldest first."""
         return [stream for stream in self._open if stream.open]
 
     def stalled(self, source: Physical, target: Physical) -> bool:

@@ -31,7 +31,6 @@ class World:
 
     @property
     def now(self) -> float:
-        """Virtual seconds."""
         return self.schedule.now
 
     def spawn(self, site: str, name: str, physical: Physical | None = None) -> Process:
@@ -45,7 +44,6 @@ class World:
         return process
 
     def alive(self, site: str | None = None) -> list[Process]:
-        """The processes that run, in the order in which they were started."""
         return [p for p in self.processes if p.alive and (site is None or p.local.site == site)]
 
     def coordinator(self, site: str) -> Process | None:
@@ -57,7 +55,6 @@ class World:
         return next((p for p in placed if p.local.address == view.coordinator), None)
 
     def run(self, seconds: float) -> None:
-        """Let this much time pass."""
         self.run_until(lambda: False, seconds)
 
     def run_until(self, reached: Callable[[], bool], seconds: float) -> bool:

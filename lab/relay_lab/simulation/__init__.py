@@ -25,7 +25,6 @@ def run_plan(plan: Plan, trace: TextIO | None = None) -> SeedResult:
 
 
 def run_seed(seed: int, kind: Kind = "swarm") -> SeedResult:
-    """Run the plan of a seed."""
     return run_plan(draw(seed, kind))
 
 

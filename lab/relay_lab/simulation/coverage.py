@@ -74,7 +74,6 @@ FAULTS: dict[str, str] = {
     "lock held": "M6",
 }
 
-#: Reasons for which input is refused.
 DROPS: tuple[str, ...] = (
     "blocked",
     "bridge_late",
@@ -114,7 +113,6 @@ DROPS: tuple[str, ...] = (
 )
 
 
-#: Required events of a campaign with routes.
 ROUTED: tuple[str, ...] = (
     "batch over a route",
     "unicast over a route",

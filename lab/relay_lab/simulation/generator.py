@@ -35,13 +35,10 @@ LASTING_S_MIN, LASTING_S_MAX = 10.0, 50.0
 
 
 def draw(seed: int, kind: Kind = "swarm") -> Plan:
-    """The plan of a seed."""
     return _Draw(seed, kind).plan()
 
 
 class _Draw:
-    """One plan being drawn."""
-
     def __init__(self, seed: int, kind: Kind) -> None:
         self._seed = seed
         self._kind = kind

@@ -38,8 +38,6 @@ TAKE_S = 0.1
 
 
 class GreyNemesis:
-    """Carries out grey faults for `Nemesis`."""
-
     def __init__(
         self,
         plan: Plan,
@@ -58,12 +56,10 @@ class GreyNemesis:
         self.holes: list[tuple[str, frozenset[str], tuple[float, float]]] = []
         #: Sites that waited for an application of theirs, and from when to when.
         self.waited: list[tuple[str, tuple[float, float]]] = []
-        #: Sites of which the disk of a member has failed.
         self.disks_failed: set[str] = set()
         self._applications: list[_Application] = []
 
     def inject(self, fault: GreyFault) -> None:
-        """Carry out a fault now."""
         match fault:
             case Hole():
                 self._cut(fault)

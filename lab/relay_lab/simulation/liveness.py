@@ -68,7 +68,6 @@ class Liveness:
                     self._refused.append(f"T3 {_label(process)}: cannot send to {scope.name} after all faults have ended")
 
     def violations(self, now: float) -> list[str]:
-        """A sentence for every broken promise."""
         sites: dict[str, list[Process]] = {}
         for process in self._processes:
             sites.setdefault(process.local.site, []).append(process)
@@ -150,7 +149,6 @@ class Liveness:
         return ""
 
     def _unheard(self) -> Iterator[str]:
-        """Probes that some survivor has not delivered in time."""
         limit_ns = self._probed_ns + int(DELIVERY_S_MAX * 1e9)
         survivors = [process for process in self._probed if process.alive]
         heard = {process: _heard_since(process, self._probed_ns) for process in survivors}
@@ -217,7 +215,6 @@ def _views(process: Process) -> list[tuple[int, frozenset[Address]]]:
 
 
 def _sent(process: Process, since_ns: int = 0) -> list[records.Send]:
-    """The multicasts of a process."""
     return [r for r in process.records if isinstance(r, records.Send) and r.target is None and r.t >= since_ns]
 
 

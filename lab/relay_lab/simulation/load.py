@@ -13,7 +13,6 @@ from relay_lab.simulation.process import RelayProcess
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Scope
 
-#: Decisions about locks in a plan.
 LOCK_STEPS = 60
 
 
@@ -26,7 +25,6 @@ class Load:
         self._rng = rng
 
     def begin(self) -> None:
-        """Let the plan's messages be sent, each at its time from now on."""
         schedule, start = self._world.schedule, self._world.now
         for _ in range(self._plan.messages):
             schedule.at(start + self._rng.uniform(0.0, LOAD_S), self._send)

@@ -16,7 +16,6 @@ from sitestack.model.message import Scope
 from sitestack.structures.locks import Locks, Request
 from sitestack.structures.registry import Structures
 
-#: The names of the locks.
 NAMES = ("l", "m")
 
 
@@ -41,7 +40,6 @@ class LockUser:
                 self._structures.deliver(event.source, opened)
 
     def decide(self, rng: random.Random) -> None:
-        """Ask for a lock, or release one that is held or waited for."""
         self._requests = [request for request in self._requests if not request.is_over]
         if self._requests and rng.random() < 0.6:
             self.locks.release(self._requests.pop(rng.randrange(len(self._requests))))

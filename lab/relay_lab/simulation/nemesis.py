@@ -60,12 +60,10 @@ class Nemesis:
         self._routes = {site: routes_of(plan, site) for site in hosts}
         self._load = Load(plan, world, rng)
         self._rng = rng
-        #: When the load began, in virtual seconds.
         self.began = 0.0
         self.grey = GreyNemesis(plan, world, self.covered, self._ranked, self._leave)
 
     def begin(self) -> None:
-        """Let everything happen at its time, from now on."""
         schedule, start = self.world.schedule, self.world.now
         self.began = start
         self.covered["uneven settings"] += self.plan.uneven
@@ -92,7 +90,6 @@ class Nemesis:
             self.covered[f"{what} in between"] += 1
 
     def inject(self, fault: Fault) -> None:
-        """Carry out a fault now."""
         if isinstance(fault, GreyFault):
             self.grey.inject(fault)
             return

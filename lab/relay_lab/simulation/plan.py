@@ -28,7 +28,6 @@ class Plan:
 
     #: Seeds all randomness of the run itself: latencies, losses, senders.
     seed: int
-    #: The name of each site, and its number of members.
     sites: tuple[tuple[str, int], ...]
     order: Order
     agreement: Agreement
@@ -54,7 +53,6 @@ class Plan:
     batch_bytes_max: int | None = None
     #: The delay target of the send credit; None: the credit is constant.
     latency_target_s: float | None = 0.005
-    #: The window of flow control; None for the product's default.
     window_bytes: int | None = None
     budget: BufferConfig = field(default_factory=BufferConfig)
     #: A site that starts late, and how many seconds after the load has begun.
@@ -72,13 +70,11 @@ class Plan:
     backlog_bytes_max: int | None = None
     #: Whether members have settings of their own where members of a site may differ.
     uneven: bool = False
-    #: Which members write short ids in place of uuids.
     short_ids: IdWriters = "nobody"
     #: What parts of a split site do. A site of one member cannot need a majority.
     when_split: WhenSplit = "both"
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """The pairs of sites that are connected."""
         return self.connections or tuple(combinations([name for name, _ in self.sites], 2))
 
     def between(self) -> list[str]:

@@ -71,7 +71,6 @@ def uneven(config: SiteConfig, rng: random.Random) -> SiteConfig:
 
 
 def with_short_ids(config: SiteConfig, enabled: bool) -> SiteConfig:
-    """The configuration of a member that writes short ids, or does not."""
     return replace(config, protocols=replace(config.protocols, short_ids=ShortIdsConfig(enabled)))
 
 
@@ -80,15 +79,12 @@ class MemoryDisk:
 
     def __init__(self) -> None:
         self.segments: dict[int, list[bytes]] = {}
-        #: Bytes that fit on it; None: any number.
         self.room: int | None = None
         #: Whether it gives nothing back.
         self.is_unreadable = False
-        #: How many records were written, and read.
         self.written = self.given_back = 0
 
     def append(self, segment: int, record: bytes) -> int:
-        """As `SpillDisk`."""
         if self.room is not None and self.used + len(record) > self.room:
             raise OSError(errno.ENOSPC, "No space left on device")
         self.segments.setdefault(segment, []).append(record)
@@ -96,7 +92,6 @@ class MemoryDisk:
         return len(record)
 
     def read(self, segment: int, offset: int) -> tuple[bytes, int]:
-        """As `SpillDisk`."""
         records = self.segments.get(segment, [])
         if self.is_unreadable or offset >= len(records):
             raise OSError(errno.EIO, "Input/output error")
@@ -104,12 +99,10 @@ class MemoryDisk:
         return records[offset], offset + 1
 
     def drop(self, segment: int) -> None:
-        """As `SpillDisk`."""
         self.segments.pop(segment, None)
 
     @property
     def used(self) -> int:
-        """Bytes on it."""
         return sum(len(record) for records in self.segments.values() for record in records)
 
 
@@ -118,10 +111,7 @@ BRIDGE_PORT = 7900
 
 
 class RelayProcess(Process):
-    """One member of one site of a relayed world."""
-
     def __init__(self, world: World, local: Local, config: SiteConfig, relay: RelayConfig, physical: Physical) -> None:
-        #: Its spill; lost with the process.
         self.disk = MemoryDisk()
         self.relay = RelayLayer(local, relay, self.disk)
         stack = build_stack(local, config, relay_layer=self.relay)

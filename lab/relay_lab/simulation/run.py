@@ -41,8 +41,6 @@ ASK_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class SeedResult:
-    """The result of one plan."""
-
     seed: int
     violations: tuple[str, ...]
     #: How often each fault and each reason of a drop occurred.
@@ -51,8 +49,6 @@ class SeedResult:
 
 
 class SeedRun:
-    """One plan being carried out."""
-
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.rng = random.Random(f"run {plan.seed}")
@@ -73,7 +69,6 @@ class SeedRun:
         self._awaited = 0
 
     def result(self) -> SeedResult:
-        """Carry the plan out."""
         world = self.world
         self._rates()
         late = None if self.plan.late is None else self.plan.late[0]

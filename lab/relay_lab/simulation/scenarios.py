@@ -43,7 +43,6 @@ def kill(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def leave(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Let a member leave."""
     site = draw_site(rng, plan)
     return [Leave(moment(rng), site, rng.choice((0, 0, 1)), back_s(rng, plan, site))]
 
@@ -109,7 +108,6 @@ def site_dies(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def burst(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Everything is lost for a moment."""
     return [Burst(moment(rng), rng.uniform(0.2, 1.0))]
 
 

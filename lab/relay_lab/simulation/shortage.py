@@ -66,7 +66,6 @@ class _Totals:
         self._sizes = [0, *accumulate(size for _, size in entries)]
 
     def until(self, t: int) -> tuple[int, int]:
-        """Entries and bytes up to and including this time."""
         count = bisect_right(self._times, t)
         return count, self._sizes[count]
 

@@ -46,7 +46,6 @@ def shrink(plan: Plan, violations: Try) -> Plan:
 
 
 def promise(violation: str) -> str:
-    """The name of the promise that a violation breaks."""
     return violation.split(maxsplit=1)[0]
 
 

@@ -43,7 +43,6 @@ from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from sitestack.model.level import Level
 
-#: Function that submits an event to the stack.
 Handle = Callable[[Event], None]
 
 #: Largest `unanswered_timeout_s`: the system stores its milliseconds in a C int.
@@ -118,8 +117,6 @@ class BridgeStatistics:
 
 
 class _Connection:
-    """One connection, with its unsent data and closing state."""
-
     def __init__(self, number: int, stream: Stream, dialed: tuple[str, Physical] | None, site: str | None) -> None:
         self.number = number
         self.stream = stream
@@ -170,7 +167,6 @@ class Bridge:
         self._seen = BridgeStatistics()
 
     def carry_out(self, effect: BridgeEffect) -> None:
-        """Perform an effect of the gateway without waiting."""
         match effect:
             case Listen():
                 self._listener.start_listening(self._accept, self._nursery)
@@ -202,16 +198,13 @@ class Bridge:
         return self._listener.error
 
     def problems(self) -> dict[str, str]:
-        """Return a sentence for each current failure, by configuration key."""
         found = {"relay.bridge.bind": self._listener.error, "relay.bridge.routers": self._routers.problem()}
         return {**self._proving.problems(), **{key: sentence for key, sentence in found.items() if sentence}}
 
     def warnings(self) -> dict[str, str]:
-        """Return a sentence for each imminent failure, by file."""
         return self._proving.warnings()
 
     def statistics(self) -> BridgeStatistics:
-        """Return a copy of the counters."""
         return replace(
             self._seen,
             listening=self._listener.listening,

@@ -24,7 +24,6 @@ from relay.keys.files import read_public, read_secret
 from relay.node.bridge.tls import make_context
 from sitestack.model.errors import ConfigurationError
 
-#: Seconds between two checks of the files.
 LOOK_INTERVAL_S = 2.0
 #: Days before the end of a certificate at which the warning begins.
 WARNING_DAYS = 30
@@ -33,8 +32,6 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Credentials from one read of the files."""
-
     server: ssl.SSLContext
     client: ssl.SSLContext
     authorities: bytes

@@ -51,7 +51,6 @@ class Listener:
             nursery.start_soon(self._serve, self._place, self._scope, serve, nursery, name=f"bridge at {self._place}")
 
     def stop_listening(self) -> None:
-        """Stop listening. Open connections continue."""
         if self._scope is not None:
             self._scope.cancel()
             self._scope = None

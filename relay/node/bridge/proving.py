@@ -60,7 +60,6 @@ class Proving:
         return None if self._credentials is None else self._credentials.expires_s
 
     def problems(self) -> dict[str, str]:
-        """Return a sentence for each current failure, by configuration key."""
         found = {f"relay.bridge.peers.{site}": sentence for site, sentence in self._troubles.items()}
         if self.admissions.trouble:
             found["relay.bridge.bind"] = f"the last connection was rejected: {self.admissions.trouble}"
@@ -69,7 +68,6 @@ class Proving:
         return found
 
     def warnings(self) -> dict[str, str]:
-        """Return a sentence for each imminent failure, by file."""
         warning = "" if self._credentials is None else self._credentials.warning
         return {"bridge.pem": warning} if warning else {}
 
@@ -145,7 +143,6 @@ class Proving:
         return self._credentials is not None and self._credentials.look()
 
     def is_distrusted(self, stream: Stream) -> bool:
-        """Return whether the authority of the other end's certificate is no longer trusted."""
         if self._credentials is None or not isinstance(stream, TlsStream):
             return False
         return not self._credentials.trusts(stream.certificate)

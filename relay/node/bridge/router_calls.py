@@ -150,25 +150,20 @@ class RouterCalls:
         self._places = places
         self._site = site
         self._proofs = proofs
-        #: One for each waiting task.
         self._scopes: list[trio.CancelScope] = []
-        #: Routers at which this relay waits.
         self._waiting: set[Physical] = set()
         #: Router -> error of waiting there; router -> error of calling a site that it does not serve.
         self._troubles: dict[Physical, str] = {}
         self._unserved: dict[Physical, str] = {}
 
     def __contains__(self, place: Physical) -> bool:
-        """Return whether a router is at this place."""
         return place in self._places
 
     @property
     def waiting(self) -> int:
-        """Number of routers at which this relay waits."""
         return len(self._waiting)
 
     def problem(self) -> str:
-        """Return a sentence about the unusable routers, or an empty string."""
         found = {**self._unserved, **self._troubles}
         troubles = [f"{place} ({found[place]})" for place in self._places if place in found]
         return f"no connections through {', '.join(troubles)}" if troubles else ""

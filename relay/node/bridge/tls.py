@@ -79,7 +79,6 @@ class TlsStream(trio.abc.HalfCloseableStream):
 
     @property
     def certificate(self) -> bytes:
-        """The peer's certificate (DER), once proved."""
         return self._tls.getpeercert(binary_form=True) or b""
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
@@ -102,7 +101,6 @@ class TlsStream(trio.abc.HalfCloseableStream):
                 self._incoming.write_eof()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Encrypt and write, after the rest of `send_now`."""
         self._encrypt(data)
         await self._transport.send_all(self._outgoing.read())
 

@@ -36,14 +36,12 @@ WHY_NOT = {
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    #: Applied keys, with their new values.
     changed: dict[str, Any]
     #: One sentence for each changed key that is not applied.
     refused: tuple[str, ...]
 
 
 def compare(running: NodeConfig, wanted: NodeConfig) -> Reload:
-    """Return the changes since the member started or last reread its configuration."""
     different = dict(_differences(running, wanted))
     obstacle = _obstacle(running, different)
     changed = {path: value for path, value in different.items() if path in MAY_CHANGE and not (path == PEERS and obstacle)}
@@ -52,7 +50,6 @@ def compare(running: NodeConfig, wanted: NodeConfig) -> Reload:
 
 
 def applied(config: NodeConfig, changed: dict[str, Any]) -> NodeConfig:
-    """Return the configuration with these keys changed."""
     for path, value in changed.items():
         config = _with(config, path, value)
     return config

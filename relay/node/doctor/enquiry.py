@@ -19,7 +19,6 @@ from sitestack.stack.layer import Dropped, Effect, Layer, Local, Transmit
 
 #: Name of the sender. No member can have it, so a finished query never looks like a lost member.
 NAME = "@doctor"
-#: Maximum recorded processes.
 NOTED_MAX = 1_024
 
 
@@ -49,14 +48,12 @@ class Enquiry(Layer):
         self._contact = Contact(self._local.address, self._local.name, physical, 1)
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Send the queries."""
         if not isinstance(event, Ask):
             return []
         question = WhoIsThere(self._contact, None, None, self._parameters)
         return [Transmit(to, Frame(self._local.address, to, (question,), None, True)) for to in event.targets]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Record an answer."""
         header = event.headers[-1] if isinstance(event, Frame) and event.headers else None
         if not isinstance(event, Frame) or not isinstance(header, IAmHere) or header.contact.address != event.source:
             return [Dropped("not_asked")]

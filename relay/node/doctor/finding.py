@@ -12,12 +12,10 @@ class Finding:
     #: Configuration key, or another subject.
     about: str
     what: str
-    #: Action, as a sentence; empty if none is needed.
     advice: str = ""
 
     @property
     def is_well(self) -> bool:
-        """Return whether the check passed."""
         return not self.advice
 
     def __str__(self) -> str:

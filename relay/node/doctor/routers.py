@@ -31,7 +31,6 @@ class RouterExamination:
         self.registered: dict[Address, Entry] = {}
 
     async def run(self) -> list[Finding]:
-        """Return a finding for each router."""
         findings = [await self._examine("discovery.routers", place) for place in self._config.discovery.routers]
         return findings + [await self._examine("relay.bridge.routers", place) for place in self._config.relay.bridge.routers]
 

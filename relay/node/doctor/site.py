@@ -35,8 +35,6 @@ RESOLVE_S = 2.0
 
 
 class SiteExamination:
-    """One examination of a site, over separate sockets."""
-
     def __init__(
         self,
         config: NodeConfig,
@@ -54,7 +52,6 @@ class SiteExamination:
         self._enquiry = Enquiry(self._local, config.parameters)
         for entry in registered:
             self._enquiry.note(Contact(entry.address, entry.name, entry.physical, REGISTERED_VERSION))
-        #: Addresses that answered.
         self.reached_at: list[Physical] = []
 
     async def run(self) -> list[Finding]:

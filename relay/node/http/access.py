@@ -29,7 +29,6 @@ class Access:
         self._tokens = tokens
 
     def has(self, request: Request, right: Right) -> bool:
-        """Return whether this request has a right."""
         if self._tokens is None:
             return True
         token = self._tokens.find(request.headers.get("authorization", ""))

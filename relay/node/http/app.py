@@ -40,7 +40,6 @@ class Served:
     #: Counts sent messages to all sites.
     count_sent: Callable[[int], None]
     version: str
-    #: Whether the node has keys.
     is_secure: bool
     #: Maximum streams. The other connections are for probes and requests.
     streams_max: int = HttpSettings().streams_max()
@@ -77,8 +76,6 @@ def describe_api(version: str, *, token: bool) -> dict[str, Any]:
 
 
 class _Answers:
-    """Answers to GET about the node's API and its events."""
-
     def __init__(self, node: Served, access: Access, *, has_token: bool) -> None:
         self._node = node
         self._access = access

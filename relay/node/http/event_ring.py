@@ -56,7 +56,6 @@ class EventRing:
     def __init__(
         self, site: str, events_max: int = EVENTS_MAX, bytes_max: int = BYTES_MAX, changes_max: int = CHANGES_MAX
     ) -> None:
-        #: Number of the newest event.
         self.newest = 0
         #: Name of this process: after a restart, numbers refer to other events.
         self.run = secrets.token_hex(6)
@@ -70,7 +69,6 @@ class EventRing:
         self._grown: trio.Event | None = None
 
     def put(self, item: Delivery | View | Event, time: float) -> None:
-        """Add an item that arrived at `time` (seconds since 1970)."""
         if isinstance(item, Delivery):
             count, size = item.batch.count, DELIVERY_BYTES + len(item.batch.body)
         else:

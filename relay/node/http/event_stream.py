@@ -29,8 +29,6 @@ RETRY_MS = 500
 
 
 class Streams:
-    """Counter of one node's streams."""
-
     def __init__(self, streams_max: int) -> None:
         self.open = 0
         self._streams_max = streams_max

@@ -26,7 +26,6 @@ _HEAD_END = b"\r\n\r\n"
 _AMBIGUOUS = re.compile(rb"[\0\r\n]|^[ \t]")
 _METHODS = (b"GET", b"HEAD")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-#: Headers that announce a body, and that request another protocol.
 _BODY, _OTHER_PROTOCOL = (b"content-length", b"transfer-encoding", b"expect"), (b"upgrade", b"http2-settings")
 
 
@@ -184,7 +183,6 @@ class GuardedStream:
         return True
 
     async def _read(self) -> bool:
-        """Return whether more bytes have arrived."""
         chunk = await self._stream.receive_some(_READ_BYTES)
         self._arrived += chunk
         return bool(chunk)
@@ -206,7 +204,6 @@ class GuardedStream:
         self._body_bytes.append(count)
 
     def answered(self) -> None:
-        """Discount the body of the oldest request, which is answered."""
         if self._body_bytes:
             self._held.now -= self._body_bytes.popleft()
 

@@ -17,14 +17,11 @@ from relay.node.http.metrics import CONTENT_TYPE
 from relay.node.http.refusal import refuse, refuse_path
 from relay.node.http.token import Tokens
 
-#: Returns the status of a process, as in `relay status`.
 Describe = Callable[[], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Sources of the answers."""
-
     describe: Describe
     #: Returns the reasons why a process is not ready, from its status and the required members.
     why_not_ready: Callable[[dict[str, Any], int], list[str]]
@@ -48,8 +45,6 @@ def make_starlette(routes: Sequence[BaseRoute]) -> Starlette:
 
 
 def health_routes(health: Health, access: Access) -> list[BaseRoute]:
-    """Return the routes `/healthz`, `/readyz`, `/status` and `/metrics`."""
-
     async def healthz(_request: Request) -> Response:
         """Answer from the event loop, which proves that the process is alive."""
         return PlainTextResponse("alive\n" if health.is_secure else "alive, insecure\n")

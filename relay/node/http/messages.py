@@ -43,7 +43,6 @@ PIECE_BYTES = 16 << 10
 #: Answers after which a request sends none of its later lines, to keep their order.
 _STOPS = (429, 503)
 
-#: Status code and JSON object of an answer.
 Answer = tuple[int, dict[str, Any]]
 #: Returns the channel between join and leave.
 FindChannel = Callable[[], RelayChannel | None]
@@ -51,8 +50,6 @@ FindChannel = Callable[[], RelayChannel | None]
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """A sent message whose delivery is awaited."""
-
     channel: RelayChannel
     posted: Posted
     #: Whether another request has sent the message.
@@ -62,8 +59,6 @@ class UnderWay:
 
 
 class Messages:
-    """Handler of posted messages."""
-
     def __init__(self, channel: FindChannel, count_sent: Callable[[int], None]) -> None:
         self._channel = channel
         self._count_sent = count_sent
@@ -106,18 +101,15 @@ class Messages:
         return UnderWay(channel, posted, repeated, trio.current_time() + DELIVERED_S)
 
     async def end(self, sent: UnderWay) -> Answer:
-        """Wait for delivery until the deadline."""
         with trio.move_on_at(sent.deadline):
             known = await sent.channel.keys.delivered(sent.posted.key.encode())
             return _told(sent.channel, sent.posted, known, sent.repeated)
         return _error(504, "The message is not delivered yet; post it again with its key to learn when it is.")
 
     def forget(self, keys: Sequence[str]) -> None:
-        """Forget that a request waits for these keys."""
         self._under_way.difference_update(keys)
 
     async def _send(self, channel: RelayChannel, posted: Posted, writable_s: float) -> Answer | None:
-        """Send the message, or return an error if nothing was sent."""
         with trio.move_on_after(writable_s) as waiting:
             try:
                 await channel.send(posted.payload, posted.scope, headers=posted.headers, key=posted.key.encode())

@@ -26,7 +26,6 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 _STATES = ("joining", "member", "leaving")
 _ROLES = ("member", "coord", "relay")
 _RETRANSMITTING = ("nakack", "unicast")
-#: Counters of the bridge -> help text.
 _BRIDGE = {
     "received_bytes": "Bytes from other sites.",
     "sent_bytes": "Bytes to other sites.",
@@ -61,7 +60,6 @@ def exposition(status: Mapping[str, Any]) -> bytes:
     return generate_latest(_Families(status))
 
 
-#: Counters of a router -> help text.
 _ROUTER = {
     "registrations": "Registrations of members, repeated ones too.",
     "queries": "Queries that were answered.",
@@ -77,13 +75,10 @@ _ROUTER = {
 
 
 def router_exposition(status: Mapping[str, Any]) -> bytes:
-    """Return the metrics of a router's status and of this process, in the text format."""
     return generate_latest(_RouterFamilies(status))
 
 
 class _RouterFamilies:
-    """Metrics of one router."""
-
     def __init__(self, status: Mapping[str, Any]) -> None:
         self._status = status
 

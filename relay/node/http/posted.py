@@ -28,8 +28,6 @@ class Unfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """Message of a request or line."""
-
     payload: bytes
     scope: Literal["all", "site"]
     key: str
@@ -37,7 +35,6 @@ class Posted:
 
 
 def media_type(request: Request) -> str:
-    """Return the media type of the body, without parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 

@@ -20,7 +20,6 @@ def _retry_after(status: int) -> dict[str, str]:
 
 
 def refuse(status: int, why: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """Return a refusal."""
     return JSONResponse({"error": why}, status, {**_retry_after(status), **(headers or {})})
 
 

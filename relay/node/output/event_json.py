@@ -33,7 +33,6 @@ class JsonLines:
         return [to_line(each) for each in event_objects(item, self._site, self._clock())]
 
     def lost(self, count: int, why: str) -> list[str]:
-        """Return the line that reports `count` unwritten lines, and `why`."""
         return [to_line({"event": "gap", "gap": {"events": count}, "reason": why})]
 
 

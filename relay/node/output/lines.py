@@ -52,8 +52,6 @@ class LineSource:
 
 
 class LineSink:
-    """Writer of lines to standard output, a file or a pipe."""
-
     def __init__(self, target: str) -> None:
         """Open the target; append to a file. Raises ConfigurationError if it cannot be written."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -61,7 +59,6 @@ class LineSink:
         self._limiter = trio.CapacityLimiter(1)
         #: True if the last line was written in part.
         self._torn = False
-        #: Number of lines that were not wholly written.
         self.lost_lines = 0
 
     async def write(self, lines: Sequence[str]) -> None:
@@ -94,9 +91,7 @@ class EventOutput:
     """
 
     def __init__(self, sink: LineSink, say_lost: Callable[[int, str], Sequence[str]]) -> None:
-        #: Error of the last attempt; empty if it succeeded.
         self.trouble = ""
-        #: Number of lost lines since the start.
         self.lost_lines = 0
         self._sink = sink
         self._say_lost = say_lost

@@ -22,11 +22,8 @@ class LogOutput:
     """
 
     def __init__(self, descriptor: int, level: int = logging.DEBUG) -> None:
-        #: Least level that is written, as a number of `logging`.
         self.level = level
-        #: Number of lines that were not wholly written.
         self.lost_lines = 0
-        #: Error of the last line; empty if it was written.
         self.trouble = ""
         self._descriptor = descriptor
         self._poll = select.poll()
@@ -35,7 +32,6 @@ class LogOutput:
         self._torn = False
 
     def write(self, line: str) -> None:
-        """Write one line, given without its line end."""
         data = f"{line}\n".encode(errors="backslashreplace")
         try:
             self._write(b"\n" + data if self._torn else data)

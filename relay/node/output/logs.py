@@ -46,7 +46,6 @@ def configure_log(settings: LogSettings, descriptor: int = _STANDARD_ERROR) -> L
 
 
 def set_level(output: LogOutput, level: str) -> None:
-    """Log from this level upward."""
     output.level = _LEVELS[level.upper()]
 
 

@@ -72,7 +72,6 @@ class ReadableLines:
         return []
 
     def lost(self, count: int, why: str) -> list[str]:
-        """Return the line that reports `count` unwritten lines, and `why`."""
         return [f"-- {count} lines are missing here: {why}"]
 
     def _at_home(self, name: str) -> str:

@@ -39,7 +39,6 @@ Obey = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 def control_path(status: Path) -> Path:
-    """Return the path of the control socket beside this status socket."""
     return status.with_name(f"{status.name.removesuffix(SUFFIX)}.ctl")
 
 
@@ -86,7 +85,6 @@ async def _answer(connection: trio.SocketStream, obey: Obey) -> None:
 
 
 async def _line(stream: trio.SocketStream) -> bytes:
-    """Read to the end of a line or of the stream."""
     line = b""
     while b"\n" not in line and len(line) <= LINE_BYTES_MAX and (data := await stream.receive_some(LINE_BYTES_MAX)):
         line += data

@@ -21,7 +21,6 @@ class LoopWatch:
         #: Total and longest stall (s).
         self.stalled_s = 0.0
         self.longest_s = 0.0
-        #: The delays of all wake-ups.
         self.delays = Histogram()
 
     async def run(self) -> None:

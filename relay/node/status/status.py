@@ -50,7 +50,6 @@ class NodeStatistics:
     lost_event_lines: int
     #: Number of lost log lines.
     lost_log_lines: int
-    #: Number of status connections that could not be accepted.
     refused_status: int
     #: Number of rejected HTTP connections: there were too many.
     refused_http: int
@@ -65,8 +64,6 @@ class NodeStatistics:
 
 
 class NodeStatus:
-    """Counters of one node, and its last events."""
-
     def __init__(self, identity: Identity, started: float) -> None:
         self.identity = identity
         self.state: State = "joining"
@@ -90,7 +87,6 @@ class NodeStatus:
         self._sent += count
 
     def observe(self, item: Delivery | View | Event) -> None:
-        """Count a delivery or event, and store the last view and role."""
         if isinstance(item, Delivery):
             self._deliver(item)
         elif isinstance(item, View):
@@ -192,12 +188,10 @@ class SlowMembers:
 
 
 def plain_level(name: str, level: Level) -> dict[str, Any]:
-    """Return a level as JSON."""
     return {"queue": name, "now": level.now, "high": level.high, "max": level.bound, "stands": level.stands}
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as JSON can hold it."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):

@@ -160,7 +160,6 @@ def _prepare(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a socket if it exists."""
     with suppress(OSError):
         path.unlink()
 

@@ -29,8 +29,6 @@ LOOK_S = 1.0
 
 
 class Residence:
-    """The watcher of a member at its present address."""
-
     def __init__(
         self,
         config: SiteConfig,

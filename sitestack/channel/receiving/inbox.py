@@ -187,7 +187,6 @@ class Inbox(Generic[E]):
         self._items = deque([cast(E, mark), *gaps, *rest])
 
     def drop_if(self, is_dropped: Callable[[Batch], bool]) -> None:
-        """Drop the deliveries of these batches."""
         kept: deque[Delivery | E | Gap] = deque()
         for item in self._items:
             if isinstance(item, Delivery) and is_dropped(item.batch):

@@ -160,7 +160,6 @@ class ReceiveEnd:
             self._report_backlog()
 
     def _report_backlog(self) -> None:
-        """Report the backlog to flow control, which slows senders down or lets them continue."""
         self._reported_bytes = self._inbox.backlog_bytes.now
         self._hand_in(Credit(self._reported_bytes))
 
@@ -210,7 +209,6 @@ class BacklogGuard:
         self._exclude = exclude
 
     async def run(self) -> None:
-        """Run until the member is excluded or the task is cancelled."""
         takes, since = -1, trio.current_time()
         while self._policy != "slow":
             await trio.sleep(self._hold_s / LOOKS)

@@ -62,7 +62,6 @@ class MessageKeys:
     def __init__(self, keys_max: int = KEYS_MAX, age_s: float = KEY_AGE_S) -> None:
         #: Number of messages that were not shown because their keys were repeats.
         self.repeats = 0
-        #: Number of keys stored since the start, which is a place in the order of deliveries.
         self.stored = 0
         self._keys_max = keys_max
         self._age_s = age_s

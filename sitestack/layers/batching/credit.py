@@ -39,7 +39,6 @@ class SendCredit:
             self._trips.sent(under_way, now)
 
     def delivered(self, size: int, now: float) -> None:
-        """Note that an own batch was delivered here."""
         if self._target_s is None or not self._trips.confirmed(size, now):
             return
         # Beside these, one batch is open: it waits until it is full.

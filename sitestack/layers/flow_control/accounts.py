@@ -66,7 +66,6 @@ class Outlet:
         return max(0, self.marked - self.acknowledged)
 
     def has_credit(self, frame: Frame) -> bool:
-        """Whether this frame may pass. With nothing under way, a frame of any size may."""
         return frame.batch is None or self.sent - self.acknowledged < self._window_bytes
 
     def is_usual(self, size: int) -> bool:
@@ -76,7 +75,6 @@ class Outlet:
         return has_credit and not self.queue and sent + FRAME_BYTES + size - self.marked < self._mark_bytes
 
     def count(self, size: int) -> None:
-        """Count a batch that is sent without a mark."""
         self.sent += FRAME_BYTES + size
 
     def charge(self, frame: Frame, view: ViewId) -> Frame:

@@ -101,7 +101,6 @@ class Partials:
         return self._forget(key, self._partials.pop(key))
 
     def _forget(self, key: Key, partial: _Partial) -> int:
-        """Subtract a frame from the levels; return the number of its pieces."""
         self._level(key).now -= partial.size
         return len(partial.pieces)
 
@@ -117,7 +116,6 @@ class Partials:
             self._level(key).add(partial.size)
 
     def expire(self, now: float) -> int:
-        """Discard the unicasts whose last piece is too old; return the number of their pieces."""
         dropped = 0
         for key, partial in list(self._partials.items()):
             if now < partial.heard_at + self._idle_s:

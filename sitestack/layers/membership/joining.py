@@ -97,7 +97,6 @@ class Joining:
         return self.find_site()
 
     def redirected(self, redirect: JoinRedirect, now: float) -> list[Effect]:
-        """Ask the coordinator named by the member that was asked."""
         if self.phase is not Phase.ASKING or redirect.coordinator == self._local.address:
             return []
         return self._ask(redirect.coordinator, now)

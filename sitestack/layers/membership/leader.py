@@ -335,7 +335,6 @@ class Leader:
         return not phase.flush.unconfirmed()
 
     def view_installed(self, view: View, now: float) -> None:
-        """Forget the requests that this view fulfils and keep the rest for the next flush."""
         phase = self._phase
         self._is_disputed = False
         if isinstance(phase, Confirming) and phase.flush.proposal == view.id:

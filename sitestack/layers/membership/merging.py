@@ -67,7 +67,6 @@ class Merging:
 
     @property
     def silent_parts(self) -> int:
-        """The number of coordinators remembered because one of their members did not answer."""
         return len(self._apart)
 
     def deadline(self) -> float | None:

@@ -47,8 +47,6 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
 @dataclass(frozen=True, slots=True)
 class StateTransferStatistics:
-    """Members that have the state now; the rest are counters since the start."""
-
     holders: int
     taken_states: int
     restarts: int

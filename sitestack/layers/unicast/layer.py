@@ -117,7 +117,6 @@ class Unicast(Layer):
         self._window_bytes_high = self._queue_bytes_high = self._reorder_bytes_high = 0
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Send a reliable unicast; return a frame to this process itself; close a connection."""
         if isinstance(event, Frame):
             dest = event.dest
             if not isinstance(dest, Address):
@@ -132,7 +131,6 @@ class Unicast(Layer):
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Handle the frames of connections; follow the view; abandon all frames after leaving."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if isinstance(header, UnicastData):

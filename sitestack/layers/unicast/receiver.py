@@ -97,7 +97,6 @@ class Receiver:
 
     @property
     def _lacks_some(self) -> bool:
-        """Whether a frame was received that cannot be delivered yet."""
         return self._highest >= (self._next_seqno or 1)
 
     def handle_data(self, frame: Frame, header: UnicastData, now: float) -> list[Effect]:
@@ -244,7 +243,6 @@ class Receiver:
         return is_next and head.seqno > self._highest and not self.early
 
     def accept(self, head: LaneHead, now: float) -> None:
-        """Count the next frame as delivered."""
         self.heard_at = now
         self._owe(FRAME_COST_BYTES + head.size, now)
         self._next_seqno = head.seqno + 1

@@ -70,7 +70,6 @@ def to_findings(
 
 
 def unite(*findings: DataFrame) -> DataFrame:
-    """Return the union of all findings."""
     return reduce(DataFrame.unionByName, findings)
 
 

@@ -86,7 +86,6 @@ def judge_origins(judge: OriginJudge, deliveries: DataFrame, sends: DataFrame, e
 
 
 def spread(origins: DataFrame, name: str) -> DataFrame:
-    """Return the rows of all origins under this name as a table."""
     return origins.select(F.explode(name).alias("row")).select("row.*")
 
 

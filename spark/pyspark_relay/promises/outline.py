@@ -36,8 +36,6 @@ Journals = Mapping[Address, Sequence[Placed]]
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The outlines of all journals, in their given order."""
-
     #: Process -> records with positions, in order; without messages, gaps and reports.
     journals: Journals
     lasts: Journals
@@ -61,7 +59,6 @@ class Outline:
         )
 
     def journal(self, uuid: Address) -> list[records.Record]:
-        """Return the records of one process."""
         return [record for _, record in self.journals[uuid]]
 
     def find_end(self) -> tuple[Ending, dict[Address, int]]:

@@ -21,7 +21,6 @@ from sitestack.promises import Floors, History
 Placed: TypeAlias = tuple[int, records.Record]
 NEVER = (1 << 63) - 1
 
-#: The columns of all records but messages.
 EVENT = (
     *("kind", "uuid", "position", "site", "node", "wall_ns", *STREAM, "first", "last", "target_site", "vid", "lineage"),
     *("members", "view_kind", "subs", "gvec", "down", "role", "epoch", "reason", "certainty", "source", "times"),
@@ -43,7 +42,6 @@ def fold_placed(
 
 
 def iterate(rows: DataFrame, columns: Iterable[str]) -> Iterator[Row]:
-    """Yield these columns of the rows, one partition at a time."""
     return select_or_null(rows, columns).toLocalIterator()
 
 
@@ -80,7 +78,6 @@ class RowReader:
         return records.Deliver(0, row["wall_ns"], site, origin, scope, first, count, via, None, vid, {}, b"", digest)
 
     def event(self, row: Row) -> records.Record:
-        """Return the record of a row with columns `EVENT`."""
         w = row["wall_ns"]
         match row["kind"]:
             case "start":

@@ -26,19 +26,14 @@ _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 @dataclass
 class Published(WriterCommitMessage):
-    """The number of rows that a task published."""
-
     rows: int
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Publishes the batches of a stream."""
-
     def __init__(self, target: Target) -> None:
         self.target = target
 
     def write(self, iterator: Iterator[Any]) -> Published:
-        """Publish one partition of a batch."""
         context = _context()
         query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
         if query is None or batch is None:
@@ -47,14 +42,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 class TableWriter(DataSourceArrowWriter):
-    """Publishes a table once."""
-
     def __init__(self, target: Target) -> None:
         self.target = target
         self.name = secrets.token_hex(16)
 
     def write(self, iterator: Iterator[Any]) -> Published:
-        """Publish one partition."""
         return _publish(iterator, self.target, f"spark-{self.name}", _context().partitionId())
 
 

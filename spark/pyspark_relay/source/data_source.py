@@ -37,7 +37,6 @@ CLOCK_STEP_NS = 60 * 1_000_000_000
 
 
 def register(spark: SparkSession) -> None:
-    """Register the source with a session."""
     spark.dataSource.register(RelayDataSource)
 
 
@@ -46,15 +45,12 @@ class RelayDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for `format`."""
         return "relay"
 
     def schema(self) -> StructType:
-        """Return all columns; `spark.read.schema` may request fewer."""
         return MESSAGES if has_messages(self.options) else SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of the present rows."""
         self._require_known(schema)
         since = parse_offsets(self.options, "startingOffsets", "earliest")
         until = parse_offsets(self.options, "endingOffsets", "latest")
@@ -65,7 +61,6 @@ class RelayDataSource(DataSource):
         return SegmentRangeReader(self._stream(schema, "earliest"), since, until)
 
     def streamReader(self, schema: StructType) -> SegmentStreamReader | SiteStreamReader:
-        """Return a reader of present and future rows."""
         self._require_known(schema)
         since = parse_offsets(self.options, "startingOffsets", "earliest", "latest")
         if (site := parse_site(self.options)) is not None:
@@ -85,14 +80,12 @@ class RelayDataSource(DataSource):
             raise ConfigurationError(f"Source relay has no column {', '.join(wrong)}, or not of that type.")
 
     def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
-        """Return a writer that publishes the rows of a table."""
         if overwrite:
             raise ConfigurationError('Sink relay: messages cannot be overwritten; use mode("append").')
         require_columns(schema)
         return TableWriter(parse_target(self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        """Return a writer that publishes the rows of a stream."""
         if overwrite:
             raise ConfigurationError('Sink relay: messages cannot be overwritten; use outputMode("append").')
         require_columns(schema)
@@ -100,26 +93,20 @@ class RelayDataSource(DataSource):
 
 
 class SegmentRangeReader(DataSourceReader):
-    """Reads the rows between two offsets of a stream."""
-
     def __init__(self, stream: SegmentStreamReader, since: str | Offset, until: str | Offset) -> None:
         self.stream = stream
         self.since = since if isinstance(since, dict) else {}
         self.until = until if isinstance(until, dict) else None
 
     def partitions(self) -> list[InputPartition]:
-        """Return a partition for each segment between the offsets."""
         until = self.stream.latestOffset(self.since, ReadAllAvailable()) if self.until is None else self.until
         return self.stream.partitions(self.since, until)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Yield the rows of a part of a segment."""
         return self.stream.read(partition)
 
 
 class SegmentReader(DataSourceReader):
-    """Reads each segment file in one task."""
-
     def __init__(self, paths: list[Path], selection: Selection, schema: StructType) -> None:
         self.paths = paths
         self.selection = selection
@@ -148,7 +135,6 @@ class SegmentReader(DataSourceReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Yield the rows of one segment."""
         assert isinstance(partition, SegmentPartition)
         return read_partition(self.selection, self.schema, partition)
 

@@ -98,7 +98,6 @@ class _Decoder:
         return pa.RecordBatch.from_pylist(own, schema=self.schema)
 
     def traffic(self, kind: type[records.Record], table: Table) -> Batch:
-        """Return a batch of sends or deliveries."""
         makers = self._makers(kind, table)
         length = len(table.offsets)
         arrays = [makers[field.name]() if field.name in makers else pa.nulls(length, field.type) for field in self.schema]

@@ -42,7 +42,6 @@ class EventCursor:
         return {"site": self.site, "id": self.id, "known": dict(self.known), "unseen": sorted(self._unseen)}
 
     def accept(self, event_id: str, event: Mapping[str, Any]) -> list[MessageRow]:
-        """Return the rows of the next event of a node."""
         self.id = event_id
         if event["event"] == "message":
             site, uuid, scope, n = event["id"]

@@ -34,8 +34,6 @@ class SourceError(Exception):
 
 
 class Received(NamedTuple):
-    """An event with its id and its size in bytes."""
-
     id: str
     event: dict[str, Any]
     size: int
@@ -70,7 +68,6 @@ class EventFollower:
         return found
 
     def close(self) -> None:
-        """Stop receiving."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

@@ -54,7 +54,6 @@ Arrow: TypeAlias = Any  # pyarrow has no types
 
 
 def to_batch(rows: Iterable[MessageRow], schema: Arrow) -> Arrow:
-    """Return the columns of the schema as an Arrow record batch."""
     columns = dict(zip(MessageRow._fields, zip(*rows, strict=True), strict=True))
     columns["gap"] = tuple(None if gap is None else gap._asdict() for gap in columns["gap"])
     return pa.RecordBatch.from_arrays([pa.array(columns[each.name], each.type) for each in schema], schema=schema)
@@ -72,12 +71,10 @@ def decode_messages(file: Path, selection: Selection, schema: Arrow, start: int,
 
 
 def problem_row(problem: Problem) -> MessageRow:
-    """Return the row of damage."""
     return MessageRow(gap=Missing(None, None, problem.kind, f"{problem.file}: {problem.what}"))
 
 
 def _rows(file: Path, selection: Selection, chunk: Chunk) -> Iterator[tuple[int, MessageRow]]:
-    """Yield the rows of a chunk, with their places in the file."""
     table = chunk.tables.get(records.Deliver)
     for offset, row in [] if table is None else zip(table.offsets, zip(*table.columns, strict=True), strict=True):
         record = records.Deliver(*row)

@@ -42,7 +42,6 @@ class SegmentPartition(InputPartition):
 
 
 def read_partition(selection: Selection, schema: StructType, partition: SegmentPartition) -> Iterator[Any]:
-    """Return Arrow record batches with the columns of the schema."""
     arrow = to_arrow_schema(schema, timezone="UTC")
     if selection.is_messages:
         return _messages(selection, arrow, partition)

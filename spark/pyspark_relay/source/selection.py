@@ -30,7 +30,6 @@ OPTIONS = (
     *("rows", "site", "node", "kinds", "since", "until", "payloads"),
     *("maxbytespertrigger", "startingoffsets", "endingoffsets"),
 )
-#: Options of the rows that are records.
 _OF_RECORDS = ("kinds", "payloads")
 
 _FOREVER_NS = (1 << 63) - 1
@@ -52,16 +51,13 @@ class Selection:
 
     @property
     def record_classes(self) -> list[type[records.Record]]:
-        """Return the selected record classes."""
         return [kind for kind, name in KIND_NAMES.items() if name in self.kinds]
 
     @property
     def has_time(self) -> bool:
-        """Return whether the time is restricted."""
         return self.since_ns > -_FOREVER_NS or self.until_ns < _FOREVER_NS
 
     def has_moment(self, wall_ns: int) -> bool:
-        """Return whether this wall clock is selected."""
         return self.since_ns <= wall_ns <= self.until_ns
 
     def require_one_node(self, nodes: Iterable[tuple[str, str]]) -> None:
@@ -74,7 +70,6 @@ class Selection:
             )
 
     def has_journal(self, site: str, node: str) -> bool:
-        """Return whether this journal is selected."""
         wanted = ((site, self.sites), (node, self.nodes))
         return all(names is None or name in names for name, names in wanted)
 
@@ -131,7 +126,6 @@ def parse_offsets(options: Mapping[str, str], name: str, *words: str) -> str | O
 
 
 def is_true(value: str | None) -> bool:
-    """Return whether an option is switched on."""
     return (value or "").strip().lower() in ("true", "1", "yes")
 
 

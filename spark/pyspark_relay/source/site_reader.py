@@ -21,7 +21,6 @@ from pyspark_relay.source.messages import MessageRow, Missing, to_batch
 from pyspark_relay.source.selection import Offset
 from pyspark_relay.target import Target
 
-#: Maximum events of a micro-batch.
 BATCH_EVENTS_MAX = 10_000
 #: Time (s) for which a micro-batch waits for a first event.
 PATIENCE_S = 0.1
@@ -31,14 +30,10 @@ QUIET_S = 1.0
 
 @dataclass
 class MessagesPartition(InputPartition):
-    """The rows of a micro-batch."""
-
     rows: list[MessageRow]
 
 
 class SiteReader(DataSourceReader):
-    """Reads the messages that a node holds, in one task."""
-
     def __init__(self, target: Target, schema: StructType, since: str | Offset, until: str | Offset) -> None:
         self.target = target
         self.schema = schema
@@ -46,18 +41,14 @@ class SiteReader(DataSourceReader):
         self.until = until
 
     def partitions(self) -> list[InputPartition]:
-        """Fetch the messages."""
         rows = fetch(self.target, EventCursor(self.since), self.until) if isinstance(self.until, dict) else None
         return [MessagesPartition(fetch_held(self.target, EventCursor(self.since)) if rows is None else rows)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Yield the rows."""
         return _read(self.schema, partition)
 
 
 class SiteStreamReader(DataSourceStreamReader):
-    """Follows the messages of a site."""
-
     def __init__(self, target: Target, schema: StructType, since: str | Offset) -> None:
         self.target = target
         self.schema = schema
@@ -69,7 +60,6 @@ class SiteStreamReader(DataSourceStreamReader):
         self._planned: list[tuple[Offset, Offset, list[MessageRow]]] = []
 
     def initialOffset(self) -> Offset:
-        """Return the offset of option `startingOffsets`."""
         if isinstance(self.since, dict):
             return self.since
         cursor = EventCursor({})
@@ -100,16 +90,13 @@ class SiteStreamReader(DataSourceStreamReader):
         return [MessagesPartition(fetch(self.target, EventCursor(start), end))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Yield the rows."""
         return _read(self.schema, partition)
 
     def commit(self, end: Offset) -> None:
-        """Forget the micro-batches up to this offset."""
         ends = [finish for _, finish, _ in self._planned]
         del self._planned[: ends.index(end) + 1 if end in ends else 0]
 
     def stop(self) -> None:
-        """End the connection."""
         if self._follower is not None:
             self._follower.close()
 

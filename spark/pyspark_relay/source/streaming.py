@@ -32,8 +32,6 @@ STEP_BYTES = 64 << 10
 
 
 class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows the segment files under some paths."""
-
     def __init__(
         self,
         paths: list[Path],
@@ -50,13 +48,11 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.target: dict[str, ReadPosition] | None = None
 
     def initialOffset(self) -> Offset:
-        """Return the offset of option `startingOffsets`."""
         if isinstance(self.since, dict):
             return self.since
         return {} if self.since == "earliest" else self.latestOffset({}, ReadAllAvailable())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of option `maxBytesPerTrigger`."""
         return ReadMaxBytes(self.bytes_max)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -70,7 +66,6 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {key: after[key]._asdict() for key in sorted(after)}
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """Return a partition for each segment with bytes between the offsets."""
         found: list[InputPartition] = []
         journals = self.finder.find()
         for key, place in end.items():
@@ -85,7 +80,6 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Yield the rows of one segment between two offsets."""
         assert isinstance(partition, SegmentPartition)
         return read_partition(self.selection, self.schema, partition)
 

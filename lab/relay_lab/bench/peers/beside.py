@@ -22,7 +22,6 @@ from relay_lab.bench.peers.processes import PeerGroup, peer_group
 from relay_lab.bench.scenarios import Scenario, Workload
 
 _COMPARED = ("rate", "cpu_s_per_million", "cores", "rss_sum_mb", "p50_us", "p90_us", "p99_us", "cpu_s_per_trip")
-#: Decimals that are kept of a figure.
 _DECIMALS = 6
 #: Seconds in which a Java machine compiles what runs often.
 _COMPILING_S = 5.0
@@ -34,12 +33,9 @@ Figures = Mapping[str, Any]
 
 @dataclass(slots=True)
 class _Contender:
-    """A peer that does a scenario."""
-
     installed: Installed
     group: PeerGroup
     scenario: Scenario
-    #: Directory for the error output of its processes.
     directory: Path
     #: Size -> our figures and its own, a pair for each window.
     pairs: dict[str, list[tuple[Figures, Figures]]] = field(default_factory=dict)
@@ -113,7 +109,6 @@ class Beside:
             contender.pairs.setdefault(str(size), []).append((ours, found))
 
     def figures(self) -> dict[str, Any]:
-        """By peer: its version, and by size its figures and the ratios of ours to its."""
         return {
             each.installed.peer.name: {
                 "version": each.installed.version,

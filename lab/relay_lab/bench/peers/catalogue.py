@@ -27,11 +27,8 @@ class PeerMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A peer and its requirements."""
-
     name: PeerName
     title: str
-    #: The scenarios that mean the same with it.
     scenarios: tuple[str, ...]
     #: The Python package, by the name that is imported and the one that is installed; empty for one written in Java.
     module: str = ""
@@ -59,8 +56,6 @@ PEERS: dict[str, Peer] = {
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A peer as it is found on this machine."""
-
     peer: Peer
     version: str
     jar: Path | None = None

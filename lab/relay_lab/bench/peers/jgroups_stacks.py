@@ -20,8 +20,6 @@ _BUNDLE, _FRAGMENT = 60_000, 59_000
 
 @dataclass(frozen=True, slots=True)
 class StackPlan:
-    """The purpose of a member's stack."""
-
     total_order: bool
     #: Whether single messages are waited for, not many sent.
     trips: bool
@@ -54,7 +52,6 @@ def stack_5(plan: StackPlan, sites_file: str) -> str:
 
 
 def bridge_5(plan: StackPlan) -> str:
-    """The stack between the sites."""
     ports = {"bind_port": plan.bridge_ports[0], "port_range": 0}
     protocols: list[Protocol] = [
         ("TCP", {**ports, **_transport_5("no-bundler" if plan.trips else "per-destination")}),
@@ -70,7 +67,6 @@ def bridge_5(plan: StackPlan) -> str:
 
 
 def sites_5(names: Sequence[str], bridge_file: str) -> str:
-    """What RELAY2 knows of the sites."""
     bridge = f'<bridges><bridge name="bridge" config={quoteattr(bridge_file)}/></bridges>'
     sites = "".join(f"<site name={quoteattr(name)}>{bridge}</site>" for name in names)
     return f'<RelayConfiguration xmlns="urn:jgroups:relay:1.0"><sites>{sites}</sites></RelayConfiguration>\n'
@@ -94,7 +90,6 @@ def stack_2(plan: StackPlan, bridge_file: str) -> str:
 
 
 def bridge_2(plan: StackPlan) -> str:
-    """The stack between the sites."""
     ports = {"bind_port": plan.bridge_ports[0], "port_range": 0, "tcp_nodelay": True}
     protocols: list[Protocol] = [
         ("TCP", {**ports, "recv_buf_size": "4M", "send_buf_size": "1M", **_transport_2(not plan.trips, 5)}),

@@ -43,8 +43,6 @@ Connect = Callable[[PeerTask, Callable[[bytes], None]], Transport]
 
 
 class PeerMember:
-    """Sends, delivers, measures."""
-
     def __init__(self, task: PeerTask, connect: Connect) -> None:
         self._task = task
         self._tally = Tally(task.members)
@@ -52,7 +50,6 @@ class PeerMember:
         self._number = 0
 
     def run(self) -> None:
-        """Until standard input ends."""
         _say({})
         lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=_read, args=(lines,), daemon=True).start()
@@ -90,7 +87,6 @@ class PeerMember:
         return {**result, "wrong": tally.wrong}
 
     def _flood(self, size: int, ends: threading.Event) -> None:
-        """Send as fast as the library allows."""
         send, index, filler, number = self._transport.send, self._task.index, FILLER * (size - HEADER.size), self._number
         while not ends.is_set():
             now = time.monotonic_ns()

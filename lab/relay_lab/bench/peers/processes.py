@@ -76,7 +76,6 @@ def _write_stack(major: str, task: PeerTask, scenario: str, directory: Path) -> 
     return stack
 
 
-#: More than any peer needs.
 _PORTS = 16
 _TICKS_S = os.sysconf("SC_CLK_TCK")
 
@@ -98,7 +97,6 @@ class PeerGroup:
         return used / _TICKS_S
 
     def rss_mb(self) -> list[float]:
-        """The peak memory of each process."""
         found = []
         for pid in self._pids:
             lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
@@ -132,7 +130,6 @@ async def peer_group(installed: Installed, name: str, scenario: Scenario, direct
 
 
 def _free_ports(count: int) -> tuple[int, ...]:
-    """Return TCP ports that are free at this moment."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

@@ -14,12 +14,10 @@ Work = Literal["local", "relay"]
 
 #: Kind, origin, the lower half of the size, number, and the time at which it was sent in nanoseconds.
 HEADER = struct.Struct("<cBHIQ")
-#: The numbers of an origin are counted modulo this.
 NUMBERS = 1 << 32
 #: Kinds of messages, also used as topics: probes (until all members have received one of each), data, questions,
 #: answers.
 PROBE, DATA, QUESTION, ANSWER = b"p", b"d", b"?", b"!"
-#: Seconds between two probes.
 PROBE_S = 0.05
 #: Each message whose number is a multiple of this has its content looked at and its latency taken.
 SAMPLED = 16
@@ -38,7 +36,6 @@ class PeerTask:
     index: int
     members: int
     work: Work
-    #: Whether round trips are measured.
     trips: bool
     #: Free ports of this machine, equal for all processes; each peer assigns them.
     ports: tuple[int, ...]
@@ -77,7 +74,6 @@ class Tally:
         self._latencies_ns: list[int] | None = None
 
     def take(self, payload: bytes) -> None:
-        """Look at a message."""
         kind, origin, size, number, sent_ns = HEADER.unpack_from(payload)
         if kind == DATA:
             if number != self.expected[origin] or size != len(payload) & 0xFFFF:
@@ -96,12 +92,10 @@ class Tally:
             self._latencies_ns.append(time.monotonic_ns() - sent_ns)
 
     def begin(self) -> tuple[int, float, float]:
-        """A window begins."""
         self._latencies_ns = []
         return self.delivered, time.perf_counter(), time.process_time()
 
     def end(self, began: tuple[int, float, float]) -> dict[str, Any]:
-        """Return the deliveries of the window and the costs of this process."""
         latencies, self._latencies_ns = sorted(self._latencies_ns or ()), None
         return {
             "delivered": self.delivered - began[0],

@@ -14,7 +14,6 @@ import zmq
 
 from relay_lab.bench.peers.task import ANSWER, DATA, LOST_S, PROBE, QUESTION, PeerTask
 
-#: Messages that a queue of a socket holds.
 _QUEUED_MAX = 10_000
 
 
@@ -68,7 +67,6 @@ class _Sockets:
         return bytes(self._asking.recv())
 
     def _receive(self, subscriber: zmq.Socket[bytes], take: Callable[[bytes], None]) -> None:
-        """For good."""
         while True:
             payload = subscriber.recv()
             if self._answers and payload[:1] == QUESTION:

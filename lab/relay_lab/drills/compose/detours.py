@@ -24,23 +24,18 @@ _FIRST_ADDRESS = 16
 
 @dataclass(frozen=True, slots=True)
 class Detours:
-    """The addresses of a WAN with proxies."""
-
     gateway: str
-    #: Member -> its address on the WAN.
     addresses: Mapping[Seat, str]
     #: (calling member, called member) -> the port at the gateway.
     ports: Mapping[Pair, int]
 
     def peers(self, seat: Seat) -> str:
-        """The value of RELAY_PEERS for a member."""
         return " ".join(
             [f"{other.site}={self.gateway}:{port}" for (caller, other), port in self.ports.items() if caller == seat]
         )
 
 
 def is_between_sites(drill: Drill, link: str) -> bool:
-    """Whether a link leads from one site to another."""
     one, other, _ = parse_link(link, drill.sites, drill.members)
     return one.site != other.site
 

@@ -27,8 +27,6 @@ _SERVICE_LABEL = "com.docker.compose.service"
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """The state of a container."""
-
     running: bool
     exit_code: int
     #: Process id of its first process on this machine; 0 when it does not run.
@@ -38,8 +36,6 @@ class ContainerState:
 
 
 class Engine:
-    """The engine of this machine."""
-
     def __init__(self) -> None:
         """Raises ConfigurationError when there is none."""
         if not os.environ.get("DOCKER_HOST", "unix://").startswith("unix://"):
@@ -50,7 +46,6 @@ class Engine:
             raise ConfigurationError("relay drill --on compose: no container engine answers on this machine.") from error
 
     def subnets(self) -> list[str]:
-        """The subnets of all networks that the engine knows."""
         with _translated("list its networks"):
             networks = self._client.networks.list()
         pools = [pool for network in networks for pool in (network.attrs.get("IPAM") or {}).get("Config") or ()]
@@ -62,13 +57,11 @@ class Engine:
             return str(self._client.images.get(name).id)
 
     def containers(self, project: str) -> dict[str, Container]:
-        """The containers of a project, by service."""
         with _translated("list its containers"):
             found = self._client.containers.list(all=True, filters={"label": f"{_PROJECT_LABEL}={project}"})
         return {each.labels[_SERVICE_LABEL]: Container(each) for each in found}
 
     def disconnect(self, network: str, container: Container) -> None:
-        """Take the container out of a network."""
         with _translated(f"disconnect {container.name} from {network}"):
             self._client.networks.get(network).disconnect(container.id)
 
@@ -79,8 +72,6 @@ class Engine:
 
 
 class Container:
-    """One container."""
-
     def __init__(self, container: Any) -> None:
         self._container = container
         self.id = str(container.id)
@@ -97,7 +88,6 @@ class Container:
         return raw
 
     def state(self) -> ContainerState:
-        """The state of the container now."""
         with _translated(f"inspect {self.name}"):
             self._container.reload()
         state = self._container.attrs["State"]
@@ -112,22 +102,18 @@ class Container:
             self._container.wait(timeout=_TIMEOUT_S)
 
     def signal(self, name: str) -> None:
-        """Send a signal to the first process."""
         with _translated(f"send {name} to {self.name}"):
             self._container.kill(signal=name)
 
     def pause(self) -> None:
-        """Freeze all processes."""
         with _translated(f"pause {self.name}"):
             self._container.pause()
 
     def resume(self) -> None:
-        """Resume frozen processes."""
         with _translated(f"resume {self.name}"):
             self._container.unpause()
 
     def stop(self, grace_s: float) -> None:
-        """Send the image's stop signal, and SIGKILL after the grace time."""
         with _translated(f"stop {self.name}"):
             self._container.stop(timeout=int(grace_s))
 
@@ -139,7 +125,6 @@ class Container:
                 self._container.unpause()
 
     def log(self) -> str:
-        """The last lines of the log."""
         with _translated(f"read the log of {self.name}"):
             return bytes(self._container.logs(tail=LAST_WORDS_LINES)).decode(errors="replace")
 

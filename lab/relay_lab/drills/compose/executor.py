@@ -52,7 +52,6 @@ class ContainerMember:
         self.url = f"http://{state.addresses.get(self._network, '')}:{self._http_port}/status"
 
     async def feed(self, lines: bytes) -> None:
-        """Write to the standard input. Raises MemberDied."""
         assert self._input is not None
         self._input.settimeout(_FEED_TIMEOUT_S)
         try:
@@ -71,7 +70,6 @@ class ContainerMember:
             return None
 
     async def kill(self) -> None:
-        """SIGKILL to the container."""
         await trio.to_thread.run_sync(self.container.kill)
         self.close_input()
 
@@ -80,15 +78,12 @@ class ContainerMember:
         await trio.to_thread.run_sync(self.container.pause)
 
     async def resume(self) -> None:
-        """Resume the processes."""
         await trio.to_thread.run_sync(self.container.resume)
 
     async def block(self) -> None:
-        """A blocking call in the event loop."""
         await trio.to_thread.run_sync(self.container.signal, BLOCK.name)
 
     async def unblock(self) -> None:
-        """The end of the blocking call."""
         await trio.to_thread.run_sync(self.container.signal, UNBLOCK.name)
 
     async def end(self, grace_s: float) -> str:
@@ -106,7 +101,6 @@ class ContainerMember:
         await trio.to_thread.run_sync(self.container.free)
 
     def close_input(self) -> None:
-        """Close the standard input, if it is open."""
         if self._input is not None:
             self._input.close()
             self._input = None
@@ -122,8 +116,6 @@ class ContainerMember:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The parts of its compose project that an executor uses."""
-
     engine: Engine
     containers: Mapping[Seat, Container]
     #: Member -> its service in the compose file.
@@ -179,12 +171,10 @@ class ComposeExecutor(Executor):
             await self._harm({seat, *self._neighbours(seat)})
 
     async def block(self, seat: Seat) -> None:
-        """A blocking call in the process of the container."""
         self._used("block: a blocking call in the main thread of the container's process.")
         await self._containers[seat].block()
 
     async def unblock(self, seat: Seat) -> None:
-        """The end of the blocking call."""
         await self._containers[seat].unblock()
 
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:

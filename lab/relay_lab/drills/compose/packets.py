@@ -78,7 +78,6 @@ async def filter_packets(pid: int, rules: str) -> None:
 async def shape_traffic(pid: int, commands: Sequence[str]) -> None:
     """Carry out commands of `tc`. Raises PlaceFailed."""
     for command in commands:
-        # There may be nothing to delete.
         await _enter(pid, ["tc", *command.split()], check=" del " not in command)
 
 

@@ -34,11 +34,8 @@ class Topology:
     """The members, sites and networks of a compose file."""
 
     services: Mapping[Seat, str]
-    #: The configuration file of each site on this machine.
     files: Mapping[str, str]
-    #: The network that carries a site's own messages.
     networks: Mapping[str, str]
-    #: The network that all members share.
     wan: str
 
     def refuse(self, drill: Drill) -> Iterator[str]:

@@ -160,7 +160,6 @@ async def _executor(
     detours: Detours | None,
     nursery: trio.Nursery,
 ) -> ComposeExecutor:
-    """The executor of a project whose containers have been created and not started."""
     topology = ready.topology
     containers = await trio.to_thread.run_sync(ready.engine.containers, project)
     config, _ = fill_in(_derived(ready, drill, drill.sites[0], subnets))

@@ -36,7 +36,6 @@ async def run_attack(target: Target, file: Path, enter: Sequence[str]) -> Attack
 
 
 def main(file: Path) -> None:
-    """Carry out the attack that the file describes."""
     target = parse_target(file.read_text(encoding="utf-8"))
     attack = datagrams.attack if target.attack in DATAGRAM_ATTACKS else bridge.attack
     print(attack(target).to_json())

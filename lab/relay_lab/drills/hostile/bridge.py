@@ -18,13 +18,9 @@ from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 
-#: Seconds for connecting, and for an answer.
 _PATIENCE_S = 2.0
-#: Seconds for which the attacker listens to an answer.
 _ANSWER_S = 0.5
-#: Seconds between two bytes of a slow connection.
 _SLOW_S = 1.0
-#: Seconds between two looks at all connections.
 _LOOK_S = 0.05
 _READ_BYTES = 65_535
 #: Connections of attacks without a number.
@@ -53,7 +49,6 @@ class Assault:
         self._relay = self._listening()
 
     def run(self) -> AttackReport:
-        """Carry it out."""
         attack: dict[str, Callable[[], None]] = {
             "idle": self._idle,
             "slow-handshake": lambda: self._drip("slow handshake", _client_hello()),
@@ -83,11 +78,9 @@ class Assault:
         return socket.create_connection(place, _PATIENCE_S, source_address=(self._target.source, 0))
 
     def _idle(self) -> None:
-        """Hold silent connections, in the number of the drill."""
         self._hold("idle", int(self._target.amount), [b""])
 
     def _drip(self, kind: str, data: bytes) -> None:
-        """Send a valid beginning one byte at a time."""
         self._hold(kind, int(self._target.amount) or _CONNECTIONS, [data])
 
     def _announce(self) -> None:
@@ -132,7 +125,6 @@ class Assault:
                 self._listen(sock)
 
     def _old_tls(self) -> None:
-        """A handshake of TLS 1.2."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -259,7 +251,6 @@ def _frames(parser: FrameParser) -> Iterator[Header]:
 
 
 def _client_hello() -> bytes:
-    """The first message of a TLS client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -271,5 +262,4 @@ def _client_hello() -> bytes:
 
 
 def attack(target: Target) -> AttackReport:
-    """Carry out an attack by connections."""
     return Assault(target).run()

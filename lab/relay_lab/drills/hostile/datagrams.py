@@ -27,7 +27,6 @@ from sitestack.stack.stack import collect_headers
 
 #: Seconds for which the attacker only listens, to learn addresses and to have something to replay.
 _LISTEN_S = 2.0
-#: Seconds to wait for answers to the last packets.
 _LINGER_S = 0.5
 #: Different packets of a flood, which are sent again and again: to make each anew would take longer than to send it.
 _FLOOD_PACKETS = 4_000
@@ -41,8 +40,6 @@ Packet = tuple[str, Physical, bytes]
 
 
 class Assailant:
-    """One attack on one site."""
-
     def __init__(self, target: Target, lan: Lan) -> None:
         assert target.group is not None
         self._target = target
@@ -61,7 +58,6 @@ class Assailant:
         self._seals: list[Seal] = []
 
     def run(self) -> None:
-        """Listen, attack, and wait for answers."""
         self._heard = self._lan.overhear(_LISTEN_S)
         if self._target.keys:
             self._seals = _make_seals(self._target, self._heard, self._rng)
@@ -146,7 +142,6 @@ class Assailant:
                 yield each.kind, place, self._sealed(each.data)
 
     def _sealed(self, data: bytes) -> bytes:
-        """Seal data with the attacker's key."""
         return self._rng.choice(self._seals).seal(data, time.monotonic()) if self._seals else data
 
     def _places(self) -> Sequence[Physical]:
@@ -182,7 +177,6 @@ def _unproven(head: bytes, rng: random.Random) -> bytes:
 
 
 def attack(target: Target) -> AttackReport:
-    """Carry out an attack by datagrams."""
     with Lan(target) as lan:
         Assailant(target, lan).run()
         return lan.report()

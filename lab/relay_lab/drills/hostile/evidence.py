@@ -57,7 +57,6 @@ class Evidence:
     suspicions: Mapping[Seat, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The object in the result's JSON."""
         return {
             "attacks": [
                 {

@@ -85,12 +85,10 @@ class Forger:
     def datagram(
         self, source: Address, dest: Address | None, headers: tuple[Header, ...], batch: Batch | None = None
     ) -> Forged:
-        """One datagram with one frame."""
         frame = self.codec.encode_frame(Frame(source, dest, headers, batch, len(headers) == 1))
         return Forged(type(headers[0]).__name__, dest, self.codec.encode_datagram(source, dest, [frame]))
 
     def header(self, kind: type[Header]) -> Header:
-        """A header of this class that members would parse."""
         made = self._value(kind, 0)
         assert isinstance(made, Header)
         return made
@@ -104,7 +102,6 @@ class Forger:
         return Batch(self._known.site, origin, Scope.ALL, self._rng.choice(_NUMBERS) + 1, 1, sized)
 
     def _value(self, hint: Any, depth: int) -> Any:
-        """A value of a type that a header's field has."""
         rng = self._rng
         special = self._special(hint, depth)
         if special is not None:

@@ -20,9 +20,7 @@ from sitestack.model.address import Physical
 
 _READ_BYTES = 65_535
 _RECEIVE_BUFFER_BYTES = 8 << 20
-#: Maximum number of recorded packets; later packets are ignored.
 HEARD_MAX = 5_000
-#: Seconds between two portions of packets.
 _PORTION_S = 0.005
 #: Maximum number of reported answers, and of bytes of each.
 _ANSWERS_MAX = 5
@@ -78,7 +76,6 @@ class Lan:
             self._raw.close()
 
     def overhear(self, seconds: float) -> list[Heard]:
-        """Listen for so long to the datagrams of the site's members."""
         heard: list[Heard] = []
         deadline = time.monotonic() + seconds
         with self._ear() as ear:
@@ -127,7 +124,6 @@ class Lan:
         return Heard(Physical(socket.inet_ntoa(ip[12:16]), source_port), dest, ip[28 : 20 + length])
 
     def begin(self) -> None:
-        """Start the attack: forget answers to its preparation."""
         self._began_ns = time.monotonic_ns()
 
     def flood(self, packets: Iterable[tuple[str, Physical, bytes]], rate: float, seconds: float) -> None:
@@ -147,7 +143,6 @@ class Lan:
             time.sleep(_PORTION_S)
 
     def send(self, kind: str, to: Physical, data: bytes) -> None:
-        """Send one datagram to a member, or to the group, and count it."""
         if self._may(to):
             try:
                 self._socket.sendto(data, to)
@@ -173,17 +168,14 @@ class Lan:
             self.sent[kind] += 1
 
     def _may(self, to: Physical) -> bool:
-        """Whether this is a place that the attack is for."""
         group = self._target.group
         return to.host in self._hosts or (group is not None and to.host == group.host)
 
     def await_answers(self, seconds: float) -> None:
-        """Wait for answers to the last packets."""
         time.sleep(seconds)
         self.count_answers()
 
     def count_answers(self) -> None:
-        """Count arrived answers."""
         while True:
             try:
                 data, source = self._socket.recvfrom(_READ_BYTES)
@@ -196,11 +188,9 @@ class Lan:
                 self._answers.append(f"{len(data)} bytes from {source[0]}: {data[:_ANSWER_BYTES]!r}")
 
     def tell(self, sentence: str) -> None:
-        """Add a sentence to the report."""
         self._told[sentence] = None
 
     def report(self) -> AttackReport:
-        """Return the packets sent and the answers."""
         took_s = (time.monotonic_ns() - self._began_ns) / 1e9
         told = tuple(self._told)
         return AttackReport(dict(self.sent), self._answered_bytes, tuple(self._answers), took_s, self._began_ns, told)

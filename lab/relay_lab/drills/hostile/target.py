@@ -26,8 +26,6 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One attack."""
-
     attack: str = ""
     site: str = ""
     #: The multicast group of the site.
@@ -38,7 +36,6 @@ class Target:
     #: The view of the site: its counter, and its creator's UUID.
     view_counter: int = 0
     view_creator: str = ""
-    #: The attacker's own address.
     source: str = ""
     #: Whether the attacker sees and can forge whole packets: at a private switch without other machines.
     raw: bool = False
@@ -52,15 +49,12 @@ class Target:
     secured: bool = False
 
     def to_json(self) -> str:
-        """The text that `parse_target` reads."""
         plain = {**asdict(self), "group": None if self.group is None else str(self.group)}
         return json.dumps(plain)
 
 
 @dataclass(frozen=True, slots=True)
 class AttackReport:
-    """The attacker's packets and the answers."""
-
     #: Kind of packet or connection -> how many.
     sent: dict[str, int] = field(default_factory=dict)
     #: Bytes that came back to it, other than those of a handshake.
@@ -74,7 +68,6 @@ class AttackReport:
     told: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """The text that `parse_report` reads."""
         return json.dumps(asdict(self))
 
 

@@ -78,5 +78,4 @@ def run_member(name: str) -> Sequence[str]:
 
 
 def signal_member(signal: str) -> Sequence[str]:
-    """The command in the pod that sends a signal to the member."""
     return ["sh", "-c", f"kill -{signal} $(cat {PID_FILE})"]

@@ -93,7 +93,6 @@ class Pod(Child):
         await self.spawn(self._kubectl.command(command), own_session=True)
 
     async def status(self) -> Status | None:
-        """The answer over HTTP, by a forwarded port; None when there is none. Raises MemberDied."""
         if self.has_ended():
             raise MemberDied(self.last_words())
         try:
@@ -105,16 +104,13 @@ class Pod(Child):
             return None
 
     async def kill(self) -> None:
-        """SIGKILL, and wait until the process is gone."""
         await self._signal("KILL")
         await self._gone(_KILL_TIMEOUT_S)
 
     async def pause(self) -> None:
-        """SIGSTOP."""
         await self._signal("STOP")
 
     async def resume(self) -> None:
-        """SIGCONT."""
         await self._signal("CONT")
 
     async def end(self, grace_s: float) -> str:
@@ -135,7 +131,6 @@ class Pod(Child):
             tar.extractall(target, filter="data")
 
     async def abort(self) -> None:
-        """End the processes of this machine that lead to the pod."""
         for process in (self._forward, self._process):
             if process is not None:
                 if process.returncode is None:
@@ -210,13 +205,11 @@ class KubernetesExecutor(Executor):
         self._journals = journals
 
     async def journals(self) -> Sequence[Path]:
-        """One directory, into which the journals are copied out of the pods."""
         for seat in self._started:
             await self._pods[seat].copy_out()
         return [self._journals]
 
     async def abort(self) -> None:
-        """End all processes on this machine; the pods go with their namespaces."""
         async with trio.open_nursery() as nursery:
             for pod in self._pods.values():
                 nursery.start_soon(pod.abort)

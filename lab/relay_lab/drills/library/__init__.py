@@ -14,7 +14,6 @@ _SUFFIX = ".yaml"
 
 
 def drill_names() -> list[str]:
-    """The names of all shipped drills, sorted."""
     return sorted(path.stem for path in _DIRECTORY.glob(f"*{_SUFFIX}"))
 
 
