@@ -75,7 +75,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "anyio": ("relay/client/async_client.py",),
     "httpx": ("relay/client/async_client.py",),
     "hypercorn": ("relay/node/http/server.py",),
-    "msgpack": ("sitestack/wire/", "relay/journal/"),
+    "msgpack": ("sitestack/wire/", "relay/journal/", "spark/pyspark_relay/source/bulk.py"),
     "mypy_extensions": ("sitestack/model/native.py",),  # seen by type checkers and the compiler only
     "prometheus_client": ("relay/node/http/metrics.py",),
     "py4j": ("spark/pyspark_relay/",),

@@ -1,6 +1,6 @@
 """Decodes segments to Arrow record batches, column by column, in Spark's Python workers.
 
-Whole columns from `relay.journal.bulk` become Arrow arrays; messages never become Python objects.
+Whole columns from `bulk.py` become Arrow arrays; messages never become Python objects.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_relay.source.bulk import Table, read_bulk
 from pyspark_relay.source.columns import OFFSET_BITS
 from pyspark_relay.source.retired import Owner, explain
 from pyspark_relay.source.selection import KIND_NAMES, Selection
 from relay.journal import Problem
-from relay.journal.bulk import Table, read_bulk
 from relay.journal.encoding import Header
 from sitestack.journal import records
 from sitestack.model.message import Scope

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from pyspark_relay.source.bulk import Chunk, read_bulk
 from pyspark_relay.source.selection import Selection
 from relay.journal import Problem
-from relay.journal.bulk import Chunk, read_bulk
 from sitestack.journal import records
 from sitestack.model.envelope import BETWEEN_CHANNELS, KEY, NO_ENVELOPE, Envelope
 from sitestack.model.errors import ConfigurationError, ProtocolError

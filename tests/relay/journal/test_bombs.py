@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_relay.source.bulk import _columns
 from relay.journal import Problem, read_segment
-from relay.journal.bulk import _columns
 from relay.journal.encoding import FRAME, length_check, read_wall_ns
 from sitestack.journal import records
 from tests.relay.journal.test_damage import WRITTEN, segment

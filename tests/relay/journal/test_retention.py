@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_relay.source.bulk import read_bulk
 from relay.journal import JournalOptions, JournalStore, Problem, find_journals, read_journal, read_segment
-from relay.journal.bulk import read_bulk
 from relay.journal.retention import Retention, retired_until
 from relay.journal.store import SegmentFile, create_file
 from sitestack.journal import records

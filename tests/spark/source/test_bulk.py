@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from relay.journal import JournalOptions, JournalStore, Problem, bulk, read_segment
-from relay.journal.bulk import Chunk, read_bulk
+from pyspark_relay.source import bulk
+from pyspark_relay.source.bulk import Chunk, read_bulk
+from relay.journal import JournalOptions, JournalStore, Problem, read_segment
 from relay.journal.encoding import FRAME, KINDS
 from sitestack.journal import records
 from sitestack.model.address import Address
