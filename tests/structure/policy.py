@@ -110,9 +110,7 @@ SMALL_FILE_LINES = 40
 CLASSES_OF_A_METHOD_MAX = 12
 
 #: "path", "path:function" or "path:class" -> why it is better large.
-SIZE_EXCEPTIONS: dict[str, str] = {
-    "lab/relay_lab/sim/process.py:Process": "to be split",
-}
+SIZE_EXCEPTIONS: dict[str, str] = {}
 
 #: Small file with one importer -> why it is a file. Remove an entry when the file is merged.
 SMALL_FILES: dict[str, str] = {

@@ -68,7 +68,7 @@ class Process:
             local.site,
             local.address,
             self.records.append,
-            self._clock,
+            lambda: (int(schedule.now * 1e9), int(schedule.now * 1e9)),
             total_order=total_order,
             event_records=event_records,
         )
@@ -100,10 +100,6 @@ class Process:
         top = stack.layers[0]
         assert isinstance(top, Batching)
         self.batching = top
-
-    def _clock(self) -> tuple[int, int]:
-        now = int(self.schedule.now * 1e9)
-        return now, now
 
     @property
     def is_paused(self) -> bool:
