@@ -45,11 +45,9 @@ class Coordination:
         self._switching: dict[str, SiteSwitch] = {}
 
     def begin_view(self) -> None:
-        """Note that nothing was cast in the installed view, which this member coordinates."""
         self._trimming = -1
 
     def start_over(self) -> None:
-        """Forget casts and measurements: this member begins to coordinate, or its site has merged."""
         self.retention.start_over()
         self._least_pace.start()
         self._switching.clear()

@@ -54,7 +54,6 @@ class Dialer:
         }
 
     def change(self, now: float) -> None:
-        """Adopt changed places: call new ones at once, and stop calling removed ones."""
         places = [(site, place) for site in sorted(self._peers) for place in self._peers[site]]
         self._targets = {each: self._targets.get(each) or _Target(*each, now) for each in places}
 

@@ -182,19 +182,16 @@ class Gateway:
         return []
 
     def appended(self, frame: Frame, position: int, now: float) -> None:
-        """Note a batch of this site appended to the buffer at this position."""
         if self.active:
             self._watermarks.appended(frame.stream, frame.seqno, position)
             self._turn_due = now
 
     def held(self, event: Held, now: float) -> list[Effect]:
-        """Note how far at least one other member holds each stream of this view."""
         if self.active and self._watermarks.held(event.vector):
             self._turn_due = now
         return []
 
     def stable(self, vector: dict[Address, int], now: float) -> None:
-        """Note how far every member has each stream of this view."""
         if self.active and (settled := self._watermarks.stable(vector.get(self._me, 0))):
             self.table.acknowledge(settled)
             self._turn_due = now

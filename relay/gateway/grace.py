@@ -48,7 +48,6 @@ class Grace:
             del self._cast[entry]
 
     def lost(self, key: Key, now: float) -> None:
-        """Begin a lineage's grace time: its link is down."""
         self._away(key, now)
 
     def shown(self, key: Key, now: float) -> None:
@@ -56,14 +55,12 @@ class Grace:
         self._away(key, now)
 
     def settled(self, entry: SiteDown) -> None:
-        """Note an entry of `due` that has come back through the stream."""
         self._cast.pop(entry, None)
         self.going_down.pop((entry.site, entry.lineage), None)
         if entry.forget:
             self._since.pop((entry.site, entry.lineage), None)
 
     def due(self, links: Collection[Key], now: float) -> list[SiteDown]:
-        """Return the entries to cast now."""
         entries = [entry for entry, due in self._waiting(links) if due <= now]
         for entry in entries:
             self._cast[entry] = None

@@ -41,7 +41,6 @@ class LeastPace:
         self._marks: dict[Key, _Mark] = {}
 
     def start(self) -> None:
-        """Measure every lineage anew: this member begins to relay, or its site has merged."""
         self._marks.clear()
 
     def due(self, now: float) -> list[LinkPace]:

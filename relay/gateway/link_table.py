@@ -38,7 +38,6 @@ class Connection:
     certified: str | None
 
     def key(self) -> Key | None:
-        """Return the (site, lineage) that this connection links; None before it is accepted."""
         peer = self.session.peer
         return (peer.site, peer.lineage) if peer is not None and self.session.accepted else None
 

@@ -78,11 +78,9 @@ class Peering:
 
     @property
     def accepted(self) -> int:
-        """Number of connections accepted from other relays, limited by `connections_max`."""
         return sum(_is_accepted(connection, each.dialed) for connection, each in self.table.connections.items())
 
     def begin(self, view: View, now: float) -> list[LinkEffect]:
-        """Relay in this view; this member may have relayed in the last one."""
         old, self.view = self.view, view
         effects: list[LinkEffect] = []
         if old is None:
@@ -150,7 +148,6 @@ class Peering:
         return self._close_those_to(gone, Ending.REMOVED, now)
 
     def expect(self, site: str, now: float) -> None:
-        """Call a site soon: the neighbour on the way to it is linked again."""
         if not self.table.linked(site):
             self._dialer.lost(site, now)
 

@@ -37,7 +37,6 @@ class LinkReceiver:
         self._history: dict[Key, RemoteView] = {}
 
     def forget(self, link: Key) -> None:
-        """Drop the held view of a link that begins or has ended."""
         self._history.pop(link, None)
 
     def reset(self, site: str) -> None:

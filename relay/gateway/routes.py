@@ -173,7 +173,6 @@ class Routes:
         return whole
 
     def orphans(self) -> list[Ended]:
-        """Return the routes whose connection has ended."""
         return [Ended(route) for route, each in self._routes.items() if each.hop not in self._table.connections]
 
     def reachable_again(self) -> list[str]:

@@ -141,12 +141,10 @@ class LinkSession:
 
     @property
     def in_flight_bytes(self) -> int:
-        """Bytes of this site's stream sent and not known to be stable at the peer."""
         return self._sender.in_flight_bytes
 
     @property
     def acked_bytes(self) -> int:
-        """Bytes of this site's stream that became stable at the peer on this connection."""
         return self._sender.acked_bytes
 
     def receive(self, data: bytes, now: float) -> list[Header]:

@@ -25,7 +25,6 @@ class LinkWindow:
         self.bytes = self.least
 
     def sent(self, in_flight: int, now: float) -> None:
-        """Note that a batch was sent; `in_flight`: all unacknowledged bytes."""
         self._trips.sent(in_flight, now)
 
     def acknowledged(self, size: int, now: float) -> None:

@@ -90,8 +90,6 @@ def decode_header(payload: bytes) -> Header:
 
 
 class Encoder:
-    """Encodes the frames of one segment, and numbers its vectors."""
-
     def __init__(self, keep_payloads: bool) -> None:
         """`keep_payloads` False omits the bodies of batches, but not their digests."""
         self._keep_payloads = keep_payloads
@@ -138,8 +136,6 @@ class Encoder:
 
 
 class Decoder:
-    """Decodes the records of one segment. Equal addresses, view ids and vectors are shared."""
-
     def __init__(self, payloads: bool = True, in_force: bool = False) -> None:
         """`payloads` False omits the bodies of batches; `in_force` includes repeated records."""
         self._payloads = payloads

@@ -124,7 +124,6 @@ class JournalStore:
 
     @property
     def error(self) -> str:
-        """The error of the last write; empty if it succeeded."""
         return self._seen.error
 
     @property

@@ -55,7 +55,6 @@ class BufferSource:
         self._tokens: dict[Address, int] = {}
 
     def answer(self, joiner: Address, request: HeldRequest) -> HeldChunk | None:
-        """Return the next chunk; None if the joiner does not present the previous chunk's token."""
         buffer = self._buffer
         if request.token and request.token != self._tokens.get(joiner):
             return None
@@ -138,13 +137,11 @@ class BufferFetch:
         self._kept_until = max(self._kept_until, now + KEPT_S)
 
     def start(self, coordinator: Address, known: HeldRuns, now: float) -> HeldRequest:
-        """Begin to fetch unknown entries from this coordinator."""
         self._fetch = _Fetch(coordinator, now)
         self.keep(now)
         return HeldRequest(0, 0, known.runs)
 
     def store_chunk(self, chunk: HeldChunk, now: float) -> HeldRequest | None:
-        """Store a chunk of the coordinator; return the next request, or None at the end."""
         fetch = self._fetch
         assert fetch is not None, "an unrequested chunk"
         self.keep(now)
@@ -204,7 +201,6 @@ class Handover:
         self.clear = self._fetch.clear
 
     def known(self) -> HeldRuns:
-        """Return the runs held or fetched here, which another part of the site may leave out."""
         return HeldRuns((*runs_of(self._state.buffer.numbers.runs()).runs, *self._fetch.known().runs)[:ITEMS_MAX])
 
     def offered(self, event: Offered, now: float) -> list[Effect]:
@@ -212,7 +208,6 @@ class Handover:
         return [self._send(event.coordinator, self._fetch.start(event.coordinator, self.known(), now))]
 
     def step(self, frame: Frame, now: float) -> list[Effect]:
-        """Answer a joiner's request, or store the coordinator's chunk and ask for the next one."""
         header = frame.headers[-1]
         if isinstance(header, HeldRequest):
             chunk = None if self._state.view is None else self._source.answer(frame.source, header)
@@ -226,7 +221,6 @@ class Handover:
         return [Down(Fetching()), self._send(frame.source, request)]
 
     def change_budget(self, event: Budget, now: float) -> list[Effect]:
-        """Apply another budget to the buffer and to fetches."""
         self._state.buffer.change_budget(event.entries, event.bytes)
         self._fetch.bytes.bound = event.bytes + ON_THEIR_WAY_BYTES
         return []

@@ -147,7 +147,6 @@ class _Node:
         return {"done": await channel.switch_site(site, offline=offline), "of": self._config.site}
 
     def peer_sites(self) -> tuple[str, ...]:
-        """Return the sites that this node links to while it relays."""
         return self._config.peer_sites()
 
     def count_sent(self, count: int) -> None:
@@ -302,7 +301,6 @@ class _Node:
             await trio.sleep(WATCH_INTERVAL_S)
 
     async def _publish(self, channel: RelayChannel, source: LineSource) -> None:
-        """Send each line as a message. `send` waits for credit."""
         async for line in source.lines():
             try:
                 await channel.send(line)

@@ -81,7 +81,6 @@ class Buffer:
         return len(self) >= 2 * ENTRIES_MAX or self.bytes >= self.config.budget_bytes + ON_THEIR_WAY_BYTES
 
     def append(self, batch: Batch | None, view: View | None, now: float) -> int:
-        """Append a batch or a view delivered at `now`; return its position."""
         size = ENTRY_BYTES + (0 if batch is None else len(batch.body))
         self._entries.append(Entry(batch, view, size, now, self._messages, self._bytes))
         if batch is not None:
@@ -201,7 +200,6 @@ class Buffer:
         return HeldEntries.of(self._entries[self._head :])
 
     def adopt_entries(self, first: int, entries: Iterable[HeldEntry], base_view: View | None, now: float) -> None:
-        """Replace the contents by another member's entries, the first at position `first`."""
         self._offset, self._head, self._entries, self.bytes = first, 0, [], 0
         self.numbers = HeldNumbers()
         self.base_view = base_view

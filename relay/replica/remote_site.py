@@ -194,7 +194,6 @@ class Remote:
 
     @property
     def view(self) -> View | None:
-        """The view of the shown lineage, or None."""
         shown = None if self.shown is None else self.lineages.get(self.shown)
         return None if shown is None else shown.view
 

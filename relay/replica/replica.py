@@ -57,8 +57,6 @@ _ABOUT_A_SITE = (RemoteView, SiteDown, LinkUp, LinkPace, Acked, RemoteGap, Remot
 
 
 class Replica:
-    """The replicated relay state of one member, and the global view that its application has."""
-
     def __init__(
         self, member: Address, site: str, config: BufferConfig, sites: tuple[str, ...], disk: SpillDisk | None = None
     ) -> None:

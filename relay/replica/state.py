@@ -66,7 +66,6 @@ class ReplicatedState:
         return None if self.view is None else self.view.coordinator
 
     def append(self, batch: Batch, now: float) -> int:
-        """Hold a batch of this site for the other sites; return its position in the buffer."""
         self.produced[batch.origin] = batch.last
         position = self.buffer.append(batch, None, now)
         if self.switches.offline and self._is_nobody_online():
@@ -205,7 +204,6 @@ class ReplicatedState:
         return [(site, dict(remote.admitted)) for site, remote in self.remotes.items() if remote.admitted]
 
     def global_view(self) -> GlobalView:
-        """Return one component per living site, in order of their names."""
         views = {site: remote.view for site, remote in self.remotes.items()}
         views[self.site] = self.view
         components: dict[str, ViewId] = {}

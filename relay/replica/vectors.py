@@ -28,7 +28,6 @@ def lower_of(one: dict[Address, int], other: dict[Address, int]) -> dict[Address
 
 
 def later(one: ViewId | None, other: ViewId | None) -> ViewId | None:
-    """Return the later of two views, either of which may be None."""
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)

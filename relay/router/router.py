@@ -53,7 +53,6 @@ class Registry:
         self._clusters: dict[str, dict[Address, Registration]] = {}
 
     def put(self, cluster: str, new: Registration) -> Registration | None:
-        """Store a registration; return the replaced registration of the same member, if any."""
         members = self._clusters.setdefault(cluster, {})
         before = members.get(new.entry.address)
         members[new.entry.address] = new

@@ -156,7 +156,6 @@ class Switchboard:
         return [Cut(listener, "caller_gone")]
 
     def moved(self, client: int, size: int, now: float) -> None:
-        """Count bytes that the other connection accepted."""
         spliced = self._splices.get(client)
         if spliced is not None:
             spliced.carried_bytes += size

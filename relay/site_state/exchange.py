@@ -91,7 +91,6 @@ class SiteState:
         self.from_below: Handlers = {StateArrived: self._arrived, StateAwaited: self._awaited}
 
     def begin(self) -> None:
-        """Begin with the first view: earlier messages are not delivered to this member."""
         self._floor = contents_of(self._state, self._me)
 
     def told(self, events: Iterable[Event]) -> None:
@@ -234,11 +233,9 @@ class SiteState:
         return site in self._state.remotes or site in self._state.sites
 
     def flush(self) -> list[Effect]:
-        """End a turn: the own stream may have reached the waiting state's contents."""
         return [] if self._waiting is None else self._release()
 
     def expire(self, now: float) -> list[Effect]:
-        """Request again or give up; drop an unused snapshot."""
         self.provider.expire(now)
         return [*self._send(self.requester.expire(now)), *self._look(now)]
 

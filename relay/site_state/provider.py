@@ -63,7 +63,6 @@ class StateProvider:
         self._snapshot: _Snapshot | None = None
 
     def ask(self, ask: StateAsk, now: float) -> tuple[StateFrame | None, GiveSnapshot | None]:
-        """Answer a taker; the second value is an order for the application."""
         snapshot = self._snapshot
         if ask.snapshot:
             if snapshot is None or snapshot.token != ask.snapshot:

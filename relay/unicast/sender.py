@@ -74,7 +74,6 @@ class UnicastSender:
         return RemoteUnicast(after, attempt, batch)
 
     def again(self, now: float) -> list[Step]:
-        """Forward all batches again, in order, to a new relay."""
         steps: list[Step] = []
         for line in self._lines.values():
             self._be_quick(line, now)
@@ -97,7 +96,6 @@ class UnicastSender:
         return steps
 
     def handle_reply(self, reply: UnicastReply, now: float) -> list[Step]:
-        """Handle a reply: an acknowledgement or a refused attempt."""
         dest = ProxyUUID(reply.target, reply.target_site)
         line = self._lines.get(dest)
         if line is None:

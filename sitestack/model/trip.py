@@ -23,7 +23,6 @@ class TripMeter:
         self._size = self._left = 0
 
     def sent(self, under_way: int, now: float) -> None:
-        """Note that bytes were sent; `under_way`: all unconfirmed bytes, with these."""
         if self._left <= 0:
             self._size = self._left = under_way
             self._began = now

@@ -51,7 +51,6 @@ class Floors:
         return self._numbers.get(stream, 1)
 
     def above(self, uuid: Address, journal: Iterable[records.Record]) -> Iterator[records.Record]:
-        """Yield the records of a process at or above the floors."""
         for record in journal:
             match record:
                 case records.Send():

@@ -123,7 +123,6 @@ def _check_site(findings: Findings, site: str, members: Sequence[History]) -> No
 
 
 def _site_views(histories: Sequence[History]) -> dict[tuple[str, ViewId], records.View]:
-    """Return every view that some process of a site installed."""
     return {(history.site, view.vid): view for history in histories for _, view in history.placed_stays()}
 
 

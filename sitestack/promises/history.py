@@ -25,8 +25,6 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A process's time in one view; number 0 is the time before its first view."""
-
     view: records.View | None
     delivers: list[records.Deliver]
     #: Stream -> the numbers delivered here; multicasts only.
@@ -74,7 +72,6 @@ class History:
 
     @property
     def label(self) -> str:
-        """Site, name and the beginning of the uuid, for display."""
         return f"{self.site}/{self.name}({self.uuid.hex()[:8]})"
 
     @property
@@ -166,7 +163,6 @@ class _Reader:
         return self.receptions[key]
 
     def open_reception(self, site: str, origin: Address, scope: Scope) -> Reception:
-        """Return the reception of a stream, from its floor on."""
         reception = Reception()
         floor = self.floors.of(Stream(site, origin, scope, self.history.uuid if scope in UNICASTS else None))
         if floor > 1:

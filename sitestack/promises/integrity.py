@@ -116,7 +116,6 @@ def _explain(batches: dict[int, records.Send], deliver: records.Deliver, origin_
 
 
 def _follows(batches: dict[int, records.Send], deliver: records.Deliver) -> bool:
-    """Whether this is the batch that follows the last one in the journal of its origin."""
     last_sent = batches[max(batches)].last if batches else 0
     return deliver.first == last_sent + 1
 

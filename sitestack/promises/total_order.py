@@ -27,7 +27,6 @@ class OrderedBatch(NamedTuple):
 
     @property
     def batch(self) -> tuple[str, Address, Scope, int, int]:
-        """The identity of the batch, without its place."""
         return self[1:]
 
     @property

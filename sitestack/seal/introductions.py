@@ -62,8 +62,6 @@ class Introduction:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A datagram of a sender that is not introduced yet."""
-
     counter: int
     data: bytes
     source: Physical
@@ -102,7 +100,6 @@ class Strangers:
         return lost
 
     def hold(self, sender_id: bytes, held: Held) -> bool:
-        """Hold a datagram until its sender is introduced. Return False without room."""
         stranger = self._strangers.get(sender_id)
         if stranger is None or not self._datagrams.fits(1) or not self._bytes.fits(len(held.data)):
             return False

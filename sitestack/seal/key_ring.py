@@ -50,8 +50,6 @@ class SiteKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """The keys of a site by their ids, and the id of the one that seals."""
-
     keys: dict[bytes, SiteKey]
     in_use: bytes
 

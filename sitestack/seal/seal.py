@@ -80,8 +80,6 @@ class _Sender:
 
 
 class Seal:
-    """Seals and opens for one opening of one transport."""
-
     def __init__(self, cluster: str, ring: KeyRing, sender_id: bytes, draw_nonce: Callable[[], bytes], now: float) -> None:
         """`sender_id` is random and was never used before; `draw_nonce` draws 8 random bytes."""
         self._cluster = cluster
@@ -116,7 +114,6 @@ class Seal:
         return self._strangers.clear() if removed else 0
 
     def seal(self, data: bytes, now: float) -> bytes:
-        """Return the envelope of a datagram; it is `OVERHEAD_BYTES` larger."""
         if now >= self._marked_at + FRESH_S:
             self._mark(now)
         return self._enclose(self._head, data)
@@ -235,7 +232,6 @@ class Seal:
         return "" if data[:8] in (self._head, self._introduction_head) else "seal_forged"
 
     def _hold(self, sender_id: bytes, held: Held, now: float, opened: Opened) -> None:
-        """Hold a datagram of a stranger, and ask whether it is alive."""
         if (
             len(held.data) + OVERHEAD_BYTES >= INTRODUCTION_BYTES
             and (ask := self._strangers.next_nonce(sender_id, now)) is not None

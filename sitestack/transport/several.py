@@ -110,7 +110,6 @@ class SeveralUdp:
             part.close()
 
     def statistics(self) -> UdpStatistics:
-        """Return the sums over all interfaces, and the smallest of the kernel's buffer sizes."""
         each = [part.statistics() for part in self._parts.values()]
         return replace(
             UdpStatistics(*map(sum, zip(*map(astuple, each), strict=True))),

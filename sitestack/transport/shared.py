@@ -69,7 +69,6 @@ class TransportPart:
         self._seen = PartStatistics()
 
     def physical(self) -> tuple[Physical, ...]:
-        """Return the addresses of the sockets: the members of a process differ in their UUIDs only."""
         return self._shared.carrier.physical()
 
     def listener(self) -> WatchDesk | None:

@@ -360,7 +360,6 @@ class WatchDesk:
                 self._left[watcher.proofs.cluster] = watcher.proofs
 
     async def run(self, secured: bool) -> None:
-        """Accept connections, until cancelled. `secured`: whether the members have keys."""
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._listener))
         serve = partial(self._serve, self._ask_for_proof if secured else self._ask_plainly)
         bound = 2 * PENDING_MAX

@@ -95,7 +95,6 @@ class Codec:
         self._tables: dict[bytes, ShortIds] = {}
 
     def learn(self, ids: ShortIds) -> None:
-        """Also read datagrams by this table of short ids."""
         self._tables.pop(ids.name, None)
         if len(self._tables) == TABLES_MAX:
             del self._tables[next(iter(self._tables))]

@@ -291,7 +291,6 @@ def _sound(parse: Parse) -> Parse:
 
 
 def _getter(names: Sequence[str]) -> Pack:
-    """Return a packer for classes whose fields need no packing."""
     if len(names) > 1:
         return attrgetter(*names)
     return lambda value: [getattr(value, name) for name in names]

@@ -31,8 +31,6 @@ _COMPARED = ("rate", "p50_us", "p99_us")
 
 
 class _Wan:
-    """The sites of the measurement, and the line between them."""
-
     def __init__(self, here: Sequence[BenchProcess], there: Sequence[BenchProcess], line: Direction) -> None:
         self.here = here
         self.there = there

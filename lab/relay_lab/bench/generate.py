@@ -186,7 +186,6 @@ class Generator:
                 yield process, each
 
     def _spoil(self, process: GeneratedProcess, delivery: records.Deliver) -> tuple[records.Deliver, ...]:
-        """Return the delivery, changed by its planted fault if it has one."""
         fault = process.faults.get(process.delivered)
         process.delivered += 1
         if process.swapped is not None:

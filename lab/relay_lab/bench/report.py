@@ -90,7 +90,6 @@ def _draw_scenario(about: Scenario, sizes: Sizes, peers: Mapping[str, Any]) -> I
 
 
 def _draw_chart(key: str, title: str, ours: Sizes, theirs: Sizes) -> str:
-    """Return rows of the same size beside each other; Relay has another colour."""
     rows = {**{name if "," in name or not theirs else f"{name}, Relay": figures for name, figures in ours.items()}, **theirs}
     others = {*theirs, *(name for name in rows if name.endswith(_NAMES["echo"]))}
     sizes = list(dict.fromkeys(name.partition(",")[0] for name in rows))

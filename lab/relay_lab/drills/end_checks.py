@@ -69,7 +69,6 @@ def wrong_views(drill: Drill, at_end: Mapping[Seat, Status]) -> list[str]:
 
 
 def lost_links(drill: Drill, at_end: Mapping[Seat, Status]) -> list[str]:
-    """Return problems of links that members gave up, where the drill demands that all links last."""
     return [
         f"{seat.name} of {seat.site} has given up {count} {'link' if count == 1 else 'links'}: {reason}."
         for seat, status in at_end.items()

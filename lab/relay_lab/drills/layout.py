@@ -98,7 +98,6 @@ def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Port
 
 
 def dns_name(site: str) -> str:
-    """The name that stands for all members of a site."""
     return f"{site.lower()}.members.test"
 
 

@@ -208,7 +208,6 @@ class RouterProcess:
 
 @asynccontextmanager
 async def open_routers(ports: Sequence[int], configs: Sequence[Path], directory: Path) -> AsyncIterator[list[RouterProcess]]:
-    """Routers at these ports. After the block no process is left, whatever happened."""
     routers = [RouterProcess(port, configs, directory) for port in ports]
     try:
         for router in routers:

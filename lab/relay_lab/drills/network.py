@@ -61,20 +61,16 @@ class Direction:
         self._changed = trio.Event()
 
     def set(self, condition: Condition) -> None:
-        """Change the condition, and wake tasks that wait for a mode."""
         self.condition = condition
         self._changed.set()
         self._changed = trio.Event()
 
     async def until(self, *modes: Mode) -> None:
-        """Wait until the mode is one of these."""
         while self.condition.mode not in modes:
             await self._changed.wait()
 
 
 class Network:
-    """The directions between all members, each made when it is first asked for."""
-
     def __init__(self) -> None:
         self._lines: dict[tuple[Seat, Seat], Direction] = {}
 

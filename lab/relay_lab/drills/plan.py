@@ -223,7 +223,6 @@ def at_place(drill: Drill, where: str) -> Drill:
 
 
 def draw_method(drill: Drill, seed: int) -> list[tuple[float, Action]]:
-    """When each action happens, in order, and to whom: the same seed gives the same."""
     rng = random.Random(seed)
     timed = [(action.at_s + rng.random() * action.spread_s, action) for action in drill.method]
     picked = _pick_members(drill, seed)

@@ -58,7 +58,6 @@ def _figures(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str
 
 
 def show_verdict(verdict: Verdict) -> str:
-    """Return a verdict as a report shows it: failures in capitals."""
     return verdict if verdict == "pass" else verdict.upper()
 
 

@@ -77,7 +77,6 @@ class DrillResult:
 
     @property
     def verdict(self) -> Verdict:
-        """Return fail after any fault, pass only when the drill has fulfilled its purpose."""
         if any(self.faults()):
             return "fail"
         return "not exercised" if self.unexercised else "pass"

@@ -137,7 +137,6 @@ class _Run:
         return (*late, *self._executor.idle())
 
     async def _work(self) -> None:
-        """One member of each site publishes all lines, while harm is done."""
         self._at_begin = await self._sites.statuses()
         self._began, self._began_ns = trio.current_time(), time.monotonic_ns()
         async with trio.open_nursery() as watching:

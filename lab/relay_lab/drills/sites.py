@@ -41,8 +41,6 @@ class NotStarted(NotReady):
 
 
 class Sites:
-    """The members of all sites, in the order of their seats."""
-
     def __init__(self, drill: Drill, executor: Executor) -> None:
         self.seats = seat_members(drill.sites, drill.members)
         #: Members that were harmed: whether they may lack a message depends on the harm, and only the checkers can tell.
@@ -111,7 +109,6 @@ class Sites:
                 raise
 
     async def leave(self) -> None:
-        """Let all members leave gracefully; a member that takes too long is killed."""
         async with trio.open_nursery() as nursery:
             for seat in self.survivors():
                 nursery.start_soon(self._leave, seat)
@@ -274,7 +271,6 @@ def is_member(status: Status | None) -> bool:
 
 
 def sees(status: Status, seats: Sequence[Seat]) -> bool:
-    """Whether a status shows exactly these members, of all sites."""
     alone = len({seat.site for seat in seats}) == 1
     return _seen(status, alone) == sorted((seat.site, seat.name) for seat in seats)
 

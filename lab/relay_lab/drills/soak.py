@@ -232,7 +232,6 @@ class Soak:
 
     @property
     def verdict(self) -> Verdict:
-        """Return the verdict: not exercised while legs are missing, or without a measured process."""
         verdicts = {leg.verdict for leg in self.done}
         if "fail" in verdicts or (self.slope is not None and self.slope >= SLOPE_MAX):
             return "fail"
@@ -307,7 +306,6 @@ async def run_leg(plan: DrillPlan, venue: Venue, directory: Path, journal: Path,
 
 @asynccontextmanager
 async def _watched(place: Place, plan: DrillPlan, weights: Weights, rotation: Rotation) -> AsyncIterator[Executor]:
-    """The place, with the two tasks beside the drill."""
     seats = seat_members(plan.drill.sites, plan.drill.members)
     async with place as executor, trio.open_nursery() as nursery:
         nursery.start_soon(_weigh, executor, seats, weights)

@@ -25,8 +25,6 @@ Arrival = tuple[int, int]
 
 @dataclass(slots=True)
 class MemberLog:
-    """The journal of one process, for messages with scope ALL."""
-
     site: str
     name: str
     uuid: Address

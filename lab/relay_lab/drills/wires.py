@@ -154,7 +154,6 @@ class Wires:
         return self._wires[seat].address
 
     def enter(self, seat: Seat) -> list[str]:
-        """Return the command prefix that runs a command at a member's end."""
         return _enter(self._wires[seat].holder)
 
     async def admit_stranger(self) -> tuple[str, list[str]]:
@@ -269,7 +268,6 @@ def _enter(holder: trio.Process) -> list[str]:
 
 
 async def _inside(holder: trio.Process, script: str, text: str = "", *, check: bool = True) -> str:
-    """Run a script in the namespaces of a holder, and return its output. Raises PlaceFailed."""
     done = await run_command([*_enter(holder), "sh", "-c", script], _LIMIT_S, name="nsenter", text=text)
     if done.returncode and check:
         said = " ".join(done.stderr.decode(errors="replace").split()) or f"exit code {done.returncode}"

@@ -56,7 +56,6 @@ class Network:
             members.append(address)
 
     def detach(self, address: Physical, receive: Receive) -> None:
-        """Close the socket, unless another process has taken the address over."""
         if self._sockets.get(address) == receive:  # not `is`: a bound method is a new one each time
             del self._sockets[address]
             del self._members[address]

@@ -170,7 +170,6 @@ class TcpStreams:
         done(near)
 
     def _accept(self, far: TcpStream) -> None:
-        """Pass the connection to the present listener; close it without one."""
         accept = self._listeners.get(far.local)
         if accept is None:
             far.close()
@@ -181,7 +180,6 @@ class TcpStreams:
         return [stream for stream in self._open if stream.open]
 
     def stalled(self, source: Physical, target: Physical) -> bool:
-        """Whether the route between two hosts is broken in this direction."""
         return any(source.host in a and target.host in b for a, b in self.cuts)
 
     def slowness(self, source: Physical, target: Physical) -> Slowness | None:

@@ -66,7 +66,6 @@ class World:
         return True
 
     def settled(self, site: str, members: Sequence[Process]) -> bool:
-        """Whether exactly these processes stand in one view of their site."""
         wanted = {p.local.address for p in members}
         views = {p.view.id for p in members if p.view is not None}
         return len(views) == 1 and all(p.view is not None and set(p.view.members) == wanted for p in members)

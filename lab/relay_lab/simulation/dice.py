@@ -36,7 +36,6 @@ def draw_large_site(rng: random.Random, plan: Plan) -> str:
 
 
 def some_others(rng: random.Random, plan: Plan, site: str) -> list[str]:
-    """One or two of the other sites."""
     others = [name for name, _ in plan.sites if name != site]
     return rng.sample(others, min(len(others), rng.choice((1, 2))))
 

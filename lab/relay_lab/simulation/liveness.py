@@ -210,7 +210,6 @@ class _Part:
 
 
 def _views(process: Process) -> list[tuple[int, frozenset[Address]]]:
-    """Since when (ns) which members were in its view."""
     return [(record.t, frozenset(record.members)) for record in process.records if isinstance(record, records.View)]
 
 

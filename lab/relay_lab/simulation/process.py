@@ -163,7 +163,6 @@ class RelayProcess(Process):
         return all(batch is None or batch.last <= admitted.get(batch.origin, 0) for batch in held)
 
     def expects_answers(self) -> bool:
-        """Whether unicasts to other sites still wait for their answers."""
         return self.relay.unicasts.deadline() is not None
 
     def _hand_over(self, events: Sequence[Event | Frame]) -> None:

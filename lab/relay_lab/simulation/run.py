@@ -146,7 +146,6 @@ class SeedRun:
             self._wait(lambda: not any(map(unsettled, self.world.alive())), REST_S)
 
     def _wait(self, reached: Callable[[], bool], seconds: float) -> bool:
-        """Let time pass until the condition holds, asked now and then."""
         end = self.world.now + seconds
         while not reached():
             if self.world.now >= end:

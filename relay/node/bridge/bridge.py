@@ -194,7 +194,6 @@ class Bridge:
 
     @property
     def listen_error(self) -> str:
-        """Error of listening; empty without one."""
         return self._listener.error
 
     def problems(self) -> dict[str, str]:

@@ -99,7 +99,6 @@ class Credentials:
         return self._read is not None and is_issued_by(certificate, self._read.authorities)
 
     def look(self) -> bool:
-        """Reread changed files, and return whether the credentials have changed."""
         state = self._look_at_files()
         if state == self._state:
             return False

@@ -45,7 +45,6 @@ class Listener:
         self._scope: trio.CancelScope | None = None
 
     def start_listening(self, serve: Serve, nursery: trio.Nursery) -> None:
-        """Listen unless already listening, and serve each connection in this nursery."""
         if self._place is not None and self._scope is None:
             self._scope = trio.CancelScope()
             nursery.start_soon(self._serve, self._place, self._scope, serve, nursery, name=f"bridge at {self._place}")

@@ -169,13 +169,11 @@ class RouterCalls:
         return f"no connections through {', '.join(troubles)}" if troubles else ""
 
     def start_waiting(self, serve: Serve, nursery: trio.Nursery) -> None:
-        """Wait at all routers unless already waiting, and serve each connection in this nursery."""
         for place in () if self._scopes else self._places:
             self._scopes.append(trio.CancelScope())
             nursery.start_soon(self._wait_at, place, self._scopes[-1], serve, nursery, name=f"called by way of {place}")
 
     def stop_waiting(self) -> None:
-        """Stop waiting at routers. Accepted connections continue."""
         for scope in self._scopes:
             scope.cancel()
         self._scopes.clear()

@@ -20,7 +20,6 @@ _IP_MTU, _IPV6_MTU = 14, 24
 
 
 def examine_ports(config: NodeConfig, host: str) -> list[Finding]:
-    """Return a finding for each configured port: whether it is free on this machine."""
     findings = []
     if config.transport.port:
         try:

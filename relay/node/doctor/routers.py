@@ -22,8 +22,6 @@ _WORD = b"through and back"
 
 
 class RouterExamination:
-    """Calls to the routers of this site's members and relay."""
-
     def __init__(self, config: NodeConfig, proofs: Proofs | None) -> None:
         self._config = config
         self._proofs = proofs

@@ -74,7 +74,6 @@ class SiteExamination:
         return findings
 
     async def _resolve(self) -> tuple[tuple[Physical, ...], list[Finding]]:
-        """Return the addresses of the configured hosts, and findings on look-ups."""
         discovery = self._config.discovery
         found: dict[Physical, None] = {}
         findings = []

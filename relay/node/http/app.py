@@ -67,7 +67,6 @@ def make_app(node: Served, tokens: Tokens | None = None) -> Starlette:
 
 
 def describe_api(version: str, *, token: bool) -> dict[str, Any]:
-    """Return the OpenAPI document. Without a token, no path requires one."""
     api: dict[str, Any] = json.loads((Path(__file__).parent / "openapi.json").read_text(encoding="utf-8"))
     api["info"]["version"] = version
     for operation in [] if token else [each for methods in api["paths"].values() for each in methods.values()]:

@@ -50,7 +50,6 @@ class EventStream:
         self._foreign = foreign
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer until the client disconnects or is too slow."""
         self._streams.open += 1
         try:
             await stream(MEDIA_TYPE, receive, send, self._follow, (SITE_HEADER, quote(self._ring.site).encode()))

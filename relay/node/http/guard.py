@@ -217,7 +217,6 @@ class GuardedStream:
                 pass
 
     def close(self) -> None:
-        """Free the socket and the bodies, at the end of the connection."""
         self.socket.close()  # a cancelled library does not close it
         while self._body_bytes:
             self.answered()

@@ -113,7 +113,6 @@ class _Server:
         self._app = cast(ASGIFramework, app)
 
     async def accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
-        """Serve connections until cancelled."""
         bound = 2 * (self._connections_max + SPARE_MAX)
         try:
             await accept_bounded(

@@ -45,7 +45,6 @@ class Tokens:
         self._tokens = [_parse(number, *line) for number, line in enumerate(lines, 1)]
 
     def find(self, authorization: str) -> BearerToken | None:
-        """Return the token of an `Authorization` header, compared in constant time."""
         scheme, _, text = authorization.partition(" ")
         digest = _digest(text.strip())
         found = [token for token in self._tokens if hmac.compare_digest(digest, token.digest)]

@@ -46,7 +46,6 @@ def event_objects(item: Delivery | View | Event, site: str, heard_at: float) -> 
 
 
 def sites_of(view: GlobalView) -> dict[str, list[str]]:
-    """Return the members' names of each living site: the coordinator first, its successor second."""
     sites: dict[str, list[str]] = {site: [] for site in view.components}
     for member, name in zip(view.members, view.names, strict=True):
         sites.setdefault(member.site, []).append(name)

@@ -34,7 +34,6 @@ class SendCredit:
             self._trips = TripMeter()
 
     def sent(self, under_way: int, now: float) -> None:
-        """Note that a batch was sent; `under_way`: bytes of all own multicasts not yet delivered here."""
         if self._target_s is not None:
             self._trips.sent(under_way, now)
 

@@ -36,7 +36,6 @@ class Lookup:
         self._given: tuple[Contact, ...] = ()
 
     def connect(self, physical: tuple[Physical, ...], now: float) -> list[Effect]:
-        """Set the addresses of this member, and announce them if it has moved."""
         directory = self._directory
         if directory.physical and directory.physical != physical:
             self._announcements, self._announce_at = ANNOUNCEMENTS, now
@@ -86,7 +85,6 @@ class Lookup:
         return say(directory.address, WhoHas(member, directory.me()), dests)
 
     def handle_who_has(self, header: WhoHas, source: Address, now: float) -> list[Effect]:
-        """Answer for this member itself, or for a known one if this member answers for it."""
         member, directory = header.member, self._directory
         if not is_own_word(header.asker, source):
             return [Dropped("bad_contact")]
@@ -99,7 +97,6 @@ class Lookup:
         return effects + say(directory.address, IHave((directory.me() if known is None else known,)), (source,))
 
     def handle_i_have(self, header: IHave, source: Address, now: float) -> list[Effect]:
-        """Accept the contacts that `source` has the authority to send."""
         if len(header.contacts) > CONTACTS_PER_FRAME:
             return [Dropped("too_many_contacts")]
         return [effect for contact in header.contacts for effect in self._directory.learn(contact, source, now)]

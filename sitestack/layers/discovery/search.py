@@ -35,7 +35,6 @@ class Search:
         return True
 
     def refuse(self, other: OtherParameters) -> None:
-        """Note a site whose parameters differ from this process's."""
         self._refused = other
 
     def forget(self, member: Address) -> None:

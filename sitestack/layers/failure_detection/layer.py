@@ -107,7 +107,6 @@ class FailureDetection(Layer):
         self._suspicions = self._stalls = 0
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Record a sign of life with every frame; handle own headers, views and misdirected frames."""
         if isinstance(event, Frame):
             source, headers = event.source, event.headers
             effects: list[Effect] = []

@@ -69,7 +69,6 @@ class Fragment(Layer):
         return self._cut(event, data)
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Collect pieces; deliver the frame with its last piece."""
         if isinstance(event, Frame):
             header = event.top(FragmentHeader)
             return [Up(event)] if header is None else self._append(event, header, now)

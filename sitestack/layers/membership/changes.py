@@ -115,7 +115,6 @@ class WantedChanges:
         return bool(fresh)
 
     def unsuspect(self, members: tuple[Address, ...]) -> None:
-        """Withdraw the suspicion of members from which something was received again."""
         self.suspected = [m for m in self.suspected if m not in members]
 
     def may_merge(self, other: View, now: float) -> bool:
@@ -126,7 +125,6 @@ class WantedChanges:
         return view is not None and not self.failed.waits((view.members, other.members), now)
 
     def survivors(self, view: View) -> tuple[Address, ...]:
-        """Return the members that the next flush asks."""
         return tuple([m for m in view.members if m not in self.suspected and m not in self.refusing])
 
     def leaving(self, survivors: Sequence[Address]) -> tuple[Address, ...]:

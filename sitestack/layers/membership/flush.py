@@ -38,8 +38,6 @@ _AFTER = {Stage.PREPARING: Stage.GIVING, Stage.GIVING: Stage.SHARING}
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A replaced view, and its members that take part in the flush, in view order."""
-
     view: View
     survivors: tuple[Address, ...]
 

@@ -128,7 +128,6 @@ class Joining:
         return self._request(source, hears=True, known=event.known)
 
     def ready(self, now: float) -> None:
-        """Wait for the commit of a view prepared with this process; ask no other coordinator."""
         self.phase = Phase.READY
         self._due = now + self._timeout_s
 

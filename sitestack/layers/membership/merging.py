@@ -74,7 +74,6 @@ class Merging:
         return min([*dues, *[due for due in (self._look_due, self._replies_due) if due is not None]], default=None)
 
     def view_installed(self, view: View, now: float) -> None:
-        """Forget all attempts, and allow merges with members of the view again."""
         self._elsewhere = {}
         self._forget_attempt()
         self._end_consent()
@@ -149,7 +148,6 @@ class Merging:
         return [self._local.unicast(other, wire.MergeRequest(view.id)) for other in self._asked]
 
     def hinted(self, now: float) -> list[Effect]:
-        """Search at once, because another coordinator leaves the lead to this one."""
         self._look_due = now if self._look_due is None else min(self._look_due, now)
         return []
 

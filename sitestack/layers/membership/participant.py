@@ -39,8 +39,6 @@ from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect
 
 
 class Participant:
-    """Answers the leader of a flush, step by step. A leader takes part in its own flush, too."""
-
     def __init__(
         self,
         local: Local,

@@ -48,7 +48,6 @@ class Quarantine:
         return bool(self._companions)
 
     def stalled(self, now: float) -> list[Effect]:
-        """Begin a quarantine because this member was paused."""
         view = self._member.view
         return [] if self or view is None else self._begin(view, now, is_unsure=True)
 

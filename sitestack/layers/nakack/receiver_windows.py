@@ -87,7 +87,6 @@ class ReceiverWindows:
         return self.cut is not None and not self.cut
 
     def digest(self) -> dict[Address, int]:
-        """Return, for each stream, the number up to which all frames are held or were delivered."""
         return {owner: window.contiguous for owner, window in self.windows.items()}
 
     def purge(self, vector: dict[Address, int]) -> None:

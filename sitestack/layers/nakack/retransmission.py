@@ -74,7 +74,6 @@ class Holes:
         self._holders = holders or {}
 
     def due(self, now: float) -> list[tuple[Address, Hole]]:
-        """Return the due streams; the caller answers each with `choose_holders` or `postpone`."""
         return [(owner, gap) for owner, gap in self._gaps.items() if gap.ask_at <= now]
 
     def deadline(self) -> float | None:

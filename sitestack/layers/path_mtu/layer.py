@@ -107,13 +107,11 @@ class PathMtu(Layer):
         self._codec = codec
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Begin a search for a member that large frames do not seem to reach."""
         if not isinstance(event, PathDoubt):
             return [Down(event)]
         return self._doubt(event.member, now) if event.answers or event.member in self._members() else []
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Answer probes, handle answers, follow the view: multicasts must pass to all its members."""
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if isinstance(header, Probe):

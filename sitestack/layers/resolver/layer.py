@@ -38,7 +38,6 @@ class _Waiting:
     Without frames it is asked for because a fan-out must reach the whole view.
     """
 
-    #: When the oldest of the frames was queued.
     since: float
     asked_at: float
     frames: deque[Frame] = field(default_factory=deque)
@@ -236,7 +235,6 @@ class Resolver(Layer):
         return not self.config.multicast and member in self._members and member not in self._contacts
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Follow the view, whose members a fan-out has to reach."""
         if isinstance(event, Frame):
             return [Up(event)]
         if isinstance(event, ViewInstalled):

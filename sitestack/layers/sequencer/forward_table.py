@@ -64,7 +64,6 @@ class ForwardTable:
         return True
 
     def stable(self, seqno: int) -> None:
-        """Note that every member has the stream up to `seqno`."""
         while self._unstable and self._unstable[0] <= seqno:
             self._unstable.popleft()
 

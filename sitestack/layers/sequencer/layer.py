@@ -110,7 +110,6 @@ class Sequencer(Layer):
         return Down(Frame(self._me, None, _SEQUENCED, batch))
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Unwrap the entries of the stream; as coordinator, multicast forwarded batches."""
         if isinstance(event, Frame):
             kind = type(event.headers[-1]) if event.headers else None
             if kind is Sequenced:

@@ -84,7 +84,6 @@ class StateHolders:
         return sum(each in HAVE_STATE for each in self._standings.values())
 
     def snapshot(self) -> dict[Address, Standing]:
-        """Return the standings at this point of the stream, for a joiner."""
         return dict(self._standings)
 
     def restore(self, standings: dict[Address, Standing]) -> None:

@@ -161,7 +161,6 @@ class Unicast(Layer):
         return [Up(event)]
 
     def flush(self, now: float) -> list[Effect]:
-        """Send due acknowledgements and requests for missing frames, once a turn and peer."""
         effects: list[Effect] = []
         for peer, receiver in self._to_answer.items():
             self._receivers[peer] = self._receivers.pop(peer)

@@ -85,7 +85,6 @@ class Receiver:
 
     @property
     def must_answer(self) -> bool:
-        """Whether to answer without waiting for a frame to the peer."""
         return (
             self._is_awaited or self._lacks_some or self._owed_frames >= self._ack_frames or self._owed_bytes >= self._ack_bytes
         )

@@ -26,8 +26,6 @@ from sitestack.wire.lane import NUMBER_MAX
 
 
 class Sender:
-    """Frames under way to one peer, or queued for room in the window."""
-
     def __init__(self, local: Local, peer: Address, conn_id: int, mid: int, config: UnicastConfig) -> None:
         self._me = local.address
         self._rng = local.rng
@@ -85,7 +83,6 @@ class Sender:
         return []
 
     def _begin(self, now: float) -> None:
-        """Prepare the timers for another frame."""
         if not self.window:
             self._restart_timers(now)
         elif self._retry_s > self._config.retransmit_interval_s:

@@ -47,7 +47,6 @@ def leads_by_proxies(drill: Drill, netem: bool) -> bool:
 
 
 def plan_detours(seats: Sequence[Seat], subnet: str) -> Detours:
-    """Choose addresses for the members and ports for the proxies in a subnet."""
     network = ipaddress.ip_network(subnet)
     return Detours(
         gateway=str(network[1]),

@@ -96,7 +96,6 @@ class Container:
         return ContainerState(bool(state["Running"]), int(state["ExitCode"]), int(state["Pid"]), addresses)
 
     def kill(self) -> None:
-        """SIGKILL, and wait for the end."""
         with _translated(f"kill {self.name}"):
             self._container.kill()
             self._container.wait(timeout=_TIMEOUT_S)
@@ -129,7 +128,6 @@ class Container:
             return bytes(self._container.logs(tail=LAST_WORDS_LINES)).decode(errors="replace")
 
     def copy_out(self, path: str, target: Path) -> None:
-        """Copy a directory, volumes included, out of the container, whether it runs or not."""
         with _translated(f"copy {path} out of {self.name}"), tempfile.TemporaryFile() as archive:
             chunks, _ = self._container.get_archive(path)
             for chunk in chunks:

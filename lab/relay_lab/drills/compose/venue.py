@@ -85,7 +85,6 @@ class ComposeVenue:
         self._ready = _Ready(engine, resolved, topology, configurations, image, netem)
 
     def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
-        """A project with networks, volumes and containers that are all gone afterwards."""
         assert self._ready is not None
         return _open(self._ready, drill, directory, journal)
 

@@ -35,8 +35,6 @@ _ALERT = 21
 
 
 class Assault:
-    """One attack on the relay of one site, from the attacker's own address."""
-
     def __init__(self, target: Target) -> None:
         self._target = target
         self._rng = random.Random(target.seed)
@@ -185,7 +183,6 @@ class Assault:
             self._told[f"{kind}: {error.strerror or error}."] = None
 
     def _hello(self, site: str) -> bytes:
-        """The HELLO of a relay that is newer than all others of its site."""
         sender = next((each for each in self._target.others if each.site == site), self._other())
         relay = Address(bytes.fromhex(sender.uuid) if sender.uuid else self._rng.randbytes(UUID_BYTES))
         epoch = ViewId(_EPOCH, relay)

@@ -164,7 +164,6 @@ def _make_seals(target: Target, heard: Sequence[Heard], rng: random.Random) -> l
 
 
 def _sealed_heads(heard: Sequence[Heard]) -> list[bytes]:
-    """Return the unencrypted heads of recorded envelopes; none where members do not seal."""
     sealed = [each.data[:HEADER_BYTES] for each in heard if each.data.startswith(SEALED)]
     return [head for head in sealed if len(head) == HEADER_BYTES]
 

@@ -130,7 +130,6 @@ def _percentile(lags: Sequence[tuple[int, int]], percent: int) -> float:
 
 
 def refusals(before: Mapping[Seat, Status], after: Mapping[Seat, Status]) -> dict[str, int]:
-    """What members have refused between two statuses, by reason."""
     counted: dict[str, int] = {}
     for seat, status in after.items():
         earlier = before[seat]["drops"] if seat in before else {}

@@ -53,8 +53,6 @@ class Forged(NamedTuple):
 
 
 class Forger:
-    """Makes datagrams out of a table of headers."""
-
     def __init__(self, headers: Mapping[int, type[Header]], known: Knowledge, rng: random.Random) -> None:
         self.codec = Codec(known.site, headers)
         self._headers = headers
@@ -94,7 +92,6 @@ class Forger:
         return made
 
     def contact(self, address: Address) -> Contact:
-        """A member, as one that is to be reached where the forger listens."""
         return Contact(address, "forged", (self._known.physical,), 1 << 40)
 
     def _batch(self, origin: Address) -> Batch:

@@ -42,7 +42,6 @@ class KubernetesVenue:
         await self._kubectl.reach()
 
     def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
-        """Namespaces for the sites, which are deleted afterwards."""
         assert self._kubectl is not None
         return _open(self._kubectl, drill, directory, journal)
 
