@@ -175,7 +175,6 @@ class Misconfigured(Event):
     sentence: str
 
 
-
 @dataclass(frozen=True, slots=True)
 class Budget(Event):
     """From the shell: a new budget held for other sites. A smaller one takes effect at once.
@@ -249,7 +248,6 @@ class DialFailed(Event):
 
     site: str
     address: Physical
-
 
 
 class BridgeEffect(ShellEffect):

@@ -28,7 +28,6 @@ class SiteVector:
     view: ViewId | None = None
 
 
-
 @dataclass(frozen=True, slots=True)
 class Relayed(Header):
     """The batch of this frame comes from another site; `visited` names the sites it has visited (R12)."""
@@ -136,7 +135,6 @@ class RemoteBaseline(Header):
     origins: dict[Address, int]
 
 
-
 @dataclass(frozen=True, slots=True)
 class Configured(Header):
     """The sender's configured sites, sent when they differ from the sites that the stream is held for."""
@@ -150,7 +148,6 @@ class SwitchRequest(Header):
 
     site: str
     is_offline: bool
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +206,6 @@ class UnicastReply(Header):
     n: int
     attempt: int
     refusal: UnicastRefusal | None
-
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,7 @@ class SpillDisk(Protocol):
         """
         ...
 
-    def drop(self, segment: int) -> None:
-        ...
+    def drop(self, segment: int) -> None: ...
 
 
 @dataclass(slots=True)

@@ -98,7 +98,6 @@ class FrameReader:
             del arrived[:at]
 
 
-
 def challenge(nonce: bytes) -> bytes:
     return MAGIC + nonce
 
@@ -146,7 +145,6 @@ def welcome(proofs: Proofs | None, mine: bytes, theirs: bytes) -> bytes:
 def is_welcome(frame: bytes, proofs: Proofs | None, theirs: bytes, mine: bytes) -> bool:
     """Return whether the router has a key of the site; without keys, whether it claims none."""
     return frame == _NOBODY if proofs is None else proofs.are_sound(frame, "routed", theirs, mine)
-
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ def write_report(suffix: str, drill: Drill, place: str, results: Sequence[DrillR
     return write(drill, place, results, aborted)
 
 
-
 def _headline(results: Sequence[DrillResult], aborted: Sequence[str]) -> tuple[bool, str]:
     verdict = overall(results, aborted)
     runs = len(results) + len(aborted)
@@ -94,7 +93,6 @@ def _silence(result: DrillResult) -> str:
     return f"Longest silence: {found.member} heard nothing of {found.site} for {found.seconds:.3f} s, {when}."
 
 
-
 def _html(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
     title = f"{drill.name} on {place}"
     parts = [f"<h1>{escape(title)}</h1><p>{escape(drill.why)}</p>", draw_verdict(*_headline(results, aborted))]
@@ -150,7 +148,6 @@ def draw_site(result: DrillResult, site: str) -> str:
         marks=[Mark(at_s, what) for at_s, what in _harm(result)],
         y_max=result.drill.load.rate * _PEAK_MAX,
     )
-
 
 
 def _markdown(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:

@@ -25,7 +25,6 @@ def draw_shared_site(rng: random.Random, plan: Plan, least: int = 2) -> tuple[st
     return rng.choice(sites) if sites else ("", 0)
 
 
-
 def hole(rng: random.Random, plan: Plan) -> list[Fault]:
     """Two members do not reach each other, one way or both ways, and that stays."""
     site, members = draw_shared_site(rng, plan)
@@ -104,7 +103,6 @@ def slow_joiner(rng: random.Random, plan: Plan) -> list[Fault]:
     return [WanCut(at, length, False, rng.choice(pairs)), *floods, wire, Kill(at + 2.5, site, rank, 0, rng.uniform(0.0, 2.0))]
 
 
-
 def long_pause(rng: random.Random, plan: Plan) -> list[Fault]:
     """A member stands still for up to a minute, mostly the coordinator, and while it has much to send."""
     site, at, length = draw_site(rng, plan), moment(rng), rng.uniform(13.0, 60.0)
@@ -138,7 +136,6 @@ def failing_disk(rng: random.Random, plan: Plan) -> list[Fault]:
     site, at = draw_site(rng, plan), rng.uniform(1.0, 20.0)
     failing = FailingDisk(at, rng.uniform(1.0, 15.0), site, rng.choice((0, 0, 1, 2)), rng.random() < 0.5)
     return [Flood(at, 1.0, site, 12, 0.0), failing]
-
 
 
 def part_of_a_wan_cut(rng: random.Random, plan: Plan) -> list[Fault]:

@@ -32,7 +32,6 @@ from relay_lab.simulation.plan import Plan
 _CLOSERS: tuple[Literal["sender", "receiver", "both"], ...] = ("sender", "receiver", "both")
 
 
-
 def kill(rng: random.Random, plan: Plan) -> list[Fault]:
     """A member dies, the coordinator more often than others; sometimes the next in line a moment later."""
     site, at = draw_site(rng, plan), moment(rng)
@@ -106,7 +105,6 @@ def site_dies(rng: random.Random, plan: Plan) -> list[Fault]:
     return [Kill(at + 0.01 * n, site, 0, 0, back + 0.1 * n) for n in range(dict(plan.sites)[site])]
 
 
-
 def burst(rng: random.Random, plan: Plan) -> list[Fault]:
     return [Burst(moment(rng), rng.uniform(0.2, 1.0))]
 
@@ -142,7 +140,6 @@ def resets(rng: random.Random, plan: Plan) -> list[Fault]:
         faults.append(Reset(at, length, site, rank, 1 - rank, rng.choice((4, 8)), rng.choice(_CLOSERS), loss, late))
         at += rng.uniform(0.0, 1.0)
     return faults
-
 
 
 def cut_stream(rng: random.Random, plan: Plan) -> list[Fault]:
