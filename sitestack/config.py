@@ -39,6 +39,8 @@ DATAGRAM_BYTES_MIN = 1_024
 MESSAGE_OVERHEAD_BYTES = 1024 * 1024
 #: Room in each datagram for the headers of the layers below fragmentation and of the datagram.
 HEADERS_BELOW_BYTES = 256
+#: Bytes of the largest message in which a member tells all locks of its site (`structures/locks.py`).
+LOCKS_BYTES_MAX = 1024 * 1024
 SITE_CHARS_MAX = 64
 #: Why `can_be_site` returns False.
 UNFIT_SITE = (
@@ -301,6 +303,9 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
         yield "membership.members: with membership.when_split majority, give the number of members of the complete site."
     if membership.when_split == "both" and membership.members:
         yield "membership.members: only membership.when_split majority reads it; remove it, or set majority."
+    locks = (membership.when_split, config.agreement, config.order) == ("majority", "uniform", "total")
+    if locks and protocols.batching.message_bytes_max < LOCKS_BYTES_MAX:
+        yield "protocols.batching.message_bytes_max: at least 1 MiB, since the members exchange their locks in one message."
     yield from _pace_problems(config)
 
 

@@ -12,8 +12,9 @@ import trio
 
 from sitestack.channel.channel import Channel
 from sitestack.model.address import Address
-from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, NoMajority
+from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, NoMajority, unwrapped
 from sitestack.structures.locks import Request
+from sitestack.structures.registry import NAME_BYTES_MAX
 
 
 class Lock:
@@ -26,13 +27,15 @@ class Lock:
     """
 
     def __init__(self, channel: Channel[Any], name: str) -> None:
-        """Raises ConfigurationError if the site has no lock service."""
+        """Raises ConfigurationError if the site has no lock service, and LocalError for a name that does not fit."""
         if channel.locks is None:
             kind = type(self).__name__
             raise ConfigurationError(
                 f"relay.{kind} needs membership.when_split: majority, agreement: uniform and order: total; "
                 f"this site has {channel.config.parameters}."
             )
+        if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+            raise LocalError(f"the name of a lock has 1 to {NAME_BYTES_MAX} bytes, not {len(name.encode())}")
         self._channel = channel
         self._locks = channel.locks
         self._name = f"{type(self).__name__} {name}"
@@ -58,6 +61,12 @@ class Lock:
         """
         if self._request is not None and not self._request.is_over:
             raise LocalError("this object holds the lock or waits for it; make another one for another task")
+        while (token := await self._ask()) is None:
+            pass  # granted and lost in one turn, as in the last one before a view without the majority
+        return token
+
+    async def _ask(self) -> int | None:
+        """Ask once; return the token, or None if the lock was lost before this task ran."""
         if not self._channel.view.is_primary:
             raise NoMajority("this part of the site lacks the majority; ask for the lock once the view is primary")
         request = self._request = self._locks.request(self._name, self._note)
@@ -66,15 +75,15 @@ class Lock:
         except trio.Cancelled:
             self._locks.release(request)
             raise
-        if request.token is None:
-            raise (
-                LocalError("too many requests wait for locks") if request.is_refused else ChannelClosed("the channel is closed")
-            )
+        if request.is_refused:
+            raise LocalError("too many requests wait for locks")
+        if self._locks.has_left:
+            raise ChannelClosed("the channel is closed")
         return request.token
 
     def release(self) -> None:
-        """Give the lock to the next waiting member; does nothing if it is lost."""
-        if self._request is not None:
+        """Give the lock to the next waiting member; does nothing if this object does not hold it."""
+        if self._request is not None and self._request.token is not None:
             self._locks.release(self._request)
 
     async def wait_lost(self) -> None:
@@ -89,12 +98,12 @@ class Lock:
 
     def _note(self) -> None:
         self._changed.set()
+        self._changed = trio.Event()
 
     async def _until(self, reached: Callable[[], bool]) -> None:
         await trio.lowlevel.checkpoint()
         while not reached():
             await self._changed.wait()
-            self._changed = trio.Event()
 
 
 class Leader(Lock):
@@ -111,11 +120,15 @@ class Leader(Lock):
             except NoMajority:
                 await trio.sleep(0.5)
                 continue
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._watch, nursery.cancel_scope)
-                await duty(token)
+            try:
+                with unwrapped():
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(self._watch, nursery.cancel_scope)
+                        await duty(token)
+                        nursery.cancel_scope.cancel()
+                        return
+            finally:
                 self.release()
-                return
 
     async def _watch(self, scope: trio.CancelScope) -> None:
         await self.wait_lost()

@@ -49,8 +49,8 @@ DRIFT_S = 60.0
 TOMBSTONES_MAX = 100_000
 #: Questions of other members that wait; more are dropped, and asked again.
 QUESTIONS_MAX = 64
-#: Bytes of entries in one message.
-CHUNK_BYTES = 48_000
+#: Maximum bytes of entries in one message, unless it is one entry; and of the message around them.
+CHUNK_BYTES, MESSAGE_BYTES = 48_000, 512
 
 log = structlog.get_logger()
 
@@ -97,6 +97,7 @@ class MapReplica(Structure):
         self._compared: dict[Address, bytes] | None = None
         self._comparing = trio.Lock()
         self._sweep = Sweep()
+        self._chunk_bytes = min(CHUNK_BYTES, channel.config.protocols.batching.message_bytes_max - MESSAGE_BYTES)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -125,7 +126,7 @@ class MapReplica(Structure):
                 with trio.move_on_after(timeout_s):
                     await self.submit(["C"], Scope.ALL)
                     while not all(member in answers for member in names):
-                        await self._wait_progress()
+                        await self._progress.wait()
             finally:
                 self._compared = None
         self.state.expire(self.now_ms())
@@ -166,7 +167,7 @@ class MapReplica(Structure):
                 if source == self._source:
                     self._learned = self._merge(fields[0] if kind == "E" else ()) or self._learned
                     self._ended = kind == "B"
-                    self._progress.set()
+                    self._note_progress()
             case "P":
                 self._pull_from(source)
             case "C":
@@ -175,7 +176,7 @@ class MapReplica(Structure):
             case "D":
                 if self._compared is not None:
                     self._compared[source] = fields[0]
-                    self._progress.set()
+                    self._note_progress()
             case "S":
                 [upto] = fields
                 if self.state.observe(upto, self.now_ms()):
@@ -237,7 +238,7 @@ class MapReplica(Structure):
         self.has_left = True
         for delivered in self.unacknowledged.values():
             delivered.set()
-        self._progress.set()
+        self._note_progress()
 
     def _pull_from(self, peer: Address) -> None:
         self._due[peer] = None
@@ -307,7 +308,7 @@ class MapReplica(Structure):
             await self.submit(["Q", self.state.digests()], Scope.UNICAST, peer)
             while not self._ended and not self.has_left:
                 with trio.move_on_after(ANSWER_S) as waiting:
-                    await self._wait_progress()
+                    await self._progress.wait()
                 if waiting.cancelled_caught:
                     return False
             return self._ended
@@ -327,11 +328,12 @@ class MapReplica(Structure):
                 size = 0
                 for bucket in self.state.differing(digests):
                     for packed in self.state.in_bucket(bucket):
-                        chunk.append(packed)
-                        size += len(packed[4] or b"") + 100
-                        if size > CHUNK_BYTES:
+                        more = len(pack_plain(packed))
+                        if chunk and size + more > self._chunk_bytes:
                             await self.submit(["E", chunk], Scope.UNICAST, source)
                             chunk, size = [], 0
+                        chunk.append(packed)
+                        size += more
                 if chunk:
                     await self.submit(["E", chunk], Scope.UNICAST, source)
                 await self.submit(["B"], Scope.UNICAST, source)
@@ -361,6 +363,6 @@ class MapReplica(Structure):
         kind = scope if target is None else Scope.UNICAST
         self._channel.structures.submit_now(self._name, pack_plain(message), kind, target)
 
-    async def _wait_progress(self) -> None:
-        await self._progress.wait()
+    def _note_progress(self) -> None:
+        self._progress.set()
         self._progress = trio.Event()

@@ -48,6 +48,10 @@ class LockTable:
         lock = self._locks.get(name)
         return None if lock is None else (lock.queue[0], lock.token)
 
+    def requests_of(self, member: Address) -> list[tuple[str, int]]:
+        """Return the lock and the number of each request of a member."""
+        return [(name, each.number) for name, lock in self._locks.items() for each in lock.queue if each.member == member]
+
     def request(self, name: str, claimant: Claimant) -> bool:
         """Let a member hold the lock or wait for it; return False at the bound."""
         lock = self._locks.get(name)

@@ -65,15 +65,15 @@ class Locks(Structure):
         self._requests: dict[int, Request] = {}
         #: Own requests that have ended here and perhaps not in the table.
         self._ending: dict[int, str] = {}
-        self._has_left = False
+        self.has_left = False
         structures.attach(NAME, self)
 
     def request(self, name: str, changed: Callable[[], None]) -> Request:
         """Ask for a lock; `changed` is called when the request gets or loses it."""
         self._numbers += 1
         made = Request(name, self._numbers, changed)
-        made.is_over = self._has_left
-        if not self._has_left:
+        made.is_over = self.has_left
+        if not self.has_left:
             self._requests[self._numbers] = made
             self._tell_request(made)
         return made
@@ -83,7 +83,7 @@ class Locks(Structure):
         if self._requests.pop(request.number, None) is not None:
             self._ending[request.number] = request.name
             self._tell(["release", request.name, request.number])
-        request.token, request.is_over = None, True
+            request.finish()
 
     def _tell_request(self, request: Request) -> None:
         self._tell(["request", request.name, request.number, self._clock_us()])
@@ -136,6 +136,10 @@ class Locks(Structure):
         later, self._later, self._claims = self._later, [], {}
         for sender, message in later:
             self._apply(sender, message)
+        # The table may be older than the last releases, if no other view was agreed on since.
+        for name, number in self.table.requests_of(self._me):
+            if number not in self._requests and number not in self._ending:
+                self._tell(["release", name, number])
         self._refresh()
 
     def _apply(self, source: Address, message: list[Any]) -> None:
@@ -173,7 +177,7 @@ class Locks(Structure):
 
     def end(self) -> None:
         """As `Structure`: this member has left."""
-        self._has_left = True
+        self.has_left = True
         for request in list(self._requests.values()):
             request.finish()
         self._requests.clear()

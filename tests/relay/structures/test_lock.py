@@ -14,6 +14,7 @@ from relay.node.config.settings import SecuritySettings
 from relay.structures.lock import Leader, Lock
 from sitestack.layers.membership.config import MembershipConfig
 from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, NoMajority
+from sitestack.structures.locks import Request
 from sitestack.transport.memory import MemoryNetwork
 from tests.relay.node.test_relay_channel import QUICK
 
@@ -118,3 +119,55 @@ async def test_a_request_ends_with_the_channel() -> None:
             nursery.start_soon(wait)
             await trio.sleep(0.1)
             await other.leave()
+
+
+async def test_a_leader_whose_duty_ends_or_fails_or_is_cancelled_makes_room_for_the_next_one() -> None:
+    async def work(token: int) -> None:
+        await trio.sleep(0.1)
+
+    async def fail(token: int) -> None:
+        raise ValueError("the duty failed")
+
+    async def go_on(token: int) -> None:
+        await trio.sleep_forever()
+
+    async with pair() as (one, other):
+        await Leader(one, "boss").run(work)
+        with pytest.raises(ValueError, match="the duty failed"):
+            await Leader(one, "boss").run(fail)
+        with trio.move_on_after(0.5):
+            await Leader(one, "boss").run(go_on)
+        await Leader(other, "boss").run(work)
+
+
+async def test_all_tasks_learn_that_the_lock_was_released() -> None:
+    async with pair() as (one, _):
+        lock = Lock(one, "jobs")
+        async with trio.open_nursery() as nursery, lock:
+            nursery.start_soon(lock.wait_lost)
+            nursery.start_soon(lock.wait_lost)
+            await trio.sleep(0.1)
+
+
+async def test_a_lock_that_is_lost_in_the_turn_that_grants_it_is_asked_for_again() -> None:
+    async with pair() as (one, _):
+        locks = one.locks
+        assert locks is not None
+        ask = locks.request
+
+        def lose_first(name: str, changed: Callable[[], None]) -> Request:
+            made = ask(name, changed)
+            if made.number == 1:
+                locks.release(made)
+            return made
+
+        locks.request = lose_first  # type: ignore[method-assign]
+        async with Lock(one, "jobs") as token:
+            assert token
+
+
+async def test_bad_names_are_refused() -> None:
+    async with pair() as (one, _):
+        for name in ("", "x" * 129):
+            with pytest.raises(LocalError, match="has 1 to 128 bytes"):
+                Lock(one, name)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import pytest
 import trio
 
+from relay.node.channel import open_channel
 from relay.structures.map import Map
 from relay.structures.map_state import Conflict
+from sitestack.layers.batching import BatchingConfig
 from sitestack.model.address import Address
 from sitestack.model.errors import LocalError
 from sitestack.model.message import Message
-from tests.relay.node.test_relay_channel import World, two_sites
+from sitestack.transport.memory import MemoryNetwork
+from tests.relay.node.test_relay_channel import QUICK, World, two_sites
 
 
 @asynccontextmanager
@@ -75,6 +79,22 @@ async def test_a_member_that_opens_the_map_later_has_its_entries() -> None:
         async with Map[bytes](channels["B"], "m") as near, Map[bytes](channels["E"], "m") as far:
             assert len(near) == len(far) == 49
             assert (await one.compare()).silent == ("D@SFO",)
+
+
+async def test_the_entries_of_an_answer_fit_into_the_messages_of_the_channel() -> None:
+    protocols = replace(QUICK.protocols, batching=BatchingConfig(message_bytes_max=60_000))
+    config = replace(QUICK, site="NYC", protocols=protocols)
+    network = MemoryNetwork()
+    with trio.fail_after(30):
+        async with (
+            open_channel(config, name="A", transport=network.open()) as one,
+            open_channel(config, name="B", transport=network.open()) as other,
+            Map[bytes](one, "m") as full,
+        ):
+            for n in range(5):
+                await full.put(f"k{n}", b"v" * 40_000)
+            async with Map[bytes](other, "m") as late:
+                assert len(late) == 5
 
 
 async def test_what_a_member_lacks_is_pulled_from_another_one_and_named_by_compare(monkeypatch: pytest.MonkeyPatch) -> None:

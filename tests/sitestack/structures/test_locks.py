@@ -141,3 +141,18 @@ def test_while_a_view_lacks_an_agreement_nothing_is_granted_and_then_in_order() 
     site.flow("ABC")
     assert token_of(one) is not None
     assert other.token is None
+
+
+def test_a_release_is_not_undone_by_the_older_table_of_another_part() -> None:
+    """The parts merge before the one that continued has agreed on its table: both tables are of the last view."""
+    site = formed()
+    held = site.ask("A")
+    site.flow("ABC")
+    site.members["A"].release(held)
+    site.flow("AB")
+    site.install(replace(view_of(2, "C"), is_primary=False))
+    site.install(view_of(3, "AB"))
+    site.sent.clear()
+    site.install(view_of(4, "CAB"))
+    site.flow("ABC")
+    assert [each.table.holder("l") for each in site.members.values()] == [None] * 3
