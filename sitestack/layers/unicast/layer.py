@@ -308,7 +308,7 @@ class Unicast(Layer):
             seqno = sender.number(batch, now)
             self._window_bytes_high = max(self._window_bytes_high, sender.window_bytes)
             self._arm(sender.deadline())
-            if dest in self._owing:
+            if dest in self._owing and self._owing[dest].fits_lane:
                 receiver = self._receivers[dest] = self._receivers.pop(dest)
                 del self._owing[dest]
                 ack = receiver.answer(now)

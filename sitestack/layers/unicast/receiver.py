@@ -26,7 +26,7 @@ from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.level import Level
 from sitestack.stack.layer import Dropped, Effect, Up
-from sitestack.wire.lane import LaneHead
+from sitestack.wire.lane import NUMBER_MAX, LaneHead
 
 #: Seconds for which an acknowledgement waits for a frame to the same peer. The sender retransmits
 #: after three times as long, or later. A shorter wait would end more often than it saves a
@@ -235,6 +235,11 @@ class Receiver:
         self._next_seqno = None
         self._highest = 0
         self.shed()
+
+    @property
+    def fits_lane(self) -> bool:
+        """Whether the next acknowledgement fits into the head of a lane."""
+        return self._next_seqno is None or self._next_seqno <= NUMBER_MAX
 
     def expects(self, head: LaneHead) -> bool:
         """Whether this is the next frame of the connection, with nothing missing or early."""

@@ -325,3 +325,17 @@ def test_an_acknowledgement_on_a_lane_is_judged_like_any_other() -> None:
     pair.a.loop.turn([(forged, pair.b.place)], pair.now)
     assert pair.a.stack.drops == {"unicast_malformed": 1}
     assert pair.sender.window
+
+
+def test_an_acknowledgement_with_too_large_a_number_does_not_ride_on_a_lane() -> None:
+    pair = Pair()
+    far = (1 << 32) + 7
+    put(pair.sender, _next_seqno=far, next_mid=far)
+    put(pair.receiver, _next_seqno=far, last_mid=far - 1, _offset=0)
+    pair.say(pair.a, b"one")
+    (answer,) = lanes(pair.post(pair.b, b"two"))
+    assert LaneHead._make(HEAD.unpack_from(answer, COOKIE_BYTES)).acked_conn_id == 0
+    pair.a.loop.turn([(answer, pair.b.place)], pair.now)
+    while pair.sender.window:
+        pair.step()
+    assert (pair.a.delivered, pair.b.delivered) == ([b"two"], [b"one"])
