@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sitestack.model.gap import Gap
 from sitestack.model.message import Batch
 
 #: The payloads of a benchmark end with as many of these as fit behind the time stamp.
@@ -16,6 +17,8 @@ class Content:
         self._stamp_bytes = stamp_bytes
         self._next: dict[tuple[bytes, object], int] = {}
         self.wrong = 0
+        #: Messages that were told as lost, as when a member was left out on an overloaded machine.
+        self.missed = 0
 
     def take(self, batch: Batch) -> None:
         """Look at a batch; the first one of an origin begins anywhere, since a member may join late."""
@@ -26,3 +29,10 @@ class Content:
         if not follows or rest or filled < 0 or not batch.body.endswith(FILLER * filled):
             self.wrong += 1
         self._next[key] = batch.last + 1
+
+    def skip(self, gap: Gap) -> None:
+        key = (gap.origin, gap.scope)
+        awaited = self._next.get(key, gap.first)
+        self.wrong += gap.first > awaited
+        self.missed += gap.last - gap.first + 1
+        self._next[key] = max(awaited, gap.last + 1)

@@ -181,6 +181,8 @@ async def hear_all(members: Sequence[BenchProcess], load: Workload) -> list[dict
     results = [await member.hear(load.warm_up_s + load.window_s + _SLACK_S) for member in members]
     if wrong := sum(result.get("wrong", 0) for result in results):
         raise BenchFailed(f"{wrong} batches had a wrong sequence number or wrong bytes.")
+    if missed := sum(result.get("missed", 0) for result in results):
+        raise BenchFailed(f"A member was left out meanwhile and told {missed} messages as gaps: the machine was too busy.")
     return results
 
 

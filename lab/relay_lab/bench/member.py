@@ -30,6 +30,7 @@ from relay_lab.bench.scenarios import MemberTask, Workload
 from sitestack.channel.channel import Channel
 from sitestack.channel.open import Journal, open_channel
 from sitestack.channel.receiving.inbox import Delivery
+from sitestack.model.gap import Gap
 from sitestack.transport.udp import UdpStatistics
 
 _STAMP = struct.Struct("<Q")
@@ -65,6 +66,8 @@ class BenchMember:
                 self._batches += 1
                 if self._latencies_ns is not None:
                     self._latencies_ns.append(time.monotonic_ns() - _STAMP.unpack_from(batch.body, 4 * batch.count)[0])
+            elif isinstance(item, Gap):
+                self._content.skip(item)
             elif len(self._channel.view.members) == self._members:
                 self.complete.set()
 
@@ -91,7 +94,7 @@ class BenchMember:
         while self._delivered != before:
             before = self._delivered
             await trio.sleep(_QUIET_S)
-        return {**result, "total": self._delivered, "wrong": self._content.wrong}
+        return {**result, "total": self._delivered, "wrong": self._content.wrong, "missed": self._content.missed}
 
     async def _send(self, size: int) -> None:
         send, filler = self._channel.send, FILLER * (size - _STAMP.size)

@@ -12,8 +12,12 @@ from relay_lab.drills.sites import Sites, is_member, sees
 def queues(statuses: Mapping[Seat, Status]) -> dict[str, int]:
     contents: dict[str, int] = {}
     for status in statuses.values():
+        # What is held for a lost part of another site stays until the age of the budget (decision 8).
+        lost = max([link.get("lost_parts_entries", 0) for link in status["links"]], default=0)
+        held = [q["now"] for q in status["queues"] if q["queue"] == "stack.relay.buffer_entries"]
+        is_lost = lost > 0 and held == [lost]
         for queue in status["queues"]:
-            if not queue["stands"]:
+            if not queue["stands"] and not (is_lost and queue["queue"].startswith("stack.relay.buffer_")):
                 contents[queue["queue"]] = contents.get(queue["queue"], 0) + int(queue["now"])
     return contents
 

@@ -14,6 +14,7 @@ from relay_lab.bench import scale
 from relay_lab.bench.content import FILLER, Content
 from relay_lab.bench.report import draw_report, figure_rows
 from sitestack.model.address import Address
+from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 
 LIMIT_S = 240.0
@@ -46,6 +47,15 @@ def test_content_that_is_wrong_is_counted(first: int, payloads: list[bytes]) -> 
     content.take(batch(A, 10, [bytes(8) + FILLER * 92]))
     content.take(batch(A, first, payloads))
     assert content.wrong == 1
+
+
+def test_what_was_told_as_lost_is_not_wrong_and_a_hole_before_it_is() -> None:
+    for first, wrong in ((11, 0), (12, 1)):
+        content = Content(8)
+        content.take(batch(A, 10, [bytes(8) + FILLER * 92]))
+        content.skip(Gap("X", A, first, 13, GapReason.OTHER_PART))
+        content.take(batch(A, 14, [bytes(8) + FILLER * 92]))
+        assert (content.wrong, content.missed) == (wrong, 14 - first)
 
 
 def test_a_page_has_a_chart_and_a_table_for_each_scenario_and_loads_nothing() -> None:

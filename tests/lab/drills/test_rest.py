@@ -47,6 +47,16 @@ def test_a_queue_that_is_not_empty_is_named_with_its_sum_unless_it_says_why_some
     assert unrest(statuses, SEATS) == ["stack.nakack.retained_bytes: 12."]
 
 
+def test_what_is_held_for_a_lost_part_of_another_site_stays_until_its_age() -> None:
+    """As when the relay of a site of two dies: the other member is half of the site, and continues as another part."""
+    buffer = [queue("stack.relay.buffer_entries", 98), queue("stack.relay.buffer_bytes", 40_000)]
+    lost = {"site": "x", "linked": True, "lost_parts_entries": 98}
+    statuses = {seat: status(seat, queues=buffer, links=[lost]) for seat in SEATS}
+    assert unrest(statuses, SEATS[:1]) == unrest({SEATS[0]: status(SEATS[0], links=[lost])}, SEATS[:1])
+    statuses = {SEATS[0]: status(SEATS[0], queues=buffer, links=[{**lost, "lost_parts_entries": 97}])}
+    assert queues(statuses) == {"stack.relay.buffer_entries": 98, "stack.relay.buffer_bytes": 40_000}
+
+
 async def test_a_real_node_that_is_alone_is_at_rest_and_a_leak_in_it_is_named() -> None:
     group, port = draw_group()
     transport = TransportConfig(interface="127.0.0.1", multicast_group=group, multicast_port=port)
