@@ -3,11 +3,10 @@
 Only this module decides the order (decision 11); trio and the simulator are two `Shell`s:
 
 1. `journal`: record all events of the stack. So the journal explains everything that this member
-sends: every
-   received message has a recorded send, and every reported delivery is recorded.
-2. `transmit`: send the datagrams. The own site receives first. 3. `act`: carry out other effects,
-such as writes to the bridges. So other sites receive nothing that this turn has
-   not sent to the members of this site, one of which takes over if this member dies.
+   sends: every received message has a recorded send, and every reported delivery is recorded.
+2. `transmit`: send the datagrams. The own site receives first.
+3. `act`: carry out other effects, such as writes to the bridges. So other sites receive nothing that
+   this turn has not sent to the members of this site, one of which takes over if this member dies.
 4. `hand_over`: deliver the events to the application. Its responses belong to the next turn.
 
 A process can die between and within the steps: it has then completed a prefix of this sequence.
