@@ -28,7 +28,7 @@ class BatchingConfig:
     #: these members wait.
     send_credit_bytes: int = 4 * 1024 * 1024
     #: Delay that multicasts of senders at full speed may add by waiting for each other. The credit
-    #: follows their rate, from two full batches for each member up to `send_credit_bytes`. Unset:
+    #: follows their rate, from two full batches for each member, at least eight, up to `send_credit_bytes`. Unset:
     #: it is always `send_credit_bytes`.
     latency_target_s: float | None = 0.005
     #: How long a graceful leave waits for messages under way; 0 leaves at once, and may lose those

@@ -5,9 +5,9 @@ from __future__ import annotations
 from sitestack.layers.batching.config import BatchingConfig
 from sitestack.model.trip import TripMeter
 
-#: Full batches for each member of the view that the credit always allows. With fewer, the pipe runs dry
-#: between the turns of the members.
-BATCHES_MIN = 2
+#: Full batches that the credit always allows: for each member of the view, and in total. With fewer, the
+#: pipe runs dry between the turns of the members, and of a relay.
+BATCHES_EACH_MIN, BATCHES_MIN = 2, 8
 
 
 class SendCredit:
@@ -29,7 +29,8 @@ class SendCredit:
     def installed(self, members: int) -> None:
         """Adopt the number of members of a new view, and measure its shortest trip anew."""
         if self._target_s is not None:
-            self._bytes_min = min(BATCHES_MIN * self._batch_bytes * members, self._bytes_max)
+            batches = max(BATCHES_EACH_MIN * members, BATCHES_MIN)
+            self._bytes_min = min(batches * self._batch_bytes, self._bytes_max)
             self.bytes = max(self.bytes, self._bytes_min)
             self._trips = TripMeter()
 
@@ -43,4 +44,4 @@ class SendCredit:
         # Beside these, one batch is open: it waits until it is full.
         wanted = round(self._trips.rate * (self._trips.least_s + self._target_s)) + self._batch_bytes
         next_bytes = min(max(wanted, self.bytes * 3 // 4), self.bytes + self._batch_bytes)
-        self.bytes = min(max(next_bytes, self._bytes_min, BATCHES_MIN * size), self._bytes_max)
+        self.bytes = min(max(next_bytes, self._bytes_min, BATCHES_EACH_MIN * size), self._bytes_max)
