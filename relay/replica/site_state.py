@@ -53,6 +53,11 @@ class StateFrame(Header):
     dest: Address
 
 
+#: The name in a floor, of no site, by which a taker shows that it reads extras before the state (gaps and
+#: message keys). Earlier releases ignore it, and their states have none.
+READS_EXTRAS = ""
+
+
 @dataclass(frozen=True, slots=True)
 class StateAsk(StateFrame):
     """Taker to provider: request the state from this offset.

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from relay.replica.entries import SiteVector
-from relay.replica.site_state import StateAnswer, StateAsk, StateFrame, StatePiece, StateRefusal
+from relay.replica.site_state import READS_EXTRAS, StateAnswer, StateAsk, StateFrame, StatePiece, StateRefusal
 from relay.replica.state import ReplicatedState
 from relay.site_state.config import SiteStateConfig
 from relay.site_state.contents import contents_of, from_vectors, lacking, to_vectors
@@ -38,6 +38,8 @@ class _Snapshot:
     #: When it was requested (s).
     made: float
     data: bytes | None = None
+    #: How many of its bytes are extras.
+    extras_bytes: int = 0
     #: Why the application has provided none.
     refusal: StateRefusal | None = None
     #: Time of each taker's last request, and the requests that wait for the application.
@@ -92,7 +94,7 @@ class StateProvider:
         elif len(event.data) > self._config.transfer.state_bytes_max:
             snapshot.refusal = StateRefusal.TOO_LARGE
         else:
-            snapshot.data = event.data
+            snapshot.data, snapshot.extras_bytes = event.data, event.extras_bytes
         waiting, snapshot.waiting = snapshot.waiting, {}
         answers = [
             self._give(snapshot, ask, snapshot.takers[taker]) for taker, ask in waiting.items() if taker in snapshot.takers
@@ -116,16 +118,18 @@ class StateProvider:
             snapshot.waiting[ask.member] = ask
         if data is None:
             return self._refuse(ask, snapshot.refusal or StateRefusal.PENDING)
-        if at == len(data) > 0:  # the taker has the whole state
+        start = 0 if READS_EXTRAS in ask.floor else snapshot.extras_bytes
+        total = len(data) - start
+        if at == total > 0:  # the taker has the whole state
             del snapshot.takers[ask.member]
             self._snapshot = snapshot if snapshot.takers else None
             return None
-        if not 0 <= at <= len(data):
+        if not 0 <= at <= total:
             return None
         self.given_pieces += 1
-        piece = data[at : at + self._config.piece_bytes_max]
+        piece = data[start + at : start + at + self._config.piece_bytes_max]
         contains: dict[str, SiteVector] = {} if at else to_vectors(snapshot.contents)
-        return StatePiece(self._site, self._me, ask.site, ask.member, snapshot.token, at, len(data), piece, contains)
+        return StatePiece(self._site, self._me, ask.site, ask.member, snapshot.token, at, total, piece, contains)
 
     def _refuse(self, ask: StateAsk, refusal: StateRefusal) -> StateAnswer:
         return StateAnswer(self._site, self._me, ask.site, ask.member, ask.snapshot, refusal, ())

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from relay.replica.site_state import StateAnswer, StateAsk, StatePiece, StateRefusal
+from relay.replica.entries import SiteVector
+from relay.replica.site_state import READS_EXTRAS, StateAnswer, StateAsk, StatePiece, StateRefusal
 from relay.replica.state import ReplicatedState
 from relay.site_state.config import SiteStateConfig
 from relay.site_state.contents import from_vectors, lacking, to_vectors
@@ -121,7 +122,8 @@ class StateRequester:
 
     def _question(self, snapshot: int, offset: int, floor: Contents) -> StateAsk:
         assert self.provider is not None
-        return StateAsk(self._site, self._me, *self.provider, snapshot, offset, to_vectors(floor))
+        vectors = {**to_vectors(floor), READS_EXTRAS: SiteVector()}
+        return StateAsk(self._site, self._me, *self.provider, snapshot, offset, vectors)
 
     def _ask_more(self, arriving: _Arriving, now: float) -> list[StateAsk]:
         questions: list[StateAsk] = []

@@ -37,6 +37,8 @@ class StateGiven(Event):
     #: site. `note` has the same as bytes, which the relay layer encodes on the way down.
     contains: Contents = field(default_factory=dict)
     note: bytes = b""
+    #: How many bytes of `data` precede the application's own, for receivers that read them.
+    extras_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,8 @@ class SnapshotGiven(Event):
 
     token: int
     data: bytes | None
+    #: As in `StateGiven`.
+    extras_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,21 +191,24 @@ class StateHandover:
         if self._give_at != mark.at:
             return
         self._give_at = None
-        mine: bytes | None = None
+        mine, extras_bytes = None, 0
         try:
-            mine = self._get(mark)
+            mine, extras_bytes = self._get(mark)
         finally:
-            hand_in(StateGiven(mark.at, mine, self._contains))
+            hand_in(StateGiven(mark.at, mine, self._contains, extras_bytes=extras_bytes))
 
     def _set(self, data: bytes) -> None:
         assert self._state is not None
         self._gaps.clear()
         self._state.set(data)
 
-    def _get(self, mark: StateMark) -> bytes:
+    def _get(self, mark: StateMark) -> tuple[bytes, int]:
+        """Return the bytes that travel, and how many of them precede the application's state."""
         assert self._state is not None
         extras = StateExtras(tuple(self._gaps), self._keys.carried(mark.keys))
-        return join_extras(extras, copy_buffer("a state", self._state.get()))
+        state = copy_buffer("a state", self._state.get())
+        joined = join_extras(extras, state)
+        return joined, len(joined) - len(state)
 
     def _reach_token(self, mark: StateMark, token: int, hand_in: Callable[[Event], None]) -> None:
         if token == FETCHED:
@@ -215,11 +218,11 @@ class StateHandover:
                 self._set(fetched.data)
         elif token == self._snapshot_at:
             self._snapshot_at = None
-            mine: bytes | None = None
+            mine, extras_bytes = None, 0
             try:
-                mine = self._get(mark)
+                mine, extras_bytes = self._get(mark)
             finally:
-                hand_in(SnapshotGiven(token, mine))
+                hand_in(SnapshotGiven(token, mine, extras_bytes))
 
 
 def _gaps(event: SiteStateArrived) -> Iterator[Gap]:

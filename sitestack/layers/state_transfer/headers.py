@@ -10,6 +10,10 @@ from sitestack.model.address import Address
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 
+#: The offset of a first request by which a joiner shows that it reads extras before the state (gaps and
+#: message keys). A provider of an earlier release drops it; its states have none.
+READS_EXTRAS = -1
+
 
 class Standing(IntEnum):
     """A member's part in state transfer.

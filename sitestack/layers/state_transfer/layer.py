@@ -27,6 +27,7 @@ from typing import ClassVar
 
 from sitestack.layers.state_transfer.config import StateTransferConfig
 from sitestack.layers.state_transfer.headers import (
+    READS_EXTRAS,
     Standing,
     Standings,
     StateChunk,
@@ -87,6 +88,9 @@ class StateTransfer(Layer):
         #: At the provider: the state before this view, and the offsets of joiners that asked before
         #: it was available.
         self._snapshot: bytes | None = None
+        #: How many bytes of it are extras, and the joiners of this view that read them.
+        self._extras_bytes = 0
+        self._readers: set[Address] = set()
         self._note = b""
         self._failed = False
         self._asked: dict[Address, int] = {}
@@ -152,7 +156,7 @@ class StateTransfer(Layer):
         view = self._view = event.view
         self._restarts += self._arrived_bytes > 0
         self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
-        self._failed = False
+        self._failed, self._readers = False, set()
         self._holders.enter(view.members)
         if not self._complete and (self._holders.undecided or self._holders.provider not in (None, self._me)):
             self._standing = Standing.INHERITED  # unless a state arrives
@@ -247,6 +251,7 @@ class StateTransfer(Layer):
         if not self._holders.waiting():  # every joiner has the state, or takes no part
             return []
         self._snapshot, self._note, self._failed = state.data, state.note, state.data is None
+        self._extras_bytes = state.extras_bytes
         asked, self._asked = self._asked, {}
         return [effect for member, offset in asked.items() for effect in self._answer(member, offset)]
 
@@ -254,6 +259,9 @@ class StateTransfer(Layer):
         view = self._view
         if view is None or request.point != view.id or self._holders.provider != self._me or member not in view.members:
             return [Dropped("state_request_astray")]
+        if request.offset_bytes == READS_EXTRAS:
+            self._readers.add(member)
+            return []
         return self._answer(member, request.offset_bytes)
 
     def _answer(self, member: Address, offset: int) -> list[Effect]:
@@ -264,12 +272,14 @@ class StateTransfer(Layer):
         if state is None:
             self._asked[member] = offset
             return []
-        if not 0 <= offset <= len(state):
+        start = 0 if member in self._readers else self._extras_bytes
+        total = len(state) - start
+        if not 0 <= offset <= total:
             return [Dropped("state_request_astray")]
-        too_large = len(state) > self._config.state_bytes_max
-        data = b"" if too_large else state[offset : offset + self._config.chunk_bytes_max]
-        is_last = not too_large and offset + len(data) == len(state)
-        chunk = StateChunk(self._view.id, offset, len(state), data, self._note if is_last else b"")
+        too_large = total > self._config.state_bytes_max
+        data = b"" if too_large else state[start + offset : start + offset + self._config.chunk_bytes_max]
+        is_last = not too_large and offset + len(data) == total
+        chunk = StateChunk(self._view.id, offset, total, data, self._note if is_last else b"")
         dropped: list[Effect] = [Dropped("state_too_large")] if too_large else []
         return [*dropped, Down(Frame(self._me, member, (chunk,)))]
 
@@ -278,7 +288,8 @@ class StateTransfer(Layer):
         if self._view is None or self._holders.provider is None:
             return []
         self._ask_at = now + self._config.ask_interval_s
-        return [Down(Frame(self._me, self._holders.provider, (StateRequest(self._view.id, self._arrived_bytes),)))]
+        offsets = (self._arrived_bytes,) if self._arrived_bytes else (READS_EXTRAS, 0)
+        return [Down(Frame(self._me, self._holders.provider, (StateRequest(self._view.id, each),))) for each in offsets]
 
     def _chunk(self, source: Address, chunk: StateChunk, now: float) -> list[Effect]:
         """Append the next piece and ask for the one after it.

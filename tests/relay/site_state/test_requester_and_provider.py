@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from relay.replica.config import BufferConfig
-from relay.replica.site_state import StateAnswer, StateAsk, StatePiece, StateRefusal
+from relay.replica.entries import SiteVector
+from relay.replica.site_state import READS_EXTRAS, StateAnswer, StateAsk, StatePiece, StateRefusal
 from relay.replica.state import ReplicatedState
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from relay.site_state.provider import HELD_S, KEPT_S, StateProvider
@@ -299,7 +301,7 @@ def test_a_gap_during_the_transfer_asks_for_a_newer_snapshot_and_in_the_end_is_t
         questions = found.piece(piece(0, b"abc", number, 3), 0.0) or []
         assert found.busy
         assert [(each.snapshot, each.offset_bytes) for each in questions] == [(number, 3), (0, 0)]
-    assert questions[1].floor == {}, "anything will do now"
+    assert questions[1].floor == {READS_EXTRAS: SiteVector()}, "anything will do now"
     found.piece(piece(0, b"abc", 9, 3), 0.0)
     assert found.end is not None
     assert (found.end.data, found.end.missing, found.restarts) == (b"abc", {"NYC": {A: 5}}, NEWER_MAX + 1)
@@ -323,3 +325,19 @@ def test_what_nobody_waits_for_is_not_taken() -> None:
     assert found.piece(piece(0, b"012"), 0.0) is None
     assert found.answer(no(PENDING), 0.0) is None
     assert found.deadline() is None
+
+
+def test_a_taker_of_an_earlier_release_gets_the_state_without_extras() -> None:
+    found = giver()
+    question = replace(ask(), floor={})
+    found.ask(question, 0.0)
+    [piece] = found.given(SnapshotGiven(1, b"extrastate", extras_bytes=5)) or []
+    assert isinstance(piece, StatePiece)
+    assert (piece.total_bytes, piece.data) == (5, b"sta")
+    end, _ = found.ask(replace(question, snapshot=1, offset_bytes=3), 0.0)
+    assert isinstance(end, StatePiece)
+    assert end.data == b"te"
+    whole, _ = found.ask(replace(ask(1), member=E), 0.0)
+    assert isinstance(whole, StatePiece)
+    assert (whole.total_bytes, whole.data) == (10, b"ext")
+    assert found.ask(replace(question, snapshot=1, offset_bytes=5), 0.0) == (None, None)

@@ -6,6 +6,7 @@ import pytest
 
 from sitestack.layers.state_transfer import StateTransfer, StateTransferConfig
 from sitestack.layers.state_transfer.headers import (
+    READS_EXTRAS,
     Standing,
     Standings,
     StateChunk,
@@ -87,7 +88,8 @@ def test_who_founds_a_site_starts_with_what_it_has_and_writes_that_into_the_stre
 
 def test_a_joiner_asks_the_first_in_rank_that_has_the_state_piece_by_piece() -> None:
     layer, effects = joiner("C", THREE, A=ABSTAINS, B=HOLDS)
-    assert effects == [to(C, A, StateReport(WAITS)), Up(StateAwaited(B)), to(C, B, StateRequest(THREE.id, 0))]
+    asks = [to(C, B, StateRequest(THREE.id, READS_EXTRAS)), to(C, B, StateRequest(THREE.id, 0))]
+    assert effects == [to(C, A, StateReport(WAITS)), Up(StateAwaited(B)), *asks]
     assert hear(layer, B, StateChunk(THREE.id, 0, 5, b"abc")) == [to(C, B, StateRequest(THREE.id, 3))]
     assert hear(layer, B, StateChunk(THREE.id, 0, 5, b"abc")) == [Dropped("state_chunk_again")]
     assert hear(layer, B, StateChunk(THREE.id, 3, 5, b"de")) == [
@@ -149,7 +151,7 @@ def test_the_snapshot_is_kept_until_everybody_has_the_state() -> None:
 
 @pytest.mark.parametrize(
     ("source", "request_"),
-    [(B, StateRequest(ONE.id, 0)), (C, StateRequest(TWO.id, 0)), (B, StateRequest(TWO.id, 11)), (B, StateRequest(TWO.id, -1))],
+    [(B, StateRequest(ONE.id, 0)), (C, StateRequest(TWO.id, 0)), (B, StateRequest(TWO.id, 11)), (B, StateRequest(TWO.id, -2))],
     ids=["another view", "a stranger", "beyond the end", "before the beginning"],
 )
 def test_a_request_that_makes_no_sense_is_dropped(source: Address, request_: StateRequest) -> None:
@@ -258,7 +260,8 @@ def test_a_standing_that_was_lost_in_a_block_is_sent_again_until_the_view_is_dec
     standing(layer, C=mine)
     due = layer.deadline()
     sent = [] if due is None else layer.expire(due)
-    assert sent == ([to(C, B, StateRequest(three.id, 0))] if takes_part else [])
+    asks = [to(C, B, StateRequest(three.id, each)) for each in (READS_EXTRAS, 0)]
+    assert sent == (asks if takes_part else [])
 
 
 def test_an_application_that_takes_no_part_says_so_when_it_matters_and_is_not_waited_for() -> None:
@@ -323,3 +326,13 @@ def test_a_merge_joins_what_the_parts_know_of_their_members() -> None:
     layer.merge_state(Standings({C: HOLDS, A: WAITS}))
     assert install(layer, THREE, TWO) == []
     assert layer.give_state() == Standings({A: HOLDS, B: HOLDS, C: HOLDS})
+
+
+def test_a_joiner_of_an_earlier_release_gets_the_state_without_extras() -> None:
+    layer = provider(None)
+    layer.down(StateGiven(TWO.id, b"extrastate", extras_bytes=5), 0.0)
+    assert hear(layer, B, StateRequest(TWO.id, 0)) == [to(A, B, StateChunk(TWO.id, 0, 5, b"sta"))]
+    assert hear(layer, B, StateRequest(TWO.id, 3)) == [to(A, B, StateChunk(TWO.id, 3, 5, b"te"))]
+    assert hear(layer, B, StateRequest(TWO.id, 6)) == [Dropped("state_request_astray")]
+    assert hear(layer, B, StateRequest(TWO.id, READS_EXTRAS)) == []
+    assert hear(layer, B, StateRequest(TWO.id, 0)) == [to(A, B, StateChunk(TWO.id, 0, 10, b"ext"))]
