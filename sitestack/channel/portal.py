@@ -7,9 +7,10 @@ the loop or thread that made it.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -105,7 +106,7 @@ class Portal:
         """Start the thread for its first user."""
         with self._lock:
             self._users += 1
-            if self._users == 1:
+            if self._thread is None:
                 begun = threading.Event()
                 self._thread = threading.Thread(
                     target=trio.run, args=(self._serve, begun), name="sitestack portal", daemon=True
@@ -116,10 +117,16 @@ class Portal:
     def release(self) -> None:
         """End the thread with its last user."""
         with self._lock:
-            self._users -= 1
+            self._users = max(0, self._users - 1)
             if self._users == 0 and self._thread is not None:
-                self.post(self._ended.set)
+                with suppress(PortalClosed):  # the thread has failed
+                    self.post(self._ended.set)
                 self._thread.join()
+                self._thread = None
+
+    def forget_thread(self) -> None:
+        """Begin anew in a forked process, which has no thread: calls of its parent's channels raise."""
+        self._lock, self._users, self._thread, self._token = threading.Lock(), 0, None, None
 
     async def _serve(self, begun: threading.Event) -> None:
         self._token, self._ended = trio.lowlevel.current_trio_token(), trio.Event()
@@ -150,6 +157,7 @@ class Portal:
 
 
 PORTAL = Portal()
+os.register_at_fork(after_in_child=PORTAL.forget_thread)
 
 
 class Lease(Generic[T]):

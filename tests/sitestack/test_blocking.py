@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -142,3 +144,31 @@ def test_the_state_is_read_and_replaced_in_the_thread_that_receives() -> None:
                 pool.submit(receive, b)
                 b.ready()
                 assert seen == [("get", "receives at A"), ("state", "receives at B")]
+
+
+FORK = """
+import os, signal, sys
+import sitestack.blocking
+from sitestack.model.errors import ChannelClosed
+from sitestack.transport.memory import MemoryNetwork
+from tests.sitestack.test_aio import SITE
+
+with sitestack.blocking.open_channel(SITE, name="A", transport=MemoryNetwork().open()) as channel:
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            channel.send(b"from a process without the thread")
+        except ChannelClosed:
+            with sitestack.blocking.open_channel(SITE, name="B", transport=MemoryNetwork().open()) as other:
+                other.send(b"in a thread of its own")
+            os._exit(0)
+        os._exit(1)
+    channel.send(b"from the parent")
+    sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_forked_process_is_refused_the_channels_of_its_parent() -> None:
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], timeout=60, check=False)
+    assert run.returncode == 0
