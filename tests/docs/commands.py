@@ -137,7 +137,6 @@ ELSEWHERE = {
     "relay bench site-autonomy": _AUTONOMY,
     "relay bench site-autonomy --json": _AUTONOMY,
     "relay bench unicast-rtt": f"{_BENCH}/test_latency.py::test_round_trips_are_measured_beside_the_echo",
-    "relay drill NAME --json": _DRILL,
     "python examples/pipeline/run.py out/": f"{_PIPELINE}::test_the_totals_are_the_posted_orders_through_a_kill_of_the_relay",
     "python examples/pipeline/run.py out/ --master spark://host:7077": (
         f"{_PIPELINE}::test_the_same_job_runs_by_spark_submit_on_a_cluster"

@@ -17,7 +17,7 @@ class Content:
         self._stamp_bytes = stamp_bytes
         self._next: dict[tuple[bytes, object], int] = {}
         self.wrong = 0
-        #: Messages that were told as lost, as when a member was left out on an overloaded machine.
+        #: Messages that were declared lost, as when a member was left out on an overloaded machine.
         self.missed = 0
 
     def take(self, batch: Batch) -> None:
