@@ -52,23 +52,16 @@ class Buffer:
         #: The numbers in memory. After a merge there may be holes, also at the end, since one part
         #: may hold entries that the others dropped.
         self.numbers = HeldNumbers()
-        #: Index of the oldest entry in the list; dropped entries before it are cut off in bulk.
-        self._head = 0
+        #: Positions of the oldest entry, and behind the newest one. Attributes, as every turn reads them.
+        self.first = self.end = 0
+        #: Position of the first place in the list; dropped entries are cut off in bulk.
         self._offset = 0
         #: Messages and bytes appended since the beginning, including dropped ones.
         self._messages = 0
         self._bytes = 0
 
-    @property
-    def first(self) -> int:
-        return self._offset + self._head
-
-    @property
-    def end(self) -> int:
-        return self._offset + len(self._entries)
-
     def __len__(self) -> int:
-        return len(self._entries) - self._head
+        return self.end - self.first
 
     @property
     def is_over_budget(self) -> bool:
@@ -89,6 +82,7 @@ class Buffer:
         self._bytes += size
         self.bytes += size
         self.bytes_high = max(self.bytes_high, self.bytes)
+        self.end += 1
         return self.end - 1
 
     def at(self, position: int) -> Entry:
@@ -105,7 +99,7 @@ class Buffer:
 
     def trim(self, position: int) -> None:
         """Drop entries up to and including a position for the budget: to the disk, or noted as gone."""
-        entries = self._entries[self._head : max(position + 1 - self._offset, self._head)]
+        entries = self._entries[self.first - self._offset : max(position + 1, self.first) - self._offset]
         if self.spill is not None:
             self.spill.append(self.first, entries, self.base_view)
         else:
@@ -121,22 +115,22 @@ class Buffer:
 
     def drop_while(self, covered: Callable[[Entry], bool]) -> None:
         """Drop entries from the front while they are `covered`."""
-        while self.first < self.end and covered(self._entries[self._head]):
+        while self.first < self.end and covered(self._entries[self.first - self._offset]):
             self._drop_first()
 
     def _drop_first(self) -> None:
-        entry = self._entries[self._head]
+        place = self.first - self._offset
+        entry = self._entries[place]
         self.bytes -= entry.size
         if entry.batch is not None:
             self.numbers.drop(entry.batch)
         if entry.view is not None and (self.base_view is None or self.base_view.id < entry.view.id):
             self.base_view = entry.view
-        self._entries[self._head] = _DROPPED  # releases the body before the list is shortened
-        self._head += 1
-        if self._head >= 1_024 and 2 * self._head >= len(self._entries):
-            del self._entries[: self._head]
-            self._offset += self._head
-            self._head = 0
+        self._entries[place] = _DROPPED  # releases the body before the list is shortened
+        self.first += 1
+        if place >= 1_023 and 2 * (place + 1) >= len(self._entries):
+            del self._entries[: place + 1]
+            self._offset = self.first
 
     def change_budget(self, entries: int, size: int) -> None:
         self.config = replace(self.config, budget_entries=entries, budget_bytes=size)
@@ -194,13 +188,14 @@ class Buffer:
         return self._gone.explain(origin, first, last) if first <= last else []
 
     def batches(self) -> Iterator[Batch]:
-        return (entry.batch for entry in self._entries[self._head :] if entry.batch is not None)
+        return (entry.batch for entry in self._entries[self.first - self._offset :] if entry.batch is not None)
 
     def give(self) -> HeldEntries:
-        return HeldEntries.of(self._entries[self._head :])
+        return HeldEntries.of(self._entries[self.first - self._offset :])
 
     def adopt_entries(self, first: int, entries: Iterable[HeldEntry], base_view: View | None, now: float) -> None:
-        self._offset, self._head, self._entries, self.bytes = first, 0, [], 0
+        self.first = self.end = self._offset = first
+        self._entries, self.bytes = [], 0
         self.numbers = HeldNumbers()
         self.base_view = base_view
         for entry in entries:
