@@ -1,5 +1,3 @@
-"""`relay check`: checks all invariants over journals."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""`relay config`: checks configuration files, and prints the reference of all keys."""
-
 from __future__ import annotations
 
 import os

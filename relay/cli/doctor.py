@@ -1,5 +1,3 @@
-"""`relay doctor`: examines the connections between this node and its peers."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""`relay journal`: reads journals."""
-
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,3 @@
-"""`relay keygen`: makes the secrets of sites."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""`relay keys`: changes the keys of a site while its members run."""
-
 from __future__ import annotations
 
 from pathlib import Path

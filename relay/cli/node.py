@@ -1,5 +1,3 @@
-"""`relay node`: runs one member in the foreground."""
-
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,3 @@
-"""`relay pub`: publishes messages to all sites."""
-
 from __future__ import annotations
 
 import os

@@ -1,5 +1,3 @@
-"""`relay router`: runs a gossip router in the foreground."""
-
 from __future__ import annotations
 
 from pathlib import Path

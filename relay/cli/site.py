@@ -1,5 +1,3 @@
-"""`relay site`: takes another site offline for this one, and online again."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""`relay status`: shows the status of running nodes."""
-
 from __future__ import annotations
 
 import time

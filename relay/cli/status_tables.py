@@ -1,5 +1,3 @@
-"""The tables of `relay status`."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

@@ -1,5 +1,3 @@
-"""`relay sub`: prints the messages of all sites."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""The client for asyncio and trio, on httpx."""
-
 from __future__ import annotations
 
 import ssl

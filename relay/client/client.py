@@ -1,5 +1,3 @@
-"""The client for threads, on the standard library's HTTP."""
-
 from __future__ import annotations
 
 import http.client

@@ -1,5 +1,3 @@
-"""Configuration of a gateway, its links and its routes."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field

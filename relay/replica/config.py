@@ -1,5 +1,3 @@
-"""Configuration of the relay buffer's budget and of its spill."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

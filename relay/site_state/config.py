@@ -1,5 +1,3 @@
-"""Settings for fetching the application's state from another site."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field

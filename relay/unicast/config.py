@@ -1,5 +1,3 @@
-"""Configuration of unicasts to other sites."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

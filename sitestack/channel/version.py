@@ -1,5 +1,3 @@
-"""The installed version and the kind of build."""
-
 from __future__ import annotations
 
 from importlib import metadata

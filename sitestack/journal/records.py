@@ -22,12 +22,33 @@ from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Start of a process, written before it joins."""
-
+class _Timed:
     t: int
     w: int
+
+
+@fast_frozen
+@dataclass(frozen=True, slots=True)
+class _Numbered(_Timed):
+    """Base of records of a batch, whose sender `site` and `origin` name."""
+
+    site: str
+    origin: Address
+    scope: Scope
+    first: int
+    count: int
+
+    @property
+    def last(self) -> int:
+        return self.first + self.count - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Start(_Timed):
+    """Start of a process, written before it joins."""
+
     site: str
     uuid: Address
     name: str
@@ -45,26 +66,17 @@ UNANSWERED = "left unanswered"
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(_Timed):
     """A graceful stop. A journal without one belongs to a crashed or running process."""
 
-    t: int
-    w: int
     reason: str
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
-class Send:
+class Send(_Numbered):
     """A batch accepted from the application, written before its first packet leaves."""
 
-    t: int
-    w: int
-    site: str
-    origin: Address
-    scope: Scope
-    first: int
-    count: int
     #: The target of a unicast and its site; None and "" for a multicast.
     target: Address | None
     target_site: str
@@ -74,32 +86,19 @@ class Send:
     #: The body, if the journal keeps payloads.
     payload: bytes | None = None
 
-    @property
-    def last(self) -> int:
-        return self.first + self.count - 1
-
 
 @dataclass(frozen=True, slots=True)
-class Reject:
+class Reject(_Timed):
     """A rejected send (back-pressure, not joined, too large)."""
 
-    t: int
-    w: int
     reason: str
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(_Numbered):
     """A batch delivered to the application, in delivery order. `site` and `origin` name its sender."""
 
-    t: int
-    w: int
-    site: str
-    origin: Address
-    scope: Scope
-    first: int
-    count: int
     via: Literal["local", "relay"]
     #: Its number in the stream of its view; None without a sequence (unicasts, `order: fifo`).
     gseq: int | None
@@ -110,15 +109,9 @@ class Deliver:
     digest: bytes
     payload: bytes | None = None
 
-    @property
-    def last(self) -> int:
-        return self.first + self.count - 1
-
 
 @dataclass(frozen=True, slots=True)
-class View:
-    t: int
-    w: int
+class View(_Timed):
     vid: ViewId
     lineage: ViewId
     members: tuple[Address, ...]
@@ -129,9 +122,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalView:
-    t: int
-    w: int
+class GlobalView(_Timed):
     gvec: Mapping[str, ViewId]
     #: (site, uuid) of every member, in the order of the view.
     members: tuple[tuple[str, Address], ...]
@@ -140,27 +131,23 @@ class GlobalView:
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class Role(_Timed):
     """A role of the process. `epoch` fences it (R9); `to` names the sites it relays to.
 
     `share` is only read: 0.2.0 wrote it where several members of a site relayed.
     """
 
-    t: int
-    w: int
     role: Literal["member", "coord", "relay", "share"]
     epoch: ViewId | None
     to: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(_Timed):
     """Messages `first .. last` of this origin never arrive: relayed ones (R21), or of another part
     (S21).
     """
 
-    t: int
-    w: int
     site: str
     origin: Address
     first: int
@@ -172,47 +159,32 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(_Timed):
     """This process starts to receive the relayed messages of this origin at number `next` (R29)."""
 
-    t: int
-    w: int
     site: str
     origin: Address
     next: int
 
 
 @dataclass(frozen=True, slots=True)
-class Unreach:
+class Unreach(_Numbered):
     """Messages of this process that missed a member (`target`, `target_site`) or a site (`target`
     None).
 
     Without `target_site`: the process left before it saw them delivered.
     """
 
-    t: int
-    w: int
-    site: str
-    origin: Address
-    scope: Scope
-    first: int
-    count: int
     target: Address | None
     target_site: str
     reason: str
     certainty: Literal["not_delivered", "unknown"]
 
-    @property
-    def last(self) -> int:
-        return self.first + self.count - 1
-
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(_Timed):
     """Input from `source`, rejected `n` times for reason `why` since the last such record."""
 
-    t: int
-    w: int
     why: str
     source: str
     n: int

@@ -1,5 +1,3 @@
-"""Violations of promises: the reports of the checkers."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -1,5 +1,3 @@
-"""Measurements: rates, lag between sites, failover windows."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

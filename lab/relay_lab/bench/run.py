@@ -1,5 +1,3 @@
-"""Which measurement a scenario is."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

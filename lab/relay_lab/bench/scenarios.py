@@ -1,5 +1,3 @@
-"""The scenarios of `relay bench`, and the tasks of their processes."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""`relay bench`: how fast it is on this machine."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,5 +1,3 @@
-"""`relay demo`: the main job on an embedded default."""
-
 from __future__ import annotations
 
 import tempfile

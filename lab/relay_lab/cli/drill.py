@@ -1,5 +1,3 @@
-"""`relay drill`: injects faults into sites under load, and judges the journals."""
-
 from __future__ import annotations
 
 import tempfile

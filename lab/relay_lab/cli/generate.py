@@ -1,5 +1,3 @@
-"""`relay journal generate`: makes synthetic journals."""
-
 from __future__ import annotations
 
 from pathlib import Path

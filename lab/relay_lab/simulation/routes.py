@@ -1,5 +1,3 @@
-"""Routes: how the sites of a plan reach those that they have no connection with."""
-
 from __future__ import annotations
 
 from relay.gateway.config import RoutesConfig

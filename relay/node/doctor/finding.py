@@ -1,5 +1,3 @@
-"""Finding of the doctor: subject, observation and advice."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

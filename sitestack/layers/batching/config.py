@@ -1,5 +1,3 @@
-"""How batching is configured."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

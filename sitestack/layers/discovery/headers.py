@@ -1,5 +1,3 @@
-"""The headers of discovery."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable

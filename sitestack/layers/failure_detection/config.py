@@ -1,5 +1,3 @@
-"""How failure detection is configured."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""How fragmentation is configured."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

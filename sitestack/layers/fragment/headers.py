@@ -1,5 +1,3 @@
-"""The header of fragmentation."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field

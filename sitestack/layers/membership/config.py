@@ -1,5 +1,3 @@
-"""Configuration of membership."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -1,5 +1,3 @@
-"""How reliable multicast is configured."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

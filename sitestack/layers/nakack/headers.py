@@ -1,5 +1,3 @@
-"""The headers of NAKACK."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

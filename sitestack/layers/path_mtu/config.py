@@ -1,5 +1,3 @@
-"""How path MTU discovery is configured."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""How the address cache is configured."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""Headers of Sequencer."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

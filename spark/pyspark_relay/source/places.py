@@ -1,5 +1,3 @@
-"""Locations of journals: paths or `file:` addresses."""
-
 from __future__ import annotations
 
 import re

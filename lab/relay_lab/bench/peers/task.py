@@ -1,5 +1,3 @@
-"""The task of a peer's process, and the header of its messages."""
-
 from __future__ import annotations
 
 import struct

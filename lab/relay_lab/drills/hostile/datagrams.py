@@ -1,5 +1,3 @@
-"""The attacks on a site by datagrams."""
-
 from __future__ import annotations
 
 import random
