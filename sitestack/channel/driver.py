@@ -46,14 +46,10 @@ STREAM_TURNS = 16
 @dataclass(frozen=True, slots=True)
 class DriverStatistics:
     turns: int
-    #: Turns begun by a due timer or a send of the application, without waiting for a datagram.
-    eager_turns: int
-    #: Eager turns that ran at once, inside `send`.
+    #: Turns that ran at once, inside `send`.
     immediate_turns: int
     received_datagrams: int
     sent_datagrams: int
-    #: The most datagrams accepted in one turn.
-    received_datagrams_high: int
 
 
 class Driver:
@@ -89,7 +85,7 @@ class Driver:
         #: Error of a turn run outside of this task, for this task to raise.
         self._failure: BaseException | None = None
         self._drops_due = -math.inf
-        self._turns = self._eager = self._immediate = self._received = self._sent = self._received_high = 0
+        self._turns = self._immediate = self._received = self._sent = 0
 
     async def run(self) -> None:
         """Run turns until this member has left.
@@ -100,9 +96,7 @@ class Driver:
         """
         while not self.left:
             await trio.lowlevel.checkpoint()
-            if self.awake or self._loop.is_due(self.now()):
-                self._eager += 1
-            else:
+            if not (self.awake or self._loop.is_due(self.now())):
                 await self._sleep()
             if self._failure is not None:
                 raise self._failure
@@ -163,7 +157,6 @@ class Driver:
         if self._nap is None or self._in_turn or self.awake or self._streaming:
             self.wake()
             return
-        self._eager += 1
         self._immediate += 1
         try:
             self._run((), now)
@@ -206,7 +199,6 @@ class Driver:
             self._recorder.drops(self.stack.drops)
         self._turns += 1
         self._received += len(arrived)
-        self._received_high = max(self._received_high, len(arrived))
 
     def _journal(self, events: Sequence[Event | Frame]) -> None:
         if self._recorder is not None:
@@ -220,4 +212,4 @@ class Driver:
             self._turn_bytes += sum([len(data) for _, data in datagrams])
 
     def statistics(self) -> DriverStatistics:
-        return DriverStatistics(self._turns, self._eager, self._immediate, self._received, self._sent, self._received_high)
+        return DriverStatistics(self._turns, self._immediate, self._received, self._sent)

@@ -50,11 +50,10 @@ Answer = tuple[Physical, bytes]
 
 @dataclass(frozen=True, slots=True)
 class SealStatistics:
-    """Processes with a window now; and since the start: introduced ones, and introductions sent."""
+    """Processes with a window now; and since the start: introduced ones."""
 
     senders: int
     introduced: int
-    introductions_sent: int
 
 
 @dataclass(slots=True)
@@ -96,7 +95,7 @@ class Seal:
         self._strangers_ciphers: dict[bytes, AESGCM] = {}
         self._strangers = Strangers(draw_nonce)
         self._second_began, self._sent_in_second = now, 0
-        self._introduced = self._introductions_sent = 0
+        self._introduced = 0
 
     def use_ring(self, ring: KeyRing) -> int:
         """Seal and open with the keys of this ring from now on. Return the number of dropped held
@@ -261,7 +260,6 @@ class Seal:
             opened.drop("seal_introduction")
             return
         self._sent_in_second += 1
-        self._introductions_sent += 1
         if now >= self._marked_at + FRESH_S:
             self._mark(now)
         body = Introduction(to, ask, answer, self._floor).pack()
@@ -283,7 +281,7 @@ class Seal:
                 opened.datagrams.append((each.data, each.source))
 
     def statistics(self) -> SealStatistics:
-        return SealStatistics(len(self._senders), self._introduced, self._introductions_sent)
+        return SealStatistics(len(self._senders), self._introduced)
 
     def levels(self) -> dict[str, Level]:
         """Return the number of senders with a window, and the levels of the strangers."""
