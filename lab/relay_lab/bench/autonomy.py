@@ -102,7 +102,6 @@ def put_together(pairs: Sequence[dict[bool, dict[str, float]]]) -> dict[str, Any
 
 @asynccontextmanager
 async def _two_sites(scenario: Scenario) -> AsyncIterator[_Wan]:
-    """The site that is measured, and one member elsewhere, which it calls through the proxy."""
     line = Direction()
     # Two listeners reserve ports of the system's choice: the proxy's, and for a moment that of the far bridge.
     front, reserved = await bind_streams("127.0.0.1"), await bind_streams("127.0.0.1")

@@ -242,7 +242,6 @@ async def _members(scenario: Scenario, conditions: Conditions, *, profiled: bool
 
 @asynccontextmanager
 async def members_of(task: MemberTask) -> AsyncIterator[list[BenchProcess]]:
-    """Start the processes of a task, which differ by name only, and end them after the block."""
     async with AsyncExitStack() as stack:
         members: list[BenchProcess] = []
         for number in range(task.members):

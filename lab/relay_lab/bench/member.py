@@ -77,7 +77,6 @@ class BenchMember:
         self._last_delivery = now
 
     async def carry(self, load: Workload) -> dict[str, Any]:
-        """Send and deliver, measure the window, and wait until everything that was sent has come; or ask."""
         if self._trips is not None:
             if load.trip is None:
                 return self._trips.spent()
@@ -104,7 +103,6 @@ class BenchMember:
                 await send(payload)
 
     async def _send_steadily(self, size: int, rate: float) -> None:
-        """Send one message at a time on a fixed schedule, however long sending takes."""
         send, filler = self._channel.send, FILLER * (size - _STAMP.size)
         started, sent = trio.current_time(), 0
         while True:

@@ -23,7 +23,6 @@ class Profile:
         self._inner = 0.0
 
     def install(self) -> None:
-        """Wrap the calls of all classes that a stack is made of, in this process and for good."""
         for layer in _subclasses(Layer):
             self._wrap(layer, _LAYER_CALLS, layer.name)
         self._wrap(Codec, _CODEC_CALLS, "codec")

@@ -33,7 +33,6 @@ async def measure_scale(
 
 
 def put_together(size: int, found: Mapping[tuple[int, int], Sequence[Mapping[str, float]]]) -> dict[str, Any]:
-    """Medians for each number of members, and of the ratios of two of them in the same run."""
     sums: dict[str, Any] = {
         str(count): {key: round(median(each[key] for each in found[size, count]), 3) for key in SHOWN} for count in MEMBERS
     }

@@ -103,8 +103,6 @@ SCENARIOS = {
 
 @dataclass(frozen=True, slots=True)
 class MemberTask:
-    """The task of one process, which is passed on the command line as JSON."""
-
     name: str
     members: int
     order: Order

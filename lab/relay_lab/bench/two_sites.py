@@ -88,7 +88,6 @@ async def _members(scenario: Scenario) -> AsyncIterator[list[BenchProcess]]:
 async def two_sites(
     scenario: Scenario, *, trips: bool, line: Direction | None = None
 ) -> AsyncIterator[tuple[list[BenchProcess], list[BenchProcess]]]:
-    """The members of this site and of another one, which this one calls, over `line` if there is one."""
     here = _task(scenario, trips=trips)
     reserved = await bind_streams("127.0.0.1")
     port = port_of(reserved.socket)

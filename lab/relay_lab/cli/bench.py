@@ -129,7 +129,6 @@ def command(
 def _find_peers(
     ctx: click.Context, names: tuple[str, ...], jars: tuple[Path, ...], sizes: tuple[int, ...], conditions: Conditions
 ) -> list[Installed]:
-    """The peers that are asked for. Whatever is wrong with them is said before anything is measured."""
     if names and conditions != Conditions():
         raise click.UsageError("--peer compares without journals, keys and short ids, as fast as both may.", ctx)
     if names and min(sizes) < PEER_SIZE_MIN:
@@ -141,7 +140,6 @@ def _find_peers(
 
 
 def _print_answer(answer: dict[str, Any]) -> None:
-    """Print the tables of a scenario: ours with the ratios, and a row for each peer with its ratios."""
     chosen, machine = SCENARIOS[answer["scenario"]], answer["machine"]
     how = [
         f"{machine['cpus']} x {machine['cpu']}",

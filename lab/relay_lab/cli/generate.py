@@ -76,7 +76,6 @@ def _write(directory: Path, generator: Generator, segment_bytes: int) -> int:
     stores: dict[Address, JournalStore] = {}
     written = 0
     with progress_bar() as progress:
-        # A send and its deliveries for each batch, and the records of every process about itself.
         plan = generator.plan
         task = progress.add_task("writing journals", total=plan.batches * (plan.processes + 1) + 5 * plan.processes)
         for process, record in generator.run():

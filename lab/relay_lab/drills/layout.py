@@ -68,7 +68,6 @@ class Detours:
 
     #: (calling member, called member) -> the port to call.
     bridges: Mapping[tuple[Seat, Seat], int] = field(default_factory=dict)
-    #: Member -> the UDP port at which the others of its site reach it.
     datagrams: Mapping[Seat, int] = field(default_factory=dict)
 
 
@@ -109,7 +108,6 @@ def own_addresses(seats: Sequence[Seat]) -> dict[Seat, str]:
 
 
 def require_names(seats: Sequence[Seat]) -> None:
-    """Raises ConfigurationError unless the name of each site stands for the addresses of its members."""
     for site in dict.fromkeys(seat.site for seat in seats):
         wanted = [address for seat, address in own_addresses(seats).items() if seat.site == site]
         found: set[str] = set()

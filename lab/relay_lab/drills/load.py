@@ -33,7 +33,6 @@ class DrillPlan:
 
 
 def plan_drill(drill: Drill, seed: int) -> DrillPlan:
-    """Return a drill with numbered lines, in the size and number of its load."""
     count = math.ceil(drill.load.rate * drill.load.seconds)
 
     def line(number: int) -> bytes:

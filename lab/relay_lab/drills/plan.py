@@ -54,8 +54,6 @@ ANY = "any"
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One step of the harm: a verb, and a member, a link or a site that it is done to."""
-
     do: Literal[MemberVerb, LinkVerb, AttackVerb] = "kill"
     at_s: float = 0.0
     #: Up to this many seconds later; the seed decides how many.

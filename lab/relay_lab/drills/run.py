@@ -230,7 +230,6 @@ class _Run:
         return REST_TIMEOUT_S, [f"Not at rest after {REST_TIMEOUT_S:g} s: {each}" for each in found or ["deliveries continue."]]
 
     def _read(self, journals: Sequence[Path], ended_w: int) -> tuple[Report, list[MemberLog]]:
-        """The report of the checkers, and the log of every process in the order of the seats."""
         report = check_directories(journals, quiescent=True, ended_w=ended_w)
         found: list[Problem] = []
         order = {(seat.site, seat.name): place for place, seat in enumerate(self._sites.seats)}

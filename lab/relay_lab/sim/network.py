@@ -92,7 +92,6 @@ class Network:
         return any((one.host in a and other.host in b) or (other.host in a and one.host in b) for a, b in self.cuts)
 
     def send(self, source: Physical, to: Physical | None, group: str, data: bytes) -> None:
-        """Send to one address, or to all others in the group when `to` is None."""
         targets = [to] if to is not None else [member for member in self._groups.get(group, ()) if member != source]
         for target in targets:
             self.sent += 1

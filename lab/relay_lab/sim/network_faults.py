@@ -27,7 +27,6 @@ class Packet:
     delay: float
     #: Virtual time at which it was sent.
     sent: float
-    #: Whether it was sent to the group: a copy for one of its members.
     multicast: bool = False
 
 

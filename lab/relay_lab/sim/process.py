@@ -57,7 +57,6 @@ class Process:
         self.alive = True
         self.left = False
         self.view: View | None = None
-        #: When it was blocked by a view change while it ran, and when it was paused.
         self.blocked = Spans()
         self.paused = Spans()
         #: Multicasts to all wait, as in a channel.

@@ -177,7 +177,6 @@ def _flood(rng: random.Random, plan: Plan, fault: Fault) -> Flood:
 
 
 def _tidy(fault: Fault) -> Fault:
-    """A fault with its numbers rounded for readers, and no time before the load begins."""
     numbers = {each.name: getattr(fault, each.name) for each in fields(fault)}
     numbers = {name: round(max(0.0, value), 4) for name, value in numbers.items() if isinstance(value, float)}
     return replace(fault, **numbers)

@@ -17,8 +17,6 @@ LOCK_STEPS = 60
 
 
 class Load:
-    """The messages of a plan, each sent by a member that lives at the time."""
-
     def __init__(self, plan: Plan, world: World, rng: random.Random) -> None:
         self._plan = plan
         self._world = world
@@ -47,7 +45,6 @@ class Load:
             schedule.after(rng.uniform(0.0, flood.length), send)
 
     def _use_locks(self, rng: random.Random) -> None:
-        """Let a member that has a lock service ask for a lock or release one."""
         living = [p for p in self._world.alive() if isinstance(p, RelayProcess) and not p.is_paused and not p.left]
         users = [p.lock_user for p in living if p.lock_user is not None and p.view is not None]
         if users:

@@ -45,8 +45,6 @@ Cut = tuple[frozenset[str], frozenset[str]]
 
 
 class Nemesis:
-    """Everything that happens to a world while its promises are tested: faults and load."""
-
     def __init__(self, plan: Plan, world: World, hosts: dict[str, list[Physical]], rng: random.Random) -> None:
         self.plan = plan
         self.world = world
@@ -222,7 +220,6 @@ class Nemesis:
         self.world.schedule.after(fault.length, partial(_mend, cuts, broken))
 
     def _reset(self, fault: Reset) -> None:
-        """Send unicasts one after the other, and let the ends forget their connection between two of them."""
         sender, receiver = self._ranked(fault.site, fault.rank), self._ranked(fault.site, fault.peer)
         if sender is None or receiver is None or sender is receiver:
             return

@@ -144,7 +144,6 @@ async def beside(name: str, scenario: Scenario, peers: Sequence[Installed], obse
 
 
 def _said(directory: Path, installed: Installed) -> str:
-    """Return the last lines of the standard errors of its processes, one a line."""
     files = sorted(directory.glob(f"{installed.peer.name}-*.err"))
     lines = [file.read_text(encoding="utf-8", errors="replace").splitlines()[-_SAID_LINES:] for file in files]
     return "".join(f"\n{line}" for each in lines for line in each)

@@ -49,7 +49,6 @@ class Topology:
 
 
 def config_file(service: Mapping[str, Any]) -> str:
-    """The configuration file of a member, on this machine; empty for any other service."""
     command = service.get("command") or [""]
     if command[0] == "node":
         for each in service.get("volumes") or ():

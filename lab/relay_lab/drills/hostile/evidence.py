@@ -22,8 +22,6 @@ _CALM_NS_MIN = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One attack: its plan, its packets, and its start and end on the clock of the journals."""
-
     action: Action
     report: AttackReport
     began_ns: int
