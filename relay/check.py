@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from relay.journal import Journal, JournalError, Problem, canonical_lines, find_journals, read_journal
-from relay.journal.frames import wall_ns_at
+from relay.journal.reader import wall_ns_at
 from relay.journal.retention import retired_until
 from relay.journal.store import WHY_LOST
 from sitestack.journal import records

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, Decoder, Header, decode_header, length_check
+from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, Decoder, Header, decode_header, length_check, read_wall_ns
 from relay.journal.retention import SUFFIX
 from relay.journal.store import JournalError
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
+
+#: Maximum frames without a clock before one with a clock: the header and vector frames.
+_FRAMES_WITHOUT_CLOCK_MAX = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +165,23 @@ def _frames(stream: BinaryIO, file: Path, problems: list[Problem]) -> Iterator[t
         else:
             problems.append(Problem(file, offset, "corrupt", f"a record of {length} bytes is skipped"))
         offset += FRAME.size + length
+
+
+def wall_ns_at(file: Path, offset: int) -> int | None:
+    """Return the wall clock of the first record from `offset`; None if there is none soon.
+
+    Raises OSError.
+    """
+    with open(file, "rb") as stream:
+        stream.seek(offset)
+        for _ in range(_FRAMES_WITHOUT_CLOCK_MAX + 1):
+            head = stream.read(FRAME.size)
+            if len(head) < FRAME.size:
+                return None
+            length, check, _ = FRAME.unpack(head)
+            if check != length_check(length) or length > RECORD_BYTES_MAX:
+                return None
+            wall_ns = read_wall_ns(stream.read(length))
+            if wall_ns is not None:
+                return wall_ns
+    return None

@@ -28,8 +28,7 @@ from pyspark_relay.source.site_reader import SiteReader, SiteStreamReader
 from pyspark_relay.source.streaming import SegmentStreamReader
 from pyspark_relay.target import SOURCE_OPTIONS, Target, parse_target
 from relay.journal import Problem
-from relay.journal.frames import wall_ns_at
-from relay.journal.reader import read_header, segment_files
+from relay.journal.reader import read_header, segment_files, wall_ns_at
 from sitestack.model.errors import ConfigurationError
 
 #: Tolerated backward step of a journal's wall clock (ns): queries by time then miss no rows.

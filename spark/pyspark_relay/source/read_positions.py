@@ -6,6 +6,8 @@ torn, a problem, once the journal has a later segment.
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,12 +18,13 @@ from pyspark_relay.source.reading import SegmentPartition
 from pyspark_relay.source.retired import Owner, tell_of_retention
 from pyspark_relay.source.selection import Selection
 from relay.journal import JournalError, Problem
-from relay.journal.encoding import Header
-from relay.journal.frames import walk, wall_ns_at
-from relay.journal.reader import read_header, segment_files
+from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, Header
+from relay.journal.reader import read_header, segment_files, wall_ns_at
 
 #: An offset at which the rest of the segment is unreadable.
 BROKEN = -1
+#: Bytes of one read, enough for thousands of records.
+_BLOCK_BYTES = 1 << 20
 
 
 class ReadPosition(NamedTuple):
@@ -170,3 +173,38 @@ def parts(uuid: str, journals: Journals, since: ReadPosition, until: ReadPositio
 def _missing(uuid: str, expected: int, since: ReadPosition, what: str) -> Problem:
     read = f" (read up to byte {since.offset})" if expected == since.segment and since.offset > 0 else ""
     return Problem(Path(uuid), 0, "missing", f"segment {expected} of this journal is not there any more{read}; {what}")
+
+
+class Walk(NamedTuple):
+    """The extent of whole records: the next record begins at `offset`."""
+
+    offset: int
+    #: The length of the next record is corrupt; the rest of the file is unreadable.
+    is_broken: bool
+
+
+def walk(file: Path, start: int, budget_bytes: int | None = None) -> Walk:
+    """Step over all whole records from `start`, or over at least `budget_bytes` of them.
+
+    Raises OSError.
+    """
+    unpack, crc32, head = FRAME.unpack_from, zlib.crc32, FRAME.size
+    offset = start
+    with open(file, "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        stop = size if budget_bytes is None else min(size, start + budget_bytes)
+        while offset < stop:
+            stream.seek(offset)
+            data = stream.read(min(_BLOCK_BYTES, size - offset))
+            at = 0
+            while at + head <= len(data) and offset + at < stop:
+                length, check, _ = unpack(data, at)
+                if check != crc32(data[at : at + 4]) or length > RECORD_BYTES_MAX:
+                    return Walk(offset + at, True)
+                if offset + at + head + length > size:
+                    return Walk(offset + at, False)
+                at += head + length
+            if at == 0:
+                break
+            offset += at
+    return Walk(offset, False)

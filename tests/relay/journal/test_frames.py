@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_relay.source.read_positions import walk
 from relay.journal import JournalOptions, JournalStore
-from relay.journal.frames import walk, wall_ns_at
+from relay.journal.reader import wall_ns_at
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
