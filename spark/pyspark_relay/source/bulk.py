@@ -200,7 +200,7 @@ class _Segment:
             assert isinstance(record, records.Send | records.Deliver)
             sound.offsets.append(offset)
             sound.views.append(views)
-            rows.append(tuple(getattr(record, name) for name in kind.__slots__))
+            rows.append(tuple(getattr(record, name) for name in kind.__match_args__))
         if rows:
             sound.columns = list(zip(*rows, strict=True))
             chunk.tables[kind] = sound
@@ -231,7 +231,7 @@ def _columns(kind: Kind, payloads: list[bytes]) -> list[Row] | None:
         rows = list(unpacker)
     except (ValueError, RecursionError, msgpack.OutOfData):  # msgpack's own errors and bad UTF-8 are ValueErrors
         return None
-    width = len(kind.__slots__) + 1
+    width = len(kind.__match_args__) + 1
     if len(rows) != len(payloads) or set(map(type, rows)) != {tuple} or set(map(len, rows)) != {width}:
         return None
     return list(zip(*rows, strict=True))[1:]
@@ -254,7 +254,7 @@ def _are_sound(kind: Kind, columns: list[Row], vectors: set[int]) -> bool:
     """Return True only if all rows are valid records."""
     if not all(set(map(type, column)) <= types for column, types in zip(columns, _TYPES[kind], strict=True)):
         return False
-    named = dict(zip(kind.__slots__, columns, strict=True))
+    named = dict(zip(kind.__match_args__, columns, strict=True))
     lengths = [4 * count for count in named["count"]]
     sound = (
         all(_are_small(column) for column, types in zip(columns, _TYPES[kind], strict=True) if int in types)

@@ -106,7 +106,7 @@ class _Decoder:
     def _makers(self, kind: type[records.Record], table: Table) -> Mapping[str, Callable[[], Any]]:
         """Return functions for the columns; only those in the schema are called."""
         length = len(table.offsets)
-        named = dict(zip(kind.__slots__, table.columns, strict=True))
+        named = dict(zip(kind.__match_args__, table.columns, strict=True))
         name = "send" if kind is records.Send else "deliver"
 
         def same(value: Any) -> Callable[[], Any]:

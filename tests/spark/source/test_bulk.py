@@ -65,8 +65,8 @@ def flat(chunks: Iterable[Chunk]) -> tuple[list[Any], list[Problem]]:
     problems = []
     for chunk in chunks:
         for kind, table in chunk.tables.items():
-            names = [name for name in kind.__slots__ if name != "gvec"]
-            columns = dict(zip(kind.__slots__, table.columns, strict=True))
+            names = [name for name in kind.__match_args__ if name != "gvec"]
+            columns = dict(zip(kind.__match_args__, table.columns, strict=True))
             for at, offset in enumerate(table.offsets):
                 rows.append((offset, [kind.__name__, *(plain(columns[name][at]) for name in names)]))
         rows += [(offset, record) for offset, _, record in chunk.others]
@@ -77,7 +77,7 @@ def flat(chunks: Iterable[Chunk]) -> tuple[list[Any], list[Problem]]:
 def same(record: records.Record) -> Any:
     if not isinstance(record, records.Send | records.Deliver):
         return record
-    return [type(record).__name__, *(plain(getattr(record, name)) for name in type(record).__slots__ if name != "gvec")]
+    return [type(record).__name__, *(plain(getattr(record, name)) for name in type(record).__match_args__ if name != "gvec")]
 
 
 def assert_reads_the_same(segment: Path) -> None:
