@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 import trio
 
+from tests.harness.command_line import run
+
+__all__ = ["run"]
+
 
 @pytest.fixture
 def directory() -> Iterator[Path]:

@@ -33,7 +33,7 @@ TESTS = (
     "tests/relay/replica",
     "tests/relay/unicast",
     "tests/simulation",
-    "tests/relay/cli/test_config_command.py",
+    "tests/relay/cli/test_usage.py",
     "tests/relay/node/config/test_any_configuration.py",
     "tests/relay/node/config/test_config.py",
     "tests/relay/node/test_relay_channel.py",

@@ -12,7 +12,10 @@ from typing import Any
 import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from relay.cli.exits import EXIT_USAGE
+from relay.cli.node import command
 from relay.node.config.config_file import load_config
 from relay.node.config.settings import NodeConfig
 
@@ -291,3 +294,33 @@ def test_leaving_fits_into_the_time_that_there_is(manifests: Manifests, tmp_path
     pause_s = float(container["lifecycle"]["preStop"]["exec"]["command"][-1])
     leave_s = config.membership.leave_timeout_s + config.relay.bridge.linger_s
     assert pod(manifests)["terminationGracePeriodSeconds"] >= 2 * (pause_s + leave_s)
+
+
+UNIT = Path(__file__).parent.parent.parent / "deploy" / "systemd" / "relay@.service"
+
+
+def setting(name: str) -> str:
+    [value] = [line.partition("=")[2] for line in UNIT.read_text(encoding="utf-8").splitlines() if line.startswith(f"{name}=")]
+    return value
+
+
+def test_systemd_understands_it(tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("no systemd-analyze to read the unit with")
+    here = tmp_path / "relay@A.service"
+    here.write_text(UNIT.read_text(encoding="utf-8").replace("/usr/bin/relay", "/bin/true"), encoding="utf-8")
+    result = subprocess.run([analyze, "verify", here], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_it_starts_a_node_by_options_that_there_are() -> None:
+    _, verb, _, *options = setting("ExecStart").split()
+    assert verb == "node"
+    result = CliRunner().invoke(command, ["nowhere.yaml", *options])
+    assert "no such option" not in result.output.lower()
+
+
+def test_wrong_configuration_is_not_tried_again() -> None:
+    assert setting("RestartPreventExitStatus") == str(EXIT_USAGE)
+    assert setting("ExecReload").endswith("-HUP $MAINPID")

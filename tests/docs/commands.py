@@ -178,7 +178,7 @@ NOT_RUN = {
     "kind load ": _CLUSTER,
     "for site in nyc sfo; do for pod in relay-0 relay-1 relay-2; do\nkubectl ": _CLUSTER,
     "RELAY_KUBERNETES_IMAGE=": _CLUSTER,
-    "systemctl ": "needs systemd, and a unit that is installed; tests/deploy/test_systemd.py has systemd read it",
+    "systemctl ": "needs systemd, and a unit that is installed; tests/deploy/test_manifests.py has systemd read it",
     "make audit-dependencies": "asks a public database",
     "make browser": "installs packages of the system",
     "make docs": "installs the tools of the documentation from a package index",

@@ -257,7 +257,7 @@ RELAY = (
             ),
             Edit("relay/gateway/sender.py", "import Batch", "import Batch, Scope"),
         ),
-        ("tests/relay/gateway/test_rewind.py::test_a_view_that_the_peer_knows_already_does_not_keep_the_window_full",),
+        ("tests/relay/gateway/test_injector.py::test_a_view_that_the_peer_knows_already_does_not_keep_the_window_full",),
     ),
     trap(
         "X11 senders",

@@ -194,7 +194,7 @@ SECURITY = (
         "sitestack/seal/seal.py",
         "            opened.drop(why)\n",
         ('            opened.drop(why)\n            opened.datagrams += [(data, source)] * (why == "seal_plain")\n'),
-        "tests/lab/drills/hostile/test_forged_at_members.py::test_forged_views_joins_suspicions_and_all_the_rest_do_nothing_and_are_answered_by_nothing",
+        "tests/lab/drills/hostile/test_forge.py::test_forged_views_joins_suspicions_and_all_the_rest_do_nothing_and_are_answered_by_nothing",
     ),
     trap(
         "C4-role",

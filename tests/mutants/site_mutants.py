@@ -263,7 +263,7 @@ SITE = (
         "sitestack/layers/sequencer/layer.py",
         "*self._forward(), *self._ask_again()]",
         "*self._forward()]",
-        "tests/sitestack/layers/sequencer/test_sequencer_refusals.py::test_a_coordinator_that_goes_on_in_the_same_view_asks_for_what_it_dropped",
+        "tests/sitestack/layers/sequencer/test_sequencer_state.py::test_a_coordinator_that_goes_on_in_the_same_view_asks_for_what_it_dropped",
     ),
     trap(
         "S20",
@@ -375,7 +375,7 @@ SITE = (
         "sitestack/channel/clock.py",
         "            self.slept_s = slept_s\n",
         "            pass\n",
-        "tests/sitestack/channel/test_clock.py::test_after_a_suspension_an_old_unicast_is_given_up_and_not_sent_again",
+        "tests/sitestack/channel/test_driver.py::test_after_a_suspension_an_old_unicast_is_given_up_and_not_sent_again",
     ),
     trap(
         "S20-woken",

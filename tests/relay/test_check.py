@@ -13,6 +13,7 @@ import pytest
 from relay.check import check_directories, journal_lines
 from relay.journal import JournalError, JournalOptions, JournalStore, Problem
 from relay.journal.retention import Retention
+from relay.node.config.config_file import load_config
 from sitestack.journal import records
 from tests.harness.correct_run import CorrectRun, Process
 
@@ -271,3 +272,17 @@ def test_who_stopped_the_processes_says_when_the_run_ended(tmp_path: Path, run: 
     assert report.violations == ()
     late = check_directories([tmp_path], quiescent=True, ended_w=max(stops) + 1)
     assert late.lost == 0
+
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.name)
+def test_an_example_is_a_configuration(file: Path) -> None:
+    load_config(file)
+
+
+def test_the_two_sites_find_each_other() -> None:
+    nyc, sfo = load_config(EXAMPLES / "nyc.yaml"), load_config(EXAMPLES / "sfo.yaml")
+    assert nyc.relay.bridge.peers == {"SFO": (sfo.relay.bridge.bind,)}
+    assert sfo.relay.bridge.peers == {"NYC": (nyc.relay.bridge.bind,)}

@@ -17,21 +17,21 @@ _BY_WHY: dict[str, dict[str, str]] = {
     _NONSENSE: {
         "bad_contact": "sitestack/layers/discovery/test_discovery.py"
         "::test_nobody_speaks_for_another_and_addresses_must_make_sense",
-        "bad_entry": "sitestack/layers/sequencer/test_sequencer_refusals.py::test_nonsense_is_dropped_and_counted",
-        "bad_forward": "sitestack/layers/sequencer/test_sequencer_refusals.py::test_nonsense_is_dropped_and_counted",
+        "bad_entry": "sitestack/layers/sequencer/test_sequencer_state.py::test_nonsense_is_dropped_and_counted",
+        "bad_forward": "sitestack/layers/sequencer/test_sequencer_state.py::test_nonsense_is_dropped_and_counted",
         "batch": "sitestack/wire/test_codec.py::test_a_batch_whose_next_number_could_not_travel_is_refused",
         "body": "sitestack/channel/test_channel.py::test_a_batch_whose_body_makes_no_sense_is_counted_and_passed_over",
-        "envelope": "sitestack/model/test_envelope.py::test_whatever_arrives_is_read_or_refused",
+        "envelope": "sitestack/model/test_message.py::test_whatever_arrives_is_read_or_refused",
         "field": "relay/test_every_header.py::test_a_field_of_another_type_is_refused_by_name",
         "fragment": "sitestack/layers/fragment/test_fragment.py::test_pieces_that_make_no_frame_are_dropped_and_leave_nothing",
         "header": "sitestack/wire/test_codec.py::test_a_header_that_does_not_have_its_exact_shape_is_refused",
-        "relay_handover": "relay/layer/test_relay_refusals.py"
+        "relay_handover": "relay/layer/test_relaying.py"
         "::test_a_buffer_is_handed_to_who_shows_its_token_and_taken_from_who_was_asked",
-        "relay_malformed": "relay/layer/test_relay_refusals.py::test_a_unicast_that_is_not_its_senders_own_is_not_forwarded",
+        "relay_malformed": "relay/layer/test_relaying.py::test_a_unicast_that_is_not_its_senders_own_is_not_forwarded",
         "route_foreign": "relay/gateway/test_routes.py::test_pieces_that_make_no_sense_are_dropped",
         "route_loop": "relay/gateway/test_routes.py::test_pieces_that_make_no_sense_are_dropped",
         "sealed": "sitestack/wire/test_codec.py::test_a_sealed_datagram_is_told_from_nonsense",
-        "sequenced_unicast": "sitestack/layers/sequencer/test_sequencer_refusals.py::test_nonsense_is_dropped_and_counted",
+        "sequenced_unicast": "sitestack/layers/sequencer/test_sequencer_state.py::test_nonsense_is_dropped_and_counted",
         "slice": "sitestack/wire/test_slices.py::test_a_slice_is_no_datagram",
         "to_self": "sitestack/layers/test_resolver.py::test_nothing_is_sent_to_oneself",
         "unicast_malformed": "sitestack/layers/unicast/test_unicast_bounds.py"
@@ -44,7 +44,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "frame_size": "relay/router/test_router.py"
         "::test_frames_are_found_however_they_arrive_and_none_is_larger_than_it_may_be",
         "greeting": "relay/router/test_router.py::test_nothing_is_parsed_before_the_proof",
-        "not_asked": "relay/node/doctor/test_enquiry.py::test_what_is_no_answer_is_counted",
+        "not_asked": "relay/node/doctor/test_doctor.py::test_what_is_no_answer_is_counted",
         "other_site": "relay/router/test_router.py::test_who_proves_nothing_is_cut",
         "registration": "relay/router/test_router.py::test_a_name_that_could_forge_a_line_of_a_log_is_refused",
         "registration_proof": "relay/router/test_router.py::test_what_no_member_says_ends_the_connection",
@@ -57,8 +57,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "cluster": "sitestack/wire/test_codec.py::test_another_cluster_is_refused",
         "foreign_site": "relay/gateway/test_gateway.py::test_a_site_speaks_for_itself_only",
         "ids_stranger": "sitestack/layers/test_short_ids.py::test_a_table_of_anybody_else_or_out_of_no_stream_is_dropped",
-        "forward_from_non_member": "sitestack/layers/sequencer/test_sequencer_refusals.py"
-        "::test_nonsense_is_dropped_and_counted",
+        "forward_from_non_member": "sitestack/layers/sequencer/test_sequencer_state.py::test_nonsense_is_dropped_and_counted",
         "forward_to_non_coordinator": "sitestack/layers/sequencer/test_sequencer.py"
         "::test_a_forward_to_a_member_that_is_not_coordinator_is_counted_and_delivered_all_the_same",
         "leave_of_stranger": "sitestack/layers/membership/test_membership_refusals.py"
@@ -69,7 +68,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "::test_an_entry_of_the_layer_above_takes_its_place_in_the_stream_at_the_coordinator_only",
         "other_parameters": "sitestack/layers/discovery/test_site_parameters.py"
         "::test_a_search_finds_no_process_with_other_parameters",
-        "not_in_the_stream": "sitestack/layers/sequencer/test_sequencer_refusals.py::test_nonsense_is_dropped_and_counted",
+        "not_in_the_stream": "sitestack/layers/sequencer/test_sequencer_state.py::test_nonsense_is_dropped_and_counted",
         "stable_stranger": "sitestack/layers/test_stability.py"
         "::test_reports_of_strangers_of_other_views_and_to_others_are_dropped",
     },
@@ -84,7 +83,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "nak_busy": "sitestack/layers/nakack/test_nakack.py"
         "::test_a_storm_of_requests_is_answered_once_a_period_and_within_the_budget",
         "nak_window": "sitestack/layers/nakack/test_nakack.py::test_the_window_is_bounded_by_count_and_by_bytes_and_recovers",
-        "relay_reply_queue_full": "relay/layer/test_relay_refusals.py::test_a_reply_for_which_the_link_has_no_room_is_counted",
+        "relay_reply_queue_full": "relay/layer/test_relaying.py::test_a_reply_for_which_the_link_has_no_room_is_counted",
         "relay_reply_too_large": "relay/unicast/test_large_unicasts.py::test_a_reply_that_has_no_frame_is_counted",
         "relay_unicast_pending_full": "relay/unicast/test_large_unicasts.py::test_what_the_origin_may_not_keep_is_counted",
         "relay_unicast_queue_full": "relay/unicast/test_large_unicasts.py"
@@ -113,10 +112,10 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "::test_a_peer_that_can_never_be_right_is_refused_with_one_clear_sentence",
         "hello_version": "relay/gateway/test_gateway.py"
         "::test_a_peer_that_can_never_be_right_is_refused_with_one_clear_sentence",
-        "hello_wrong_site": "relay/layer/test_relay_refusals.py"
+        "hello_wrong_site": "relay/layer/test_relaying.py"
         "::test_a_relay_of_another_peer_than_the_one_that_was_called_is_refused",
         "link_slow_frame": "relay/gateway/test_gateway.py::test_a_frame_that_never_ends_closes_the_link",
-        "link_stuck": "relay/layer/test_relay_refusals.py::test_a_chunk_that_is_not_taken_closes_the_link",
+        "link_stuck": "relay/layer/test_relaying.py::test_a_chunk_that_is_not_taken_closes_the_link",
         "route_refused": "relay/gateway/test_routes.py::test_a_site_that_is_not_told_to_hand_on_refuses",
     },
     _NO_OPERATOR: {
@@ -151,14 +150,13 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "::test_a_view_discards_queued_multicasts_and_starts_their_totals_again",
         "recut_batch": "sitestack/layers/sequencer/test_sequencer.py"
         "::test_a_batch_that_was_cut_in_another_way_the_second_time_is_dropped_whole",
-        "forward_again": "sitestack/layers/sequencer/test_sequencer_refusals.py::test_nonsense_is_dropped_and_counted",
-        "relay_gap_settled": "relay/layer/test_relay_refusals.py::test_a_gap_that_two_relays_report_is_settled_once",
+        "forward_again": "sitestack/layers/sequencer/test_sequencer_state.py::test_nonsense_is_dropped_and_counted",
+        "relay_gap_settled": "relay/layer/test_relaying.py::test_a_gap_that_two_relays_report_is_settled_once",
         "stale_credits": "sitestack/layers/flow_control/test_flow_control.py::test_credits_that_mean_nothing_here_are_dropped",
         "stale_physical": "sitestack/layers/test_resolver.py::test_a_moved_member_is_followed_and_its_older_address_is_refused",
-        "merge_fetch": "sitestack/layers/membership/test_fetching.py"
+        "merge_fetch": "sitestack/layers/membership/test_joining.py"
         "::test_a_member_that_is_stopped_or_has_come_into_another_view_fetches_nothing",
-        "merge_fetched": "sitestack/layers/membership/test_fetching.py"
-        "::test_what_is_said_of_another_survey_or_twice_is_dropped",
+        "merge_fetched": "sitestack/layers/membership/test_joining.py::test_what_is_said_of_another_survey_or_twice_is_dropped",
         "stale_give": "sitestack/layers/membership/test_membership_refusals.py"
         "::test_what_belongs_to_nothing_that_goes_on_is_dropped",
         "stale_given": "sitestack/layers/membership/test_membership_refusals.py"
@@ -176,7 +174,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "merge_request": "sitestack/layers/membership/test_membership_refusals.py"
         "::test_what_belongs_to_nothing_that_goes_on_is_dropped",
         "relay_hole": "relay/gateway/test_takeover.py::test_a_hole_is_refused_and_asked_for_again",
-        "relay_reply_no_link": "relay/layer/test_relay_refusals.py::test_a_reply_for_which_the_link_has_no_room_is_counted",
+        "relay_reply_no_link": "relay/layer/test_relaying.py::test_a_reply_for_which_the_link_has_no_room_is_counted",
         "relay_view_duplicate": "relay/layer/test_global_view.py::test_of_two_views_on_their_way_at_once_the_newer_one_stays",
         "stale_commit": "sitestack/layers/membership/test_membership_refusals.py"
         "::test_what_belongs_to_nothing_that_goes_on_is_dropped",

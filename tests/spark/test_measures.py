@@ -20,13 +20,19 @@ from pyspark_relay.measures import (
     measure_throughput,
 )
 from pyspark_relay.promises.integrity import match_sends
+from pyspark_relay.rests import find_rests
 from relay.check import check_directories
+from relay.journal import find_journals, read_journal
+from relay.journal.retention import retired_until
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
+from sitestack.promises import Floors
 from tests.harness.addresses import address
-from tests.spark.promises.auditing import BEGIN, SECOND, store
+from tests.harness.correct_run import CorrectRun
+from tests.relay.test_check import shut_down, store_what_stays
+from tests.spark.promises.auditing import BEGIN, SECOND, judge_both, store
 
 A, B, D = map(address, "ABD")
 VID, NEXT, FAR = ViewId(1, A), ViewId(2, B), ViewId(1, D)
@@ -157,3 +163,48 @@ def test_a_failover_lies_between_the_deliveries_around_it(facts: DataFrame, lags
 def test_a_global_view_has_converged_when_the_last_has_it(facts: DataFrame) -> None:
     [row] = measure_convergence(facts).collect()
     assert (row["members"], row["processes"], row["spread_ms"]) == (3, 3, 130.0)
+
+
+BYTES_MAX = 40_000
+
+
+@pytest.mark.long
+def test_the_floors_are_those_of_the_check_and_what_was_in_force_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    run = CorrectRun(2, steps=1_500)
+    assert store_what_stays(tmp_path, run, BYTES_MAX) > 0
+    journals = {each.uuid: list(read_journal(each, [], payloads=False)) for each in find_journals([tmp_path], [])}
+    until = max(filter(None, [retired_until(record) for each in journals.values() for record in each]))
+    facts = settle(read_facts(spark, [str(tmp_path)]))
+    found = find_rests(facts, until, journals).floors
+    expected = Floors.find(journals, until)
+    assert found._numbers == expected._numbers
+    assert len(found._numbers) > 5
+    counts = {(row["uuid"], row["kind"]): row["count"] for row in facts.groupBy("uuid", "kind").count().collect()}
+    for uuid, journal in journals.items():
+        for kind, name in ((records.Start, "start"), (records.View, "view"), (records.GlobalView, "gview")):
+            assert counts.get((uuid.hex(), name), 0) == sum(isinstance(record, kind) for record in journal), name
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 1])
+def test_what_retention_took_is_no_violation_in_the_words_of_the_check(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    run = CorrectRun(seed, steps=1_500)
+    shut_down(run)
+    assert store_what_stays(tmp_path, run, BYTES_MAX) > 0
+    verdict = judge_both(spark, tmp_path).audit.verdict
+    assert verdict.violations == ()
+    everything = sum(each.count for process in run.processes for each in process.records if isinstance(each, records.Deliver))
+    assert 0 < verdict.deliveries < everything
+    assert any("Retention has deleted the beginnings" in note for note in verdict.notes)
+    assert any(note.startswith("The journal of NYC/") for note in verdict.notes)
+
+
+@pytest.mark.long
+def test_a_loss_after_what_retention_took_is_found_where_the_check_finds_it(spark: SparkSession, tmp_path: Path) -> None:
+    run = CorrectRun(1, steps=1_500)
+    victim = run.sites["NYC"].members[0]
+    delivered = [place for place, each in enumerate(victim.records) if isinstance(each, records.Deliver)]
+    del victim.records[delivered[-5]]
+    shut_down(run)
+    assert store_what_stays(tmp_path, run, BYTES_MAX) > 0
+    assert judge_both(spark, tmp_path).audit.verdict.lost > 0

@@ -6,20 +6,23 @@ import random
 
 import pytest
 
-from relay.events import BridgeReceived
+from relay.events import BridgeReceived, BridgeSend
 from relay.gateway.config import GatewayConfig, LinkConfig, RoutesConfig
 from relay.gateway.connections import RouteId
-from relay.gateway.routes import ROUTES_PER_SITE_MAX
-from relay.gateway.wire import VERSION, Data, Hello, Routed, State, encode
+from relay.gateway.routes import ROOM_BYTES, ROUTES_PER_SITE_MAX
+from relay.gateway.session import ROUTE_ENDS_BYTES, LinkSession
+from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, VERSION, Data, FrameParser, Hello, Routed, State, encode
 from relay.layer import RelayConfig
 from sitestack.model.address import ProxyUUID
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import ViewId
+from sitestack.stack.layer import Up
 from tests.harness.relay.member import places
 from tests.harness.relay.puppet import D, hello
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import World
 from tests.harness.thinned import one_in
+from tests.relay.gateway.test_session import session
 from tests.relay.layer.test_relay_campaign import received
 
 pytestmark = pytest.mark.conforms("REL-33")
@@ -304,3 +307,117 @@ def test_no_site_takes_the_routes_of_another_one() -> None:
     a.members[1].send("hello")
     world.run(3)
     assert c.members[1].words == ["hello"]
+
+
+BOUND = 20_000
+
+
+def small_chain() -> tuple[World, list[FakeSite]]:
+    world, sites = chain("A", "B", "C", link=LinkConfig(routed_bytes_max=BOUND))
+    world.run(3)
+    return world, sites
+
+
+def test_an_end_has_a_small_reserve_for_itself_and_none_for_its_data() -> None:
+    link = session(LinkConfig(routed_bytes_max=BOUND))
+    last = Routed("A", "C", D, 1, 5, (), True, bytes(6_000))
+    bare = Routed("A", "C", D, 1, 5, (), True, b"")
+    assert [link.send_routed(last) for _ in range(5)] == [True] * 3 + [False] * 2
+    assert link.routed_bytes <= BOUND
+    assert link.send_routed(bare)
+    for _ in range(10_000):
+        link.send_routed(bare)
+    assert not link.send_routed(bare)
+    assert BOUND < link.routed_bytes <= BOUND + ROUTE_ENDS_BYTES
+
+
+def test_a_neighbour_that_ends_routes_for_ever_fills_nothing_beyond_the_bound() -> None:
+    """Above the bound an end is handed on without its data, above the reserve it is dropped; both are counted."""
+    _world, (_, b, _) = small_chain()
+    link = link_of(b, "C")
+    for n in range(5_000):
+        last = Routed("A", "C", D, n, 1, (), True, bytes(6_000))
+        arrive(b, "A", last)
+    assert BOUND < link.routed_bytes <= BOUND + ROUTE_ENDS_BYTES
+    handed_on = waiting(link)
+    assert all(each.ended for each in handed_on)
+    assert [len(each.data) for each in handed_on] == [6_000] * 3 + [0] * (len(handed_on) - 3)
+    assert b.relay.drops["route_full"] == 5_000 - 3
+
+
+def test_a_neighbour_that_sends_nonsense_for_ever_is_answered_within_the_bound() -> None:
+    _world, (_, b, _) = small_chain()
+    link = link_of(b, "A")
+    for n in range(5_000):
+        arrive(b, "A", Routed("A", "X", D, n, 1, (), False, b"x"))
+    assert BOUND < link.routed_bytes <= BOUND + ROUTE_ENDS_BYTES
+    assert b.relay.drops["route_refused"] == 5_000
+    assert b.relay.drops["route_full"] == 5_000 - len(waiting(link))
+
+
+def test_an_end_with_more_than_its_own_link_takes_waits_and_loses_nothing() -> None:
+    """A route that fills its own link ends there, and begins again with the same: it would for ever."""
+    world, sites = chain("A", "B", "C", link=LinkConfig(chunk_bytes=2_000, routed_bytes_max=2_000 + ROUTED_OVERHEAD_BYTES))
+    world.run(3)
+    a = sites[0]
+    for n in range(50):
+        a.members[1].send(f"A{'x' * 3_000}{n}")
+    world.run(3)
+    everybody_has(sites, "A", [f"A{'x' * 3_000}{n}" for n in range(50)])
+    assert "route_full" not in a.relay.drops
+
+
+def test_a_piece_that_the_link_does_not_take_ends_the_route_and_makes_no_silent_hole() -> None:
+    world, (a, b, c) = small_chain()
+    a.members[1].send("x" * 3 * BOUND)
+    world.run(1)
+    assert b.members[1].words == ["x" * 3 * BOUND]
+    assert a.relay.drops["route_full"] > 0
+    assert "route_hole" not in c.relay.drops
+
+
+def link_of(site: FakeSite, peer: str) -> LinkSession:
+    gateway = site.relay.layer.gateway
+    return gateway.table.connections[next(each for key, each in gateway.table.links.items() if key[0] == peer)].session
+
+
+def waiting(link: LinkSession) -> list[Routed]:
+    parser = FrameParser(1 << 24)
+    parser.feed(b"".join(link._routed._frames))
+    found = []
+    while (frame := parser.next_frame()) is not None:
+        assert isinstance(frame, Routed)
+        found.append(frame)
+    return found
+
+
+def held_back(world: World, a: FakeSite) -> RouteId:
+    """A chunk and the farewell after it are to be sent on the route to C; there was no room for the chunk only."""
+    link, gateway = link_of(a, "B"), a.relay.layer.gateway
+    route = next(each for key, each in gateway.table.links.items() if key[0] == "C")
+    assert isinstance(route, RouteId)
+    link._routed.bytes = ROOM_BYTES
+    assert gateway.carrier.routes.write(route, b"chunk,") is None
+    assert waiting(link) == []
+    link._routed.bytes = 0
+    assert gateway.carrier.routes.write(route, b"farewell") is None
+    return route
+
+
+def test_a_farewell_does_not_overtake_the_chunk_that_waits_when_the_route_ends() -> None:
+    world, (a, *_) = chain("A", "B", "C")
+    world.run(3)
+    route = held_back(world, a)
+    assert a.relay.layer.gateway.carrier.routes.end(route) == []
+    sent = waiting(link_of(a, "B"))
+    assert b"".join(each.data for each in sent) == b"chunk,farewell"
+    assert [each.ended for each in sent] == [True]
+
+
+def test_a_farewell_does_not_overtake_the_chunk_that_waits_when_there_is_room_again() -> None:
+    world, (a, *_) = chain("A", "B", "C")
+    world.run(3)
+    held_back(world, a)
+    effects = a.relay.layer.gateway.turn(world.now)
+    sent = [each.event.data for each in effects if isinstance(each, Up) and isinstance(each.event, BridgeSend)]
+    assert b"chunk,farewell" in b"".join(sent)

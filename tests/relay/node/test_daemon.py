@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-import pytest
 import trio
 
 from relay.node.status.status_socket import fetch_status
 from relay_lab.drills.layout import draw_group
 from relay_lab.drills.tether import tie
+from tests.harness.sockets import free_port
 
 #: Much longer than any of it takes, for slow machines.
 LIMIT_S = 30.0
@@ -62,8 +62,21 @@ def say(process: subprocess.Popen[str], text: str) -> None:
     process.stdin.flush()
 
 
-def test_lines_in_are_messages_out_and_a_signal_leaves(directory: Path) -> None:
-    options = ("--name", "A", "--insecure", "--publish", "-", "--events", "-", "--journal", str(directory / "journal"))
+def test_lines_in_are_messages_out_the_status_is_told_in_two_ways_and_a_signal_leaves(directory: Path) -> None:
+    port = str(free_port())
+    options = (
+        "--name",
+        "A",
+        "--insecure",
+        "--publish",
+        "-",
+        "--events",
+        "-",
+        "--journal",
+        str(directory / "journal"),
+        "--http",
+        port,
+    )
     with node(directory, configure(directory), *options) as process:
         heard = events(process)
         assert next(heard)["members"] == ["A"]
@@ -76,6 +89,13 @@ def test_lines_in_are_messages_out_and_a_signal_leaves(directory: Path) -> None:
         assert status["messages"]["delivered"] == {"NYC": 2}
         assert status["journal"]["records"] > 0
         assert status["secure"] is False
+        with urlopen(f"http://127.0.0.1:{port}/status", timeout=LIMIT_S) as answer:
+            over_http = json.load(answer)
+        assert (over_http["pid"], over_http.keys()) == (process.pid, status.keys())
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT_S) as answer:
+            assert b'relay_node_info{name="A' in answer.read()
+        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=LIMIT_S) as answer:
+            assert answer.read() == b"alive, insecure\n"
 
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0
@@ -101,43 +121,6 @@ def test_on_a_terminal_people_read_who_said_what(directory: Path) -> None:
     ]
 
 
-def test_over_http_a_node_tells_the_same_as_over_its_socket(directory: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with node(directory, configure(directory), "--insecure", "--events", "-", "--http", str(port)) as process:
-        assert next(events(process))["event"] == "view"
-        with urlopen(f"http://127.0.0.1:{port}/status", timeout=LIMIT_S) as answer:
-            over_http = json.load(answer)
-        assert over_http["pid"] == process.pid
-        assert over_http.keys() == trio.run(fetch_status, directory / "a.sock").keys()
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT_S) as answer:
-            assert b'relay_node_info{name="' in answer.read()
-        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=LIMIT_S) as answer:
-            assert answer.read() == b"alive, insecure\n"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(LIMIT_S) == 0
-
-
-def test_a_busy_http_port_is_one_sentence(directory: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        http = f"127.0.0.1:{taken.getsockname()[1]}"
-        with node(directory, configure(directory), "--insecure", "--http", http) as process:
-            code, lines = process.wait(LIMIT_S), log_lines(process)
-    assert code == 2
-    assert lines == [f"http.bind: cannot listen on {http}: Address already in use.\n"]
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_node_that_still_joins(directory: Path, number: signal.Signals) -> None:
-    config = configure(directory, discovery={"join_wait_s": 20.0})
-    with node(directory, config, "--insecure") as process:
-        assert "insecure" in first_log_line(process)
-        assert trio.run(fetch_status, directory / "a.sock")["state"] == "joining"
-        process.send_signal(number)
-        assert process.wait(LIMIT_S) == 0
-
-
 def test_nobody_reading_the_events_ends_the_node(directory: Path) -> None:
     with node(directory, configure(directory), "--insecure", "--publish", "-", "--events", "-") as process:
         assert process.stdout is not None
@@ -145,17 +128,6 @@ def test_nobody_reading_the_events_ends_the_node(directory: Path) -> None:
         process.stdout.close()
         say(process, "anybody?\n")
         assert process.wait(LIMIT_S) == 0
-
-
-def test_a_busy_port_is_one_sentence(directory: Path) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
-        taken.bind(("127.0.0.1", 0))
-        transport = {"interface": "127.0.0.1", "port": taken.getsockname()[1]}
-        with node(directory, configure(directory, transport=transport), "--insecure") as process:
-            code, sentence = process.wait(LIMIT_S), log_lines(process)[-1]
-    assert code == 2
-    assert "transport.port" in sentence
-    assert "already in use" in sentence
 
 
 def test_a_bridge_port_that_is_taken_ends_the_node_before_it_joins(directory: Path) -> None:
@@ -170,41 +142,36 @@ def test_a_bridge_port_that_is_taken_ends_the_node_before_it_joins(directory: Pa
     assert lines[-1] == f"relay.bridge.bind: cannot listen on {bind}: Address already in use.\n"
 
 
-def test_two_members_of_one_name_are_told_in_the_log_and_the_status(directory: Path) -> None:
-    config = configure(directory)
+def test_a_signal_ends_a_node_that_still_joins_and_a_second_of_its_name_is_refused(directory: Path) -> None:
+    config = configure(directory, discovery={"join_wait_s": 60.0})
+    with node(directory, config, "--insecure") as process:
+        assert "insecure" in first_log_line(process)
+        with node(directory, config, "--insecure") as second:
+            code, [line] = second.wait(LIMIT_S), log_lines(second)
+        assert (code, "running already" in line) == (2, True)
+        assert trio.run(fetch_status, directory / "a.sock")["state"] == "joining"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT_S) == 0
+
+
+def test_a_member_is_told_of_another_order_than_its_sites_and_the_site_of_a_name_that_two_have(directory: Path) -> None:
+    config, elsewhere = configure(directory), ("--insecure", "--name", "A", "--status", str(directory / "b.sock"))
     with node(directory, config, "--insecure", "--name", "A", "--events", "-") as first:
         heard = events(first)
         assert next(heard)["event"] == "view"
-        with node(directory, config, "--insecure", "--name", "A", "--status", str(directory / "b.sock")) as second:
+        other = directory / "other.yaml"
+        other.write_text(json.dumps({**json.loads(config.read_text()), "order": "fifo"}))
+        with node(directory, other, *elsewhere) as second:
+            code, lines = second.wait(LIMIT_S), log_lines(second)
+        assert code == 2
+        assert lines[-1].startswith("A runs the site NYC with order total, agreement survivors, this member is configured with")
+        with node(directory, config, *elsewhere) as third:
             assert next(each for each in heard if each["event"] == "view")["shared_names"] == ["A"]
             assert "2 members are called 'A'" in next(line for line in _stderr(first) if "called" in line)
             [problem] = trio.run(fetch_status, directory / "a.sock")["problems"]
             assert problem.startswith("name: 2 members are called 'A': ")
-            second.send_signal(signal.SIGTERM)
-            assert second.wait(LIMIT_S) == 0
-
-
-def test_a_node_with_another_order_than_its_site_is_told_so(directory: Path) -> None:
-    config = configure(directory)
-    with node(directory, config, "--insecure", "--name", "A", "--events", "-") as first:
-        assert next(events(first))["event"] == "view"
-        other = directory / "other.yaml"
-        other.write_text(json.dumps({**json.loads(config.read_text()), "order": "fifo"}))
-        with node(directory, other, "--insecure", "--name", "B", "--status", str(directory / "b.sock")) as second:
-            code, lines = second.wait(LIMIT_S), log_lines(second)
-    assert code == 2
-    assert lines[-1].startswith("A runs the site NYC with order total, agreement survivors, this member is configured with")
-
-
-def test_a_second_node_of_the_same_name_is_refused(directory: Path) -> None:
-    config = configure(directory, discovery={"join_wait_s": 20.0})
-    with node(directory, config, "--insecure") as first:
-        assert "insecure" in first_log_line(first)
-        with node(directory, config, "--insecure") as second:
-            code, lines = second.wait(LIMIT_S), log_lines(second)
-    assert code == 2
-    assert len(lines) == 1
-    assert "running already" in lines[0]
+            third.send_signal(signal.SIGTERM)
+            assert third.wait(LIMIT_S) == 0
 
 
 def first_log_line(process: subprocess.Popen[str]) -> str:

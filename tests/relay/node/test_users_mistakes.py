@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +13,6 @@ import trio
 import relay
 import sitestack
 from relay.events import Duty, GlobalView, Role
-from relay.keys.directory import make_key_directory
 from relay.node.channel import open_channel
 from relay.node.config.config_keys import find_keys
 from relay.node.config.settings import DERIVED, NodeConfig, SecuritySettings
@@ -144,15 +141,6 @@ def test_a_rate_has_its_unit_in_the_reference() -> None:
     units = {key.path: key.unit for key in find_keys(NodeConfig, DERIVED)}
     assert units["relay.pace_min_bytes_s"] == "bytes per second"
     assert units["relay.grace_s"] == "seconds"
-
-
-def test_config_check_reads_the_keys_too(tmp_path: Path) -> None:
-    make_key_directory(tmp_path, ["NYC", "SFO"])
-    file = tmp_path / "nyc.yaml"
-    for site, code, said in (("NYC", 0, "sound"), ("SFO", 2, "names site 'SFO'"), ("LON", 2, "cannot be read")):
-        file.write_text(f"site: NYC\nsecurity: {{keys: {tmp_path / site}}}\nrelay: {{bridge: {{bind: '127.0.0.1:7700'}}}}\n")
-        done = subprocess.run([sys.executable, "-m", "relay", "config", "check", str(file)], capture_output=True, text=True)
-        assert (done.returncode, said in done.stdout + done.stderr) == (code, True), done
 
 
 def test_the_library_logs_through_logging_unless_structlog_is_configured(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.replica.entries import HEADERS, HeldRuns, RelayState
+from relay.replica.entries import HEADERS, HeldRuns, RelayState, RemoteBaseline, RemoteGap
 from relay.replica.gone import Run
 from relay.replica.held_entries import HeldEntries, HeldEntry
 from relay.replica.known import Known, completed, runs_of, without
+from relay.replica.remote_site import Remote
+from relay.replica.vectors import ORIGINS_MAX
 from sitestack.model.address import Address
+from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
 from sitestack.wire.codec import Codec
@@ -85,3 +89,20 @@ def test_more_runs_than_a_message_has_room_for_are_told_in_part() -> None:
     assert len(told.runs) == ITEMS_MAX
     assert Known((told,)).has(D, 2, 2)
     assert not Known((told,)).has(D, 2 * (ITEMS_MAX + 5), 2 * (ITEMS_MAX + 5))
+
+
+def origin(number: int) -> Address:
+    return Address(number.to_bytes(16, "big"))
+
+
+@pytest.mark.parametrize("how", ["gaps", "baselines"])
+def test_invented_origins_stay_within_the_bound(how: str) -> None:
+    """C28: a state above the bound would be refused by every joiner."""
+    remote = Remote()
+    for number in range(1, ORIGINS_MAX + 100):
+        if how == "gaps":
+            remote.skip(RemoteGap("SFO", origin(number), 1, 1, GapReason.BUDGET))
+        else:
+            remote.begin(RemoteBaseline("SFO", {origin(number): 1}))
+    assert len(remote.admitted) == ORIGINS_MAX
+    assert origin(ORIGINS_MAX + 99) in remote.admitted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 
-from relay.report import Mark, Span, draw_lines
+from relay.report import Figure, Mark, Span, draw_lines, draw_page, draw_table, draw_tiles, draw_verdict
 from relay.report.style import COLOURS, STYLE
 
 
@@ -60,3 +60,24 @@ def test_every_colour_has_a_light_and_a_dark_one_and_no_chart_has_a_colour_of_it
         assert f"--line-{number}: #" in light
         assert f"--line-{number}: #" in dark
     assert "#" not in re.sub(r"&#\w+;", "", draw_lines({str(at): [(0.0, at), (1.0, at)] for at in range(9)}, "y"))
+
+
+def test_text_is_never_taken_for_markup() -> None:
+    parts = [draw_table(["<a>"], [["<b>"]]), draw_tiles([("<c>", "<d>")]), draw_verdict(False, "<e>")]
+    page = draw_page("<f>", parts)
+    for name in "abcdef":
+        assert f"&lt;{name}&gt;" in page
+        assert f"<{name}>" not in page.replace(f"<{name}>&lt;", "").replace("<b>FAIL", "").replace("<b>&lt;d", "")
+
+
+def test_numbers_stand_right_and_are_written_for_people() -> None:
+    table = draw_table(["who", "n", "share", "since"], [["A", 12345, 0.25, Figure("1.50 s")], ["B", None, 1.0, Figure("")]])
+    assert '<th>who</th><th class="n">n</th><th class="n">share</th><th class="n">since</th>' in table
+    assert '<td>A</td><td class="n">12,345</td><td class="n">0.2</td><td class="n">1.50 s</td>' in table
+    assert '<td>B</td><td class="n"></td><td class="n">1.0</td><td class="n"></td>' in table
+
+
+def test_a_harmed_row_stands_out() -> None:
+    table = draw_table(["x"], [["one"], ["two"]], harmed=[1])
+    assert "<tr><td>one</td></tr>" in table
+    assert '<tr class="harm"><td>two</td></tr>' in table

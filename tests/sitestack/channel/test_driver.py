@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import random
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+
 import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock
 
+from sitestack.assembly import build_stack
+from sitestack.channel import clock
 from sitestack.channel.channel import Channel
-from sitestack.channel.driver import STREAM_TURNS, DriverStatistics
-from sitestack.transport.memory import MemoryNetwork
+from sitestack.channel.clock import STEP_S, StackClock
+from sitestack.channel.driver import STREAM_TURNS, TURN_S_MAX, Driver, DriverStatistics
+from sitestack.config import lan
+from sitestack.layers.unicast import UnicastStatistics
+from sitestack.layers.unicast.headers import SendFirst
+from sitestack.model.address import Address, Physical
+from sitestack.model.events import Connect
+from sitestack.model.frame import Frame
+from sitestack.stack.layer import Local
+from sitestack.stack.stack import Datagram
+from sitestack.transport.memory import MemoryNetwork, MemoryTransport
+from sitestack.wire.codec import FRAMES_MAX
 from tests.harness.channels import members, take
 
 
@@ -139,3 +156,112 @@ async def test_leaving_inside_send_s_turn_ends_the_channel(autojump_clock: MockC
         await a.send(b"x")
         with trio.fail_after(5):
             await a.leave()
+
+
+class Machine:
+    """A machine that is suspended by the test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.slept_s = 1_000.0
+        monkeypatch.setattr(clock, "suspended_s", lambda: self.slept_s)
+
+
+async def test_a_suspension_is_added_and_noise_is_not(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch)
+    stack_clock = StackClock()
+    assert stack_clock.now() == trio.current_time()
+    for noise in (0.5, -0.5, STEP_S, -300.0):
+        machine.slept_s = 1_000.0 + noise
+        assert stack_clock.now() == trio.current_time()
+    machine.slept_s = 1_250.0
+    assert stack_clock.now() == trio.current_time() + 250.0
+    machine.slept_s = 1_249.0
+    assert stack_clock.now() == trio.current_time() + 250.0, "it never goes back"
+    assert stack_clock.to_trio(stack_clock.now()) == trio.current_time()
+
+
+def test_this_machine_tells_how_long_it_was_suspended() -> None:
+    began = time.monotonic()
+    assert 0.0 <= clock.suspended_s() - clock.suspended_s() + STEP_S <= 2 * STEP_S
+    assert time.monotonic() - began < STEP_S * 100
+
+
+async def test_after_a_suspension_an_old_unicast_is_given_up_and_not_sent_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The peer has forgotten its sender after `tombstone_s`, and would deliver it a second time."""
+    machine, network = Machine(monkeypatch), MemoryNetwork()
+    async with members("A", "B", network=network) as (a, b):
+        there = b.transport.physical()[0]
+        network.allow = lambda source, to: source != there
+        await a.send(b"x", target=b.address)
+        await trio.sleep(0.05)
+        machine.slept_s += 250.0
+        network.allow = lambda source, to: True
+        await trio.sleep(30)
+        received: list[bytes] = []
+        with trio.move_on_after(1):
+            while True:
+                received += [message.payload for message in await take(b, 1)]
+        assert received == [b"x"]
+        unicast = a.statistics().stack["unicast"]
+        assert isinstance(unicast, UnicastStatistics)
+        assert unicast.given_up_frames >= 1
+
+
+#: Datagrams that two sockets hand over at a time.
+AT_A_TIME = 512
+WATCHED_S = 2.0
+
+
+class Flooded(MemoryTransport):
+    """A transport with more datagrams than a member can read."""
+
+    datagram: tuple[bytes, Physical]
+
+    def __init__(self) -> None:
+        super().__init__(MemoryNetwork(), Physical("memory", 1))
+        self.sent_at: list[float] = []
+
+    def receive(self) -> list[tuple[bytes, Physical]]:
+        return [self.datagram] * AT_A_TIME
+
+    def send(self, datagrams: Sequence[Datagram]) -> None:
+        self.sent_at.append(trio.current_time())
+
+
+@pytest.mark.long
+async def test_heartbeats_go_out_whatever_arrives() -> None:
+    rng = random.Random(1)
+    local, stranger = Local("NYC", Address.make(rng), "A", rng), Address.make(rng)
+    stack, transport = build_stack(local, lan("NYC")), Flooded()
+    frame = stack.codec.encode_frame(Frame(stranger, local.address, (SendFirst(1 << 60),) * 3, None, True))
+    data = stack.codec.encode_datagram(stranger, local.address, [frame] * FRAMES_MAX)
+    transport.datagram = data, Physical("10.9.9.9", 9)
+    driver = Driver(stack, transport, None, lambda effects: None, lambda events: None)
+    stack.down(Connect(transport.physical()), trio.current_time())
+    began = trio.current_time()
+    turns = [began]
+    while turns[-1] < began + WATCHED_S:
+        driver.turn(trio.current_time())
+        turns.append(trio.current_time())
+    assert max(after - before for before, after in pairwise(turns)) < 20 * TURN_S_MAX
+    assert stack.drops.keys() == {"unicast_stale_send_first"}
+    assert max(after - before for before, after in pairwise([began, *transport.sent_at])) < WATCHED_S / 2
+
+
+async def test_what_wakes_a_member_for_nothing_costs_no_turn() -> None:
+    rng = random.Random(1)
+    local = Local("NYC", Address.make(rng), "A", rng)
+    stack, transport = build_stack(local, lan("NYC")), MemoryNetwork(lambda source, to: False).open()
+    driver = Driver(stack, transport, None, lambda effects: None, lambda events: None)
+    stack.down(Connect(transport.physical()), trio.current_time())
+    driver.turn(trio.current_time())
+    before = driver.statistics().turns
+    driver.turn(trio.current_time())
+    assert driver.statistics().turns == before
+    driver.wake()
+    driver.turn(trio.current_time())
+    assert driver.statistics().turns == before + 1
+    driver.turn(trio.current_time() + 60.0)  # something is due by then
+    assert driver.statistics().turns == before + 2

@@ -1,10 +1,16 @@
-"""L3, L9: messages in the state that a process joined with are not owed to it again."""
+"""Ranges, and what members owe that join or leave."""
 
 from __future__ import annotations
 
-import pytest
+from itertools import pairwise
 
-from tests.harness.journals import broken, check, outlived_sender, paused_sender
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sitestack.promises import find_ending
+from sitestack.promises.ranges import Ranges
+from tests.harness.journals import Told, broken, check, outlived_sender, paused_sender
 
 
 @pytest.mark.parametrize("founded", [False, True])
@@ -16,3 +22,71 @@ def test_what_stood_in_a_joiners_state_is_not_owed_to_it_when_its_sender_deliver
 
 def test_history_is_handed_on_when_nobody_lives_who_delivered_it() -> None:
     assert broken(check(*outlived_sender(), crashed="B")) == set()
+
+
+def two_sites_and_one_is_away_for_a_while(*, comes_back: bool) -> tuple[Told, Told]:
+    """A of NYC loses sight of D of SFO shortly before the end, and both keep sending."""
+    a, d = Told("NYC", "A").view("1A", "A"), Told("SFO", "D").view("1D", "D", lineage="1D")
+    for each in (a, d):
+        each.global_view({"NYC": "1A", "SFO": "1D"}, "NYC:A SFO:D")
+    a.global_view({"NYC": "1A"}, "NYC:A", down=["SFO"])
+    if comes_back:
+        a.global_view({"NYC": "1A", "SFO": "1D"}, "NYC:A SFO:D")
+    a.send(1).deliver("A", 1)
+    return a.stop(), d.stop()
+
+
+def test_who_is_seen_again_had_not_left() -> None:
+    """As when a site is taken offline and online again, or its link fails, within seconds of the end."""
+    a, d = two_sites_and_one_is_away_for_a_while(comes_back=True)
+    ending = find_ending({each.uuid: each.records for each in (a, d)})
+    assert ending.lengths == {each.uuid: len(each.records) for each in (a, d)}
+
+
+def test_who_is_gone_for_good_before_something_is_sent_had_left() -> None:
+    a, d = two_sites_and_one_is_away_for_a_while(comes_back=False)
+    ending = find_ending({each.uuid: each.records for each in (a, d)})
+    assert ending.lengths == {a.uuid: len(a.records)}
+
+
+_pairs = st.lists(st.tuples(st.integers(1, 60), st.integers(-2, 12)).map(lambda pair: (pair[0], sum(pair))), max_size=12)
+
+
+def plain(ranges: Ranges) -> set[int]:
+    return {number for first, last in ranges for number in range(first, last + 1)}
+
+
+def expand(pairs: list[tuple[int, int]]) -> set[int]:
+    return {number for first, last in pairs for number in range(first, last + 1)}
+
+
+@given(_pairs)
+def test_adding(pairs: list[tuple[int, int]]) -> None:
+    ranges = Ranges(pairs)
+    numbers = expand(pairs)
+    assert plain(ranges) == numbers
+    assert len(ranges) == len(numbers)
+    assert bool(ranges) == bool(numbers)
+    assert all((number in ranges) == (number in numbers) for number in range(80))
+    listed = list(ranges)
+    assert all(first <= last for first, last in listed)
+    assert all(one[1] + 1 < other[0] for one, other in pairwise(listed))
+
+
+@given(_pairs, _pairs, st.integers(0, 80), st.integers(0, 80))
+def test_operations(one: list[tuple[int, int]], other: list[tuple[int, int]], first: int, last: int) -> None:
+    left, right = Ranges(one), Ranges(other)
+    assert plain(left | right) == plain(left) | plain(right)
+    assert plain(left & right) == plain(left) & plain(right)
+    assert plain(left - right) == plain(left) - plain(right)
+    assert plain(left.within(first, last)) == plain(left) & set(range(first, last + 1))
+    assert (left == right) == (plain(left) == plain(right))
+
+
+def test_words() -> None:
+    assert str(Ranges([(3, 7), (9, 9)])) == "3..7, 9"
+    assert str(Ranges([(n, n) for n in range(0, 20, 2)])) == "0, 2, 4, 6, ... 6 more ranges"
+
+
+def test_a_union_takes_room_for_ranges_and_not_for_numbers() -> None:
+    assert Ranges([(1, 1 << 60)]) | Ranges([(1 << 61, 1 << 61)]) == Ranges([(1, 1 << 60), (1 << 61, 1 << 61)])

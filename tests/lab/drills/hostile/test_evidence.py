@@ -18,10 +18,10 @@ from relay_lab.drills.hostile.evidence import (
     not_attacked,
     refusals,
 )
-from relay_lab.drills.hostile.target import AttackReport
+from relay_lab.drills.hostile.target import AttackReport, Target, Victim, parse_report, parse_target
 from relay_lab.drills.plan import Action, Drill, Expectation, Seat
 from relay_lab.drills.verdict import MemberLog
-from sitestack.model.address import Address
+from sitestack.model.address import Address, Physical
 from sitestack.promises import Ranges
 
 A, D = Seat("NYC", "A"), Seat("SFO", "D")
@@ -139,3 +139,17 @@ def test_refusals_are_counted_by_reason_over_all_members() -> None:
     before = {A: status(0, 0, magic=2)}
     after = {A: status(0, 0, magic=5, version=1), D: status(0, 0, magic=1)}
     assert refusals(before, after) == {"magic": 4, "version": 1}
+
+
+def test_a_target_and_a_report_arrive_as_they_were() -> None:
+    victims = (Victim("NYC", "A", "198.18.0.16", "ab" * 16, 7000),)
+    target = Target("forge", "NYC", Physical("239.1.2.3", 7600), victims, (), 3, "cd" * 16, "198.18.0.1", True, 6.0, 1000.0)
+    assert parse_target(target.to_json()) == target
+    assert parse_target(Target().to_json()) == Target()
+    report = AttackReport({"garbage": 5}, 7, ("x",), 1.5, 9, ("Told.",))
+    assert parse_report(report.to_json()) == report
+
+
+def test_what_is_no_target_is_refused() -> None:
+    with pytest.raises(ValueError, match="seconds"):
+        parse_target('{"seconds": "long"}')

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from relay.gateway.config import RoutesConfig
 from relay.layer import RelayConfig
-from relay.node.config.config_file import FILE_BYTES_MAX, load_config, print_config
+from relay.node.config.config_file import FILE_BYTES_MAX, PROBLEMS_MAX, load_config, print_config
 from relay.node.config.settings import NodeConfig
+from relay.node.status.status_socket import parse_status
+from relay_lab.simulation.plan_json import CHARS_MAX, from_text
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
@@ -378,3 +382,117 @@ def test_what_is_printed_can_be_loaded_and_is_the_same(load: Load) -> None:
     for config in (replace(NodeConfig(), site="NYC"), load(FULL)):
         assert load(print_config(config)) == config
     assert "grace_s: 10.0" in print_config()
+
+
+#: Many times the time for a configuration, on a slow machine.
+LIMIT_S = 2.0
+FILES = {
+    "many mistakes": "".join([f"abcdefgh{n}: 1\n" for n in range(3_000)]),
+    "nested lists": f"a: {'[' * 50_000}",
+    "nested lists that end": f"a: {'[' * 500}{']' * 500}",
+    "nested mappings": f"a: {'{a: ' * 50_000}",
+    "nested by indentation": "".join([f"{' ' * n}a:\n" for n in range(500)]),
+    "a long number": f"a: {'9' * 200_000}",
+    "a long number to the base of 60": f"a: 1{':59' * 60_000}",
+    "a long text": f"name: {'x' * 200_000}",
+    "a set": f"a: !!set {{{','.join([f'k{n}' for n in range(4_000)])}}}",
+    "pairs": f"a: !!pairs [{','.join([f'k{n}: 1' for n in range(4_000)])}]",
+    "bytes": "name: !!binary eHh4",
+    "a date": "name: !!timestamp 2001-01-01",
+    "an object": "a: !!python/object/apply:os.system ['x']",
+    "too large": "#" * (FILE_BYTES_MAX + 1),
+}
+
+
+@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
+def test_a_configuration_is_refused_soon_and_shortly(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "bomb.yaml"
+    file.write_text(text)
+    began = time.thread_time()
+    with pytest.raises(ConfigurationError) as caught:
+        load_config(file, site="NYC")
+    assert time.thread_time() - began < LIMIT_S
+    assert len(str(caught.value).splitlines()) <= PROBLEMS_MAX + 1
+    assert len(str(caught.value)) < 20_000
+
+
+def test_what_looks_like_a_date_is_a_text(tmp_path: Path) -> None:
+    file = tmp_path / "nyc.yaml"
+    file.write_text("site: 2001-01-01\n")
+    assert load_config(file).site == "2001-01-01"
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "9" * 5_000, '{"why": 1e999}', '{"a": ' + "9" * 400 + "}", " " * (CHARS_MAX + 1)]
+)
+def test_a_plan_is_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^[^\n]{1,300}$"):
+        from_text(text)
+
+
+@pytest.mark.parametrize("answer", [b"[" * 100_000, b"9" * 5_000, b"\xff", b"[]", b""])
+def test_a_strange_status_is_none(answer: bytes) -> None:
+    with pytest.raises(OSError, match=r"^x: the answer is not the status of a node$"):
+        parse_status(answer, "x")
+
+
+TEXT = """
+site: NYC
+relay:
+  bridge:
+    bind: 127.0.0.1:{port}
+    peers:
+      SFO: [127.0.0.1:7901, 127.0.0.1:7902]
+  grace_s: {grace}
+"""
+
+
+@pytest.mark.conforms("REL-3")
+def test_changing_the_bridge_needs_no_code(tmp_path: Path) -> None:
+    file = tmp_path / "nyc.yaml"
+    found = []
+    for port, grace in ((7900, 3.0), (7950, 20.0)):
+        file.write_text(TEXT.format(port=port, grace=grace))
+        config = load_config(file, environment={})
+        gateway = config.relay_layer().gateway
+        assert gateway.peers == {"SFO": (Physical("127.0.0.1", 7901), Physical("127.0.0.1", 7902))}
+        found.append((config.relay.bridge.bind, gateway.grace_s))
+    assert found == [(Physical("127.0.0.1", 7900), 3.0), (Physical("127.0.0.1", 7950), 20.0)]
+
+
+@pytest.mark.conforms("REL-33")
+def test_a_route_is_configured_at_its_ends_and_in_between(tmp_path: Path) -> None:
+    file = tmp_path / "nyc.yaml"
+    file.write_text(
+        TEXT.format(port=7900, grace=3.0).replace("  grace_s", "    via: {LON: SFO}\n    forward: [SFO, LON]\n  grace_s")
+    )
+    config = load_config(file, environment={})
+    layer = config.relay_layer()
+    assert layer.routes == RoutesConfig({"LON": "SFO"}, ("SFO", "LON"))
+    assert list(layer.gateway.peers) == ["SFO"]
+    assert layer.sites == ("LON", "SFO")
+    assert config.peer_sites() == ("SFO", "LON")
+
+
+def test_relays_that_meet_at_routers_need_no_port(tmp_path: Path) -> None:
+    file = tmp_path / "nyc.yaml"
+    bridge = "{routers: [router-a:7900, router-b:7900], peers: {SFO: [router-a:7900, router-b:7900], LON: [router-a:7900]}}"
+    file.write_text(f"site: NYC\nrelay: {{bridge: {bridge}}}\n")
+    config = load_config(file, environment={})
+    assert config.has_bridge()
+    assert config.relay_layer().gateway.peers["LON"] == (Physical("router-a", 7900),), "a router may be that of several sites"
+
+
+@pytest.mark.parametrize(
+    ("relay", "sentence"),
+    [
+        ("{bridge: {routers: [a:0]}}", r"relay.bridge.routers\[0\]: the port cannot be 0."),
+        ("{bridge: {bind: '0.0.0.0:7900', routers: ['127.0.0.1:7900']}}", "is the address of this site itself"),
+        ("{bridge: {routers: [" + ", ".join(f"a:{n}" for n in range(1, 18)) + "]}}", "names 17, but at most 16 are allowed."),
+    ],
+)
+def test_routers_that_cannot_be_meant(relay: str, sentence: str, tmp_path: Path) -> None:
+    file = tmp_path / "nyc.yaml"
+    file.write_text(f"site: NYC\nrelay: {relay}\n")
+    with pytest.raises(ConfigurationError, match=sentence):
+        load_config(file, environment={})

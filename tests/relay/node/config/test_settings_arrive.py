@@ -97,6 +97,8 @@ FILE = {
     "discovery": {"initial_hosts": ["127.0.0.1:7601"]},
     "relay": {"bridge": {"peers": {"SFO": ["127.0.0.1:7701"]}}},
 }
+#: The parts of a member with the plain file; built once.
+BY_DEFAULT: list[object] = []
 #: Where any other text, or any other number, will not do.
 OTHERS: dict[str, Any] = {
     "transport.interface": "127.0.0.2",
@@ -269,9 +271,10 @@ async def test_a_configured_value_arrives_where_it_is_used(tmp_path: Path, key: 
     assert value != key.default
     missing = set(expected(key.path)) - holders(await build(config), key, value)
     assert missing == set(), f"{key.path} did not arrive in {missing}"
-    (tmp_path / "defaults.yaml").write_text(yaml.safe_dump(FILE))
-    by_chance = holders(await build(load_config(tmp_path / "defaults.yaml")), key, value)
-    assert by_chance & set(expected(key.path)) == set()
+    if not BY_DEFAULT:
+        (tmp_path / "defaults.yaml").write_text(yaml.safe_dump(FILE))
+        BY_DEFAULT.extend(await build(load_config(tmp_path / "defaults.yaml")))
+    assert holders(BY_DEFAULT, key, value) & set(expected(key.path)) == set(), "by chance"
 
 
 async def test_uniform_agreement_brings_its_layer(tmp_path: Path) -> None:

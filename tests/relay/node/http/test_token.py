@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-import subprocess
-import sys
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from relay.node.http.token import Tokens, is_loopback, read_tokens, required_tok
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from tests.harness.certificates import authority, context, signed, write_site
+from tests.harness.command_line import Run
 from tests.relay.node.http.test_http import ANY_PORT, FakeNode, served
 from tests.relay.node.http.test_limits import ask as raw
 from tests.relay.node.http.test_messages import post
@@ -212,7 +211,7 @@ def test_a_node_refuses_before_it_does_anything(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_secret_is_in_nothing_that_a_node_says(directory: Path) -> None:
+def test_a_secret_is_in_nothing_that_a_node_says(run: Run, directory: Path) -> None:
     """Status, log, events, journal and printed configuration; and `relay status` shows the token where it is wanted."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         place = Physical(*free.getsockname())
@@ -220,17 +219,13 @@ def test_a_secret_is_in_nothing_that_a_node_says(directory: Path) -> None:
     config = configure(
         directory, http={"bind": str(place), "token": str(path)}, journal={"directory": str(directory / "journal")}
     )
-    relay = [sys.executable, "-m", "relay"]
-    printed = subprocess.run([*relay, "node", config, "--print-config"], capture_output=True, text=True, check=True).stdout
+    printed = run("node", config, "--print-config").out
     assert f"token: {path}" in printed
     with node(directory, config, "--insecure", "--name", "A", "--events", "-") as process:
         assert process.stdout is not None
         said = [process.stdout.readline()]
-        url = f"http://{place}"
-        refused = subprocess.run([*relay, "status", "--node", url], capture_output=True, text=True, timeout=LIMIT_S)
-        assert "it requires its token: --token FILE" in refused.stderr
-        asked = [*relay, "status", "--node", url, "--token", str(path), "--json"]
-        status = subprocess.run(asked, capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
+        assert "it requires its token: --token FILE" in run("status", "--node", f"http://{place}").err
+        status = run("status", "--node", f"http://{place}", "--token", path, "--json").out
         assert json.loads(status)["name"] == "A"
         process.terminate()
         said += process.communicate(timeout=LIMIT_S)

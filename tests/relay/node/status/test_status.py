@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
 
 from relay.events import Duty, GlobalView, Role
+from relay.node.status.histogram import BOUNDS_S, Histogram, cumulative
+from relay.node.status.loop_watch import INTERVAL_S, LoopWatch
 from relay.node.status.status import HOLD_S, Identity, NodeStatus, SlowMembers
 from relay.node.status.verdict import judge, why_not_ready
 from sitestack.channel.receiving.inbox import Delivery
@@ -206,3 +211,30 @@ def test_who_is_not_waited_for_any_more_begins_anew() -> None:
     slow.look({"C": 10}, 0.0)
     assert slow.look({}, HOLD_S) == ""
     assert slow.look({"C": 10}, 2 * HOLD_S) == ""
+
+
+def test_a_duration_is_in_the_first_bucket_whose_bound_it_does_not_exceed() -> None:
+    histogram = Histogram()
+    for duration_s in (0.0, 0.001, 0.0011, 7.0, 10_000.0):
+        histogram.observe(duration_s)
+    buckets, total_s = cumulative(asdict(histogram))
+    found = dict(buckets)
+    assert list(found) == [*map(str, BOUNDS_S), "+Inf"]
+    assert [found[bound] for bound in ("0.001", "0.0025", "5.0", "10.0", "1800.0", "+Inf")] == [2, 3, 3, 4, 4, 5]
+    assert round(total_s, 4) == 10_007.0021
+
+
+async def test_a_stall_is_counted_and_said_when_it_is_over(mock_clock: MockClock) -> None:
+    watch = LoopWatch()
+    with capture_logs() as log:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch.run)
+            for seconds in (INTERVAL_S, 30.0, INTERVAL_S, 0.1, 2.0):
+                await trio.testing.wait_all_tasks_blocked()
+                mock_clock.jump(seconds)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+    assert watch.stalls == 2
+    assert watch.stalled_s == pytest.approx(32.0, abs=2 * INTERVAL_S)
+    assert watch.longest_s == pytest.approx(30.0, abs=INTERVAL_S)
+    assert [line["event"] for line in log] == ["event loop stalled"] * 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -13,13 +14,15 @@ from trio.testing import MockClock
 
 from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
+from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
 from sitestack.channel.receiving.state_extras import MARK, StateExtras, StateKey, join_extras, split_extras
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.config import ChannelConfig, SiteConfig
+from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.gap import Gap, GapReason
-from sitestack.model.message import Batch, Message, MessageId, Scope
-from sitestack.model.view import View
+from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body
+from sitestack.model.view import View, ViewId
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.addresses import address
 from tests.harness.channels import NYC, wait_for_view, with_batching
@@ -179,3 +182,36 @@ async def test_adopted_keys_expire_by_their_age(autojump_clock: MockClock) -> No
     assert copy.known(b"1") is None
     assert copy.known(b"2") is not None
     assert keys.carried(1) == (), "what was delivered after the mark is not in the state"
+
+
+A = Address(b"\x01" * 16)
+VIEW = View(ViewId(3, A), ViewId(1, A), (A,), ("A",))
+
+
+def delivery(size: int, number: int = 1) -> Delivery:
+    return Delivery(A, Batch("NYC", A, Scope.ALL, number, 1, pack_body([bytes(size)])))
+
+
+@pytest.mark.parametrize("size", [0, 10, 100, 1_000, 10_000])
+def test_the_backlog_of_an_application_takes_about_what_it_is_said_to_take(size: int) -> None:
+    inbox = Inbox[View | StateMark]()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(2_000):
+            inbox.put(delivery(size, number + 1_000))
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert 0.7 * inbox.backlog_bytes.now < taken < 1.3 * inbox.backlog_bytes.now
+
+
+def test_an_inbox_that_is_empty_again_counts_nothing() -> None:
+    inbox = Inbox[View | StateMark]()
+    mark = StateMark(VIEW.id)
+    unicast = Delivery(A, Batch("NYC", A, Scope.SITE, 1, 1, pack_body([b"to you"]), target=A))
+    for item in (delivery(10), unicast, delivery(20), mark, VIEW, delivery(30)):
+        inbox.put(item)
+    inbox.restart(mark, [])
+    assert [inbox.pop_oldest() for _ in range(4)] == [mark, VIEW, unicast, delivery(30)]
+    assert inbox.backlog_bytes.now == 0

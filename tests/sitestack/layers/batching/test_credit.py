@@ -6,14 +6,16 @@ from collections import deque
 
 import pytest
 
-from sitestack.layers.batching import Batching, BatchingConfig
+from sitestack.layers.batching import Batching, BatchingConfig, Manner
 from sitestack.layers.batching.credit import BATCHES_MIN
-from sitestack.model.events import ViewInstalled
+from sitestack.model.envelope import KEY, Envelope, wrap
+from sitestack.model.events import Disconnect, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope
 from sitestack.model.trip import TripMeter
-from sitestack.stack.layer import Down
+from sitestack.stack.layer import Down, Dropped
 from tests.harness.addresses import address, local_of, view_of
+from tests.sitestack.layers.batching.test_batching import batches, batching_of, come_back
 
 A = address("A")
 CONFIG = BatchingConfig()
@@ -148,3 +150,38 @@ def test_a_trip_ends_when_the_bytes_under_way_at_its_begin_are_confirmed() -> No
     trips.sent(10, 4.0)
     assert trips.confirmed(10, 4.0)
     assert (trips.rate, trips.least_s) == (100_000.0, 1e-4)
+
+
+def append_keyed(batching: Batching, payload: bytes, key: bytes) -> None:
+    if key:
+        batching.append(wrap(Envelope(headers={KEY: key}), payload), Scope.ALL, manner=Manner.KEYED)
+    else:
+        batching.append(payload, Scope.ALL)
+
+
+def test_a_message_with_a_key_is_a_batch_of_its_own_and_keeps_its_place() -> None:
+    batching = batching_of()
+    for payload, key in ((b"1", b""), (b"2", b"key"), (b"3", b"another"), (b"4", b""), (b"5", b""), (b"6", b"other")):
+        append_keyed(batching, payload, key)
+    sent: list[Batch] = []
+    while new := batches(batching.flush(0.0)):
+        sent += new
+        for batch in new:
+            come_back(batching, batch)
+    assert [(batch.first, list(batch.payloads()), batch.key) for batch in sent] == [
+        (1, [b"1"], b""),
+        (2, [b"2"], b"key"),
+        (3, [b"3"], b"another"),
+        (4, [b"4", b"5"], b""),
+        (6, [b"6"], b"other"),
+    ]
+    levels = batching.levels()
+    assert (levels["credit_bytes"].now, levels["outstanding_messages"].now) == (0, 0)
+
+
+def test_a_message_with_a_key_alone_is_sent_and_counted_when_a_leave_is_too_late_for_it() -> None:
+    batching = batching_of(joined=False)
+    append_keyed(batching, b"1", b"key")
+    batching.down(Disconnect(), 0.0)
+    [dropped] = [effect for effect in batching.flush(6.0) if isinstance(effect, Dropped)]
+    assert (dropped.reason, dropped.count) == ("unsent_at_stop", 1)

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+from sitestack.layers.discovery import INITIAL_HOSTS_MAX, Discovery, DiscoveryConfig
+from sitestack.layers.discovery.search import Search
 from sitestack.layers.nakack import NakAckConfig
 from sitestack.layers.nakack.headers import Highest
 from sitestack.layers.stability import StabilityConfig
-from sitestack.model.events import Stable, ViewInstalled
-from sitestack.model.frame import Frame
+from sitestack.model.address import Address, Physical
+from sitestack.model.address_cache import Contact
+from sitestack.model.events import (
+    Connect,
+    FindMembers,
+    FindPhysical,
+    Found,
+    Peer,
+    SetPhysical,
+    SetRegistered,
+    Stable,
+    ViewInstalled,
+)
+from sitestack.model.frame import Destination, Frame
 from sitestack.stack.layer import Down, Effect
-from tests.harness.addresses import view_of
+from tests.harness.addresses import address, local_of, place, view_of
 from tests.harness.casters import V1, A, B, C, Casters, member_of_v1, nakack_of
-from tests.harness.messages import frame_of
+from tests.harness.hosts import contact_of
+from tests.harness.messages import frame_of, frames_in
 from tests.harness.wire import keep, lose
 
 
@@ -116,3 +132,77 @@ def test_who_gets_unicasts_only_delivers_everything_all_the_same() -> None:
     before = len(group.wire.sent)
     group.run(60.0)
     assert len(group.wire.sent) == before
+
+
+@pytest.mark.conforms("LA-1")
+def test_all_processes_of_one_name_are_found() -> None:
+    search = Search(0.0, 1.0, 0.1, 10)
+    for each in "CAB":
+        assert search.heard(replace(contact_of(each, 1), name="A"), None, None, 0.0)
+    assert search.outcome() == Found((Peer(A, "A", None, None), Peer(B, "A", None, None), Peer(C, "A", None, None)))
+
+
+def test_the_newest_statement_of_a_process_counts_and_beyond_the_bound_no_further_one_is_heard() -> None:
+    search = Search(0.0, 1.0, 0.1, 2)
+    for contact, is_heard in ((contact_of("A", 2), True), (contact_of("B", 1), True), (contact_of("C", 1), False)):
+        assert search.heard(contact, None, None, 0.0) is is_heard
+    assert search.heard(replace(contact_of("A", 3), name="new"), None, None, 0.0)
+    assert search.heard(replace(contact_of("A", 1), name="old"), None, None, 0.0)
+    assert search.outcome() == Found((Peer(A, "new", None, None), Peer(B, "B", None, None)))
+
+
+def registered(*names: str, version: int = 1) -> SetRegistered:
+    return SetRegistered(tuple(Contact(address(name), name, (place(name),), version) for name in names))
+
+
+def asked(effects: list[Effect]) -> list[Destination]:
+    return [frame.dest for frame in frames_in(effects, Down)]
+
+
+@pytest.fixture
+def discovery() -> Discovery:
+    """That of A, which is connected and has an initial host."""
+    made = Discovery(local_of("A"), DiscoveryConfig(initial_hosts=(place("H"),)))
+    made.down(Connect((place("A"),)), 0.0)
+    return made
+
+
+@pytest.mark.conforms("LA-14", "LA-17")
+def test_who_is_registered_goes_into_the_cache_with_its_name_and_is_asked_as_usual(discovery: Discovery) -> None:
+    effects = discovery.down(registered("B", "C"), 0.0)
+    assert [effect for effect in effects if effect == Down(SetPhysical(address("B"), (place("B"),), 1))]
+    assert asked(effects) == [place("B"), place("C")]
+    assert (discovery.name_of(address("B")), discovery.name_of(address("C"))) == ("B", "C")
+    assert asked(discovery.down(registered("B", "C", "D"), 1.0)) == [place("D")], "only who is new"
+    assert asked(discovery.down(FindMembers(), 2.0)) == [None, place("H"), place("B"), place("C"), place("D")]
+    assert asked(discovery.down(registered("D"), 3.0)) == []
+    assert asked(discovery.down(FindMembers(), 4.0)) == [None, place("H"), place("D")]
+
+
+def test_who_is_looked_for_is_asked_of_those_that_are_registered(discovery: Discovery) -> None:
+    discovery.down(registered("B"), 0.0)
+    assert asked(discovery.up(FindPhysical(address("C")), 1.0)) == [None, place("H"), place("B")]
+
+
+def test_what_a_router_says_corrects_nothing_that_is_known(discovery: Discovery) -> None:
+    discovery.down(registered("B"), 0.0)
+    moved = SetRegistered((Contact(address("B"), "X", (place("X"),), 99),))
+    effects = discovery.down(moved, 1.0)
+    assert not [effect for effect in effects if isinstance(effect, Down) and isinstance(effect.event, SetPhysical)]
+    assert discovery.name_of(address("B")) == "B"
+    assert asked(effects) == [place("X")], "it may be there, and then says so itself"
+
+
+def test_before_the_connect_nobody_is_asked_and_i_am_not_asked_at_all() -> None:
+    made = Discovery(local_of("A"), DiscoveryConfig())
+    assert asked(made.down(registered("B"), 0.0)) == []
+    made.down(Connect((place("A"),)), 0.0)
+    assert asked(made.down(FindMembers(), 0.0)) == [None, place("B")]
+    mine = SetRegistered((Contact(address("Z"), "Z", (place("A"),), 1),))
+    assert asked(made.down(mine, 1.0)) == []
+
+
+def test_of_a_large_cluster_the_first_ones_are_asked(discovery: Discovery) -> None:
+    places = [Physical("host", number) for number in range(1, INITIAL_HOSTS_MAX + 2)]
+    many = [Contact(Address(each.port.to_bytes(16, "big")), "B", (each,), 1) for each in places]
+    assert asked(discovery.down(SetRegistered(tuple(many)), 0.0)) == places[:INITIAL_HOSTS_MAX]

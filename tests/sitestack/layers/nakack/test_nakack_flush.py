@@ -5,11 +5,15 @@ S6).
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sitestack.layers.nakack import NakAckConfig
 from sitestack.layers.nakack.headers import Retransmit
+from sitestack.layers.nakack.window import Window, frame_bytes
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, Stable, Unblocked, ViewInstalled
 from sitestack.model.frame import Destination, Frame, Header
@@ -17,7 +21,7 @@ from sitestack.stack.layer import Down, Effect, Up
 from tests.harness.addresses import address, view_of
 from tests.harness.casters import V1, V2, A, B, C, Casters, X, cast_of, delivery_of, member_of_v1
 from tests.harness.group import Member
-from tests.harness.messages import seqnos
+from tests.harness.messages import frame_of, seqnos
 from tests.harness.wire import Faults, keep, lose
 
 
@@ -275,3 +279,39 @@ def test_a_message_that_one_survivor_holds_reaches_all_and_one_that_nobody_holds
     assert flush.reached(group["C"])
     assert [group[name].firsts("A") for name in "BC"] == [[1, 2, 3, 4]] * 2
     assert group.story() == STORY
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["add", "take", "purge", "expect"]), st.integers(0, 30)), max_size=80)
+
+
+@given(STEPS)
+def test_a_window_holds_what_was_received_delivers_it_in_order_once_and_knows_what_is_missing(
+    steps: list[tuple[str, int]],
+) -> None:
+    window, received, taken, stable, known = Window(20, 1 << 20), {0}, 0, 0, 0
+    for step, number in steps:
+        contiguous = next(n for n in range(100) if n + 1 not in received)
+        if step == "add":
+            frame = replace(frame_of("A", 1), seqno=number)
+            refused = window.add(frame, frame_bytes(frame))
+            expected = "nak_duplicate" if number in received else "nak_window" if number > stable + 20 else None
+            assert refused == expected
+            if refused is None:
+                received.add(number)
+            known = max(known, min(number, stable + 20))
+        elif step == "take":
+            frames = window.deliver_to(number)
+            assert [frame.seqno for frame in frames] == list(range(taken + 1, min(number, contiguous) + 1))
+            taken = max(taken, min(number, contiguous))
+        elif step == "purge":
+            window.purge(number)
+            stable = max(stable, min(number, taken))
+        else:
+            window.expect(number)
+            known = max(known, min(number, stable + 20))
+        contiguous = next(n for n in range(100) if n + 1 not in received)
+        assert (window.stable, window.delivered, window.contiguous, window.highest) == (stable, taken, contiguous, known)
+        assert sorted(window.frames) == sorted(n for n in received if n > stable)
+        assert window.ahead_bytes == sum(frame_bytes(window.frames[n]) for n in received if n > contiguous)
+        missing = [n for first, last in window.missing(known, 100, 100) for n in range(first, last + 1)]
+        assert missing == [n for n in range(1, known + 1) if n not in received]
