@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 import trio
+from hypothesis import settings
 
 from tests.harness.command_line import run
 
 __all__ = ["run"]
+
+# A busy machine makes examples slow, which is no fault of the code.
+settings.register_profile("tests", deadline=None)
+settings.load_profile("tests")
 
 
 @pytest.fixture

@@ -146,7 +146,7 @@ _BY_WHY: dict[str, dict[str, str]] = {
         "::test_what_belongs_to_nothing_that_goes_on_is_dropped",
         "order_hole": "sitestack/layers/sequencer/test_sequencer.py"
         "::test_what_arrives_before_its_predecessor_is_never_delivered_ahead_of_it",
-        "queued_before_view": "sitestack/layers/flow_control/test_flow_control_views.py"
+        "queued_before_view": "sitestack/layers/flow_control/test_flow_control_group.py"
         "::test_a_view_discards_queued_multicasts_and_starts_their_totals_again",
         "recut_batch": "sitestack/layers/sequencer/test_sequencer.py"
         "::test_a_batch_that_was_cut_in_another_way_the_second_time_is_dropped_whole",
