@@ -55,6 +55,7 @@ class BufferSource:
         self._tokens: dict[Address, int] = {}
 
     def answer(self, joiner: Address, request: HeldRequest) -> HeldChunk | None:
+        """Return the next chunk; None if the joiner does not present the previous chunk's token."""
         buffer = self._buffer
         if request.token and request.token != self._tokens.get(joiner):
             return None

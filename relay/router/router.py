@@ -142,6 +142,7 @@ class Router:
         return [Cut(client, reason), *self.close(client, now)]
 
     def deadline(self) -> float | None:
+        """Return the earliest time at which a connection may expire; None without connections."""
         pending = [self._clients[each].heard_at + GREETING_TIMEOUT_S for each in self._pending]
         silent = [each.heard_at + SILENT_S for each in self._clients.values() if not self.switchboard.is_spliced(each.number)]
         switched = self.switchboard.deadline()

@@ -143,6 +143,7 @@ class StateProvider:
                 self._snapshot = None
 
     def deadline(self) -> float | None:
+        """Return when `expire` has something to forget; None without a snapshot."""
         snapshot = self._snapshot
         return None if snapshot is None else min(snapshot.takers.values()) + KEPT_S
 

@@ -184,6 +184,7 @@ class StateRequester:
         return []
 
     def answer(self, answer: StateAnswer, now: float) -> list[StateAsk] | None:
+        """Handle a refusal; return None for an unexpected one."""
         if not self.busy or (answer.site, answer.member) != self.provider:
             return None
         number = 0 if self._arriving is None else self._arriving.number

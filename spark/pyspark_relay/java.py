@@ -73,6 +73,7 @@ def _wrap(java: Path) -> Path:
 
 
 def _version(home: Path) -> int | None:
+    """Return the major version of the Java at this home; None if it does not run."""
     try:
         ran = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):

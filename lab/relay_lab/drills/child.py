@@ -89,6 +89,7 @@ class Child:
         return open(self._log, "ab")
 
     async def feed(self, lines: bytes) -> None:
+        """Write to the standard input. Raises MemberDied."""
         stdin = self.running().stdin
         assert stdin is not None
         try:

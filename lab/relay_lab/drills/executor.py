@@ -76,9 +76,11 @@ class Executor:
         raise NotImplementedError
 
     async def feed(self, seat: Seat, lines: bytes) -> None:
+        """Let a member publish these lines. Raises MemberDied."""
         await self._members[seat].feed(lines)
 
     async def status(self, seat: Seat) -> Status | None:
+        """Return a member's status; None while it does not answer. Raises MemberDied."""
         return await self._members[seat].status()
 
     async def kill(self, seat: Seat) -> None:

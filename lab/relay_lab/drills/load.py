@@ -60,6 +60,7 @@ class Load:
             self._settled_at = trio.current_time()
 
     async def run(self, began: float) -> None:
+        """Feed all senders. Raises MemberDied."""
         self._began = began
         async with trio.open_nursery() as feeding:
             if self._load.senders == "one":

@@ -102,6 +102,7 @@ class MemberProcess(Child):
         await self.start()
 
     async def status(self) -> Status | None:
+        """Return the answer of the status socket; None without one. Raises MemberDied."""
         if self.has_ended():
             raise MemberDied(self.last_words())
         try:

@@ -297,6 +297,7 @@ class Rotation:
 
 
 async def run_leg(plan: DrillPlan, venue: Venue, directory: Path, journal: Path, observe: Observe) -> tuple[Leg, Weights]:
+    """Run a leg. Raises what `run_drill` raises."""
     weights = Weights()
     rotation = Rotation(directory / KEYS, plan.drill.sites, random.Random(plan.seed))
     place = _watched(venue.open(plan.drill, plan.seed, directory, journal), plan, weights, rotation)

@@ -268,6 +268,7 @@ def _enter(holder: trio.Process) -> list[str]:
 
 
 async def _inside(holder: trio.Process, script: str, text: str = "", *, check: bool = True) -> str:
+    """Run a script in the namespaces of a holder, and return its output. Raises PlaceFailed."""
     done = await run_command([*_enter(holder), "sh", "-c", script], _LIMIT_S, name="nsenter", text=text)
     if done.returncode and check:
         said = " ".join(done.stderr.decode(errors="replace").split()) or f"exit code {done.returncode}"

@@ -52,6 +52,7 @@ class ContainerMember:
         self.url = f"http://{state.addresses.get(self._network, '')}:{self._http_port}/status"
 
     async def feed(self, lines: bytes) -> None:
+        """Write to the standard input. Raises MemberDied."""
         assert self._input is not None
         self._input.settimeout(_FEED_TIMEOUT_S)
         try:

@@ -93,6 +93,7 @@ class Pod(Child):
         await self.spawn(self._kubectl.command(command), own_session=True)
 
     async def status(self) -> Status | None:
+        """The answer over HTTP, by a forwarded port; None when there is none. Raises MemberDied."""
         if self.has_ended():
             raise MemberDied(self.last_words())
         try:
