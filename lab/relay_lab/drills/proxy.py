@@ -1,10 +1,9 @@
 """Proxies in user space that apply network faults to the traffic between members.
 
-`StreamProxy` stands before the bridge port of one member for the calls of another. `DatagramProxy` stands before
-the UDP ports
-of all members of a site. These find each other by initial hosts, since a proxy cannot forward multicast. It
-carries no TCP, so
-the connection watch does not work in such drills and a dead member is noticed by its silence only.
+`StreamProxy` stands before the bridge port of one member for the calls of another. `DatagramProxy`
+stands before the UDP ports of all members of a site. These find each other by initial hosts, since a
+proxy cannot forward multicast. It carries no TCP, so the connection watch does not work in such
+drills and a dead member is noticed by its silence only.
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ from relay_lab.drills.network import Direction, Network
 from relay_lab.drills.plan import Seat
 
 _READ_BYTES = 64 * 1024
-#: Delayed pieces of one direction at a time; beyond this nothing more is read from the sender.
-_PIECES_MAX = 256
+#: Delayed pieces of one direction at a time; beyond this nothing more is read from the sender. They are
+#: often smaller than a read.
+_PIECES_MAX = 1_024
 #: Delayed datagrams at a time; beyond this datagrams are lost.
 _DELAYED_MAX = 10_000
 #: Extra delay of a reordered datagram, so that its successors overtake it.
