@@ -343,11 +343,14 @@ class Channel(Sending, Generic[X_co]):
                 if batch is None:
                     continue
                 is_silent = self._batching.is_silent(batch)  # ask for each delivery: asking also discards the mark
-                if (batch.has_envelopes and self.keys.is_repeat(batch)) or is_silent:
-                    continue
                 source = self._roster.show(event.source)
-                if not (batch.has_envelopes and self._take_internal(source, batch)):
-                    inbox.put(Delivery(source, batch, self._roster))
+                parts = batch.split() if batch.has_envelopes else (batch,)
+                for part in parts:
+                    if (part.has_envelopes and self.keys.is_repeat(part)) or is_silent:
+                        continue
+                    # Messages between channels have no keys, for which a batch is split.
+                    if len(parts) > 1 or not (part.has_envelopes and self._take_internal(source, part)):
+                        inbox.put(Delivery(source, part, self._roster))
             else:
                 self._handle(event)
         gate = self._gate

@@ -3,7 +3,8 @@ application's message.
 
 A batch holds 1..n application messages of one origin for one destination, numbered `first .. first
 + count - 1` in the origin's counter of that scope. It is atomic from its origin to every delivery:
-nothing in between splits, merges or re-cuts it, and only the two ends read its body.
+nothing in between splits, merges or re-cuts it, and only the two ends read its body. A receiving
+channel splits messages with keys.
 
 Body: `count` little-endian u32 sizes, then the payloads back to back. The highest bit of the first
 size marks a body whose payloads are all in envelopes (`envelope.py`).
@@ -92,6 +93,19 @@ class Batch:
             return next(self.opened())[0].key
         except ProtocolError:
             return b""
+
+    def split(self) -> Sequence[Batch]:
+        """Return a batch for each message if they have keys; else this batch alone."""
+        if self.count == 1 or self.target is not None or not self.has_envelopes:
+            return (self,)
+        try:
+            bodies = list(unpack_body(self.body, self.count))
+            if not unwrap(bodies[0])[0].key:
+                return (self,)
+        except ProtocolError:
+            return (self,)
+        site, origin, scope = self.site, self.origin, self.scope
+        return [Batch(site, origin, scope, n, 1, pack_body([body], True)) for n, body in enumerate(bodies, self.first)]
 
     def payloads(self) -> Iterator[bytes]:
         """Return the payloads in order, without their envelopes.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ NDJSON = "application/x-ndjson"
 LINES_MAX = 4_096
 _KEY_HEADER = "idempotency-key"
 _FIELDS = {"text", "base64", "scope", "key", "headers"}
+_VISIBLE = re.compile("[!-~]*")
 
 
 class Unfit(Exception):
@@ -70,12 +72,13 @@ def read_object(text: bytes, scope: Any, key: str = "") -> Posted:
     own = about.get("key", key)
     if key and own != key:
         raise Unfit("key: differs from Idempotency-Key.")
-    return replace(_posted(_payload(about), about.get("scope", scope), own), headers=_headers(about.get("headers", {})))
+    posted = _posted(_payload(about), about.get("scope", scope), own)
+    return replace(posted, headers=_headers(about["headers"])) if "headers" in about else posted
 
 
 def _posted(payload: bytes, scope: Any, key: Any) -> Posted:
     """Check scope and key. Without a key, make one."""
-    if not isinstance(key, str) or len(key) > KEY_BYTES_MAX or not all("!" <= each <= "~" for each in key):
+    if not isinstance(key, str) or len(key) > KEY_BYTES_MAX or not _VISIBLE.fullmatch(key):
         raise Unfit(f"Idempotency-Key: must have 1 to {KEY_BYTES_MAX} ASCII characters without white space.")
     if scope not in ("all", "site"):
         raise Unfit("scope: must be all or site.")

@@ -20,7 +20,7 @@ import trio
 from sitestack.channel.receiving.state_extras import StateKey
 from sitestack.model.address import Address, Place
 from sitestack.model.envelope import KEY_BYTES_MAX
-from sitestack.model.errors import LocalError
+from sitestack.model.errors import LocalError, ProtocolError
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, MessageId
 
@@ -93,15 +93,20 @@ class MessageKeys:
 
     def is_repeat(self, batch: Batch) -> bool:
         """Return whether this message repeats a delivered key; if not, store its key."""
-        key = batch.key if batch.target is None else b""
-        if not key:
+        if batch.target is not None or batch.count != 1 or not batch.has_envelopes:
+            return False
+        try:
+            envelope, payload = next(batch.opened())
+        except ProtocolError:
+            return False
+        if not (key := envelope.key):
             return False
         now = trio.current_time()
         self._forget(now)
         if key in self._known:
             self.repeats += 1
             return True
-        digest = hashlib.sha256(next(batch.payloads())).digest()
+        digest = hashlib.sha256(payload).digest()
         self.stored += 1
         self._known[key] = DeliveredKey(_id_of(batch), digest, now, self.stored)
         self._bound()

@@ -295,8 +295,11 @@ class Sending(ABC):
             await self._post(payload, Scope.OOB, members, manner)
 
     async def _post(self, payload: bytes, kind: Scope, to: Sequence[Address | None], manner: Manner) -> None:
-        """Send to each of these members, or as a multicast (None). Always a checkpoint."""
-        await trio.lowlevel.checkpoint()
+        """Send to each of these members, or as a multicast (None). A checkpoint once in a burst."""
+        size = (len(payload) + SIZE_BYTES) * len(to)
+        if self._burst_messages >= BURST_MESSAGES or self._burst_bytes + size > BURST_BYTES:
+            self._burst_messages = self._burst_bytes = 0
+            await trio.lowlevel.checkpoint()
         gate = self._gate
         if gate.is_full or gate.is_held_back or gate.full_targets:
             await gate.wait(kind is Scope.ALL, to)
@@ -308,6 +311,8 @@ class Sending(ABC):
             if self._recorder is not None:
                 self._recorder.reject(type(error).__name__)
             raise
+        self._burst_messages += len(to)
+        self._burst_bytes += size
         self._driver.wake()
 
     def _post_now(self, payload: bytes, to: Address, manner: Manner) -> None:

@@ -24,7 +24,8 @@ class Manner(IntFlag):
     ENVELOPED = 2
     #: In envelopes, between channels: not delivered to an application.
     INTERNAL = 6
-    #: In envelopes, and with keys: each is a separate batch, delivered or dropped by its key.
+    #: In envelopes, and with keys: each is delivered or dropped by its key, so it is a separate
+    #: batch unless all receivers split batches (`keys_share_batches`).
     KEYED = 10
 
 

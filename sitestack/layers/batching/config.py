@@ -29,6 +29,9 @@ class BatchingConfig:
     #: follows their rate, from two full batches for each member, at least eight, up to `send_credit_bytes`. Unset:
     #: it is always `send_credit_bytes`.
     latency_target_s: float | None = 0.005
+    #: Whether messages with keys share batches, which saves most of their cost. Releases up to 0.2.0
+    #: do not recognise repeats in such batches: set it when all members of all sites are newer.
+    keys_share_batches: bool = False
     #: How long a graceful leave waits for messages under way; 0 leaves at once, and may lose those
     #: sent last (SEQ-16).
     stop_timeout_s: float = 5.0

@@ -73,6 +73,7 @@ class Batching(Layer):
         self._batch_bytes_max = config.batch_bytes_max
         self._batch_count_max = config.batch_count_max
         self._payload_bytes_max = config.message_bytes_max
+        self._keys_share_batches = config.keys_share_batches
         self._credit = SendCredit(config)
         self._multicasts = (BatchStream(Scope.ALL), BatchStream(Scope.SITE))
         self._targets = Targets(local.site)
@@ -117,7 +118,7 @@ class Batching(Layer):
         size = len(payload) + SIZE_BYTES
         if opened.body_bytes + size > self._batch_bytes_max or len(opened.payloads) == self._batch_count_max:
             opened.cut()
-        if opened.manner is not manner or manner >= Manner.KEYED:
+        if opened.manner is not manner or (manner >= Manner.KEYED and not self._keys_share_batches):
             opened.cut()
             opened.manner = manner
         opened.payloads.append(payload)

@@ -103,16 +103,17 @@ async def test_a_name_is_generated_from_the_host_and_every_connect_gets_a_new_ad
 # -- sending ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_send_takes_a_checkpoint_once_in_a_burst(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("key", [b"", b"the same"])
+async def test_send_takes_a_checkpoint_once_in_a_burst(autojump_clock: MockClock, key: bytes) -> None:
     async with members("A") as (a,):
         await trio.sleep(1)
         for burst in range(3):
             if burst:
                 with trio.testing.assert_checkpoints():
-                    await a.send(b"x")
+                    await a.send(b"x", key=key)
             for _ in range(BURST_MESSAGES - (burst > 0)):
                 with trio.testing.assert_no_checkpoints():
-                    await a.send(b"x")
+                    await a.send(b"x", key=key)
         for _ in range(2):
             with trio.testing.assert_checkpoints():
                 await a.send(bytes(BURST_BYTES))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from sitestack.channel.sending.message_keys import MessageKeys
-from sitestack.model.envelope import KEY_BYTES_MAX
+from sitestack.model.envelope import KEY_BYTES_MAX, Envelope, wrap
 from sitestack.model.errors import LocalError
 from sitestack.model.gap import Gap
 from sitestack.model.message import Batch, Message, Scope, pack_body
@@ -38,6 +38,22 @@ async def test_of_two_copies_by_two_members_everybody_is_shown_the_first(autojum
         assert shown == [[b"pay", b"next"]] * 3
         known = [await channel.keys.delivered(b"order 1") for channel in channels]
         assert known[0].id == known[1].id == known[2].id
+
+
+async def test_of_messages_in_one_batch_only_the_repeats_are_not_shown(autojump_clock: MockClock) -> None:
+    async with members("A", "B", config=with_batching(NYC, keys_share_batches=True)) as (a, b):
+        await b.send(b"7", key=b"order 7")
+        assert [message.payload for message in await take(a, 1)] == [b"7"]
+        before = a._batching.statistics().batches
+        for n in range(100):
+            await a.send(b"%d" % n, key=b"order %d" % n)
+        numbers = [7, *range(7), *range(8, 100)]
+        shown = await take(b, 100)
+        assert [int(message.payload) for message in (*shown[:1], *await take(a, 99))] == numbers
+        assert [int(message.payload) for message in shown] == numbers
+        assert [message.id.n for message in shown[1:]] == [n + 1 for n in numbers[1:]]
+        assert (await b.keys.delivered(b"order 99")).id == shown[-1].id
+        assert a._batching.statistics().batches - before <= 2
 
 
 async def test_a_copy_through_another_member_after_the_first_one_has_died(autojump_clock: MockClock) -> None:
@@ -101,6 +117,16 @@ async def test_keys_are_forgotten_by_number_and_by_age(autojump_clock: MockClock
 def test_a_key_is_at_the_end_of_a_body_and_no_part_of_the_message(payload: bytes, key: bytes) -> None:
     batch = batch_of(key, payload=payload)
     assert (list(batch.payloads()), batch.key) == ([payload], key)
+
+
+def test_a_batch_of_messages_without_keys_or_with_a_broken_envelope_is_not_split() -> None:
+    for body in (
+        pack_body([wrap(Envelope(), b"1")] * 2, envelopes=True),
+        pack_body([b"\xff", b"2"], envelopes=True),
+        pack_body([b"1", b"2"]),
+    ):
+        batch = Batch("NYC", address("A"), Scope.ALL, 1, 2, body)
+        assert batch.split() == (batch,)
 
 
 def test_what_is_too_long_for_a_key_is_none_and_a_batch_of_several_has_none() -> None:

@@ -179,6 +179,22 @@ def test_a_message_with_a_key_is_a_batch_of_its_own_and_keeps_its_place() -> Non
     assert (levels["credit_bytes"].now, levels["outstanding_messages"].now) == (0, 0)
 
 
+def test_messages_with_keys_share_batches_only_with_each_other() -> None:
+    batching = batching_of(BatchingConfig(keys_share_batches=True))
+    for payload, key in ((b"1", b"a"), (b"2", b"b"), (b"3", b""), (b"4", b"c")):
+        append_keyed(batching, payload, key)
+    [shared, plain] = batches(batching.flush(0.0))
+    come_back(batching, shared)
+    come_back(batching, plain)
+    [last] = batches(batching.flush(0.0))
+    assert [(batch.first, list(batch.payloads()), batch.key) for batch in (*shared.split(), *plain.split(), *last.split())] == [
+        (1, [b"1"], b"a"),
+        (2, [b"2"], b"b"),
+        (3, [b"3"], b""),
+        (4, [b"4"], b"c"),
+    ]
+
+
 def test_a_message_with_a_key_alone_is_sent_and_counted_when_a_leave_is_too_late_for_it() -> None:
     batching = batching_of(joined=False)
     append_keyed(batching, b"1", b"key")
