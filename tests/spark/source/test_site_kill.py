@@ -13,22 +13,23 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from relay.client import Client
+from relay_lab.drills.tether import tie
 from tests.harness.node_sites import NodeSites, node_sites
 from tests.spark.source.test_streaming_kill import PATIENCE_S, PROJECT, count_batches
 
 
 class Senders:
-    """Posts numbered messages at both sites, and counts them."""
+    """Posts numbered messages at both sites, each until a node has it, and counts them."""
 
     def __init__(self, sites: NodeSites, names: list[str]) -> None:
-        self.sites = sites
-        self.names = names
+        self.clients = {name: Client([sites.urls[name]], give_up_s=PATIENCE_S) for name in names}
         self.posted: list[str] = []
 
     def post(self) -> None:
-        for name in self.names:
+        for name, client in self.clients.items():
             self.posted.append(f"{name}-{len(self.posted)}")
-            self.sites.post(name, self.posted[-1])
+            client.publish(self.posted[-1].encode(), key=self.posted[-1])
 
     def post_until(self, query: subprocess.Popen[bytes], out: Path, batches: int) -> None:
         """Until so many batches are in the sink."""
@@ -42,7 +43,7 @@ class Senders:
 def start_query(out: Path, urls: list[str]) -> subprocess.Popen[bytes]:
     """In a separate process group, so that Spark's Java is killed with it."""
     command = [sys.executable, "-m", "tests.spark.source.site_query", str(out), *urls]
-    return subprocess.Popen(command, cwd=PROJECT, start_new_session=True, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(tie(command), cwd=PROJECT, start_new_session=True, stderr=subprocess.DEVNULL)
 
 
 def kill(query: subprocess.Popen[bytes]) -> None:
