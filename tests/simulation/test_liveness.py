@@ -69,6 +69,9 @@ def test_who_stood_still_itself_is_not_late_and_neither_is_who_was_parted(
     with monkeypatch.context() as paused:
         paused.setattr(process.paused, "closed", [(at + 1.0, at + 2.0)])
         assert "T1" not in judge(calm)
+    with monkeypatch.context() as minor:
+        minor.setattr(process.minor, "closed", [(at + 1.0, at + 2.0)])
+        assert "T1" not in judge(calm), "a part without the majority keeps its messages"
     assert "T1" in judge(calm)
     other = next(each for each in calm.world.processes if each.local.address == delivered.origin)
     view = next(record for record in reversed(other.records) if isinstance(record, records.View))

@@ -182,7 +182,7 @@ async def hear_all(members: Sequence[BenchProcess], load: Workload) -> list[dict
     if wrong := sum(result.get("wrong", 0) for result in results):
         raise BenchFailed(f"{wrong} batches had a wrong sequence number or wrong bytes.")
     if missed := sum(result.get("missed", 0) for result in results):
-        raise BenchFailed(f"A member was left out meanwhile and told {missed} messages as gaps: the machine was too busy.")
+        raise BenchFailed(f"A member was left out meanwhile, and received gaps of {missed} messages: the machine was too busy.")
     return results
 
 

@@ -59,6 +59,8 @@ class Process:
         self.view: View | None = None
         self.blocked = Spans()
         self.paused = Spans()
+        #: When its view was not primary.
+        self.minor = Spans()
         #: Multicasts to all wait, as in a channel.
         self.held_back = False
         self.events: list[Event | Frame] = []
@@ -245,6 +247,10 @@ class Process:
 
     def _install(self, event: ViewInstalled) -> None:
         self.view = event.view
+        if event.view.is_primary:
+            self.minor.end(self.schedule.now)
+        else:
+            self.minor.begin(self.schedule.now)
         if event.quarantined or not event.blocked:
             self.blocked.end(self.schedule.now)
 

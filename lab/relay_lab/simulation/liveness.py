@@ -74,8 +74,7 @@ class Liveness:
         said = list(self._refused) + list(self._unheard())
         for site, processes in sites.items():
             # With a window of a few frames, the coordinator's own messages pass before forwarded ones.
-            # A part without the majority keeps its messages until it merges.
-            is_timed = self._plan.window_bytes is None and self._plan.when_split == "both"
+            is_timed = self._plan.window_bytes is None
             said += self._late(site, processes, now) if is_timed else ()
             said += [what for process in processes if (what := self._stood(site, process, now))]
         return said
@@ -114,7 +113,8 @@ class Liveness:
     def _stayed_together(self, part: _Part, sender: Process, receiver: Process, start: float, end: float) -> bool:
         """Whether both were up for all of the allowed time, and no fault parted them or excused a delay."""
         for each in (sender, receiver):
-            if each.left or overlap_s(each.paused.until(end), start, end):
+            # A part without the majority keeps its messages until it merges.
+            if each.left or overlap_s(each.paused.until(end), start, end) or overlap_s(each.minor.until(end), start, end):
                 return False
             if not each.alive and each.records[-1].t / 1e9 < end:
                 return False
