@@ -79,7 +79,6 @@ class Gateway:
         return len(self._injector)
 
     def levels(self) -> dict[str, Level]:
-        """How full each bounded queue and table is."""
         config, routes, injector = self._config, self.carrier.routes, self._injector
         return {
             # Bytes of other sites' batches that wait to be sequenced here.
@@ -246,7 +245,6 @@ class Gateway:
         return [*effects, *self.carrier.fill(wanted, now), *self._injector.release()]
 
     def deadline(self) -> float | None:
-        """Time (s) at which `turn` must be called; None when nothing is due."""
         if not self.active:
             return self._turn_due
         dues = [self._turn_due, self._peering.deadline()]

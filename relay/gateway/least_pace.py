@@ -74,5 +74,4 @@ class LeastPace:
         return any(each.is_slow for remote in self._state.remotes.values() for each in remote.lineages.values())
 
     def deadline(self) -> float | None:
-        """Time (s) at which the next measurement ends."""
         return min([mark.since + self._grace_s for mark in self._marks.values()], default=None)

@@ -297,7 +297,6 @@ class RelayLayer(Layer):
         return [*self.unicasts.expire(now), *self.site_state.expire(now), *self.flush(now)]
 
     def deadline(self) -> float | None:
-        """Return the first time (s) at which links, unicasts or a leave are due."""
         unicasts = self.unicasts
         dues = [self._waiting_since, self.gateway.deadline(), unicasts.deadline(), unicasts.reply_due, self._leave_due]
         dues += [self.site_state.deadline(), self._handover.deadline()]
@@ -313,7 +312,6 @@ class RelayLayer(Layer):
         return relay_statistics(self.state, self.gateway, self._waiting_for, self.site_state, self._now)
 
     def levels(self) -> dict[str, Level]:
-        """Return the levels of this layer's bounded queues and tables."""
         levels = relay_levels(self.state, self.gateway, self.unicasts)
         return {**levels, **self._handover.levels(), **self.site_state.levels()}
 

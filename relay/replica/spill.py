@@ -201,7 +201,6 @@ class Spill:
             self._drop(0, GapReason.BUDGET)
 
     def deadline(self) -> float | None:
-        """Return when the oldest segment is too old (s)."""
         return self._segments[0].newest + self.config.age_s if self._segments else None
 
     def _drop(self, index: int, reason: GapReason) -> None:

@@ -149,7 +149,6 @@ class Router:
         return min([*silent, *pending, *([] if switched == inf else [switched])], default=None)
 
     def expire(self, now: float) -> list[Effect]:
-        """Close unproven connections and silent ones."""
         effects: list[Effect] = []
         for client in [each for each in self._pending if now >= self._clients[each].heard_at + GREETING_TIMEOUT_S]:
             effects += self._cut(client, "unproven", now)

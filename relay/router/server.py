@@ -258,5 +258,4 @@ class RouterServer:
             self._links[cut.client].scope.cancel()
 
     def levels(self) -> dict[str, Level]:
-        """Return the fill level of every bounded resource."""
         return {**self.router.levels(), **self.outboxes.levels()}

@@ -240,7 +240,6 @@ class SiteState:
         return [*self._send(self.requester.expire(now)), *self._look(now)]
 
     def deadline(self) -> float | None:
-        """Return the time (s) at which `expire` must be called, or None."""
         dues = [due for due in (self.requester.deadline(), self.provider.deadline()) if due is not None]
         return min(dues, default=None)
 

@@ -141,7 +141,6 @@ class UnicastSender:
         return [self._fail(dest, each, Failure.TOO_LARGE), *behind]
 
     def expire(self, now: float) -> list[Step]:
-        """Give up old batches, and forward late ones again."""
         steps: list[Step] = []
         for dest, line in list(self._lines.items()):
             old = sum(1 for each in line.pending if now >= each.since + self.config.give_up_s)

@@ -34,5 +34,4 @@ class RateLimit:
         return True
 
     def level(self, stands: str) -> Level:
-        """Return the number of remembered keys, with the reason why they stay."""
         return Level.of(len(self._allowed), self.keys_max, stands)

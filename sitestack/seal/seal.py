@@ -284,7 +284,6 @@ class Seal:
         return SealStatistics(len(self._senders), self._introduced)
 
     def levels(self) -> dict[str, Level]:
-        """Return the number of senders with a window, and the levels of the strangers."""
         senders = Level.of(len(self._senders), SENDERS_MAX, "processes that were introduced")
         return {"senders": senders, **self._strangers.levels()}
 

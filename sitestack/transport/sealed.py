@@ -92,7 +92,6 @@ class SealedTransport:
         self.carrier.close()
 
     def statistics(self) -> object:
-        """Return the carrier's counters, whose bytes are sealed ones."""
         return self.carrier.statistics()
 
     def seal_statistics(self) -> SealStatistics:

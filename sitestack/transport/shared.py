@@ -252,7 +252,6 @@ class SharedTransport:
         self.carrier.close()
 
     def statistics(self) -> PartStatistics:
-        """Return the counters of the sockets, and of unclaimed datagrams."""
         return PartStatistics(unclaimed_datagrams=self._unclaimed, carrier=self.carrier.statistics())
 
     def levels(self) -> dict[str, Level]:

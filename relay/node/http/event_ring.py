@@ -128,7 +128,6 @@ class EventRing:
             await self._grown.wait()
 
     def levels(self) -> dict[str, Level]:
-        """Return the held events and bytes, against their bounds."""
         return {"events": self._events, "events_bytes": self._bytes}
 
     def _after(self, after: int, messages: bool) -> Iterator[_Entry]:

@@ -24,7 +24,6 @@ class LoopWatch:
         self.delays = Histogram()
 
     async def run(self) -> None:
-        """Measure until cancelled, and log each stall when it ends."""
         while True:
             due = trio.current_time() + INTERVAL_S
             await trio.sleep_until(due)

@@ -58,7 +58,6 @@ class Residence:
             self.watcher.watch(targets)
 
     async def run(self) -> None:
-        """Watch and be watched until cancelled, starting again at each new address."""
         while True:
             with ExitStack() as left:
                 async with trio.open_nursery() as nursery:

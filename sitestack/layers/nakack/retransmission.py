@@ -194,7 +194,6 @@ class Announcer:
 
     @property
     def due(self) -> float | None:
-        """The time of the next announcement; None for never."""
         return None if self._quiet_at is None else min(self._quiet_at, self._stuck_at)
 
     def sent(self, now: float) -> bool:
@@ -223,5 +222,4 @@ class Announcer:
         return stuck
 
     def stop(self) -> None:
-        """Stop announcing, because the whole stream is stable."""
         self._quiet_at = None
