@@ -70,7 +70,6 @@ def _post(client: Client, texts: Sequence[str]) -> list[str]:
 
 
 def _read_lines() -> Iterator[list[bytes]]:
-    """Yield the whole lines of each read of standard input."""
     rest = b""
     while chunk := os.read(sys.stdin.fileno(), _READ_BYTES):
         *lines, rest = (rest + chunk).split(b"\n")

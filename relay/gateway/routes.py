@@ -72,8 +72,6 @@ RouteEvent = Opened | Written | Ended | Broken | Dropped
 
 @dataclass(slots=True)
 class _Route:
-    """One end of a route."""
-
     site: str
     #: The TCP connection below the route, which ends with it.
     hop: int

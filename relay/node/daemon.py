@@ -333,7 +333,6 @@ class _Node:
             await self._events.write(lines, trio.current_time())
 
     def _report(self, item: Delivery | View | Event) -> None:
-        """Log rare events."""
         if isinstance(item, View):
             self._log.info("view", id=str(item.id), members=list(item.names))
         elif isinstance(item, GlobalView):

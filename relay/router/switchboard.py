@@ -73,7 +73,6 @@ class Switchboard:
     """Listeners, callers and splices. The router must call `close` for every `Cut` it receives."""
 
     def __init__(self, sites: Collection[str]) -> None:
-        """`sites` are the callable sites."""
         self.calls = self.spliced = self.carried_bytes = 0
         self._sites = sites
         #: Both in order of arrival.

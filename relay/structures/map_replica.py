@@ -245,7 +245,6 @@ class MapReplica(Structure):
         self._poked.set()
 
     def _others(self) -> tuple[Address, ...]:
-        """Return all other members of all sites."""
         channel = self._channel
         view = channel.global_view
         far = () if view is None else [member for member in view.members if member.site != channel.site]

@@ -85,7 +85,6 @@ def command(ctx: click.Context, paths: tuple[str, ...], master: str | None, out:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command under `spark-submit` and return its exit code."""
     try:
         return int(command.main(arguments, prog_name="audit_command.py", standalone_mode=False))
     except click.ClickException as error:

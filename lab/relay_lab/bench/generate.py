@@ -61,7 +61,6 @@ class GeneratorPlan:
 
     @property
     def processes(self) -> int:
-        """How many journals there will be."""
         return len(self.sites) * self.members
 
     @property

@@ -108,8 +108,6 @@ class BenchProcess:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Under which throughput is measured."""
-
     journal: bool = False
     #: With keys.
     secured: bool = False

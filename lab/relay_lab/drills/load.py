@@ -21,8 +21,6 @@ EXTRA_S_MAX = 120.0
 
 @dataclass(frozen=True, slots=True)
 class DrillPlan:
-    """A drill with the lines to publish."""
-
     drill: Drill
     #: The messages that one member of each site publishes.
     lines: Sequence[bytes]

@@ -213,7 +213,6 @@ def parse_link(text: str, sites: Sequence[str], members: int) -> tuple[Place, Pl
 
 
 def at_place(drill: Drill, where: str) -> Drill:
-    """The drill with the limit of silence of a place."""
     limit_s = drill.verdict.silence_elsewhere_s_max
     if where == "local" or not limit_s:
         return drill

@@ -11,8 +11,6 @@ TICK_S = 0.0005
 
 
 class Schedule:
-    """The clock of a simulated world."""
-
     def __init__(self) -> None:
         self.now = 0.0
         self._heap: list[tuple[int, int, Callable[[], None]]] = []

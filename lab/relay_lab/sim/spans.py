@@ -18,7 +18,6 @@ class Spans:
             self.since = now
 
     def end(self, now: float) -> None:
-        """It is not so any more."""
         if self.since is not None:
             self.closed.append((self.since, now))
             self.since = None

@@ -147,8 +147,6 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """All members of a site send much in a short time."""
-
     at: float
     length: float
     site: str

@@ -175,7 +175,6 @@ class _Application:
         self._world.schedule.after(TAKE_S, self._take)
 
     def end(self) -> None:
-        """Take everything from now on."""
         self._until = min(self._until, self._world.now)
 
     def _take(self) -> None:

@@ -191,7 +191,6 @@ def _idle(process: Process) -> bool:
 
 
 def _lines(plan: Plan, hosts: dict[str, list[Physical]]) -> list[tuple[frozenset[str], frozenset[str], Slowness]]:
-    """The lines that are slow from the beginning."""
     of = {site: frozenset(host.host for host in places) for site, places in hosts.items()}
     lines = [(ends, Slowness(0.0, rate)) for one, other, rate in plan.lines for ends in ((one, other), (other, one))]
     everybody = frozenset[str]().union(*of.values())

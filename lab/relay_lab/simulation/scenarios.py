@@ -148,7 +148,6 @@ def cut_stream(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def wan_cut(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Nothing passes between two sites."""
     return [WanCut(moment(rng), rng.uniform(0.1, 15.0), rng.random() < 0.3, rng.choice(plan.pairs()))]
 
 

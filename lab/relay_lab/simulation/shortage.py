@@ -58,8 +58,6 @@ class _Produce:
 
 
 class _Totals:
-    """Running totals of entries over time."""
-
     def __init__(self, entries: list[tuple[int, int]]) -> None:
         entries.sort()
         self._times = [t for t, _ in entries]

@@ -116,7 +116,6 @@ class SeedVerdict:
                 self._calm_merges.append(f"A13 {_label(process)}: installed a merge view in a calm start")
 
     def healed(self) -> None:
-        """No more faults from now on."""
         self._healed_ns = int(self._world.now * 1e9)
 
     def violations(self, settled: bool) -> list[str]:

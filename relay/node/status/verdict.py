@@ -79,6 +79,5 @@ def _why_degraded(status: Mapping[str, Any], peers: Sequence[str]) -> Iterator[d
 
 
 def _sites(status: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the members of each site in the global view."""
     sites: dict[str, list[str]] = (status["global_view"] or {}).get("sites", {})
     return sites

@@ -42,7 +42,6 @@ class Majority:
         return has_majority and standing is Standing.HEIR
 
     def _next(self, view: View, others: list[MajorityState]) -> Standing:
-        """Return the standing that the members bring into a view."""
         if view.subviews:
             standings = [self._standing, *[other.standing for other in others]]
             heirs, lost = Standing.HEIR in standings, Standing.LOST in standings

@@ -50,7 +50,6 @@ def list_rows(violations: Sequence[Violation], prefix: str = "") -> list[tuple[A
 
 
 def name_stream(stream: Stream) -> tuple[str, str, str, str]:
-    """Return the columns `STREAM` of a stream."""
     target = "" if stream.target is None else stream.target.hex()
     return stream.site, stream.origin.hex(), stream.scope.name.lower(), target
 
@@ -84,5 +83,4 @@ def phrase(sentence: str, **parts: Column) -> Column:
 
 
 def text(*parts: Column | str) -> Column:
-    """Return a sentence of literal strings and columns."""
     return F.concat(*[F.lit(part) if isinstance(part, str) else part.cast("string") for part in parts])

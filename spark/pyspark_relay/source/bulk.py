@@ -86,8 +86,6 @@ def read_bulk(
 
 
 class _Segment:
-    """One pass over a file from its beginning."""
-
     def __init__(
         self, file: Path, stream: BinaryIO, kinds: Collection[Kind], start: int, payloads: bool, in_force: bool
     ) -> None:

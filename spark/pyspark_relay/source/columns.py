@@ -24,8 +24,6 @@ _SUB_VIEW = StructType([StructField("vid", VIEW_ID), StructField("members", Arra
 
 
 class ColumnDoc(NamedTuple):
-    """A column and its meaning."""
-
     name: str
     type: DataType
     meaning: str

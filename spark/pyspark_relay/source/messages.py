@@ -25,8 +25,6 @@ _KINDS = (records.Deliver, records.Gap, records.View)
 
 
 class Missing(NamedTuple):
-    """Messages that the reader does not get."""
-
     #: Numbers of the first and the last message; None: unknown.
     first: int | None
     last: int | None

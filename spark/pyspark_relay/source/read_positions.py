@@ -40,8 +40,6 @@ REPORTED = ReadPosition(0, BROKEN)
 
 @dataclass(slots=True)
 class Journals:
-    """The segment files at one moment."""
-
     #: uuid in hex -> number of the segment -> file.
     segments: dict[str, dict[int, Path]] = field(default_factory=dict)
     #: Path of a file without a known journal, or of a duplicate segment -> its problem.

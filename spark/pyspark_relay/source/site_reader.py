@@ -139,7 +139,6 @@ def fetch(target: Target, cursor: EventCursor, end: Offset) -> list[MessageRow]:
 
 
 def _missing(cursor: EventCursor, known: Mapping[str, int]) -> list[MessageRow]:
-    """Return the gaps between the cursor and these numbers."""
     found = []
     for stream, last in known.items():
         if (first := cursor.known.get(stream, 0) + 1) <= last:

@@ -78,7 +78,6 @@ class _Contender:
 
 
 def put_together(receivers: Sequence[Figures]) -> dict[str, float]:
-    """Return the deliveries of the counting members in a window."""
     figures: dict[str, float] = {
         "rate": sum(each["delivered"] / each["seconds"] for each in receivers) / len(receivers),
         "delivered": sum(each["delivered"] for each in receivers),

@@ -42,8 +42,6 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that was measured in one run."""
-
     attacks: tuple[Attack, ...] = ()
     #: In each time under load without an attack, and during each.
     calm: tuple[Lag, ...] = ()
@@ -173,7 +171,6 @@ def _late(drill: Drill, found: Evidence) -> Iterator[str]:
 
 
 def not_attacked(found: Evidence) -> Iterator[str]:
-    """Sentences on attacks that did not take place."""
     for each in found.attacks:
         count = sum(each.report.sent.values())
         if not count:

@@ -35,8 +35,6 @@ _PLAIN_IP = 0x45
 
 
 class Heard(NamedTuple):
-    """A datagram that was overheard."""
-
     source: Physical
     #: The address it went to: the group, or a member.
     dest: Physical
