@@ -148,7 +148,8 @@ class Channel(Sending, Generic[X_co]):
         self._leaving = False
         self._inbox: Inbox[Event | View | StateMark] = Inbox()
         self.keys = MessageKeys()
-        self._state = StateHandover(state, self._inbox, self.keys, self._note_gap)
+        state_bytes_max = config.protocols.state_transfer.state_bytes_max
+        self._state = StateHandover(state, self._inbox, self.keys, self._note_gap, state_bytes_max)
         backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
         first: set[type[Event | View]] = {View, *self._extension.first}
         self._receive_end = ReceiveEnd(self._inbox, self._state, self._hand_in, backlog_bytes_max, self._note_skipped, first)

@@ -55,7 +55,7 @@ class Application:
         self._script = script
         self._process = script[name]
         self._inbox: Inbox[Any] = Inbox()
-        self.handover = StateHandover(SharedState(self._get, self._set), self._inbox, MessageKeys(), self.gaps.append)
+        self.handover = StateHandover(SharedState(self._get, self._set), self._inbox, MessageKeys(), self.gaps.append, 1 << 26)
         self._process.events = Heard(self)
         layer(script, name, StateTransfer)._takes_part = True
 

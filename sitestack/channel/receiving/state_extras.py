@@ -49,11 +49,17 @@ class StateExtras(Header):
 _EXTRAS = Codec("", {1: StateExtras})
 
 
-def join_extras(extras: StateExtras, state: bytes) -> bytes:
-    """Return the bytes that travel: the state, after its extras if there are any."""
+def join_extras(extras: StateExtras, state: bytes, bytes_max: int) -> bytes:
+    """Return the bytes that travel: the state, after its extras if there are any.
+
+    Above the bound the oldest keys are left out, so that they let no joiner fail.
+    """
     if not extras.gaps and not extras.keys and not state.startswith(MARK):
         return state
     packed = _EXTRAS.pack(extras)
+    if extras.keys and len(MARK) + _SIZE.size + len(packed) + len(state) > bytes_max:
+        newer = extras.keys[(len(extras.keys) + 1) // 2 :]
+        return join_extras(StateExtras(extras.gaps, newer), state, bytes_max)
     return b"".join((MARK, _SIZE.pack(len(packed)), packed, state))
 
 

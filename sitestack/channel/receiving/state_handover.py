@@ -61,11 +61,13 @@ class StateHandover:
         inbox: Inbox[Event | View | StateMark],
         keys: MessageKeys,
         note_gap: Callable[[Gap], None],
+        bytes_max: int,
     ) -> None:
-        """`note_gap` is called for each gap that comes with a state."""
+        """`note_gap` is called for each gap that comes with a state. `bytes_max`: of a state and its extras."""
         self._state = state
         self._inbox = inbox
         self._keys = keys
+        self._bytes_max = bytes_max
         self._note_gap = note_gap
         #: Gaps of multicasts that the application has read since its state began. Beyond the bound
         #: the oldest is forgotten, and not reported to a joiner.
@@ -207,7 +209,7 @@ class StateHandover:
         assert self._state is not None
         extras = StateExtras(tuple(self._gaps), self._keys.carried(mark.keys))
         state = copy_buffer("a state", self._state.get())
-        joined = join_extras(extras, state)
+        joined = join_extras(extras, state, self._bytes_max)
         return joined, len(joined) - len(state)
 
     def _reach_token(self, mark: StateMark, token: int, hand_in: Callable[[Event], None]) -> None:

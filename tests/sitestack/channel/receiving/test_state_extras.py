@@ -150,7 +150,7 @@ async def test_what_comes_before_the_state_is_judged_by_its_keys(autojump_clock:
 
 
 def test_a_state_without_gaps_and_keys_travels_as_it_is() -> None:
-    assert join_extras(StateExtras(), b"state") == b"state"
+    assert join_extras(StateExtras(), b"state", 1 << 20) == b"state"
     assert split_extras(b"state") == (StateExtras(), b"state")
     assert split_extras(b"") == (StateExtras(), b"")
 
@@ -158,12 +158,22 @@ def test_a_state_without_gaps_and_keys_travels_as_it_is() -> None:
 @pytest.mark.parametrize("state", [b"", b"state", MARK + b"looks like one"])
 def test_gaps_and_keys_are_read_back(state: bytes) -> None:
     extras = StateExtras((A_GAP,), (A_KEY,))
-    assert split_extras(join_extras(extras, state)) == (extras, state)
-    assert split_extras(join_extras(StateExtras(), state)) == (StateExtras(), state)
+    assert split_extras(join_extras(extras, state, 1 << 20)) == (extras, state)
+    assert split_extras(join_extras(StateExtras(), state, 1 << 20)) == (StateExtras(), state)
+
+
+def test_the_oldest_keys_are_left_out_where_they_would_make_the_state_too_large() -> None:
+    keys = tuple([A_KEY._replace(key=b"%d" % number) for number in range(64)])
+    whole = join_extras(StateExtras((A_GAP,), keys), b"state", 1 << 20)
+    assert split_extras(whole) == (StateExtras((A_GAP,), keys), b"state")
+    fitting = join_extras(StateExtras((A_GAP,), keys), b"state", len(whole) // 2)
+    assert len(fitting) <= len(whole) // 2
+    assert split_extras(fitting) == (StateExtras((A_GAP,), keys[-16:]), b"state")
+    assert split_extras(join_extras(StateExtras((A_GAP,), keys), b"state", 5)) == (StateExtras((A_GAP,)), b"state")
 
 
 def test_damaged_extras_are_refused() -> None:
-    data = join_extras(StateExtras((A_GAP,), (A_KEY,)), b"")
+    data = join_extras(StateExtras((A_GAP,), (A_KEY,)), b"", 1 << 20)
     for length in range(len(MARK), len(data)):
         with pytest.raises(ProtocolError):
             split_extras(data[:length])
