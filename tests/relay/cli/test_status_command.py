@@ -157,13 +157,6 @@ def test_a_url_will_do(run: Run, path: str) -> None:
     assert (code, json.loads(out)) == (0, STATUS)
 
 
-def test_a_server_that_is_no_node_is_said(run: Run) -> None:
-    with serving(b"<html>") as url:
-        code, _, err = run("status", "--node", url)
-    assert code == 1
-    assert "is not the status of a node" in err
-
-
 def test_a_token_that_is_gone_for_a_moment_is_a_line_and_no_end(tmp_path: Path) -> None:
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(status._scene("http://127.0.0.1:1", tmp_path / "token", queues=False))

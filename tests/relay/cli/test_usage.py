@@ -61,27 +61,6 @@ def test_wrong_usage_is_one_sentence(run: Run, arguments: list[str], words: str)
     assert words in err
 
 
-def test_three_mistakes_in_a_configuration_are_three_sentences(run: Run, tmp_path: Path) -> None:
-    config = tmp_path / "nyc.yaml"
-    config.write_text("site: NYC\nnmae: A\ntransport: {port: 99999}\norder: causal\n")
-    code, out, err = run("node", config, "--insecure")
-    assert (code, out) == (2, "")
-    sentences = err.splitlines()
-    assert len(sentences) == 3
-    assert all(sentence.startswith(f"{config}: ") for sentence in sentences)
-    for words in ("nmae", "transport.port", "order"):
-        assert any(words in sentence for sentence in sentences)
-
-
-def test_a_node_without_keys_refuses_unless_told(run: Run, tmp_path: Path) -> None:
-    config = tmp_path / "nyc.yaml"
-    config.write_text("site: NYC\n")
-    code, _, err = run("node", config)
-    assert code == 2
-    assert "--insecure" in err
-    assert err.count("\n") == 1
-
-
 def test_a_demo_does_not_mix_its_journals_with_older_ones(run: Run, tmp_path: Path) -> None:
     (tmp_path / "old.rlj").touch()
     code, _, err = run("demo", "--journal", tmp_path)
@@ -100,16 +79,6 @@ def test_the_default_configuration_is_a_configuration(run: Run, tmp_path: Path) 
     assert "insecure: true\n" in printed
     config.write_text(printed)
     assert run("node", config, "--print-config").out == printed
-
-
-def test_the_environment_names_the_member(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = tmp_path / "any.yaml"
-    config.write_text("site: NYC\nname: A\n")
-    monkeypatch.setenv("RELAY_SITE", "SFO")
-    monkeypatch.setenv("RELAY_NAME", "D")
-    printed = run("node", config, "--print-config").out
-    assert "site: SFO\n" in printed
-    assert "name: D\n" in printed
 
 
 @pytest.mark.parametrize(("arguments", "distribution"), [(["drill"], "relay-lab"), (["audit"], "pyspark-relay")])
@@ -155,10 +124,6 @@ def test_what_a_file_leaves_to_the_command_line_and_the_environment_is_taken_fro
     code, _, err = run("config", "check", file)
     assert (code, err) == (2, f"{file}: RELAY_PEERS.peers.SFO[0]: must be host:port, not 'bridge.sfo'.\n")
     assert run("config", "check", file, "--name", "x" * 129).code == 2
-
-
-def test_no_file_is_one_sentence_too(run: Run) -> None:
-    assert run("config", "check", "/nowhere.yaml") == (2, "", "/nowhere.yaml: cannot be read (No such file or directory).\n")
 
 
 def test_the_reference_is_printed(run: Run) -> None:

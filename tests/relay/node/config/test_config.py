@@ -14,7 +14,6 @@ from relay.gateway.config import RoutesConfig
 from relay.layer import RelayConfig
 from relay.node.config.config_file import FILE_BYTES_MAX, PROBLEMS_MAX, load_config, print_config
 from relay.node.config.settings import NodeConfig
-from relay.node.status.status_socket import parse_status
 from relay_lab.simulation.plan_json import CHARS_MAX, from_text
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
@@ -428,12 +427,6 @@ def test_what_looks_like_a_date_is_a_text(tmp_path: Path) -> None:
 def test_a_plan_is_refused_with_a_sentence(text: str) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]{1,300}$"):
         from_text(text)
-
-
-@pytest.mark.parametrize("answer", [b"[" * 100_000, b"9" * 5_000, b"\xff", b"[]", b""])
-def test_a_strange_status_is_none(answer: bytes) -> None:
-    with pytest.raises(OSError, match=r"^x: the answer is not the status of a node$"):
-        parse_status(answer, "x")
 
 
 TEXT = """
