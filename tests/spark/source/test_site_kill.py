@@ -35,7 +35,7 @@ class Senders:
         """Until so many batches are in the sink."""
         ends = time.monotonic() + PATIENCE_S
         while count_batches(out) < batches:
-            assert query.poll() is None, "the query ended by itself"
+            assert query.poll() is None, out.with_suffix(".log").read_text(errors="replace")[-5_000:]
             assert time.monotonic() < ends
             self.post()
 
