@@ -37,6 +37,13 @@ _CONDITIONS = (
     ),
     ("an address", _LANES, "if place is None or batch", "if batch", _DOWN),
     (
+        "the number of an acknowledgement",
+        _UNICAST,
+        "if dest in self._owing and self._owing[dest].fits_lane:",
+        "if dest in self._owing:",
+        f"{_TESTS}::test_an_acknowledgement_with_too_large_a_number_does_not_ride_on_a_lane",
+    ),
+    (
         "the count of a batch",
         _LANES,
         " or batch.count > COUNT_MAX:",
