@@ -61,6 +61,7 @@ class Reception:
         "duplicates",
         "gaps",
         "holes",
+        "inherited",
         "late",
         "misplaced_gaps",
         "runs",
@@ -75,6 +76,8 @@ class Reception:
         self.holes: list[Hole] = []
         #: Ranges that were delivered again, once for each time.
         self.duplicates: list[tuple[int, int]] = []
+        #: Numbers in a state that the process took after it had received earlier ones.
+        self.inherited = Ranges()
         #: Numbers delivered for the first time after a higher one, or below the baseline.
         self.late = Ranges()
         #: Gaps that stand before the delivery of a lower number.
@@ -96,27 +99,35 @@ class Reception:
         self._gap_max = max(self._gap_max, last)
 
     def start_at(self, number: int) -> None:
-        """Set the baseline, the number from which the process receives; ignored after the first
-        delivery or gap.
+        """Set the baseline, the number from which the process receives.
+
+        A later one means that the process took a state with the messages before it.
         """
         self._close()
         if not self.delivered and not self.gaps:
             self.baseline = self._next = number
+        elif number > self._next:
+            self.inherited.add(self._next, number - 1)
+            self._next = number
 
     def finish(self) -> None:
         self._close()
 
     @property
     def accounted(self) -> Ranges:
-        """Numbers that were delivered, declared lost, or before the baseline."""
-        return self.delivered | self.gaps | Ranges([(1, self.baseline - 1)])
+        """Numbers that were delivered, declared lost, before the baseline, or in a state."""
+        return self.delivered | self._undelivered
 
     def accounted_before(self, stay: int) -> Ranges:
         """Return `accounted` at the beginning of a stay; gaps and the baseline count whenever they
         were declared.
         """
         earlier = Ranges((run.first, run.last) for run in self.runs if run.stay < stay)
-        return earlier | self.gaps | Ranges([(1, self.baseline - 1)])
+        return earlier | self._undelivered
+
+    @property
+    def _undelivered(self) -> Ranges:
+        return self.gaps | self.inherited | Ranges([(1, self.baseline - 1)])
 
     def _deliver_elsewhere(self, first: int, last: int, stay: int) -> None:
         self._close()

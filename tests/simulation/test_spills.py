@@ -11,10 +11,10 @@ import pytest
 from relay.replica.config import BufferConfig, SpillSettings
 from relay_lab.sim.process import Process
 from relay_lab.simulation import SeedRun
+from relay_lab.simulation.dimensions import ROOMY
 from relay_lab.simulation.faults import Fault, Flood, Kill, WanCut
 from relay_lab.simulation.grey_faults import FailingDisk
 from relay_lab.simulation.shortage import Shortage
-from relay_lab.simulation.weights import ROOMY
 from sitestack.journal import records
 from tests.harness.journals import Told
 from tests.simulation.test_grey_faults import plan_with

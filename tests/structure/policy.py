@@ -65,6 +65,8 @@ SHELL = (
     "lab/relay_lab/bench/",
     "lab/relay_lab/cli/",
     "lab/relay_lab/drills/",
+    "lab/relay_lab/sim/tasks.py",
+    "lab/relay_lab/simulation/map_users.py",
 )
 
 #: Third-party library -> path prefixes of the modules that may import it.

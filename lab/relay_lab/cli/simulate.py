@@ -131,8 +131,9 @@ def command(
     All sites and the network between them are simulated under the faults of a plan that is drawn from a seed, or was stored
     in a FILE by --save-plan.
 
-    Exits with 1 and names the seeds when a promise was broken; the same plan always runs the same. A thousand seeds and
-    more (300 of routed) fail too when something that should be tried never happened.
+    Exits with 1 and names the seeds when a promise was broken; the same plan always runs the same. Every pair of features
+    and faults meets in each 128 seeds from a multiple of 128 on: seeds with such a block fail too when a pair has not met,
+    and a thousand seeds and more (300 of routed) when something that should be tried never happened.
     """
     if files and (seeds is not None or kind is not None):
         raise click.UsageError("a FILE contains the plan; remove --seeds and --plan.", ctx)
@@ -201,7 +202,7 @@ class Tally:
             "seeds_per_core_hour": round(len(traces) / max(self._cpu_s, 1e-9) * 3600),
             "build": running_build(),
             "covered": dict(sorted(self._covered.items())),
-            "missing": find_missing(self._covered, len(traces), self._kind),
+            "missing": find_missing(self._covered, [seed for seed, _ in self._traces], self._kind),
             "trace_hash": traces[0] if len(traces) == 1 else hashlib.sha256("".join(traces).encode()).hexdigest(),
         }
 

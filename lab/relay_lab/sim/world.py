@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from relay_lab.sim.network import Network
 from relay_lab.sim.process import Process
 from relay_lab.sim.schedule import Schedule
+from relay_lab.sim.tasks import Tasks
 from relay_lab.sim.tcp_streams import TcpStreams
 from sitestack.model.address import Physical
 
@@ -25,6 +26,8 @@ class World:
         self.schedule = Schedule()
         self.network = Network(self.schedule, random.Random(self.rng.getrandbits(64)))
         self.streams = TcpStreams(self.schedule, random.Random(self.rng.getrandbits(64)))
+        #: The tasks of structures, in a world that has any.
+        self.tasks: Tasks | None = None
         self.processes: list[Process] = []
         self._make = make
         self._hosts: dict[str, int] = {}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from relay_lab.simulation.dimensions import Kind
 from relay_lab.simulation.generator import draw
 from relay_lab.simulation.plan import Plan
 from relay_lab.simulation.run import SeedResult, SeedRun
 from relay_lab.simulation.shrink import shrink
-from relay_lab.simulation.weights import Kind
 
 __all__ = ["Kind", "Plan", "SeedResult", "SeedRun", "draw", "run_plan", "run_seed", "shrink_plan"]
 

@@ -1,14 +1,11 @@
-"""The generator: draws the plan of a seed, by weight.
+"""The generator: draws the plan of a seed.
 
-Swarm style: each seed turns some kinds of fault on and others off, at different rates, so that a run is not the
-average of
-everything. The weights are in `weights.py`. Every aspect and every scenario has separate dice, so that a new one
-leaves the
-others unchanged. The plan of a seed may change between versions; valuable plans are stored (`plan_json.py`).
+Its row of the covering array (`dimensions.py`) names the values of its features and its faults; dice draw all else.
+Every value and every scenario has separate dice, so that a new one leaves the others unchanged. The plan of a seed
+may change between versions; valuable plans are stored (`plan_json.py`).
 
-To add a kind of fault: a function in `scenarios.py` that draws it, and its row in `weights.py`. A new fault also
-needs a
-dataclass in `faults.py`, an arm in `nemesis.py` that carries it out and counts it, and that count in
+To add a kind of fault: a function in `scenarios.py` that draws it, and its row in `dimensions.py`. A new fault also
+needs a dataclass in `faults.py`, an arm in `nemesis.py` that carries it out and counts it, and that count in
 `coverage.py`.
 """
 
@@ -17,80 +14,92 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from relay.gateway.config import LinkConfig
 from relay.gateway.wire import DATA_OVERHEAD_BYTES
-from relay.replica.config import BufferConfig
 from relay_lab.simulation import scenarios
 from relay_lab.simulation.dice import draw_delay, draw_site
+from relay_lab.simulation.dimensions import SPACES, Kind, Members, Topology, Upto, row_of
 from relay_lab.simulation.faults import Fault, Flood, Kill, Pause, Reset, SlowWan, WanCut, sites_of
 from relay_lab.simulation.grey_faults import GreyFault, LateLetters
 from relay_lab.simulation.plan import LOAD_S, Plan
-from relay_lab.simulation.weights import KINDS, SMALL_BUDGETS, Kind, Rate
+from sitestack.stack.turn import STEPS, Step
 
 T = TypeVar("T")
 #: Seconds after the load in which lasting faults continue: long enough for the longest retry interval.
 LASTING_S_MIN, LASTING_S_MAX = 10.0, 50.0
+#: Of the plans with a lasting fault, the share that continues after the load while it lasts.
+LASTING = 0.5
+#: The step of a turn before which a process is killed; None: between two datagrams. The first step is left out: a death
+#: before it is a death before the turn.
+KILL_BEFORE: dict[Step | None, float] = {None: 12, **dict.fromkeys(STEPS[1:], 1)}
 
 
 def draw(seed: int, kind: Kind = "swarm") -> Plan:
     return _Draw(seed, kind).plan()
 
 
+def names_met(seed: int, kind: Kind = "swarm") -> list[str]:
+    """The values of a seed's plan, and those of its row's faults that it has."""
+    drawn = _Draw(seed, kind)
+    drawn.plan()
+    return drawn.met
+
+
 class _Draw:
     def __init__(self, seed: int, kind: Kind) -> None:
         self._seed = seed
         self._kind = kind
-        self._weights = KINDS[kind]
+        self._space = SPACES[kind]
+        self._row = set(row_of(seed, kind))
+        #: The values, and the faults that came about.
+        self.met: list[str] = []
 
     def plan(self) -> Plan:
-        weights = self._weights
-        topology = self._pick("topology", weights.topology)
+        drawn = self._fields()
         members = self._dice("members")
-        sizes = topology.sizes or [_pick(members, weights.members) for _ in topology.sites]
+        topology: Topology = drawn.pop("topology")
+        numbers: Members = drawn.pop("members")
+        sizes = [members.choice(numbers.others if at else numbers.first) for at, _ in enumerate(topology.sites)]
+        spill, flooded = drawn.pop("spill", None), drawn.pop("flooded", 0.0)
+        links = {name: drawn.pop(name, None) for name in ("is_far", "is_narrow", "compress", "rate_max_bytes_s")}
+        is_late = drawn.pop("is_late", False)
         plan = Plan(
             seed=self._seed,
             sites=tuple(zip(topology.sites, sizes, strict=True)),
             connections=topology.connections,
-            order=self._pick("order", weights.order),
-            agreement=self._pick("agreement", weights.agreement),
-            multicast=self._pick("multicast", weights.multicast),
-            loss=self._rate("loss", weights.loss),
-            duplication=self._rate("duplication", weights.duplication),
-            duplication_late_s=self._pick("duplication late", weights.duplication_late_s),
-            reordering=self._rate("reordering", weights.reordering),
-            reordering_late_s=self._pick("reordering late", weights.reordering_late_s),
-            corruption=self._rate("corruption", weights.corruption),
-            messages=self._pick("messages", weights.messages),
-            size_max=self._pick("size", weights.size_max),
-            unicast_share=self._rate("unicasts", weights.unicast_share),
-            site_share=self._rate("to the site", weights.site_share),
-            batch_count_max=self._pick("batch", weights.batch_count_max),
-            batch_bytes_max=self._pick("batch bytes", weights.batch_bytes_max),
-            latency_target_s=self._pick("latency target", weights.latency_target_s),
-            budget=self._pick("budget", weights.budget),
             faults=(),
-            backlog_bytes_max=self._pick("backlog", weights.backlog_bytes_max),
-            uneven=self._dice("uneven").random() < weights.uneven,
-            short_ids=self._pick("short ids", weights.short_ids),
-            when_split=self._pick("when split", weights.when_split),
+            **drawn,
         )
-        if plan.when_split == "majority" and self._dice("locks").random() < self._weights.locks:
-            plan = replace(plan, order="total", agreement="uniform")
-        plan = self._with_spill(self._with_late_site(self._with_links(self._with_window(plan))))
-        faults = sorted([_tidy(self._with_step(fault)) for fault in self._faults(plan)], key=lambda fault: fault.at)
+        plan = self._with_links(self._with_window(replace(plan, budget=replace(plan.budget, spill=spill))), **links)
+        if is_late:
+            plan = replace(plan, late=(plan.sites[-1][0], round(self._dice("late").uniform(2.0, 12.0), 4)))
+        faults = sorted([_tidy(self._with_step(fault)) for fault in self._faults(plan, flooded)], key=lambda fault: fault.at)
         return self._with_lasting(replace(plan, faults=tuple([fault for fault in faults if fault.at < LOAD_S])))
 
-    def _with_links(self, plan: Plan) -> Plan:
+    def _fields(self) -> dict[str, Any]:
+        """The fields of the plan, and those that stand for others, drawn from the values of the row."""
+        drawn: dict[str, Any] = {}
+        for feature, values in self._space.features.items():
+            (name,) = [name for name in values if f"{feature}={name}" in self._row]
+            self.met.append(f"{feature}={name}")
+            for field, value in values[name].items():
+                rng = self._dice(field)
+                if isinstance(value, Upto):
+                    value = round(rng.uniform(0.01, 1.0) * value.most, 4)
+                drawn[field] = rng.choice(value) if isinstance(value, list) else value
+        return drawn
+
+    def _with_links(
+        self, plan: Plan, is_far: bool | None, is_narrow: bool | None, compress: Any, rate_max_bytes_s: int | None
+    ) -> Plan:
         """Routes work if a window and a frame at least may wait for a link (`relay/node/config/settings.py`)."""
         rng = self._dice("links")
-        if rng.random() < self._weights.delayed:  # and no link comes up over a route of which all lines are as late as can be
+        if is_far:  # and no link comes up over a route of which all lines are as late as can be
             plan = replace(plan, wan_delay_s=round(draw_delay(rng) / max(1, len(plan.connections)), 4))
-        compress = self._pick("compression", self._weights.compress)
-        rate_max = self._pick("rate of links", self._weights.rate_max_bytes_s)
-        plan = replace(plan, link=LinkConfig(compress=compress, rate_max_bytes_s=rate_max))
-        if not plan.connections or rng.random() >= self._weights.narrow:
+        plan = replace(plan, link=LinkConfig(compress=compress, rate_max_bytes_s=rate_max_bytes_s))
+        if not is_narrow:
             return plan
         window, frame = rng.choice((10_000, 100_000)), plan.size_max + DATA_OVERHEAD_BYTES
         chunk_bytes, routed_bytes_max = rng.choice((1_000, 4_000)), window + frame * rng.choice((1, 1, 4))
@@ -98,40 +107,24 @@ class _Draw:
         rate = rng.choice((None, 100_000.0, 400_000.0))
         slow = plan.connections if rng.random() < 0.5 else rng.sample(plan.connections, 1)
         lines = () if rate is None else tuple([(one, other, rate) for one, other in slow])
-        return replace(plan, batch_count_max=1, link=link, lines=lines)
-
-    def _with_late_site(self, plan: Plan) -> Plan:
-        rng = self._dice("late")
-        if rng.random() >= self._weights.late:
-            return plan
-        return replace(plan, late=(plan.sites[-1][0], round(rng.uniform(2.0, 12.0), 4)))
-
-    def _with_spill(self, plan: Plan) -> Plan:
-        """A spill, which has only something to do beside a small budget."""
-        spill = self._pick("spill", self._weights.spill)
-        if spill is None:
-            return plan
-        budget = self._dice("spilled").choice(SMALL_BUDGETS) if plan.budget == BufferConfig() else plan.budget
-        return replace(plan, budget=replace(budget, spill=spill))
+        return replace(plan, link=link, lines=lines)
 
     def _with_window(self, plan: Plan) -> Plan:
         """A small window: then a site has four members at least, and a few of its frames, unicasts too, fill the window."""
-        window_bytes = self._pick("window", self._weights.window_bytes)
-        if window_bytes is None:
+        if plan.window_bytes is None:
             return plan
         (first, members), *others = plan.sites
         return replace(
             plan,
             sites=((first, max(members, 4)), *others),
-            window_bytes=window_bytes,
             unicast_share=max(plan.unicast_share, 0.3),
-            size_max=max(200, window_bytes // 2),
+            size_max=max(plan.size_max, 200, plan.window_bytes // 2),
         )
 
     def _with_lasting(self, plan: Plan) -> Plan:
         """Let lasting faults continue after the load, in some plans."""
         ends = [fault.at + fault.length for fault in plan.faults if isinstance(fault, GreyFault | Pause | WanCut)]
-        if max(ends, default=0.0) < LOAD_S + LASTING_S_MIN or self._dice("lasting").random() >= self._weights.lasting:
+        if max(ends, default=0.0) < LOAD_S + LASTING_S_MIN or self._dice("lasting").random() >= LASTING:
             return plan
         return replace(plan, lasting_s=round(min(max(ends) - LOAD_S, LASTING_S_MAX), 4))
 
@@ -139,26 +132,21 @@ class _Draw:
         """A kill gets the step of the turn before which it happens."""
         if not isinstance(fault, Kill):
             return fault
-        return replace(fault, before=self._pick(f"step of the kill at {fault.at}", self._weights.kill_before))
+        return replace(fault, before=_pick(self._dice(f"step of the kill at {fault.at}"), KILL_BEFORE))
 
-    def _faults(self, plan: Plan) -> list[Fault]:
+    def _faults(self, plan: Plan, flooded: float) -> list[Fault]:
         faults: list[Fault] = [] if plan.window_bytes is None else scenarios.split_amid_floods(self._dice("narrow"), plan)
-        for scenario, share, times in self._weights.faults:
+        for scenario, _, times in self._space.faults:
             rng = self._dice(scenario.__name__)
-            if rng.random() < share:
-                faults += [fault for _ in range(rng.choice(times)) for fault in scenario(rng, plan)]
-        rng, flooded = self._dice("floods"), self._pick("flooded", self._weights.flooded)
+            if scenario.__name__ in self._row:
+                drawn = [fault for _ in range(rng.choice(times)) for fault in scenario(rng, plan)]
+                faults += drawn
+                self.met += [scenario.__name__] if drawn else []
+        rng = self._dice("floods")
         return faults + [_flood(rng, plan, fault) for fault in faults if _is_floodable(fault) and rng.random() < flooded]
 
     def _dice(self, aspect: str) -> random.Random:
         return random.Random(f"{self._kind} {self._seed} {aspect}")
-
-    def _pick(self, aspect: str, weights: Mapping[T, float]) -> T:
-        return _pick(self._dice(aspect), weights)
-
-    def _rate(self, aspect: str, rate: Rate) -> float:
-        rng = self._dice(aspect)
-        return round(rng.random() * rate.most, 4) if rng.random() < rate.share else 0.0
 
 
 def _pick(rng: random.Random, weights: Mapping[T, float]) -> T:

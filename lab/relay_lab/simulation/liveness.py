@@ -40,6 +40,8 @@ WHOLE_S_MAX = 30.0
 HARMLESS = CutStream | Flood | Reset | SlowWan | WanCut | LateLetters
 
 Key = tuple[Address, Scope, int]
+#: Probes are sent in the turn that follows.
+PROBES_NS = 1_000_000
 #: One size in a record of sent messages.
 SIZE = struct.Struct("<I")
 
@@ -154,6 +156,8 @@ class Liveness:
         heard = {process: _heard_since(process, self._probed_ns) for process in survivors}
         for sender in survivors:
             for sent in _sent(sender, self._probed_ns):
+                if sent.t > self._probed_ns + PROBES_NS:  # of a structure
+                    break
                 for receiver, times in heard.items():
                     if sent.scope is Scope.SITE and receiver.local.site != sender.local.site:
                         continue

@@ -8,12 +8,16 @@ from functools import partial
 from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
 from relay_lab.simulation.faults import Flood
+from relay_lab.simulation.liar import LIAR
 from relay_lab.simulation.plan import LOAD_S, Plan
 from relay_lab.simulation.process import RelayProcess
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Scope
 
-LOCK_STEPS = 60
+#: Bytes of a message of a flood at most: a plan's messages may be larger.
+FLOOD_BYTES_MAX = 20_000
+#: Decisions about locks, and writes to the map, in a plan.
+STEPS = 60
 
 
 class Load:
@@ -26,10 +30,10 @@ class Load:
         schedule, start = self._world.schedule, self._world.now
         for _ in range(self._plan.messages):
             schedule.at(start + self._rng.uniform(0.0, LOAD_S), self._send)
-        rng = random.Random(f"locks {self._plan.seed}")
-        if self._plan.when_split == "majority":
-            for number in range(LOCK_STEPS):
-                schedule.at(start + LOAD_S * (number + rng.random()) / LOCK_STEPS, partial(self._use_locks, rng))
+        for name, is_used in (("lock_user", self._plan.when_split == "majority"), ("map_user", self._plan.uses_map)):
+            rng = random.Random(f"{name} {self._plan.seed}")
+            for number in range(STEPS if is_used else 0):
+                schedule.at(start + LOAD_S * (number + rng.random()) / STEPS, partial(self._decide, name, rng))
         for second in range(int(self._plan.lasting_s)):
             schedule.at(start + LOAD_S + second, partial(self._trickle, second))
 
@@ -39,14 +43,16 @@ class Load:
         schedule = self._world.schedule
 
         def send() -> None:
-            self._send_from(self._world.alive(flood.site), rng, flood.unicast_share, 0.1, flood.size_max)
+            size_max = min(flood.size_max or self._plan.size_max, FLOOD_BYTES_MAX)
+            self._send_from(self._world.alive(flood.site), rng, flood.unicast_share, 0.1, size_max)
 
         for _ in range(flood.messages):
             schedule.after(rng.uniform(0.0, flood.length), send)
 
-    def _use_locks(self, rng: random.Random) -> None:
-        living = [p for p in self._world.alive() if isinstance(p, RelayProcess) and not p.is_paused and not p.left]
-        users = [p.lock_user for p in living if p.lock_user is not None and p.view is not None]
+    def _decide(self, name: str, rng: random.Random) -> None:
+        """Let a member with such a structure use it."""
+        living = [p for p in self._world.alive() if not p.is_paused and not p.left and p.view is not None]
+        users = [user for user in (getattr(p, name) for p in living) if user is not None]
         if users:
             rng.choice(users).decide(rng)
 
@@ -87,5 +93,6 @@ def _target(sender: Process, rng: random.Random) -> Address | ProxyUUID | None:
     assert isinstance(sender, RelayProcess)
     if sender.global_view is None:
         return None
-    target = rng.choice(sender.global_view.members)
+    # A lying site may name members of others as its own, which then have two streams under one name in the journal.
+    target = rng.choice([each for each in sender.global_view.members if each.site != LIAR])
     return target.original if target.site == sender.local.site else target

@@ -64,16 +64,11 @@ class Nemesis:
     def begin(self) -> None:
         schedule, start = self.world.schedule, self.world.now
         self.began = start
-        self.covered["uneven settings"] += self.plan.uneven
-        self.covered["short ids"] += self.plan.short_ids == "everybody"
-        self.covered["short ids of some members"] += self.plan.short_ids == "some"
         self._load.begin()
-        self.covered["slow wan"] += self.plan.wan_delay_s > 0.0
         for fault in self.plan.faults:
             schedule.at(start + fault.at, partial(self.inject, fault))
         if self.plan.late is not None:
             site, at = self.plan.late
-            self.covered["late site"] += 1
             self.restarts += len(self.hosts[site])
             for number, host in enumerate(self.hosts[site]):
                 schedule.at(start + at + 0.1 * number, partial(self._arrive, site, f"{site[0]}{number}", host))

@@ -17,6 +17,10 @@ from sitestack.layers.membership.config import WhenSplit
 
 #: Who of a site writes short ids.
 IdWriters = Literal["nobody", "everybody", "some"]
+#: How lanes are used.
+LaneUse = Literal["on", "off", "expanded"]
+#: Who shares a state: no member, all, some, or all, and their sites take those of other sites.
+StateUse = Literal["none", "inside", "some", "across"]
 
 #: How long messages are sent and faults happen, in virtual seconds.
 LOAD_S = 30.0
@@ -71,6 +75,14 @@ class Plan:
     #: Whether members have settings of their own where members of a site may differ.
     uneven: bool = False
     short_ids: IdWriters = "nobody"
+    #: Whether unicasts travel on lanes; expanded: every frame of a lane walks through the layers.
+    lanes: LaneUse = "on"
+    #: Whose applications share a state, and take that of another site.
+    state: StateUse = "none"
+    #: Whether members of all sites write to one map.
+    uses_map: bool = False
+    #: Whether a further site, linked to the others or to one in between, lies.
+    has_liar: bool = False
     #: What parts of a split site do. A site of one member cannot need a majority.
     when_split: WhenSplit = "both"
 

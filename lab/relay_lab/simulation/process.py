@@ -30,14 +30,19 @@ from relay.layer import RelayConfig, RelayLayer
 from relay_lab.sim.process import Process
 from relay_lab.sim.tcp_streams import TcpStream
 from relay_lab.sim.world import Maker, World
+from relay_lab.simulation.application import Application
 from relay_lab.simulation.lock_users import LockUser, uses_locks
+from relay_lab.simulation.map_users import MapUser
+from relay_lab.simulation.plan import Plan, StateUse
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.layers.short_ids import ShortIdsConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event, ViewInstalled
 from sitestack.model.frame import Frame
+from sitestack.model.message import Scope
 from sitestack.model.view import View
+from sitestack.stack.lanes import Lanes
 from sitestack.stack.layer import Local
 
 
@@ -111,10 +116,19 @@ BRIDGE_PORT = 7900
 
 
 class RelayProcess(Process):
-    def __init__(self, world: World, local: Local, config: SiteConfig, relay: RelayConfig, physical: Physical) -> None:
+    def __init__(
+        self,
+        world: World,
+        local: Local,
+        config: SiteConfig,
+        relay: RelayConfig,
+        physical: Physical,
+        *,
+        state: StateUse = "none",
+    ) -> None:
         self.disk = MemoryDisk()
         self.relay = RelayLayer(local, relay, self.disk)
-        stack = build_stack(local, config, relay_layer=self.relay)
+        stack = build_stack(local, config, relay_layer=self.relay, shares_state=state != "none")
         super().__init__(
             local,
             stack,
@@ -141,8 +155,13 @@ class RelayProcess(Process):
         #: Sentences on relays of other sites that this one believed although it knew of a later relay (R9).
         self.stale_epochs: list[str] = []
         self._believed: dict[Key, ConnectionId] = {}
+        #: Its application, where that shares its state.
+        scopes = (Scope.ALL,) if state == "across" else (Scope.ALL, Scope.SITE)
+        self.application = None if state == "none" else Application(self, scopes)
         #: The lock service of this member, where its site has one.
         self.lock_user = LockUser(self) if uses_locks(config) else None
+        #: Its map, where members share one.
+        self.map_user: MapUser | None = None
         #: Sentences on other primary views that lived beside one that this process installed.
         self.rival_views: list[str] = []
         self._needs_majority = config.membership.when_split == "majority"
@@ -150,6 +169,8 @@ class RelayProcess(Process):
     def kill(self) -> None:
         """Kill the process; the kernel closes its connections."""
         super().kill()
+        if self.map_user is not None:
+            self.map_user.end()
         self.world.streams.unlisten(self.bridge)
         connections, self.connections = self.connections, {}
         for stream in connections.values():
@@ -169,6 +190,10 @@ class RelayProcess(Process):
         super()._hand_over(events)
         if self.lock_user is not None:
             self.lock_user.follow(events)
+        if self.application is not None:
+            self.application.follow(events)
+        if self.map_user is not None:
+            self.map_user.follow(events)
 
     def _install(self, event: ViewInstalled) -> None:
         super()._install(event)
@@ -267,17 +292,30 @@ class RelayProcess(Process):
             self.input(event)
 
 
-def relay_maker(
-    configs: dict[str, tuple[SiteConfig, RelayConfig]], uneven_seed: int | None = None, ids_seed: int | None = None
-) -> Maker:
-    """Return a maker of processes of several relayed sites; with a seed, settings or short ids differ between hosts."""
+def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]], plan: Plan | None = None) -> Maker:
+    """Return a maker of processes of several relayed sites; in a plan, settings may differ between hosts."""
 
     def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
         config, relay = configs[site]
-        if uneven_seed is not None:
-            config = uneven(config, random.Random(f"settings {uneven_seed} {physical.host}"))
-        if ids_seed is not None:
-            config = with_short_ids(config, random.Random(f"short ids {ids_seed} {physical.host}").random() < 0.5)
-        return RelayProcess(world, Local(site, Address.make(rng), name, rng), config, relay, physical)
+        local = Local(site, Address.make(rng), name, rng)
+        if plan is None:
+            return RelayProcess(world, local, config, relay, physical)
+
+        def dice(what: str) -> random.Random:
+            return random.Random(f"{what} {plan.seed} {physical.host}")
+
+        if plan.uneven:
+            config = uneven(config, dice("settings"))
+        if plan.short_ids == "some":
+            config = with_short_ids(config, dice("short ids").random() < 0.5)
+        state = "none" if plan.state == "some" and dice("state").random() < 0.5 else plan.state
+        process = RelayProcess(world, local, config, relay, physical, state=state)
+        if plan.lanes == "off":
+            process.stack.lanes = Lanes(process.local.address, site, ())
+        elif plan.lanes == "expanded":  # a tap sees each frame at every layer
+            process.stack.tap = lambda layer, effect: None
+        if world.tasks is not None:
+            process.map_user = MapUser(process, config, tuple([name for name, _ in plan.sites]), world.tasks)
+        return process
 
     return make

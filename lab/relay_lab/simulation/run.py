@@ -13,28 +13,38 @@ from functools import partial
 
 from relay.gateway.config import GatewayConfig
 from relay.layer import RelayConfig
+from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from relay_lab.sim import network_faults
 from relay_lab.sim.process import Process
+from relay_lab.sim.tasks import Tasks
 from relay_lab.sim.tcp_streams import Slowness
 from relay_lab.sim.world import World
+from relay_lab.simulation.liar import LIAR, Liar
 from relay_lab.simulation.liveness import WHOLE_S_MAX
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import LOAD_S, Plan
 from relay_lab.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker, with_short_ids
 from relay_lab.simulation.routes import routes_of
-from relay_lab.simulation.verdict import SeedVerdict, unsettled
+from relay_lab.simulation.verdict import LOCKS_S_MAX, SeedVerdict, unsettled
 from sitestack.config import SiteConfig
 from sitestack.layers.batching import BatchingConfig
+from sitestack.layers.state_transfer import StateTransferConfig
 from sitestack.model.address import Physical, ProxyUUID
 
 #: Virtual seconds for the sites to form, with the plan's losses already on.
 FORM_S = 40.0
 #: Virtual seconds for everything to settle once all faults are healed: failure detection, merging, replay.
 SETTLE_S = 60.0
+#: Virtual seconds in which maps that have missed writes become equal: a few repairs.
+MAPS_S_MAX = 60.0
 #: Virtual seconds for acknowledgements and trims to drain after everything looks settled.
 DRAIN_S = 3.0
 #: Virtual seconds after which everything that waits for dead members has been given up: every queue is at rest (B3).
 REST_S = 130.0
+#: The host of a lying site.
+LIAR_HOST = Physical("10.250.0.1", 7800)
+#: Bytes of a state that travel at a time: a few of the messages in it.
+STATE_BYTES = 2_000
 #: Virtual seconds between two checks whether a phase has ended.
 ASK_S = 0.25
 
@@ -59,8 +69,10 @@ class SeedRun:
         }
         self.hosts = hosts
         configs = {site: _configs(plan, site, hosts) for site in hosts}
-        ids_seed = plan.seed if plan.short_ids == "some" else None
-        self.world = World(plan.seed, relay_maker(configs, plan.seed if plan.uneven else None, ids_seed))
+        self.world = World(plan.seed, relay_maker(configs, plan))
+        if plan.uses_map:
+            self.world.tasks = Tasks(self.world.schedule, plan.seed)
+        self._liar: Liar | None = None
         self.world.streams.slow += _lines(plan, hosts)
         self.nemesis = Nemesis(plan, self.world, hosts, self.rng)
         self.covered = self.nemesis.covered
@@ -69,6 +81,19 @@ class SeedRun:
         self._awaited = 0
 
     def result(self) -> SeedResult:
+        """Carry the plan out."""
+        try:
+            self._carry_out()
+        finally:
+            if self.world.tasks is not None:
+                self.world.tasks.close()
+        for process in self.world.processes:
+            for reason, count in process.stack.drops.items():
+                self.covered[f"drop {reason}"] += count
+        covered = {what: times for what, times in self.covered.items() if times}
+        return SeedResult(self.plan.seed, tuple(self.violations), covered, self.world.trace_hash())
+
+    def _carry_out(self) -> None:
         world = self.world
         self._rates()
         late = None if self.plan.late is None else self.plan.late[0]
@@ -80,20 +105,23 @@ class SeedRun:
         world.run(1.0)
         if not self._wait(self.converged, FORM_S):
             self.violations.append(f"FORM did not form in {FORM_S} s: {self._stand()}")
-        else:
-            self._verdict.formed()
-            self.nemesis.begin()
-            world.run(LOAD_S)
-            if self.plan.lasting_s:
-                self.covered["faults that outlast the load"] += 1
-                world.run(self.plan.lasting_s)
-            self._settle()
-            self.violations += self._verdict.violations(settled=not self.violations)
-        for process in world.processes:
-            for reason, count in process.stack.drops.items():
-                self.covered[f"drop {reason}"] += count
-        covered = {what: times for what, times in self.covered.items() if times}
-        return SeedResult(self.plan.seed, tuple(self.violations), covered, world.trace_hash())
+            return
+        self._verdict.formed()
+        if self.plan.has_liar:
+            self._liar = self._make_liar()
+        self.nemesis.begin()
+        world.run(LOAD_S)
+        if self.plan.lasting_s:
+            self.covered["faults that outlast the load"] += 1
+            world.run(self.plan.lasting_s)
+        self._settle()
+        self.violations += self._verdict.violations(settled=not self.violations)
+
+    def _make_liar(self) -> Liar:
+        """Link the lying site to the sites that are its peers."""
+        near = [site for site in self.hosts if not self.plan.connections or site == self.plan.between()[0]]
+        bridges = [Physical(host.host, BRIDGE_PORT) for site in near for host in self.hosts[site]]
+        return Liar(self.world, LIAR, LIAR_HOST, bridges, list(self.hosts))
 
     def _spawn(self, site: str, name: str, host: Physical) -> None:
         self._awaited -= 1
@@ -102,21 +130,12 @@ class SeedRun:
     def _rates(self) -> None:
         plan = self.plan
         rules = {
-            "loss": network_faults.loss(plan.loss),
-            "corruption": network_faults.corruption(plan.corruption),
-            "duplication": network_faults.duplication(plan.duplication, plan.duplication_late_s),
-            "reordering": network_faults.reordering(plan.reordering, plan.reordering_late_s),
+            network_faults.loss(plan.loss): plan.loss,
+            network_faults.corruption(plan.corruption): plan.corruption,
+            network_faults.duplication(plan.duplication, plan.duplication_late_s): plan.duplication,
+            network_faults.reordering(plan.reordering, plan.reordering_late_s): plan.reordering,
         }
-        self.world.network.faults += [self._counting(name, rule) for name, rule in rules.items() if getattr(plan, name)]
-
-    def _counting(self, name: str, rule: network_faults.PacketFault) -> network_faults.PacketFault:
-        def counted(packet: network_faults.Packet, rng: random.Random) -> list[network_faults.Packet]:
-            after = rule(packet, rng)
-            if after != [packet]:
-                self.covered[name] += 1
-            return after
-
-        return counted
+        self.world.network.faults += [rule for rule, rate in rules.items() if rate]
 
     def _complete_sites(self) -> None:
         """Start members at the free hosts, because a site that has lost its majority needs all of them."""
@@ -127,6 +146,8 @@ class SeedRun:
                     self.world.spawn(site, f"{site[0]}{number}", host)
 
     def _settle(self) -> None:
+        if self._liar is not None:
+            self._liar.stop()
         self.world.network.faults.clear()
         self.world.network.cuts.clear()
         self.world.streams.cuts.clear()
@@ -141,6 +162,9 @@ class SeedRun:
         self._verdict.liveness.probe(self.world.now)
         if not self._wait(self.quiet, healed + SETTLE_S - self.world.now):
             self.violations.append(f"SETTLE did not settle in {SETTLE_S} s: {self._stand()}")
+        self._wait(lambda: not self._verdict.waiting_locks(), LOCKS_S_MAX)
+        self.violations += self._verdict.waiting_locks()
+        self._wait(lambda: not self._verdict.differing_maps(), MAPS_S_MAX)
         self.world.run(DRAIN_S)
         if not self.violations:
             self._wait(lambda: not any(map(unsettled, self.world.alive())), REST_S)
@@ -161,7 +185,9 @@ class SeedRun:
         living = world.alive()
         everybody = {ProxyUUID(p.local.address, p.local.site) for p in living}
         return all(
-            isinstance(p, RelayProcess) and p.global_view is not None and set(p.global_view.members) == everybody
+            isinstance(p, RelayProcess)
+            and p.global_view is not None
+            and {each for each in p.global_view.members if each.site != LIAR} == everybody
             for p in living
         )
 
@@ -199,6 +225,10 @@ def _lines(plan: Plan, hosts: dict[str, list[Physical]]) -> list[tuple[frozenset
 
 
 def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[SiteConfig, RelayConfig]:
+    if plan.has_liar:
+        hosts = {**hosts, LIAR: [LIAR_HOST]}
+        connections = (*plan.connections, (plan.between()[0], LIAR)) if plan.connections else ()
+        plan = replace(plan, sites=(*plan.sites, (LIAR, 1)), connections=connections)
     routes = routes_of(plan, site)
     peers = {
         other: tuple([Physical(host.host, BRIDGE_PORT) for host in theirs])
@@ -227,7 +257,10 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
         flow_control = replace(flow_control, window_bytes=plan.window_bytes)
     if plan.backlog_bytes_max is not None:
         flow_control = replace(flow_control, backlog_bytes_max=plan.backlog_bytes_max)
-    protocols = replace(protocols, batching=batching, flow_control=flow_control)
+    transfer = StateTransferConfig(chunk_bytes_max=STATE_BYTES)
+    protocols = replace(protocols, batching=batching, flow_control=flow_control, state_transfer=transfer)
     config = with_short_ids(replace(config, protocols=protocols), plan.short_ids != "nobody")
     gateway = GatewayConfig(peers=peers, link=plan.link)
-    return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes)
+    sources = tuple([other for other in hosts if other not in (site, LIAR)]) if plan.state == "across" else ()
+    state = SiteStateConfig(SiteStateSettings(sources), transfer, piece_bytes_max=STATE_BYTES)
+    return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes, site_state=state)

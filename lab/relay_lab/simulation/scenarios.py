@@ -1,6 +1,6 @@
 """Scenarios: each draws one fault, or a few that belong together, for a plan of which everything else is drawn already.
 
-A scenario draws when, where and how much, with the dice that it is given. How often it happens is a weight in `weights.py`. A
+A scenario draws when, where and how much, with the dice that it is given. How often it happens is in `dimensions.py`. A
 scenario that makes no sense in a plan gives no fault.
 """
 

@@ -8,16 +8,14 @@ not in the table, and the test fails.
 from __future__ import annotations
 
 import random
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from relay.layer import RelayLayer
 from relay.node.config.settings import NodeConfig
 from relay.replica.config import BufferConfig, SpillSettings
+from relay_lab.simulation.containers import containers
 from relay_lab.simulation.process import MemoryDisk
 from sitestack.assembly import build_stack
 from sitestack.model.address import Address
@@ -190,31 +188,10 @@ def stack() -> Stack:
     return build_stack(local, config, relay_layer=relay_layer, shares_state=True)
 
 
-def containers(owner: object, place: str, seen: set[int]) -> Iterator[str]:
-    """The paths of all containers in an object, and in the objects of these packages that it is made of."""
-    seen.add(id(owner))
-    names = [name for kind in type(owner).__mro__ for name in _slots(kind)] + list(getattr(owner, "__dict__", {}))
-    for name in dict.fromkeys(names):
-        value: Any = getattr(owner, name, None)
-        path = f"{place}.{name.lstrip('_')}"
-        kind = type(value)
-        if isinstance(value, dict | list | deque | set | bytearray):
-            yield path
-        elif kind.__module__.split(".")[0] in ("relay", "relay_lab", "sitestack") and not isinstance(value, tuple | bytes):
-            is_constant = kind.__name__.endswith(("Config", "Times", "Statistics"))
-            if id(value) not in seen and not is_constant:
-                yield from containers(value, path, seen)
-
-
-def _slots(kind: type) -> list[str]:
-    slots = kind.__dict__.get("__slots__", ())
-    return [slots] if isinstance(slots, str) else list(slots)
-
-
 @pytest.mark.inside
 def test_every_container_of_every_layer_is_accounted_for(stack: Stack) -> None:
     seen: set[int] = set()
-    found = [path for layer in stack.layers for path in containers(layer, layer.name, seen)]
+    found = [path for layer in stack.layers for path, _ in containers(layer, layer.name, seen)]
     shared = {f"{layer.name}.stale" for layer in stack.layers}  # one set of the stack: its layers, or fewer
     found = [path for path in found if path not in shared]
     assert len(found) > 80

@@ -7,10 +7,10 @@ import pytest
 from relay.gateway.config import RoutesConfig
 from relay.gateway.wire import FRAMES, Bye, Hello
 from relay.replica.config import BufferConfig
+from relay_lab.simulation.liar import Liar
 from relay_lab.simulation.process import BRIDGE_PORT
 from sitestack.journal import records
 from sitestack.model.address import Physical
-from tests.harness.liar import Liar
 from tests.harness.linked_sites import Sites
 from tests.harness.stories import SETTLED
 

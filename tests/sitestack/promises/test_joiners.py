@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sitestack.promises import find_ending
 from sitestack.promises.ranges import Ranges
+from sitestack.promises.reception import Reception
 from tests.harness.journals import Told, broken, check, outlived_sender, paused_sender
 
 
@@ -18,6 +19,20 @@ def test_what_stood_in_a_joiners_state_is_not_owed_to_it_when_its_sender_deliver
     """Who founded a site alone and was merged has the senders' past as history like a joiner."""
     assert broken(check(*paused_sender(held=True, founded=founded))) == set()
     assert broken(check(*paused_sender(held=False, founded=founded))) == {"L3", "L9"}
+
+
+def test_a_later_baseline_says_what_is_in_the_state_that_a_member_has_taken() -> None:
+    """Its part of the site had no state until another one gave it, with messages that this member had not delivered."""
+    for taken in (False, True):
+        reception = Reception()
+        reception.deliver(1, 4, 0)
+        if taken:
+            reception.start_at(8)
+            reception.start_at(3)
+        reception.deliver(8, 9, 1)
+        reception.finish()
+        assert bool(reception.holes) is not taken
+        assert (reception.accounted == Ranges([(1, 9)])) is taken
 
 
 def test_history_is_handed_on_when_nobody_lives_who_delivered_it() -> None:

@@ -1,4 +1,4 @@
-"""A linked site that lies: after a sound HELLO its relay sends every frame of the bridge with random contents."""
+"""A linked site that lies: after a sound HELLO its relay sends every frame of the bridge, invented, copied or aimed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from functools import partial
 from types import NoneType
 from typing import Any, Union, get_args, get_origin
 
-from relay.gateway.wire import FRAMES, VERSION, Bye, FrameParser, Hello, Routed, State, encode
+from relay.gateway.wire import FRAMES, VERSION, Bye, Data, FrameParser, Hello, Routed, State, encode
 from relay_lab.sim.tcp_streams import TcpStream
 from relay_lab.sim.world import World
+from relay_lab.simulation.process import RelayProcess
 from sitestack.model.address import UUID_BYTES, Address, Physical, ProxyUUID
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
-from sitestack.model.message import pack_body
+from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
 from sitestack.wire.schema import hints_of
 
@@ -25,8 +26,10 @@ PAUSE_S = 0.1
 FRAMES_MAX = 12
 #: Frames of others that it keeps to send them again.
 KEPT_MAX = 200
-#: Share of frames that it has received before, of links that it ends, and of fields about itself.
-REPEATED, ENDED, OWN = 0.2, 0.02, 0.7
+#: Share of frames that it has received before, of pieces of others' routes, of links that it ends, and of fields about itself.
+REPEATED, AIMED, ENDED, OWN = 0.2, 0.3, 0.02, 0.7
+#: The name of the site.
+LIAR = "EVIL"
 
 
 class Liar:
@@ -89,6 +92,8 @@ class Liar:
         """Return a frame that can be encoded and read: one that it has received, or an invented one."""
         if self._kept and self._rng.random() < REPEATED:
             return self._rng.choice(self._kept)
+        if self._rng.random() < AIMED and (piece := self._piece()) is not None:
+            return piece
         kinds = [kind for kind in FRAMES.values() if kind not in (Hello, Bye)]
         while True:
             frame = self._invent(self._rng.choice(kinds))
@@ -100,6 +105,19 @@ class Liar:
                 continue  # a frame that the wire rejects would only end the link
             assert isinstance(frame, Header)
             return frame
+
+    def _piece(self) -> Routed | None:
+        """A message of another site in the next piece of its route, as if this one had sent or forwarded that."""
+        rng, living = self._rng, [each for each in self._world.alive() if isinstance(each, RelayProcess)]
+        ends = [(each, *route) for each in living for route in each.relay.gateway.carrier.routes._routes.items()]
+        if not ends:
+            return None
+        victim, route, end = rng.choice(ends)
+        origin = rng.choice([each.local.address for each in self._world.processes if each.local.site == end.site] or [self._me])
+        number = victim.relay.state.remote(end.site).admitted.get(origin, 0) + 1
+        forged = encode(Data((end.site,), Batch(end.site, origin, Scope.ALL, number, 1, pack_body([b"forged"]))))
+        source, visited = rng.choice([(self._site, ()), (self._site, ()), (end.site, (self._site,))])
+        return Routed(source, victim.local.site, *route, end.received, visited, False, forged)
 
     # -- contents --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,85 @@
+"""Tasks of trio on the virtual clock, for parts of the product that wait. They run while the world stands still."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Any
+
+import trio
+from trio._core import _run as trio_run
+
+from relay_lab.sim.schedule import Schedule
+
+
+class _Clock(trio.abc.Clock):
+    """Virtual time. It notes until when all tasks wait, and lets trio look again at once."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self.idle_until: float | None = None
+
+    def start_clock(self) -> None:
+        pass
+
+    def current_time(self) -> float:
+        return self._schedule.now
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        self.idle_until = deadline
+        return 0.0
+
+
+class Tasks:
+    """One nursery for a world. Only one world of a thread may have one at a time: `close` ends it."""
+
+    def __init__(self, schedule: Schedule, seed: int) -> None:
+        self._schedule = schedule
+        self._clock = _Clock(schedule)
+        self._ready = deque[Callable[[], object]]()
+        #: How the nursery ended, once it has.
+        self._outcomes: list[Any] = []
+        self._planned = inf
+        trio_run._r.seed(seed)  # it draws the order in which tasks run
+        trio.lowlevel.start_guest_run(
+            self._main,
+            run_sync_soon_threadsafe=self._ready.append,
+            done_callback=self._outcomes.append,
+            clock=self._clock,
+            host_uses_signal_set_wakeup_fd=True,
+        )
+        self.run()
+
+    async def _main(self) -> None:
+        async with trio.open_nursery() as self._nursery:
+            await trio.sleep_forever()
+
+    def start(self, work: Callable[..., Awaitable[object]], *args: Any) -> None:
+        """Start a task; it runs when `run` is called."""
+        self._nursery.start_soon(work, *args)
+
+    def run(self) -> None:
+        """Let all tasks run until each waits, and again when the first of them has waited long enough."""
+        self._clock.idle_until = None
+        while not self._outcomes and self._clock.idle_until is None:
+            self._ready.popleft()()
+        for outcome in self._outcomes:
+            outcome.unwrap()
+        self._plan(self._clock.idle_until)
+
+    def _plan(self, due: float | None) -> None:
+        if due is not None and due < self._planned:
+            self._planned = due
+            self._schedule.at(due, self._wake)
+
+    def _wake(self) -> None:
+        self._planned = inf
+        if not self._outcomes:
+            self.run()
+
+    def close(self) -> None:
+        """Cancel all tasks."""
+        self._nursery.cancel_scope.cancel()
+        while not self._outcomes:
+            self.run()
