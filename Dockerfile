@@ -7,7 +7,7 @@ RUN python -m venv --without-pip /opt/relay
 COPY requirements.lock requirements-build.lock ./
 RUN python -m pip --python /opt/relay/bin/python install --no-cache-dir --require-hashes --requirement requirements.lock \
     && python -m pip install --no-cache-dir --require-hashes --requirement requirements-build.lock
-COPY hatch_build.py pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
 COPY sitestack sitestack
 COPY relay relay
 # The wheel is made by this stage's Python and installed into the other one, which so has no tool that builds.

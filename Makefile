@@ -10,8 +10,8 @@ DOCS := $(VENV)/.docs-installed
 UV_VERSION := 0.13.9
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint pytest browser pytest-all test-compiled simulate-smoke mutants conformance conformance-check reference docs bench \
-	compiled sbom audit-dependencies floors lock clean
+.PHONY: help demo test test-all lint pytest browser pytest-all simulate-smoke mutants conformance conformance-check reference docs bench \
+	sbom audit-dependencies floors lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,10 +46,6 @@ browser: $(DEV) ## install a Chromium and axe-core for the tests of the dashboar
 pytest-all: $(DEV) ## every test, also those that keep a machine busy for long
 	$(BIN)/pytest -n 2
 
-# The pure modules compiled, in a copy: their tests, and seeds that leave the same traces as here. Takes ten minutes.
-test-compiled: $(DEV) ## compile the pure modules in a copy, and test them
-	@$(BIN)/python -m tests.compiled
-
 simulate-smoke: $(DEV) ## sixty simulated runs
 	$(BIN)/relay simulate --seeds 0:60
 
@@ -81,10 +77,6 @@ docs: $(DOCS) ## build the documentation site in build/site
 # make bench SCENARIO=name
 bench: $(RUNTIME) ## measure one SCENARIO, or all
 	@$(BIN)/relay bench $(SCENARIO)
-
-# The wheel with compiled modules, for this Python and this kind of machine. `pip wheel .` makes the pure one.
-compiled: $(DEV) ## build the wheel with compiled modules
-	RELAY_COMPILED=1 $(INSTALL:install=wheel) --no-deps --no-build-isolation --wheel-dir dist .
 
 # What is in the image, as CycloneDX: of each package the version, the hashes, the license where it says so.
 sbom: $(DEV) ## list what is in the image, as CycloneDX

@@ -11,7 +11,7 @@ import click
 
 from relay.cli.command_group import CommandGroup
 from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Unanswered
-from sitestack.channel.version import installed_version, running_build
+from sitestack.channel.version import installed_version
 from sitestack.model.errors import JoinFailed, LocalError, SlowConsumer
 
 #: Name -> module with its `command`, in the order of the help text.
@@ -23,7 +23,7 @@ COMMANDS = {
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        click.echo(f"relay, version {installed_version()} ({running_build()})")
+        click.echo(f"relay, version {installed_version()}")
         ctx.exit()
 
 

@@ -19,13 +19,14 @@ from typing import Protocol
 from relay.replica.config import SpillSettings
 from relay.replica.gone import Gone, Run
 from relay.replica.held_entries import Entry, HeldEntries, HeldEntry
-from relay.replica.spill_record import SpillRecord, decode, encode
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
+from sitestack.model.frame import Header
 from sitestack.model.gap import GapReason
 from sitestack.model.level import Level
 from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId
+from sitestack.wire.codec import Codec
 
 #: Bytes of bodies in a record, which has at least one entry; the unit of reading.
 RECORD_BYTES = 256 * 1024
@@ -33,6 +34,17 @@ RECORD_BYTES = 256 * 1024
 SEGMENT_BYTES = 64 * 1024 * 1024
 #: Part of the maximum age after which a segment is closed, so that no entry stays much longer.
 SEGMENTS_AN_AGE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SpillRecord(Header):
+    """Consecutive entries of the buffer, in columns; `position` is that of the first."""
+
+    position: int
+    entries: HeldEntries
+
+
+_CODEC = Codec("", {0: SpillRecord})
 
 
 class SpillDisk(Protocol):
@@ -146,7 +158,7 @@ class Spill:
             start = end
 
     def _write(self, first: int, entries: Sequence[Entry], base: View | None) -> None:
-        record = encode(SpillRecord(first, HeldEntries.of(entries)))
+        record = _CODEC.pack(SpillRecord(first, HeldEntries.of(entries)))
         while self._segments and not self.level.fits(len(record)):
             self._drop(0, GapReason.BUDGET)
         if not self.level.fits(len(record)):
@@ -265,7 +277,7 @@ class Spill:
         """
         try:
             data, end = self._disk.read(segment.number, offset)
-            record = decode(data)
+            record = _parse(data)
         except (OSError, ProtocolError) as error:
             self.damage = str(error) or type(error).__name__
             self._drop(self._segments.index(segment), GapReason.DISK)
@@ -275,3 +287,10 @@ class Spill:
 
 def _end(segment: Segment) -> int:
     return segment.end
+
+
+def _parse(data: bytes) -> SpillRecord:
+    """Raises ProtocolError."""
+    record = _CODEC.parse(data)
+    assert isinstance(record, SpillRecord), "no other header has an id here"
+    return record

@@ -17,7 +17,6 @@ from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.message import Batch
-from sitestack.model.native import mypyc_attr
 from sitestack.model.short_ids import ShortIds
 from sitestack.wire.lane import LaneHead
 
@@ -152,8 +151,6 @@ class ReceivePart:
     accept: Callable[[LaneHead, float], list[Effect]] | None = None
 
 
-# Tests, and tools that take a stack apart, define layers that are not compiled.
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Layer:
     """One protocol. Subclasses override methods as needed; the defaults pass everything on.
 

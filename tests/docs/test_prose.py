@@ -114,4 +114,4 @@ def test_a_module_counts_in_the_longest_listed_folder() -> None:
     assert prose.room_of("sitestack/layers/unicast/layer.py") == "sitestack/layers"
     assert prose.room_of("sitestack/config.py") == "sitestack"
     assert prose.room_of("k8s/README.md") == "docs"
-    assert prose.room_of("hatch_build.py") == "other"
+    assert prose.room_of("conftest.py") == "other"

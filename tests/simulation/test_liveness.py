@@ -129,7 +129,6 @@ def test_a_member_that_cannot_send_in_the_end_is_found(monkeypatch: pytest.Monke
     assert all("cannot send to ALL" in each for each in violations)
 
 
-@pytest.mark.inside
 def test_a_member_that_does_not_deliver_in_the_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """T3: its stack accepts frames and passes none up."""
     violations = with_fault_in_the_end(
@@ -138,7 +137,6 @@ def test_a_member_that_does_not_deliver_in_the_end_is_found(monkeypatch: pytest.
     assert any(each.startswith("T3") and "did not deliver" in each for each in violations)
 
 
-@pytest.mark.inside
 @pytest.mark.parametrize(("window_bytes", "found"), [(2_000, "T3"), (200_000, "B3")])
 def test_credit_that_is_lost_is_found(window_bytes: int, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small window closes for good (T3); and at rest all that was marked in a large one is acknowledged (B3)."""

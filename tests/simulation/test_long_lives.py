@@ -98,7 +98,6 @@ def _names(slots: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 @pytest.mark.long
-@pytest.mark.inside
 @pytest.mark.parametrize("order", ["total", "fifo"])
 def test_who_sees_many_come_and_go_keeps_no_more_of_them_than_their_numbers(order: Order) -> None:
     script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)
@@ -131,7 +130,6 @@ def test_who_sees_many_come_and_go_keeps_no_more_of_them_than_their_numbers(orde
         assert {path for path, by in grown.items() if by >= ROUNDS / 2} <= PER_DEATH
 
 
-@pytest.mark.inside
 @pytest.mark.parametrize("order", ["total", "fifo"])
 def test_no_body_stays_that_everybody_has(order: Order) -> None:
     script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)

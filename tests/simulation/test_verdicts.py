@@ -104,7 +104,6 @@ def count_twice(table: ForwardTable, batch: Batch) -> None:
 add = ForwardTable.add
 
 
-@pytest.mark.inside
 @pytest.mark.parametrize(
     ("queue", "owner", "method", "leak"),
     [

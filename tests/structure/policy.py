@@ -78,7 +78,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "httpx": ("relay/client/async_client.py",),
     "hypercorn": ("relay/node/http/server.py",),
     "msgpack": ("sitestack/wire/", "relay/journal/", "spark/pyspark_relay/source/bulk.py"),
-    "mypy_extensions": ("sitestack/model/native.py",),  # seen by type checkers and the compiler only
     "prometheus_client": ("relay/node/http/metrics.py",),
     "py4j": ("spark/pyspark_relay/",),
     "pyarrow": ("spark/pyspark_relay/",),
@@ -115,10 +114,7 @@ CLASSES_OF_A_METHOD_MAX = 12
 SIZE_EXCEPTIONS: dict[str, str] = {}
 
 #: Small file with one importer -> why it is a file. Remove an entry when the file is merged.
-SMALL_FILES: dict[str, str] = {
-    "relay/replica/spill_record.py": "stays interpreted where the spill is compiled (hatch_build.py)",
-    "sitestack/model/native.py": "a door: the only file that imports mypy_extensions",
-}
+SMALL_FILES: dict[str, str] = {}
 
 #: Method name that many classes define -> the contract that asks for it. Remove an entry when few classes are left.
 SHARED_METHODS: dict[str, str] = {

@@ -21,7 +21,6 @@ from relay.keys.directory import make_key_directory
 from relay_lab.bench.scenarios import MemberTask, Scenario, Workload
 from relay_lab.drills.layout import draw_group
 from relay_lab.drills.tether import tie
-from sitestack.channel.version import running_build
 
 
 def describe_machine() -> dict[str, Any]:
@@ -31,7 +30,6 @@ def describe_machine() -> dict[str, Any]:
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "build": running_build(),
         "load_before": round(os.getloadavg()[0], 2),
     }
 
@@ -137,8 +135,6 @@ async def measure(
                 results.append(summarise(await carry(members, Workload(size, WARM_UP_S, window_s, rate))))
                 await afterwards(size, window_s, results[-1])
             ours[str(size)] = {**_median(results), "runs": runs}
-    if running_build() == "compiled":
-        return ours  # a compiled call cannot be timed
     async with _members(scenario, conditions, profiled=True) as members:
         for size in sizes:
             observe(f"{size} bytes, where the time goes")

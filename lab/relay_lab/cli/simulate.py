@@ -22,7 +22,6 @@ from relay.cli.output import json_option, print_json, progress_bar
 from relay_lab.simulation import Kind, Plan, SeedResult, draw, run_plan, shrink_plan
 from relay_lab.simulation.coverage import find_missing
 from relay_lab.simulation.plan_json import CHARS_MAX, StoredPlan, from_text, to_json, to_text
-from sitestack.channel.version import running_build
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -71,16 +70,10 @@ def _collect(pool: ProcessPoolExecutor, work: Callable[[T], R], remaining: Itera
 
 
 class Case(NamedTuple):
-    """A plan to run, and the arguments that name it: `--seeds 7`, or its file.
-
-    It goes to another process as text, like a plan that is stored: objects of compiled classes cannot be pickled.
-    """
+    """A plan to run, and the arguments that name it: `--seeds 7`, or its file."""
 
     name: str
     plan: Plan
-
-    def __reduce__(self) -> tuple[Callable[[str, str], Case], tuple[str, str]]:
-        return _unpack, (self.name, to_text(StoredPlan("", self.plan)))
 
 
 #: A result, and the CPU seconds that it took.
@@ -163,10 +156,6 @@ def _draw(seed: int, kind: Kind) -> Case:
     return Case(f"--seeds {seed}{'' if kind == 'swarm' else f' --plan {kind}'}", draw(seed, kind))
 
 
-def _unpack(name: str, text: str) -> Case:
-    return Case(name, from_text(text).plan)
-
-
 def _read(file: Path) -> Case:
     try:
         with file.open(encoding="utf-8") as stream:
@@ -200,7 +189,6 @@ class Tally:
             "seconds": round(seconds, 3),
             "seeds_per_s": round(len(traces) / seconds, 3),
             "seeds_per_core_hour": round(len(traces) / max(self._cpu_s, 1e-9) * 3600),
-            "build": running_build(),
             "covered": dict(sorted(self._covered.items())),
             "missing": find_missing(self._covered, [seed for seed, _ in self._traces], self._kind),
             "trace_hash": traces[0] if len(traces) == 1 else hashlib.sha256("".join(traces).encode()).hexdigest(),
@@ -265,7 +253,7 @@ def _print(answer: dict[str, Any]) -> None:
     click.echo(
         f"{answer['seeds']} seeds in {answer['seconds']:.1f} s ({answer['seeds_per_s']:.1f} seeds/s), {len(failed)} failed"
     )
-    click.echo(f"{answer['seeds_per_core_hour']:,} seeds an hour a core ({answer['build']})")
+    click.echo(f"{answer['seeds_per_core_hour']:,} seeds an hour a core")
     click.echo("Covered: " + ", ".join(f"{what} {times}" for what, times in answer["covered"].items()))
     if answer["missing"]:
         click.echo(f"Never happened, and should have: {', '.join(answer['missing'])}")

@@ -14,7 +14,6 @@ from relay.events import GlobalView, Role, Unreachable
 from relay.node.output.event_json import sites_of
 from relay.node.status.histogram import Histogram
 from sitestack.channel.receiving.inbox import Delivery
-from sitestack.channel.version import Build, running_build
 from sitestack.model.address import Address
 from sitestack.model.events import Event
 from sitestack.model.gap import Gap
@@ -39,7 +38,6 @@ class Identity:
     secure: bool
     #: URL for programs on this machine; empty without HTTP.
     http: str = ""
-    build: Build = field(default_factory=running_build)
 
 
 @dataclass(frozen=True, slots=True)

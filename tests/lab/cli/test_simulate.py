@@ -45,16 +45,12 @@ def test_the_order_in_which_seeds_end_does_not_show() -> None:
     assert one.to_json(2.0) == other.to_json(2.0)
     assert one.to_json(2.0)["seeds_per_s"] == 2.5
     assert one.to_json(2.0)["seeds_per_core_hour"] == 7_200
-    assert one.to_json(2.0)["build"] == "pure"
     assert one.to_json(2.0)["covered"] == {"kill": 10}
 
 
 def test_a_case_reaches_another_process_as_it_is() -> None:
-    """As text: with compiled modules the objects of a plan cannot be pickled."""
     case = Case("--seeds 7", draw(7, "swarm"))
-    packed = pickle.dumps(case)
-    assert pickle.loads(packed) == case
-    assert b"LinkConfig" not in packed
+    assert pickle.loads(pickle.dumps(case)) == case
 
 
 def test_a_violation_fails_and_names_the_seed(run: Run, twice: None) -> None:

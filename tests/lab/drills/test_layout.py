@@ -193,11 +193,9 @@ async def test_an_upgrade_needs_an_earlier_release(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"--before .*: no relay runs with it"):
         await LocalVenue(before=str(tmp_path / "python")).prepare(find_drill("upgrade"))
     python = tmp_path / "earlier"
-    python.write_text(
-        '#!/bin/sh\ntest "$*" = "-I -m relay --version" && echo "relay, version 0.0.9 (pure)"\n', encoding="utf-8"
-    )
+    python.write_text('#!/bin/sh\ntest "$*" = "-I -m relay --version" && echo "relay, version 0.0.9"\n', encoding="utf-8")
     python.chmod(0o755)
-    assert await find_earlier(str(python)) == Earlier(str(python), "relay, version 0.0.9 (pure)")
+    assert await find_earlier(str(python)) == Earlier(str(python), "relay, version 0.0.9")
     await LocalVenue(before=str(python)).prepare(find_drill("upgrade"))
     with pytest.raises(ConfigurationError, match=r"--before .*: the drill upgrades no member"):
         await LocalVenue(before=str(python)).prepare(find_drill("kill-relay"))

@@ -22,7 +22,7 @@ def test_without_a_command_there_is_help(run: Run) -> None:
 
 
 def test_the_version_says_which_build_it_is(run: Run) -> None:
-    assert run("--version") == (0, f"relay, version {installed_version()} (pure)\n", "")
+    assert run("--version") == (0, f"relay, version {installed_version()}\n", "")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

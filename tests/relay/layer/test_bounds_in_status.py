@@ -188,7 +188,6 @@ def stack() -> Stack:
     return build_stack(local, config, relay_layer=relay_layer, shares_state=True)
 
 
-@pytest.mark.inside
 def test_every_container_of_every_layer_is_accounted_for(stack: Stack) -> None:
     seen: set[int] = set()
     found = [path for layer in stack.layers for path, _ in containers(layer, layer.name, seen)]

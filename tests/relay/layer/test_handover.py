@@ -112,7 +112,6 @@ def test_it_goes_on_with_the_next_coordinator_where_the_last_one_died() -> None:
     assert fetched.bytes.high == 100 * len(batch(1).body), "nothing was fetched twice"
 
 
-@pytest.mark.inside
 def test_to_find_where_to_begin_costs_little_whatever_the_buffer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any process may ask."""
     buffer = Buffer(BufferConfig())

@@ -84,7 +84,6 @@ def test_a_flood_of_invented_senders_makes_nobody_derive_a_key(monkeypatch: pyte
     assert (derived, b.drops) == ([], {"seal_forged": 2_000})
 
 
-@pytest.mark.inside
 def test_the_key_of_a_stranger_is_derived_once_whatever_is_sent_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     gone, b = world.start("gone"), world.start("b")

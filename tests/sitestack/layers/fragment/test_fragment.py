@@ -141,7 +141,6 @@ def test_a_large_header_is_cut_although_there_is_no_body() -> None:
     assert frames_of([each for one in arrived for each in receiver.up(one, 0.0)])[0].headers == frame.headers
 
 
-@pytest.mark.inside
 @pytest.mark.parametrize("header", [Small(VIEW.id, None), Large((A, B))])
 def test_a_batch_is_not_encoded_to_learn_its_size(header: Header, monkeypatch: pytest.MonkeyPatch) -> None:
     encoded: list[Frame] = []
