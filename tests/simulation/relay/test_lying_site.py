@@ -11,6 +11,7 @@ from relay_lab.simulation.liar import Liar
 from relay_lab.simulation.process import BRIDGE_PORT
 from sitestack.journal import records
 from sitestack.model.address import Physical
+from sitestack.model.frame import Frame
 from tests.harness.linked_sites import Sites
 from tests.harness.stories import SETTLED
 
@@ -45,6 +46,8 @@ def unharmed(script: Sites, sent: int) -> None:
                 origin = honest[record.origin]
                 assert record.site == script.home[origin], "nobody speaks for another site"
                 numbers[origin] += range(record.first, record.first + record.count)
+        batches = [each.batch for each in script[name].events if isinstance(each, Frame) and each.batch is not None]
+        assert not any(b"forged" in batch.body for batch in batches if batch.site != "EVIL"), name
         assert numbers == {each: list(range(1, sent + 1)) for each in HONEST}, name
         over = {what: level for what, level in script[name].stack.levels().items() if level.is_over}
         assert not over, (name, over)
