@@ -95,6 +95,7 @@ SHOWN = {
     "relay.proxies": "relay.origins",
     "state_transfer.holders.standings": VIEW,
     "state_transfer.asked": VIEW,
+    "state_transfer.readers": VIEW,
     "state_transfer.pieces": "state_transfer.arrived_bytes",
     "sequencer.table.undelivered": "sequencer.undelivered_bytes",
     "sequencer.table.waiting": "sequencer.undelivered_bytes",
