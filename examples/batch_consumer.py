@@ -3,15 +3,13 @@
 Run `python examples/batch_consumer.py examples/sfo.yaml D lines.txt`. Publish in the other site with
 `relay node examples/nyc.yaml --name A --keys keys/NYC --publish -`.
 
-A batch holds up to thousands of messages of one sender, so this program receives, writes and waits once per
-batch. While the
-file is slow, at most `protocols.flow_control.backlog_bytes_max` bytes are buffered and the senders wait.
+A batch holds up to thousands of messages of one sender, so this program receives, writes and waits
+once per batch. While the file is slow, at most `protocols.flow_control.backlog_bytes_max` bytes are
+buffered and the senders wait.
 
-When a relay dies, its successor retransmits. Duplicates are dropped, so the file has every message once. A gap
-event reports
-messages that `relay.budget` could not hold. Messages sent while this consumer is down are missing in its file, so
-run two of
-them in a site.
+When a relay dies, its successor retransmits. Duplicates are dropped, so the file has every message
+once. A gap event reports messages that `relay.budget` could not hold. Messages sent while this
+consumer is down are missing in its file, so run two of them in a site.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Chat: all members read all lines in one order. Run `python examples/chat.py ROOM NAME` several times on one
 machine.
 
-When a member dies, all others see this at the same place of the conversation. Its last lines reach all of them or
-none. When
-the coordinator (the first name) dies, the others continue after some tenths of a second and no line is lost.
+When a member dies, all others see this at the same place of the conversation. Its last lines reach
+all of them or none. When the coordinator (the first name) dies, the others continue after some
+tenths of a second and no line is lost.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """A replicated counter that every member may add to. Run `python examples/replicated_counter.py SITE NAME`.
 
-Numbers on standard input are added. The counter changes only by delivered messages, and all members deliver the
-same messages
-in one order. So it takes the same values everywhere. A joiner receives the value first.
+Numbers on standard input are added. The counter changes only by delivered messages, and all members
+deliver the same messages in one order. So it takes the same values everywhere. A joiner receives
+the value first.
 
-When a member dies, the others keep the value. The last additions of the dead member are in all copies or in none.
-The value
-is lost with the last member. When the network splits the site, each part continues to count. After the split
-heals, the
-members of the smaller parts join the largest part again and take its value: additions of the smaller parts are
-lost.
+When a member dies, the others keep the value. The last additions of the dead member are in all
+copies or in none. The value is lost with the last member. When the network splits the site, each
+part continues to count. After the split heals, the members of the smaller parts join the largest
+part again and take its value: additions of the smaller parts are lost.
 """
 
 from __future__ import annotations

@@ -3,13 +3,11 @@ sfo.yaml.
 
 Every member answers a request with the same text in capitals. A line such as `SFO hello` asks one member of SFO.
 
-When a relay dies, its successor carries the requests and replies under way, and each arrives once. When the asked
-member
-dies, or a request is reported as unreachable, another member is asked. So every request is answered while its
-site has a
-member. A request may be carried out twice, by the dead member too: make requests idempotent where that matters.
-Requests wait
-while their site cannot be reached.
+When a relay dies, its successor carries the requests and replies under way, and each arrives once.
+When the asked member dies, or a request is reported as unreachable, another member is asked. So
+every request is answered while its site has a member. A request may be carried out twice, by the
+dead member too: make requests idempotent where that matters. Requests wait while their site cannot
+be reached.
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
 """A work queue led by the coordinator, without a lock service. Run `python examples/work_queue.py SITE NAME`.
 
-Each typed line is a task, and every member is a worker. All members hold the queue and change it only by
-delivered messages,
-so all copies are equal. The coordinator, the first member of the view, assigns the tasks. An assignment counts
-once it is
-delivered, so no task of a dead leader is assigned twice or forgotten.
+Each typed line is a task, and every member is a worker. All members hold the queue and change it
+only by delivered messages, so all copies are equal. The coordinator, the first member of the view,
+assigns the tasks. An assignment counts once it is delivered, so no task of a dead leader is
+assigned twice or forgotten.
 
-When the leader dies, the next member of the view leads with the same queue. When a worker dies, the next view
-returns its
-tasks to the queue, and a half-done task is done again. A joiner receives the queue. When the network splits the
-site, both
-parts continue, and a task may be done in both. After the split heals, the members of the smaller parts join the
-largest part
-again and take its queue.
+When the leader dies, the next member of the view leads with the same queue. When a worker dies, the
+next view returns its tasks to the queue, and a half-done task is done again. A joiner receives the
+queue. When the network splits the site, both parts continue, and a task may be done in both. After
+the split heals, the members of the smaller parts join the largest part again and take its queue.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ def _address(ctx: click.Context, parameter: click.Parameter, target: str | None)
 def command(ctx: click.Context, target: str | None, token: Path | None, queues: bool, watch: bool, as_json: bool) -> None:
     """Show the status of running nodes.
 
-    Views, roles, links, problems and drops; the JSON also has the queues.
-    With --node the JSON is the status of that node; without, it is {"nodes": [...], "silent": [...]}.
+    Views, roles, links, problems and drops; the JSON also has the queues. With --node the JSON is
+    the status of that node; without, it is {"nodes": [...], "silent": [...]}.
     """
     if watch:
         if as_json or not stdout.is_terminal:

@@ -1,9 +1,8 @@
 """Coordination: entries about relaying that the coordinator casts apart from its links' traffic.
 
-Retention        for which sites the stream is held
-LeastPace        which of these sites are too slow for senders to wait
-Trim             entries dropped for the budget
-SiteSwitch       which site is offline
+Retention        for which sites the stream is held LeastPace        which of these sites are too
+slow for senders to wait Trim             entries dropped for the budget SiteSwitch       which site
+is offline
 """
 
 from __future__ import annotations

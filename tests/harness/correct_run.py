@@ -1,8 +1,7 @@
 """A generator of correct journals: two sites, joins, leaves and crashes, and every kind of message.
 
-It does not use the protocols: each site has one list of messages, and every member of the view delivers its head.
-Two members
-of each site live to the end.
+It does not use the protocols: each site has one list of messages, and every member of the view
+delivers its head. Two members of each site live to the end.
 """
 
 from __future__ import annotations

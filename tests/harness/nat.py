@@ -1,10 +1,8 @@
 """Address translation for one host, as a program: `python nat.py private external inner_port outer_port`.
 
-It stands between two networks as a router without other means does. The host's packets leave with the external
-address, and
-packets to that address go to the host. One port is translated, the listening one; the others stay. It ends with
-its standard
-input.
+It stands between two networks as a router without other means does. The host's packets leave with
+the external address, and packets to that address go to the host. One port is translated, the
+listening one; the others stay. It ends with its standard input.
 """
 
 from __future__ import annotations

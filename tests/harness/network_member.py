@@ -1,9 +1,8 @@
 """`python -m tests.harness.network_member NAME ADDRESS ...`: a member with these interfaces, for tests in network
 namespaces.
 
-Every line of standard input is sent to all, or with an @ in front to each other member by itself. Deliveries, and
-the size of each
-view, are lines of standard output.
+Every line of standard input is sent to all, or with an @ in front to each other member by itself.
+Deliveries, and the size of each view, are lines of standard output.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Groups of [BATCHING, SEQUENCER, FLOW CONTROL] over a stub of all lower layers.
 
-The stub provides their promises: numbered FIFO streams per view, reliable FIFO unicasts within a view, and views
-after a flush.
-Only held frames take time. A member can crash with its last frames under way, and the test changes views.
+The stub provides their promises: numbered FIFO streams per view, reliable FIFO unicasts within a
+view, and views after a flush. Only held frames take time. A member can crash with its last frames
+under way, and the test changes views.
 """
 
 from __future__ import annotations

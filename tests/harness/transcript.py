@@ -1,8 +1,8 @@
 """Transcript of a script, for reading and comparing: packets between named processes.
 
-The same script gives the same lines, so a transcript can be a golden file. It shows headers and events of the
-requested kinds,
-views and deliveries, and the script's own actions (lines with a star).
+The same script gives the same lines, so a transcript can be a golden file. It shows headers and
+events of the requested kinds, views and deliveries, and the script's own actions (lines with a
+star).
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """`python -m tests.mutants --draw 50 --seed 1`: breaks lines that the tests of a row run, and checks that tests
 notice.
 
-A row is drawn, then one of the ways to break a line that its marked tests run (`operators.py`). Only modules of
-the row's own
-subject are broken, since a story runs a whole site. First the tests of the row are run, then those of all other
-rows that run
-this line: a line may serve another promise.
+A row is drawn, then one of the ways to break a line that its marked tests run (`operators.py`).
+Only modules of the row's own subject are broken, since a story runs a whole site. First the tests
+of the row are run, then those of all other rows that run this line: a line may serve another
+promise.
 """
 
 from __future__ import annotations

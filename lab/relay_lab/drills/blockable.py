@@ -1,8 +1,8 @@
 """`relay`, with an event loop that a drill can block: `python -m relay_lab.drills.blockable node ...`.
 
-SIGUSR1 starts a blocking call in the main thread, as a careless library or a slow disk does: no task runs, while
-other threads
-and the kernel continue. SIGUSR2 ends it. This is a separate program so that a node contains none of it.
+SIGUSR1 starts a blocking call in the main thread, as a careless library or a slow disk does: no
+task runs, while other threads and the kernel continue. SIGUSR2 ends it. This is a separate program
+so that a node contains none of it.
 """
 
 from __future__ import annotations

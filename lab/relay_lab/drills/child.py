@@ -24,10 +24,9 @@ async def run_command(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command to its end and return it with its output, whatever its exit code.
 
-    `text` is its standard input, `name` its name in errors. It runs in a session of its own, so the terminal's
-    Ctrl-C does not reach
-    it. Raises PlaceFailed after `limit_s` seconds, also inside a cancel shield, where no other limit would end
-    it.
+    `text` is its standard input, `name` its name in errors. It runs in a session of its own, so the
+    terminal's Ctrl-C does not reach it. Raises PlaceFailed after `limit_s` seconds, also inside a
+    cancel shield, where no other limit would end it.
     """
     with trio.move_on_after(limit_s):
         return await trio.run_process(

@@ -1,8 +1,7 @@
 """Ports, multicast groups and configuration files of a drill's members on this machine, for one run.
 
-Each member gets a separate configuration file, because members on one machine need different ports for the
-bridge. On real
-machines one file serves a site.
+Each member gets a separate configuration file, because members on one machine need different ports
+for the bridge. On real machines one file serves a site.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Growth of the memory of processes: a line through the settled samples by least squares. Pure.
 
-A relay needs some two megabytes more than another member, and a member may take the role several times. So the
-line of a process
-has one slope and two heights, one for each role. With one height, a takeover would count as growth or hide it.
+A relay needs some two megabytes more than another member, and a member may take the role several
+times. So the line of a process has one slope and two heights, one for each role. With one height, a
+takeover would count as growth or hide it.
 """
 
 from __future__ import annotations

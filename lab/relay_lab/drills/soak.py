@@ -91,9 +91,8 @@ def _draw_harm(rng: random.Random, seconds: float) -> list[Action]:
     """Draw harm that ends before the next begins. The last in line of each site is never killed, so one member lives
     long.
 
-    The others are killed first, one after the other. The long-lived member relays from then on, so its memory is
-    not bent by a
-    change of its role.
+    The others are killed first, one after the other. The long-lived member relays from then on, so
+    its memory is not bent by a change of its role.
     """
     mortal = [f"{seat.site}.{seat.name}" for place, seat in enumerate(seat_members(SITES, MEMBERS)) if (place + 1) % MEMBERS]
     unharmed = rng.sample(mortal, len(mortal))

@@ -60,11 +60,10 @@ class MemberLog:
 def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Record], wall_ns: int | None = None) -> MemberLog:
     """Return the log of one process from its records.
 
-    `wall_ns` is the reader's wall clock less its monotonic clock, for a process with another monotonic clock. Its
-    times are then
-    converted to the reader's, as exactly as both wall clocks agree. One offset serves the whole life of a
-    process, so differences
-    between its times stay exact.
+    `wall_ns` is the reader's wall clock less its monotonic clock, for a process with another
+    monotonic clock. Its times are then converted to the reader's, as exactly as both wall clocks
+    agree. One offset serves the whole life of a process, so differences between its times stay
+    exact.
     """
     told = list(journal)
     shift = told[0].w - told[0].t - wall_ns if told and wall_ns is not None else 0

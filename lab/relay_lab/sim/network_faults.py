@@ -1,10 +1,8 @@
 """Faults of a network: functions from a packet to the packets that arrive.
 
-A fault is a callable `(Packet, random) -> list[Packet]`: an empty list loses the packet, two entries duplicate
-it, a changed
-delay reorders it. Faults form a chain; each applies to the packets that the previous one let through. All
-randomness comes from
-the seed.
+A fault is a callable `(Packet, random) -> list[Packet]`: an empty list loses the packet, two
+entries duplicate it, a changed delay reorders it. Faults form a chain; each applies to the packets
+that the previous one let through. All randomness comes from the seed.
 """
 
 from __future__ import annotations

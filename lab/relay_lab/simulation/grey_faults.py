@@ -1,8 +1,8 @@
 """Grey faults: some function fails for a while.
 
-Whole faults (`faults.py`) take a process or a route away. These leave all processes alive and most of the network
-working, so
-an answer does not prove that a member is healthy. The rules for fields are those of `faults.py`.
+Whole faults (`faults.py`) take a process or a route away. These leave all processes alive and most
+of the network working, so an answer does not prove that a member is healthy. The rules for fields
+are those of `faults.py`.
 """
 
 from __future__ import annotations

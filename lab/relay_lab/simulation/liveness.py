@@ -1,8 +1,7 @@
 """Liveness: required progress within a time, while faults last and after their end (T1 to T3).
 
-It is judged at the end, from the journals and from the periods in which each process was blocked or paused, so it
-costs a run
-nothing.
+It is judged at the end, from the journals and from the periods in which each process was blocked or
+paused, so it costs a run nothing.
 """
 
 from __future__ import annotations
@@ -127,9 +126,8 @@ class Liveness:
     def _is_excused(self, one: Process, other: Process, start: float, end: float) -> bool:
         """An application of the site that does not read blocks its site.
 
-        With `order: fifo` no member forwards messages around a hole: that blocks its two ends, and with
-        `agreement: uniform` all
-        members that wait for them.
+        With `order: fifo` no member forwards messages around a hole: that blocks its two ends, and
+        with `agreement: uniform` all members that wait for them.
         """
         site, grey, plan = one.local.site, self._nemesis.grey, self._plan
         if any(where == site and overlap_s([span], start, end) for where, span in grey.waited):

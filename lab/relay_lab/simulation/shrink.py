@@ -1,8 +1,7 @@
 """Shrinks a plan that breaks a promise: leaves out all unnecessary parts.
 
-The steps have a fixed order, so the same plan always shrinks to the same plan. A smaller plan counts only when it
-breaks the
-same promise (by its name, such as L6).
+The steps have a fixed order, so the same plan always shrinks to the same plan. A smaller plan
+counts only when it breaks the same promise (by its name, such as L6).
 """
 
 from __future__ import annotations

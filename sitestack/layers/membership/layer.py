@@ -4,8 +4,7 @@ Every view change is a flush in two phases, prepare and commit. This module cont
 the leave procedure. `joining.py` joins a site. `leader.py` and `flush.py` are the leader's half of
 a flush; `participant.py` is a member's half, with its promises in `promises.py`. `merging.py` finds
 the other parts of a split site. `quarantine.py` blocks a member that others have excluded, and
-`majority.py` a part without the majority.
-`view_tags.py` keeps unicasts in their view.
+`majority.py` a part without the majority. `view_tags.py` keeps unicasts in their view.
 
 Nothing is sequenced in a view before all its members are ready for it. So a leader that dies while
 committing leaves nothing undecided: a member that installed the view proves that all others are

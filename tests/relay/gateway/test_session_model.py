@@ -1,8 +1,7 @@
 """The link session against a model: the sender is a log, the receiver a vector; connections are cut at any byte.
 
-The receiver's log is always a prefix of the sender's per origin, without repetition, and complete once a
-connection lives long
-enough. Gaps account for entries that the sender had to drop.
+The receiver's log is always a prefix of the sender's per origin, without repetition, and complete
+once a connection lives long enough. Gaps account for entries that the sender had to drop.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """B1: every container has a bound, and its level is in the status of a node.
 
-The test walks all containers in all layers of a node. The table names the level of each, or its other bound. A
-new container is
-not in the table, and the test fails.
+The test walks all containers in all layers of a node. The table names the level of each, or its
+other bound. A new container is not in the table, and the test fails.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@ half-way.
 
     python -m tests.relay.node.late_site --megabytes 1024 --rate 500
 
-Everything is in one process, datagrams in memory, the bridge over TCP on the loopback interface. Prints the
-progress, and at the
-end one line of JSON with the duration and the peak memory.
+Everything is in one process, datagrams in memory, the bridge over TCP on the loopback interface.
+Prints the progress, and at the end one line of JSON with the duration and the peak memory.
 """
 
 from __future__ import annotations

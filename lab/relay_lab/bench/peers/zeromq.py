@@ -1,8 +1,7 @@
 """ZeroMQ as a peer: every member subscribes to all members; a forwarder in each site connects two sites.
 
-No message is dropped: a publisher at its high-water mark waits (`XPUB_NODROP`). A forwarder has one queue for
-each direction,
-so no message is sent back.
+No message is dropped: a publisher at its high-water mark waits (`XPUB_NODROP`). A forwarder has one
+queue for each direction, so no message is sent back.
 """
 
 from __future__ import annotations

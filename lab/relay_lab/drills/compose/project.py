@@ -1,8 +1,8 @@
 """The compose project of one run: the shipped compose file with other names, networks and configurations. Pure.
 
-The file is the only description of the sites. Compose resolves it (`docker compose config --format json`), and
-the members are
-read from its services. All settings that are not named here stay unchanged.
+The file is the only description of the sites. Compose resolves it (`docker compose config --format
+json`), and the members are read from its services. All settings that are not named here stay
+unchanged.
 """
 
 from __future__ import annotations

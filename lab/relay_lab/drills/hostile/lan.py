@@ -1,8 +1,8 @@
 """The attacker's sockets on the network of a site.
 
-At a port of a switch it reads and writes whole packets: it sees unicasts too, and can forge any source address.
-Elsewhere it
-joins the group, as any process on the network can, and sees multicasts alone.
+At a port of a switch it reads and writes whole packets: it sees unicasts too, and can forge any
+source address. Elsewhere it joins the group, as any process on the network can, and sees multicasts
+alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A drill's changes of a site's manifests: a kustomize overlay on top of the shipped one. Pure.
 
-The pods run a shell that only waits. `kubectl exec` starts the member in the pod: its standard input carries the
-load, and
-signals reach the member, since it is not the first process of its container.
+The pods run a shell that only waits. `kubectl exec` starts the member in the pod: its standard
+input carries the load, and signals reach the member, since it is not the first process of its
+container.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Every key of the file arrives at its user: it is read, checked, and passed to the part that obeys it.
 
-For each key a member is built from a file in which only that key differs from its default, and its parts are
-searched for the
-value. It has arrived when a part has it as an attribute, or in a configuration that is an attribute.
+For each key a member is built from a file in which only that key differs from its default, and its
+parts are searched for the value. It has arrived when a part has it as an attribute, or in a
+configuration that is an attribute.
 """
 
 from __future__ import annotations
