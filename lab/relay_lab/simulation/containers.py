@@ -10,8 +10,8 @@ from typing import Any
 OURS = ("relay", "relay_lab", "sitestack")
 #: Entries of a container at rest beyond those for processes and sites.
 SPARE = 40
-#: Containers that are made once, or whose levels tell why they may hold something at rest.
-STANDING = ("handlers", "schema", "buffer", "spill", "disk")
+#: Containers that are made once, whose levels tell why they may hold something at rest, or that their next use empties.
+STANDING = ("handlers", "schema", "buffer", "spill", "disk", "answers.given")
 
 
 def containers(owner: object, place: str, seen: set[int], deep: bool = False) -> Iterator[tuple[str, Sized]]:
