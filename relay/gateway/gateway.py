@@ -245,6 +245,7 @@ class Gateway:
         return [*effects, *self.carrier.fill(wanted, now), *self._injector.release()]
 
     def deadline(self) -> float | None:
+        """Time (s) at which `turn` must be called; None when nothing is due."""
         if not self.active:
             return self._turn_due
         dues = [self._turn_due, self._peering.deadline()]

@@ -232,6 +232,7 @@ class Handover:
         return [Down(Fetched((self.known(),)))] if given_up else []
 
     def deadline(self) -> float | None:
+        """Return the time (s) at which `expire` must be called; None when nothing is due."""
         return None if self._state.view is None else self._fetch.deadline()
 
     def levels(self) -> dict[str, Level]:

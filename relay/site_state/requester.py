@@ -228,6 +228,7 @@ class StateRequester:
         return remote is not None and remote.view is not None and not remote.lineages_of(provider[1])
 
     def deadline(self) -> float | None:
+        """Return the time (s) at which `expire` must be called; None without a fetch."""
         if not self.busy or self._ask_at is None:
             return None
         return min(self._ask_at, self._progressed + self._settings.give_up_s)

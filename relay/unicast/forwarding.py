@@ -68,6 +68,7 @@ class UnicastRoutes:
         return [Up(Unreachable.unacknowledged(batch)) for batch in own_unicasts(event, self._site, self._me)]
 
     def deadline(self) -> float | None:
+        """Return the time (s) at which `expire` must be called; None without waiting unicasts."""
         return self.sender.deadline()
 
     def _carry_out(self, steps: Sequence[Step], now: float) -> list[Effect]:

@@ -182,6 +182,7 @@ class Stack:
             self._walk(self.layers.index(layer), layer.expire(now), now)
 
     def deadline(self) -> float | None:
+        """Return the next time for `expire` (monotonic seconds), or an earlier one; None for never."""
         if self._stale:
             dues = self._dues
             for layer in self._stale:

@@ -107,6 +107,7 @@ def own_addresses(seats: Sequence[Seat]) -> dict[Seat, str]:
 
 
 def require_names(seats: Sequence[Seat]) -> None:
+    """Raises ConfigurationError unless the name of each site stands for the addresses of its members."""
     for site in dict.fromkeys(seat.site for seat in seats):
         wanted = [address for seat, address in own_addresses(seats).items() if seat.site == site]
         found: set[str] = set()

@@ -66,6 +66,7 @@ class Sites:
         return next(reversed(self.of(site)), None)
 
     def if_there(self, seat: Seat) -> Seat | None:
+        """This member, if it runs or stands still; None while it cannot take anything."""
         return seat if self._states[seat] in ("running", "paused") else None
 
     def survivors(self) -> list[Seat]:
