@@ -1,4 +1,4 @@
-"""An application whose state is the list of its deliveries, and what must be true of such states (M7)."""
+"""An application whose state is the list of its deliveries, and the invariant of such states (M7)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Application:
 
     @property
     def waits(self) -> bool:
-        """Whether it still waits for the state of another member, or for what is in its inbox."""
+        """Whether it still waits for the state of another member, or has events in its inbox."""
         return self._handover.withheld or bool(self._inbox)
 
     def follow(self, events: Sequence[Event | Frame]) -> None:

@@ -1,4 +1,4 @@
-"""The containers in a member's layers: what can grow, and what still holds much at rest (B4)."""
+"""The containers in a member's layers: those that can grow, and those that are not small at rest (B4)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _slots(kind: type) -> list[str]:
 
 
 def crowded(layers: Sequence[object], processes: int) -> list[str]:
-    """The containers of a member at rest that hold more than processes account for: it grows with what has passed."""
+    """The containers of a member at rest that hold more than processes account for: they grow with the past traffic."""
     seen: set[int] = set()
     found = [each for layer in layers for each in containers(layer, type(layer).__name__, seen, deep=True)]
     full = [

@@ -137,7 +137,7 @@ GOALS: dict[str, tuple[str, ...]] = {
 
 
 def find_missing(covered: Mapping[str, int], seeds: Collection[int], kind: Kind = "swarm") -> list[str]:
-    """Return what a campaign of these seeds of a kind had to meet and has not: pairs, and events; a small one has none."""
+    """Return the pairs and events that a campaign of these seeds of a kind had to meet and has not; a small one has none."""
     goals = GOALS.get(kind, ()) if len(seeds) >= SEEDS_MIN.get(kind, 0) else ()
     return [*_unmet_pairs(seeds, kind), *[goal for goal in goals if not covered.get(goal)]]
 

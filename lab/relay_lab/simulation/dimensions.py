@@ -199,11 +199,11 @@ FEATURES: dict[str, dict[str, Fields]] = {
 #: Values and faults that make no sense beside others.
 NEVER: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("when split=locks",), ("order=fifo", "agreement=survivors")),
-    # A spill takes what a small budget drops.
+    # A spill takes the entries that a small budget drops.
     (("budget=usual",), ("spill=roomy", "spill=little", "spill=short", "shortage")),
     (("spill=none",), ("failing_disk",)),
     (("budget=entries", "budget=bytes", "budget=age"), ("slow_joiner",)),
-    # A frame must fit into what may wait for a link of a route.
+    # A frame must fit into the bytes that may wait for a link of a route.
     (("sites=narrow",), ("batches=full", "batches=small")),
     # Little passes in the time for which a run waits.
     (("load=huge",), ("sites=narrow", "links=paced", "members=many")),

@@ -20,7 +20,7 @@ NAMES = ("l", "m")
 
 
 class LockUser:
-    """A member's lock service, and what its application does with it."""
+    """A member's lock service, and the application that uses it."""
 
     def __init__(self, process: Process) -> None:
         self._process = process

@@ -1,4 +1,4 @@
-"""Members of all sites that write to one `Map` while faults happen, and what must be true of it (M8)."""
+"""Members of all sites that write to one `Map` while faults happen, and the invariant of its replicas (M8)."""
 
 from __future__ import annotations
 
