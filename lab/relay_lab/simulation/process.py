@@ -201,11 +201,7 @@ class RelayProcess(Process):
             return
         mine = event.view
         for other in {p.view.id: p.view for p in self.world.alive(self.local.site) if p.view is not None}.values():
-            if (
-                other.id != mine.id
-                and other.is_primary
-                and (self._lives_beside(other, mine) or self._lives_beside(mine, other))
-            ):
+            if other.id != mine.id and other.is_primary and self._lives_beside(other, mine):
                 self.rival_views.append(f"installs the primary view {mine.id} beside the primary view {other.id}")
 
     def _lives_beside(self, one: View, other: View) -> bool:
