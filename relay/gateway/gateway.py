@@ -116,6 +116,7 @@ class Gateway:
         view = self._peering.view
         if self._phase is _Phase.RELAYING:
             self._phase, self.active = _Phase.STANDBY, False
+            self._watermarks.clear()
         return [] if view is None else self.carrier.carry_out(self._peering.resign(view, reason, now), now)
 
     def leave(self, reason: Ending, now: float) -> list[Effect]:

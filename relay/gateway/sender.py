@@ -52,6 +52,7 @@ class _Replay:
         while not self._first <= position < self._first + len(self._entries):
             segment = self._spill.segment_from(position)
             if segment is None:
+                self.release()
                 return self._buffer.first, None
             if segment.number != self._segment or position < self._first:
                 self._segment, self._offset = segment.number, 0
@@ -61,6 +62,10 @@ class _Replay:
             self._first, self._entries, self._offset = found
             position = max(position, self._first)
         return position, self._entries[position - self._first]
+
+    def release(self) -> None:
+        """Drop the last record: the link has caught up with memory."""
+        self._entries = []
 
 
 class LinkSender:
@@ -158,6 +163,8 @@ class LinkSender:
             entry = buffer.at(self._cursor) if spilled is None else spilled
             batch = None if entry.batch is None or _reaches(self._sent, entry.batch) else entry.batch
             self._cursor += 1
+            if self._replay is not None and spilled is not None and self._cursor >= buffer.first:
+                self._replay.release()
             if entry.view is not None:
                 self._send_view(entry.view)
             elif batch is not None and spilled is not None and self._has_lower(batch):

@@ -63,6 +63,11 @@ class Watermarks:
         self.sendable = self._state.buffer.end - 1
         return settled
 
+    def clear(self) -> None:
+        """Forget the entries of a view in which this member no longer relays."""
+        self._unheld.clear()
+        self._unstable.clear()
+
     def appended(self, stream: Address | None, seqno: int, position: int) -> None:
         """Note a delivered and buffered entry of this site; `stream` and `seqno` are those of its frame."""
         if self._alone:

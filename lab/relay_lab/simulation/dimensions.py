@@ -206,7 +206,7 @@ NEVER: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     # A frame must fit into the bytes that may wait for a link of a route.
     (("sites=narrow",), ("batches=full", "batches=small")),
     # Little passes in the time for which a run waits.
-    (("load=huge",), ("sites=narrow", "links=paced", "members=many")),
+    (("load=huge",), ("sites=narrow", "links=paced", "members=many", "narrow_wire", "narrow_wan")),
     (("load=huge",), ("backlog=small", "window=small")),
     # A few frames, unicasts too, fill the window.
     (("window=small",), ("members=few", "unicasts=none")),

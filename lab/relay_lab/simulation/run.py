@@ -154,11 +154,9 @@ class SeedRun:
         for process in self.world.alive():
             process.resume()
         self.nemesis.grey.heal()
-        if self.plan.when_split == "majority":
-            self._complete_sites()
         self._verdict.healed()
         healed = self.world.now
-        self._wait(lambda: self.quiet() and not any(p.held_back for p in self.world.alive()), WHOLE_S_MAX)
+        self._wait(self._whole, WHOLE_S_MAX)
         self._verdict.liveness.probe(self.world.now)
         if not self._wait(self.quiet, healed + SETTLE_S - self.world.now):
             self.violations.append(f"SETTLE did not settle in {SETTLE_S} s: {self._stand()}")
@@ -167,7 +165,13 @@ class SeedRun:
         self._wait(lambda: not self._verdict.differing_maps(), MAPS_S_MAX)
         self.world.run(DRAIN_S)
         if not self.violations:
-            self._wait(lambda: not any(map(unsettled, self.world.alive())), REST_S)
+            self._wait(lambda: not any(map(unsettled, self.world.alive())), REST_S + self.plan.duplication_late_s)
+
+    def _whole(self) -> bool:
+        """Whether nothing waits any more. A site that needs a majority is completed again when a slow leave has ended."""
+        if self.plan.when_split == "majority":
+            self._complete_sites()
+        return self.quiet() and not any(process.held_back for process in self.world.alive())
 
     def _wait(self, reached: Callable[[], bool], seconds: float) -> bool:
         end = self.world.now + seconds
