@@ -65,6 +65,7 @@ class _Replay:
 
     def release(self) -> None:
         """Drop the last record: the link has caught up with memory."""
+        self._first += len(self._entries)
         self._entries = []
 
 

@@ -70,8 +70,6 @@ class SeedRun:
         self.hosts = hosts
         configs = {site: _configs(plan, site, hosts) for site in hosts}
         self.world = World(plan.seed, relay_maker(configs, plan))
-        if plan.uses_map:
-            self.world.tasks = Tasks(self.world.schedule, plan.seed)
         self._liar: Liar | None = None
         self.world.streams.slow += _lines(plan, hosts)
         self.nemesis = Nemesis(plan, self.world, hosts, self.rng)
@@ -95,6 +93,8 @@ class SeedRun:
 
     def _carry_out(self) -> None:
         world = self.world
+        if self.plan.uses_map:
+            world.tasks = Tasks(world.schedule, self.plan.seed)
         self._rates()
         late = None if self.plan.late is None else self.plan.late[0]
         for site, hosts in self.hosts.items():
