@@ -149,9 +149,11 @@ def test_the_library_logs_through_logging_unless_structlog_is_configured(
     before, configured = structlog.get_config(), structlog.is_configured()
     structlog.reset_defaults()
     monkeypatch.setattr(logging.root.manager, "disable", 0)
+    monkeypatch.setattr(logging.root, "handlers", [caplog.handler])  # without those of a command of another test
     for name in (NAME, NAME.partition(".")[0]):
         monkeypatch.setattr(logging.getLogger(name), "propagate", True)
         monkeypatch.setattr(logging.getLogger(name), "disabled", False)
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
     try:
         with caplog.at_level(logging.INFO, NAME):
             log.info("peer added", site="SFO")
