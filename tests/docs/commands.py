@@ -68,9 +68,7 @@ CHEAP = (
 #: Run with the long tests.
 LONG = (
     Story(("make demo",), instead=(("make", _MAKE),)),
-    Story(("relay bench local-throughput --seconds 2 --json",)),
     Story(("relay bench local-throughput --seconds 3 --runs 1",)),
-    Story(("relay bench total-order --seconds 2 --json",)),
     Story(("relay bench total-order --sizes 100 --runs 1",)),
     Story((".venv/bin/relay simulate --seeds 0:60",), instead=((".venv/bin/relay", "relay"),)),
     Story(("relay simulate --seeds 0:300",)),
@@ -132,10 +130,7 @@ _ANALYTICS = "tests/spark"
 
 #: The test that runs the same command line, with values and further options of its own where it stands in for a reader.
 ELSEWHERE = {
-    "relay bench scale": f"{_BENCH}/test_more_scenarios.py::test_a_scenario_is_measured_and_shown",
     "relay bench site-autonomy": _AUTONOMY,
-    "relay bench site-autonomy --json": _AUTONOMY,
-    "relay bench unicast-rtt": f"{_BENCH}/test_latency.py::test_round_trips_are_measured_beside_the_echo",
     "python examples/pipeline/run.py out/": f"{_PIPELINE}::test_the_totals_are_the_posted_orders_through_a_kill_of_the_relay",
     "python examples/pipeline/run.py out/ --master spark://host:7077": (
         f"{_PIPELINE}::test_the_same_job_runs_by_spark_submit_on_a_cluster"
