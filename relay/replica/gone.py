@@ -60,16 +60,20 @@ class HeldNumbers:
         return any(first < below and last > above for first, last in self._runs.get(origin, ()))
 
 
-class Gone:
-    """The last consecutive numbers of each origin dropped for each reason. Not replicated.
+#: Runs of an origin that are remembered for a reason, the highest ones: a disk that fails in turns loses several.
+RUNS_MAX = 8
 
-    Bound: `ORIGINS_MAX` origins for each reason.
+
+class Gone:
+    """The last numbers of each origin dropped for each reason. Not replicated.
+
+    Bound: `ORIGINS_MAX` origins for each reason, with `RUNS_MAX` runs.
     """
 
     def __init__(self) -> None:
         #: Numbers dropped for the budget, and numbers lost by a disk.
-        self._taken: dict[Address, Run] = {}
-        self._failed: dict[Address, Run] = {}
+        self._taken: dict[Address, list[Run]] = {}
+        self._failed: dict[Address, list[Run]] = {}
 
     def note(self, batch: Batch) -> None:
         """Note that the budget dropped this batch."""
@@ -80,27 +84,34 @@ class Gone:
         self._note(self._failed if reason is GapReason.DISK else self._taken, origin, run)
 
     @staticmethod
-    def _note(runs: dict[Address, Run], origin: Address, run: Run) -> None:
-        before = runs.pop(origin, Run(run.first, run.first - 1))
-        runs[origin] = Run(before.first if before.last + 1 == run.first else run.first, run.last)
+    def _note(runs: dict[Address, list[Run]], origin: Address, run: Run) -> None:
+        known = runs.pop(origin, [])
+        if known and known[-1].last + 1 == run.first:
+            known[-1] = Run(known[-1].first, run.last)
+        else:  # older numbers may be lost later, as by a disk that first refuses records and then fails to return others
+            known = joined([*known, run])[-RUNS_MAX:]
+        runs[origin] = known
         bound(runs)
 
     def explain(self, origin: Address, first: int, last: int) -> list[tuple[Run, GapReason]]:
         """Return why these numbers are gone: runs, lowest first; `not_held` without a known reason."""
-        parts = _explain([(Run(first, last), GapReason.NOT_HELD)], self._taken.get(origin), GapReason.BUDGET)
-        return _explain(parts, self._failed.get(origin), GapReason.DISK)
+        parts = [(Run(first, last), GapReason.NOT_HELD)]
+        for runs, why in ((self._taken, GapReason.BUDGET), (self._failed, GapReason.DISK)):
+            for run in runs.get(origin, ()):
+                parts = _explain(parts, run, why)
+        return parts
 
     def held_again(self, held: Mapping[Address, Sequence[Run]]) -> None:
         """Forget this part's budget as a reason for runs that another part of the site held."""
-        for origin in [each for each in held if each in self._taken and self._taken[each].last >= held[each][0].first]:
+        for origin in [each for each in held if each in self._taken and self._taken[each][-1].last >= held[each][0].first]:
             del self._taken[origin]
 
 
-def _explain(parts: list[tuple[Run, GapReason]], run: Run | None, why: GapReason) -> list[tuple[Run, GapReason]]:
+def _explain(parts: list[tuple[Run, GapReason]], run: Run, why: GapReason) -> list[tuple[Run, GapReason]]:
     """Return the runs, with this reason for unexplained numbers of the given run; drop empty runs."""
     explained: list[tuple[Run, GapReason]] = []
     for part, reason in parts:
-        if run is None or reason is not GapReason.NOT_HELD:
+        if reason is not GapReason.NOT_HELD:
             explained.append((part, reason))
             continue
         explained += [

@@ -31,7 +31,7 @@ def run_of(*faults: Fault) -> SeedRun:
     """NYC does not reach SFO for 22 seconds, and sends much more than the budget holds once it does not wait any more."""
     cut = WanCut(2.0, 22.0, False, ("NYC", "SFO"))
     floods = [Flood(at, 1.0, "NYC", 40, 0.0) for at in (15.0, 17.0, 19.0, 21.0)]
-    plan = replace(plan_with(cut, *floods, *faults), budget=SMALL, unicast_share=0.0, site_share=0.0, messages=50)
+    plan = replace(plan_with(cut, *floods, *faults), budget=SMALL, unicast_share=0.0, site_share=0.0)
     run = SeedRun(plan)
     assert run.result().violations == ()
     assert run.covered["spilled"] > 3
