@@ -149,7 +149,8 @@ class _Reader:
             case records.Gap():
                 self.relayed(record).gap(record.first, record.last)
             case records.Baseline():
-                self.relayed(record).start_at(record.next)
+                view = self.stays[-1].view
+                self.relayed(record).start_at(record.next, may_inherit=view is not None and view.kind == "merge")
             case records.Unreach():
                 history.unreached.append(record)
             case records.Stop():

@@ -98,15 +98,16 @@ class Reception:
         self.gaps.add(first, last)
         self._gap_max = max(self._gap_max, last)
 
-    def start_at(self, number: int) -> None:
+    def start_at(self, number: int, may_inherit: bool = False) -> None:
         """Set the baseline, the number from which the process receives.
 
-        A later one means that the process took a state with the messages before it.
+        A later one counts after a merge only (`may_inherit`): there the process may take the state of
+        the other part, with the messages before it.
         """
         self._close()
         if not self.delivered and not self.gaps:
             self.baseline = self._next = number
-        elif number > self._next:
+        elif may_inherit and number > self._next:
             self.inherited.add(self._next, number - 1)
             self._next = number
 

@@ -27,8 +27,8 @@ def test_a_later_baseline_says_what_is_in_the_state_that_a_member_has_taken() ->
         reception = Reception()
         reception.deliver(1, 4, 0)
         if taken:
-            reception.start_at(8)
-            reception.start_at(3)
+            reception.start_at(8, may_inherit=True)
+            reception.start_at(3, may_inherit=True)
         reception.deliver(8, 9, 1)
         reception.finish()
         assert bool(reception.holes) is not taken
