@@ -12,11 +12,13 @@ from relay.gateway.window import LinkWindow
 from relay.gateway.wire import Data, FrameParser
 from relay.replica.config import BufferConfig
 from relay.replica.entries import LineageState, RelayState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
+from relay.replica.gone import RUNS_MAX, Gone, Run
 from relay.replica.held_entries import HeldEntries, HeldEntry
 from relay.replica.merge import merge_parts
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
 from sitestack.model.frame import Header
+from sitestack.model.gap import GapReason
 from sitestack.model.view import ViewId
 from tests.harness.relay.puppet import D, E, F, batch, remote_view
 
@@ -195,12 +197,20 @@ def test_only_what_the_budget_has_taken_is_said_to_be_gone_for_its_sake() -> Non
     assert reasons(state, {E: 5}) == []
 
 
-def test_what_the_budget_took_before_something_that_it_did_not_take_is_not_told_apart_any_more() -> None:
+def test_numbers_that_the_budget_took_are_remembered_around_one_that_it_did_not_take() -> None:
     state = holding([(E, n) for n in range(1, 7)], {E: 6})
     state.buffer.trim(state.buffer.first)
     state.buffer.drop_while(lambda entry: entry.batch is not None and entry.batch.first <= 2)
     state.buffer.trim(state.buffer.first + 1)
-    assert reasons(state, {D: 1}) == [(1, 2, "not_held"), (3, 4, "budget")]
+    assert reasons(state, {D: 1}) == [(1, 1, "budget"), (2, 2, "not_held"), (3, 4, "budget")]
+
+
+def test_the_highest_runs_of_an_origin_are_remembered_for_a_reason() -> None:
+    gone = Gone()
+    for number in (7, 1, *range(9, 9 + 2 * RUNS_MAX, 2)):  # a disk may lose older numbers later
+        gone.note_run(E, Run(number, number), GapReason.DISK)
+    lost = [run.first for run, reason in gone.explain(E, 1, 10 + 2 * RUNS_MAX) if reason is GapReason.DISK]
+    assert lost == list(range(9, 9 + 2 * RUNS_MAX, 2))
 
 
 def test_what_another_part_still_held_was_not_taken_by_the_budget() -> None:
