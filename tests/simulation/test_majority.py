@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
 
 from relay_lab.sim.world import World
+from relay_lab.simulation import SeedRun
+from relay_lab.simulation.faults import Split
 from sitestack.config import Agreement, SiteConfig
 from sitestack.layers.membership.config import MembershipConfig
+from sitestack.layers.membership.majority import Majority
 from sitestack.model.errors import NoMajority
 from sitestack.model.gap import Gap
 from sitestack.model.message import Scope
 from tests.harness.script import Script, site_maker
+from tests.simulation.test_grey_faults import plan_with
 
 
 def three(agreement: str) -> Script:
@@ -86,3 +91,12 @@ def test_all_members_restarted_after_a_majority_has_died_are_primary() -> None:
     script.start("NYC", "E")
     script.view("C", "D", "E")
     assert all(is_primary(script, name) for name in "CDE")
+
+
+@pytest.mark.parametrize("is_planted", [False, True])
+def test_two_primary_views_at_once_are_found(monkeypatch: pytest.MonkeyPatch, is_planted: bool) -> None:
+    calm = plan_with(Split(2.0, 15.0, "NYC", 2, False))
+    plan = replace(calm, when_split="majority", uses_map=False, sites=(("NYC", 3), ("SFO", 2)))
+    if is_planted:
+        monkeypatch.setattr(Majority, "is_primary", lambda *_: True)
+    assert any(each.startswith("M5 ") for each in SeedRun(plan).result().violations) is is_planted
