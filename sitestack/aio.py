@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, Never, ParamSpec, TypeVar, cast
 
@@ -49,18 +50,27 @@ async def _call(work: Callable[[], Awaitable[R]]) -> R:
             await asyncio.shield(answered)
         except asyncio.CancelledError as error:
             cancellation = error
+            if error.args and isinstance(error.args[0], _Repeated):
+                requests = error.args[0].requests
             call.cancel()
     if cancellation is not None:
         if call.was_cancelled:
             raise cancellation
-        loop.call_soon(_cancel_again, task, requests)
+        loop.call_soon(_cancel_again, task, _Repeated(requests))
     return call.result()
 
 
-def _cancel_again(task: asyncio.Task[Any], requests: int) -> None:
+@dataclass(frozen=True)
+class _Repeated:
+    """The message of a repeated cancellation: how many the task had before the first one."""
+
+    requests: int
+
+
+def _cancel_again(task: asyncio.Task[Any], repeated: _Repeated) -> None:
     """Repeat a cancellation that came too late, unless its timeout has ended meanwhile."""
-    if not task.done() and task.cancelling() > requests:
-        task.cancel()
+    if not task.done() and task.cancelling() > repeated.requests:
+        task.cancel(repeated)
         task.uncancel()
 
 
