@@ -26,6 +26,10 @@ class Senders:
         self.clients = {name: Client([sites.urls[name]], give_up_s=PATIENCE_S) for name in names}
         self.posted: list[str] = []
 
+    def close(self) -> None:
+        for client in self.clients.values():
+            client.close()
+
     def post(self) -> None:
         for name, client in self.clients.items():
             self.posted.append(f"{name}-{len(self.posted)}")
@@ -58,8 +62,8 @@ def test_each_message_is_once_in_the_sink_of_a_query_that_was_killed(directory: 
     with node_sites(directory, {"NYC": "AB", "SFO": "D"}) as sites:
         relay, second = sites.status("A")["view"]["members"]
         urls = [sites.urls[relay], sites.urls[second]]
-        senders = Senders(sites, [second, "D"])
         query = start_query(out, urls)
+        senders = Senders(sites, [second, "D"])
         try:
             senders.post_until(query, out, 3)
             sites.kill(relay)
@@ -77,6 +81,7 @@ def test_each_message_is_once_in_the_sink_of_a_query_that_was_killed(directory: 
                 time.sleep(0.5)
         finally:
             kill(query)
+            senders.close()
     assert Counter(values(spark, out)) == Counter(senders.posted)
 
 
