@@ -62,55 +62,49 @@ POSITIVE = ("_max", "_bytes", "_interval_s", "_attempts", "heartbeat_s")
 class TransportConfig:
     """The sockets of a member."""
 
-    #: udp, or tcp where the network blocks UDP: then there is no multicast, and some members must
-    #: be named in `discovery.initial_hosts`. tunnel where members accept no connections: all
-    #: datagrams go through `discovery.routers`. The same for all members of the site.
+    #: udp; or tcp where the network blocks UDP: without multicast, so `discovery.initial_hosts` must name some
+    #: members. tunnel where members accept no connections: all datagrams go through `discovery.routers`. The
+    #: same for all members of the site.
     kind: TransportKind = "udp"
-    #: The network interface to use: its address, its name, or its subnet (10.1.0.0/24), which suits
-    #: machines on several networks. Empty: the one on the route to the group, or else to an initial
-    #: host.
+    #: The network interface: its address, name, or subnet (10.1.0.0/24). Empty: the one on the route to the
+    #: group, or else to an initial host.
     interface: str = ""
-    #: Whether the members use IPv6 instead of IPv4, the same for all of the site. To use both, name
-    #: an address or subnet of IPv4 in `more_interfaces`.
+    #: Use IPv6 instead of IPv4, in all of the site. For both, name an address or subnet of IPv4 in
+    #: `more_interfaces`.
     ipv6: bool = False
-    #: With udp: further interfaces, each named like `interface`. Every multicast leaves by all of
-    #: them, so that a site with two networks survives the failure of one. A member on both receives
-    #: each multicast twice.
+    #: With udp: further interfaces. Every multicast leaves by all of them, so that the failure of one network
+    #: does no harm.
     more_interfaces: tuple[str, ...] = ()
-    #: UDP port of this member, and the TCP port at which others watch whether it lives; 0 selects
-    #: one that is free in both. Set it if other members name this one in `discovery.initial_hosts`,
-    #: or if a firewall must admit them.
+    #: UDP port of this member, and the TCP port of watch connections; 0: one that is free in both. Set it if
+    #: `discovery.initial_hosts` names this member, or for a firewall.
     port: int = 0
-    #: Whether the network carries IP multicast. Most clouds and container networks do not: set it
-    #: to false there, and name some members in `discovery.initial_hosts`.
+    #: Whether the network carries IP multicast. Most clouds and container networks do not; then name some
+    #: members in `discovery.initial_hosts`.
     multicast: bool = True
-    #: The multicast group. Empty: derived from the site's name, so that sites on one network do not
-    #: receive each other; with IPv6 of site scope (ff15::).
+    #: The multicast group. Empty: derived from the site's name; with IPv6 of site scope (ff15::).
     multicast_group: str = ""
-    #: The UDP port of the group, the same for all members of the site.
+    #: UDP port of the group, the same for all members.
     multicast_port: int = 7_600
     #: Maximum routers that a multicast crosses, plus one.
     multicast_ttl_hops: int = 1
-    #: Maximum size of a datagram, with its seal. Large datagrams cost less, but the loss of one IP
-    #: fragment loses all of it: use 1,400 on lossy networks.
+    #: Maximum size of a datagram, with its seal. Large datagrams cost less, but the loss of one IP fragment
+    #: loses all of it: use 1,400 on lossy networks.
     datagram_bytes_max: int = 60_000
-    #: Kernel buffer for received datagrams. Beyond the system's limit it needs privileges;
-    #: statistics report the granted size.
+    #: Kernel buffer for received datagrams. Above the system's limit it needs privileges; statistics report the
+    #: granted size.
     receive_buffer_bytes: int = 8 << 20
     #: Kernel buffer for datagrams to send.
     send_buffer_bytes: int = 2 << 20
-    #: Queue while the kernel's buffer is full. Further datagrams are dropped, and the protocols
-    #: retransmit them.
+    #: Queue while the kernel's buffer is full. Further datagrams are dropped and retransmitted.
     send_queue_bytes_max: int = 4 << 20
-    #: Maximum datagrams read in one turn, so that a flood cannot starve timers.
+    #: Maximum datagrams read in a turn, so that a flood cannot starve timers.
     receive_datagrams_max: int = 256
-    #: The address at which others reach this member, if it differs from the interface's (address
-    #: translation). Empty: the same. A peer without a response from it tries the interface's
-    #: address.
+    #: The address at which others reach this member, with address translation. A peer without a response from
+    #: it tries the interface's address.
     external_host: str = ""
     #: The port that belongs to it; 0: the same.
     external_port: int = 0
-    #: With tcp: how long an idle connection stays open. It is reopened on demand.
+    #: With tcp: time after which an idle connection closes. It reopens on demand.
     connection_idle_s_max: float = 30.0
 
     @property
@@ -142,18 +136,17 @@ class ChannelConfig:
 
     #: Maximum time to open a channel: find members, join, and install the first view.
     join_timeout_s: float = 60.0
-    #: How long to retry while no name of `discovery.initial_hosts` or `discovery.dns` resolves;
-    #: then the member starts alone. With an empty `transport.interface` it also waits this long for
-    #: a network, and fails without one.
+    #: Time for which a member retries while no name of `discovery.initial_hosts` or `discovery.dns` resolves;
+    #: then it starts alone. With an empty `transport.interface` it also waits this long for a network, and
+    #: fails without one.
     resolve_timeout_s: float = 10.0
-    #: How often these names are resolved again: members move.
+    #: Interval at which these names are resolved again.
     resolve_interval_s: float = 10.0
     #: Policy for a member whose application does not read while more than
-    #: `protocols.flow_control.backlog_bytes_max` wait for it, which stops all senders of its site.
-    #: exclude: it leaves. gap: it stays, and its application receives gaps for the skipped
-    #: messages. slow: all senders wait without limit.
+    #: `protocols.flow_control.backlog_bytes_max` wait for it, which stops all senders of its site. exclude: it
+    #: leaves. gap: it stays, and receives gaps for skipped messages. slow: all senders wait without limit.
     backlog_policy: Literal["exclude", "gap", "slow"] = "exclude"
-    #: How long its site waits before the policy applies.
+    #: Time that its site waits before the policy applies.
     backlog_hold_s: float = 10.0
 
 
@@ -166,8 +159,7 @@ class ProtocolsConfig:
     state_transfer: StateTransferConfig = field(default_factory=StateTransferConfig)
     #: Total order through the coordinator.
     sequencer: SequencerConfig = field(default_factory=SequencerConfig)
-    #: How far senders may be ahead of receivers: the buffer of a slow receiver, and of all members
-    #: because of it.
+    #: Lead of senders over receivers, which fills the buffers of a slow receiver and of all members.
     flow_control: FlowControlConfig = field(default_factory=FlowControlConfig)
     stability: StabilityConfig = field(default_factory=StabilityConfig)
     #: Messages that are larger than a datagram.
@@ -176,8 +168,8 @@ class ProtocolsConfig:
     unicast: UnicastConfig = field(default_factory=UnicastConfig)
     #: Reliable multicast: receivers request lost datagrams.
     nakack: NakAckConfig = field(default_factory=NakAckConfig)
-    #: Detection of dead members. By default a silent member is suspected after 3.5 to 4 seconds,
-    #: and a killed one at once.
+    #: Detection of dead members. By default a silent member is suspected after 3.5 to 4 seconds, a killed one
+    #: at once.
     failure_detection: FailureDetectionConfig = field(default_factory=FailureDetectionConfig)
     #: The largest datagram that reaches a member.
     path_mtu: PathMtuConfig = field(default_factory=PathMtuConfig)
@@ -193,11 +185,10 @@ class SiteConfig:
 
     #: The name of the site. Members ignore other sites.
     site: str = ""
-    #: Order of delivery: total, one order for all members; or fifo, one order per sender, which
-    #: saves one hop.
+    #: Order of delivery: total, one for all members; or fifo, one per sender, which saves one hop.
     order: Order = "total"
-    #: Who agrees on deliveries: the survivors, or (uniform) also crashed members, which costs the
-    #: time stability takes.
+    #: Agreement on deliveries: among survivors, or (uniform) with crashed members too, which costs the time
+    #: stability takes.
     agreement: Agreement = "survivors"
     transport: TransportConfig = field(default_factory=TransportConfig)
     #: How members find each other.
@@ -254,9 +245,7 @@ def datagrams_of(message_bytes: int, datagram_bytes_max: int) -> int:
 
 
 def can_be_site(name: str) -> bool:
-    """Return whether a site may have this name, which also occurs in a path of keys, RELAY_PEERS
-    and addresses.
-    """
+    """Return whether a site may have this name, which also occurs in a path of keys, RELAY_PEERS and addresses."""
     is_plain = name.isprintable() and not any(each.isspace() or each in "/=@,>" for each in name)
     return 0 < len(name) <= SITE_CHARS_MAX and is_plain and not name.startswith(".")
 
@@ -356,7 +345,7 @@ def _size_problems(config: SiteConfig) -> Iterator[str]:
     if fragment.partial_bytes_max < 2 * fragment.frame_bytes_max:
         yield "protocols.fragment.partial_bytes_max: must be at least twice protocols.fragment.frame_bytes_max."
     body = max(batching.message_bytes_max + SIZE_BYTES, batching.batch_bytes_max)
-    # Two scopes: each may send a batch while it has none in transit, independent of the other.
+    # Two scopes: each may send a batch while it has none in transit.
     sent = batching.window_bytes + 2 * body
     if protocols.sequencer.undelivered_bytes_max < sent:
         yield (

@@ -14,46 +14,45 @@ class LinkConfig:
     Only `heartbeat_s` must be much shorter than the other end's `timeout_s`.
     """
 
-    #: Seconds from connecting to the peer's HELLO, at most (C17); its STATE must follow within
-    #: `timeout_s`. HELLO takes a round trip, so no link comes up over a longer round trip than
-    #: this.
+    #: Maximum time from connecting to the peer's HELLO (C17), which takes a round trip; its STATE must follow
+    #: within `timeout_s`.
     hello_s: float = 3.0
-    #: Seconds without traffic after which a heartbeat is sent.
+    #: Time without traffic after which a heartbeat is sent.
     heartbeat_s: float = 1.0
-    #: Seconds of silence after which the link is closed (F24).
+    #: Silence after which the link is closed (F24).
     timeout_s: float = 3.0
-    #: Seconds for which the kernel may leave a chunk unsent before the link is closed.
+    #: Time for which the kernel may leave a chunk unsent before the link is closed.
     write_s: float = 10.0
-    #: Seconds within which a frame must arrive once begun, plus as many for each `chunk_bytes` of
-    #: it. This is the pace that `write_s` requires of the sender.
+    #: Time in which a frame must arrive once begun, plus as much for each `chunk_bytes` of it: the pace that
+    #: `write_s` requires.
     frame_s: float = 10.0
-    #: Least seconds between two STATEs that ask for a replay after a hole.
+    #: Least time between two STATEs that ask for a replay after a hole.
     resync_s: float = 0.2
-    #: Bytes that may be sent and not yet stable at the peer. The window grows beyond it as the rate
-    #: and the round trip require, up to half of `relay.budget.bytes`.
+    #: Bytes sent and not yet stable at the peer. The window grows with the rate and the round trip, up to half
+    #: of `relay.budget.bytes`.
     window_bytes: int = 8 * 1024 * 1024
-    #: Bytes written to the socket at once; a heartbeat may wait for one chunk. A chunk costs a
-    #: turn, so it should hold several full batches, but less than the slowest link carries within
-    #: `write_s`.
+    #: Bytes written to the socket at once; a heartbeat waits for one chunk at most. Should hold several full
+    #: batches, and less than the slowest link carries within `write_s`.
     chunk_bytes: int = 256 * 1024
-    #: Bytes of the largest frame sent or accepted. A larger batch becomes a gap; a larger unicast
-    #: fails.
+    #: Largest frame sent or accepted. A larger batch becomes a gap; a larger unicast fails.
     frame_bytes_max: int = 16 * 1024 * 1024
-    #: Bytes of unicasts queued for the link. Below it the link accepts one more of any size that
-    #: fits into a frame; above it unicasts are refused, and their origins retry.
+    #: Unicasts queued for the link. Below it the link accepts one more of any size that fits into a frame;
+    #: above it unicasts are refused, and their origins retry.
     unicast_bytes_max: int = 4 * 1024 * 1024
-    #: Compression of chunks: zstd, or unset for none. It needs the package zstandard. A link
-    #: compresses if both ends do, and only chunks that shrink.
+    #: Compression of chunks, with the package zstandard; unset: none. A link compresses if both ends do, and
+    #: only chunks that shrink.
     compress: Literal["zstd"] | None = None
-    #: Maximum bytes written a second, compressed if they are. Unset: as many as the network takes.
+    #: Maximum bytes written a second, after compression. Unset: no limit.
     rate_max_bytes_s: int | None = None
-    #: Bytes of pieces of routes queued for the link; beyond, a route is ended and opened again.
-    #: Must exceed the window of a route plus a frame.
+    #: Pieces of routes queued for the link; beyond, a route is ended and opened again. Must exceed the window
+    #: of a route plus a frame.
     routed_bytes_max: int = 32 * 1024 * 1024
 
     @property
     def decompressed_bytes_max(self) -> int:
-        """Bytes of the largest compressed chunk accepted: a chunk, and a frame that it ends with; 0 without compression."""
+        """Bytes of the largest compressed chunk accepted: a chunk, and a frame that it ends with; 0 without
+        compression.
+        """
         return 0 if self.compress is None else 2 * self.chunk_bytes
 
 
@@ -61,23 +60,20 @@ class LinkConfig:
 class LinkPolicy:
     """Policy towards the other sites. All members of a site must have the same values."""
 
-    #: Seconds for which a site without a link stays in the global view; should exceed a failover
-    #: (G6).
+    #: Time for which a site without a link stays in the global view; should exceed a failover (G6).
     grace_s: float = 10.0
-    #: Least pace of a site, bytes a second. Relayed multicasts wait for a site that lags by the
-    #: whole budget; for a slower site they wait no longer than `grace_s`.
+    #: Least pace of a site. Relayed multicasts wait for a site that lags by the whole budget; for a slower site
+    #: they wait no longer than `grace_s`.
     pace_min_bytes_s: int = 64 * 1024
-    #: For each other site, the policy when it is down, or below the least pace, and the budget is
-    #: used up. gap (the default): the oldest messages become a gap there. wait: relayed multicasts
-    #: wait without limit.
+    #: For each other site that is down or below the least pace, when the budget is used up. gap (the default):
+    #: the oldest messages become a gap there. wait: relayed multicasts wait without limit.
     when_down: dict[str, Literal["gap", "wait"]] = field(default_factory=dict)
     #: First pause between two calls of an address; it doubles up to `dial_s_max`, with jitter.
     dial_s: float = 0.2
     #: Longest pause between two calls of an address.
     dial_s_max: float = 5.0
-    #: Each link to the relay of another site. The ends may differ: HELLO announces limits, and the
-    #: smaller window and frame apply. Only `heartbeat_s` must be much shorter than the other end's
-    #: `timeout_s`.
+    #: Each link to the relay of another site. The ends may differ: the smaller window and frame apply. Only
+    #: `heartbeat_s` must be much shorter than the other end's `timeout_s`.
     link: LinkConfig = field(default_factory=LinkConfig)
 
 
@@ -88,18 +84,15 @@ class GatewayConfig(LinkPolicy):
     #: Addresses of the possible relays of each neighbour: all its members, or a service before
     #: them.
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
-    #: Connections accepted by this relay at once, also before HELLO. Its own calls (one per
-    #: address) and routes (`ROUTES_PER_SITE_MAX`) do not count, so a flood of connections blocks
-    #: neither.
+    #: Connections accepted by this relay at once, also before HELLO. Its own calls (one per address) and routes
+    #: (`ROUTES_PER_SITE_MAX`) do not count.
     connections_max: int = 64
-    #: Bytes from other sites queued for sequencing; a link that exceeds it is closed and replays
-    #: later.
+    #: Bytes from other sites queued for sequencing; a link that exceeds it is closed and replays later.
     waiting_bytes_max: int = 64 * 1024 * 1024
 
     def window_bytes_max(self, budget_bytes: int) -> int:
-        """Return the largest window of a link, in either direction.
-
-        All neighbours together may send as much as may wait to be sequenced here.
+        """Return the largest window of a link, in either direction, so that all neighbours together send no more
+        than may wait here.
         """
         fair = self.waiting_bytes_max // max(1, len(self.peers))
         return max(self.link.window_bytes, min(budget_bytes // 2, fair))

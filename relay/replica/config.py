@@ -8,26 +8,19 @@ from sitestack.model.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class SpillSettings:
-    """Trimmed entries kept on each member's own disk, so that they are no gap.
+    """Trimmed entries kept on each member's own disk, so that they are no gap."""
 
-    With it a site receives all messages even after days of absence.
-    """
-
-    #: Bytes on the disk at most; beyond, the oldest entries become a gap. At least twice
-    #: `relay.budget.bytes`.
+    #: Maximum bytes on the disk; beyond, the oldest entries become a gap. At least twice `relay.budget.bytes`.
     bytes: int = 16 << 30
-    #: Seconds from delivery until an entry leaves the disk; up to a sixteenth longer.
+    #: Time from delivery until an entry leaves the disk; up to a sixteenth longer.
     age_s: float = 259_200.0
-    #: Directory in which the process makes and finally removes one for its files. Empty: no spill.
+    #: Directory in which the process makes, and finally removes, one for its files. Empty: no spill.
     directory: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class BufferConfig:
-    """Budget held for unreachable sites.
-
-    Beyond it the oldest entries are dropped: a gap at those sites.
-    """
+    """Budget of entries held for unreachable sites. Beyond it the oldest become a gap."""
 
     #: Maximum number of batches and views. Each costs half a kilobyte besides its body; by default
     #: `budget_bytes` is reached first.

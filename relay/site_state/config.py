@@ -9,14 +9,12 @@ from sitestack.layers.state_transfer import StateTransferConfig
 class SiteStateSettings:
     """The application's state, fetched from another site by a member whose own site has none."""
 
-    #: The sites to fetch it from, tried in turn. Empty: the first member of a site keeps its own
-    #: state.
+    #: The sites to fetch it from, in turn. Empty: the first member of a site keeps its own state.
     sites: tuple[str, ...] = ()
-    #: Seconds without an answer of a member with a state, after which the application keeps its own
-    #: state. Should exceed a failover of the other site.
+    #: Time without an answer of a member with a state, after which the application keeps its own. Should exceed
+    #: a failover of the other site.
     give_up_s: float = 60.0
-    #: Pieces requested at a time (`protocols.state_transfer.chunk_bytes_max` each): more for a long
-    #: round trip.
+    #: Pieces requested at a time (`protocols.state_transfer.chunk_bytes_max` each): more for a long round trip.
     window_pieces: int = 8
 
 

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 class RemoteUnicastConfig:
     """Timeouts and bound of unicasts to members of other sites."""
 
-    #: First wait (s) for an acknowledgement; doubles up to `retry_s_max`. Should exceed the round
-    #: trip.
+    #: First wait for an acknowledgement; doubles up to `retry_s_max`. Should exceed the round trip.
     retry_s: float = 1.0
-    #: Longest wait (s) before a batch is sent again.
+    #: Longest wait before a batch is sent again.
     retry_s_max: float = 8.0
-    #: Seconds after which an unacknowledged batch is reported as unreachable.
+    #: Time after which an unacknowledged batch is reported as unreachable.
     give_up_s: float = 30.0
-    #: Seconds for which a graceful leave waits for acknowledgements; the rest is reported as
-    #: unreachable.
+    #: Time for which a graceful leave waits for acknowledgements; the rest is reported as unreachable.
     leave_wait_s: float = 1.0
-    #: Bytes of this member's waiting batches over all targets; further ones are reported as
-    #: unreachable at once. An empty queue accepts one batch of any size. Should exceed the largest
-    #: message, or none may follow it.
+    #: Waiting batches of this member over all targets; further ones are reported as unreachable at once. An
+    #: empty queue accepts one batch of any size. Should exceed the largest message.
     pending_bytes_max: int = 16 * 1024 * 1024

@@ -59,11 +59,9 @@ class IdsGiven(Header):
 class ShortIdsConfig:
     """Short ids on the wire in place of uuids."""
 
-    #: Whether this member writes short ids, and assigns them while it coordinates. Other members
-    #: read them all the same, so members may differ. But all must run a version that has them,
-    #: because an older one fails at the table. They save about 58 bytes a datagram and cost time.
-    #: That pays for single small messages on a line priced by the byte, and gains nothing where
-    #: batches fill.
+    #: Whether this member writes short ids, and assigns them while it coordinates. All members must run a version
+    #: that reads them. They save about 58 bytes a datagram and cost time: that pays for single small messages on
+    #: a line priced by the byte, and gains nothing where batches fill.
     enabled: bool = False
 
 

@@ -60,15 +60,13 @@ class StableVector(Header):
 class StabilityConfig:
     """The pace of reports: forgetting frames sooner takes more reports."""
 
-    #: A member reports after it has delivered this many bytes. Keep it well below the flow control
-    #: window, so that frames are forgotten about as fast as senders send them.
+    #: Delivered bytes after which a member reports. Keep it well below the flow control window.
     report_bytes: int = 512 * 1024
-    #: The interval between two reports of a member while something is not stable.
+    #: Interval between two reports of a member while something is not stable.
     report_interval_s: float = 0.25
     #: Least time between two vectors that the coordinator publishes.
     vector_interval_s: float = 0.02
-    #: In a relayed site the second in line reports at the end of every turn with a delivery (safe
-    #: relay).
+    #: In a relayed site the second in line reports at the end of every turn with a delivery.
     eager: bool = True
 
 

@@ -72,7 +72,7 @@ def test_a_key_is_what_its_field_and_the_comment_above_it_say() -> None:
         Key("inner", "What is inside.", "", "", None, is_section=True),
         Key("inner.way", "Which way, as a trap says.", "one of up, down", "", "up"),
         Key("inner.places", "", "text to list of host:port", "", {}),
-        Key("window_bytes_max", "How much.", "whole number", "bytes", None),
+        Key("window_bytes_max", "How much.", "integer", "bytes", None),
         Key("look_interval_s", "How often.", "number", "seconds", 0.5),
     ]
     assert find_comments(Heir)["attempts"] == "Mine."

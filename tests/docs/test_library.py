@@ -88,7 +88,7 @@ def test_every_decision_has_a_date_and_a_status_and_is_listed() -> None:
         number, _, name = title.removeprefix("# ").partition(". ")
         assert (int(number), empty) == (int(page.name[:4]), "")
         assert re.match(r"Date: 2026-\d\d-\d\d\. Status: (accepted|superseded)\b", status)
-        assert f"| [{number}]({page.name}) | {name} |" in index
+        assert f"\n{number}. [{name}]({page.name})" in index
 
 
 def test_nothing_is_fetched_from_elsewhere() -> None:

@@ -53,18 +53,15 @@ UNANSWERED_S_MAX = (2**31 - 1) // 1_000
 class BridgeConfig:
     """Addresses of this site's relay and of other relays, and the TCP connections between them."""
 
-    #: Address to listen at while this member relays; 0.0.0.0 is every interface. Unset: the member
-    #: only connects.
+    #: Address to listen at while this member relays; 0.0.0.0 is every interface. Unset: the member only
+    #: connects.
     bind: Physical | None = None
-    #: Addresses of each other site's relay: any of its members, or a router (`routers`) at which the
-    #: relay can be called.
+    #: Addresses of each other site's relay: any of its members, or a router (`routers`).
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
-    #: Gossip routers (`relay router`) for relays that cannot accept connections. This member waits
-    #: there while it relays, and calls the peers whose address is a router. Each router must serve both
-    #: sites.
+    #: Gossip routers (`relay router`), which serve both sites, for relays that cannot accept connections. This
+    #: member waits there while it relays, and calls the peers whose address is a router.
     routers: tuple[Physical, ...] = ()
-    #: For each site without a direct connection, the peer on the route to it. Both ends need such an
-    #: entry.
+    #: For each site without a direct connection, the peer on the route to it; set at both ends.
     via: dict[str, str] = field(default_factory=dict)
     #: Sites between which this one forwards traffic that they route by `via`.
     forward: tuple[str, ...] = ()
@@ -76,14 +73,12 @@ class BridgeConfig:
     linger_s: float = 1.0
     #: Pause between attempts to listen while the port is in use, for instance by an earlier relay.
     listen_interval_s: float = 0.5
-    #: Maximum connections from other relays; more are closed at once. With certificates, one site
-    #: may have half of them.
+    #: Maximum connections from other relays; more are closed at once. With certificates, one site may have half.
     connections_max: int = GatewayConfig().connections_max
-    #: Time for the other end of a new connection to prove its site. Without certificates: time for
-    #: a caller to send HELLO.
+    #: Time for the other end of a new connection to prove its site, or without certificates to send HELLO.
     handshake_s: float = 5.0
-    #: Maximum connections without a proved site, or without HELLO if there are no certificates. One
-    #: host may have a quarter of them. The oldest excess connection closes.
+    #: Maximum connections without a proved site, or without HELLO if there are no certificates. One host may
+    #: have a quarter of them. The oldest excess connection closes.
     pending_max: int = 256
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from sitestack.model.address import Physical
 
-_ATOMS = {bool: "true or false", int: "whole number", float: "number", str: "text", Physical: "host:port"}
+_ATOMS = {bool: "boolean", int: "integer", float: "number", str: "text", Physical: "host:port"}
 #: Suffix of a field's name -> unit.
 _UNITS = {"s": "seconds", "bytes": "bytes", "hops": "hops"}
 #: Codes in comments, such as (LA-19) or (S7, U4). The page omits them.

@@ -14,16 +14,16 @@ from sitestack.model.address import Physical
 _HEAD = """\
 # Configuration
 
-All configuration keys. `make reference` generates this page from the comments in the code.
+`make reference` generates this page from the comments in the code. A node reads one YAML file: `relay node FILE`, or
+`relay.load_config(FILE)` in a program. Nothing in it is interpolated or executed. All members of a site can share it; options
+and environment variables supply the differences:
 
-A node reads one YAML file: `relay node FILE`, or `relay.load_config(FILE)` in a program. All members of a site can share it.
-Options and environment variables supply the differences. `--site` and `--name` override `RELAY_SITE` and `RELAY_NAME`, which
-override the file. `RELAY_PEERS`, such as `SFO=bridge.sfo:7700 LON=10.0.3.1:7700`, overrides `relay.bridge.peers`.
-`RELAY_ROUTERS`, such as `router-a:7900 router-b:7900`, overrides `discovery.routers`, `RELAY_KEYS`
-`security.keys`, and `RELAY_SPILL` the directory of `relay.budget.spill`. Nothing in the file is interpolated or executed.
+* `--site` and `--name` override `RELAY_SITE` and `RELAY_NAME`, which override the file.
+* `RELAY_PEERS`, such as `SFO=bridge.sfo:7700 LON=10.0.3.1:7700`, overrides `relay.bridge.peers`; `RELAY_ROUTERS`, such as
+  `router-a:7900 router-b:7900`, `discovery.routers`; `RELAY_KEYS` `security.keys`; `RELAY_SPILL` the directory of
+  `relay.budget.spill`.
 
-Only `site` is required; the other keys have the defaults below. Unknown keys, values of the wrong type and conflicting values
-are all reported before the node starts, one sentence each:
+Only `site` is required. All mistakes are reported before the node starts, one sentence each:
 
 ```
 relay config check FILE          # exit code 0, or 2 and the problems
@@ -32,8 +32,7 @@ relay node FILE --print-config   # the file with all defaults and a comment for 
 
 All members of a site need the same configuration, except `name`, `journal`, `http`, `log`, and the machine's part of
 `transport`. Only `order` and `agreement` (at the join) and the sites in `relay.bridge` (while running) are compared. The
-command `relay node` alone uses `journal`, `http` and `log`. A program that opens a channel uses `security.keys`, but may run
-without it.
+command `relay node` alone uses `journal`, `http` and `log`. A program may open a channel without `security.keys`.
 """
 
 
@@ -58,13 +57,14 @@ def _lines(keys: Iterable[Key]) -> Iterator[str]:
         if path:
             yield f"{about[path]}\n"
         if inside:
-            yield "| key | type | unit | default | what for |\n| --- | --- | --- | --- | --- |"
+            yield "| key | type or unit | default | what for |\n| --- | --- | --- | --- |"
             yield from [_row(key) for key in inside]
             yield ""
 
 
 def _row(key: Key) -> str:
-    cells = (f"`{key.path.rpartition('.')[2]}`", key.type, key.unit, _default(key), key.what)
+    kind = key.unit or key.type.replace("one of ", "").replace(", ", " or ")
+    cells = (f"`{key.path.rpartition('.')[2]}`", kind, _default(key), key.what)
     return f"| {' | '.join([cell.replace('|', chr(92) + '|') for cell in cells])} |"
 
 

@@ -37,9 +37,8 @@ DERIVED = {
 HTTP_CONNECTIONS_MAX = 1_024
 #: Problem of conflicting security settings.
 KEYS_AND_INSECURE = "`keys` and `insecure` are mutually exclusive; remove one."
-#: Maximum datagrams of all entries held for other sites. A joiner receives them in one frame, in
-#: about a second, while its site waits. Several times as many exceed the time that members wait for
-#: a joiner.
+#: Maximum datagrams of all entries held for other sites. A joiner receives them in about a second, while its
+#: site waits.
 HELD_DATAGRAMS_MAX = 16_384
 #: Names of the local machine.
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -50,13 +49,13 @@ _BUFFER = BufferConfig()
 class BudgetSettings:
     """Limits of entries held for unreachable sites; the oldest excess entries become gaps."""
 
-    #: Maximum number of held batches and views. Each takes half a kilobyte beside its messages. A
-    #: joiner receives all of them.
+    #: Maximum number of held batches and views: half a kilobyte each beside its messages. A joiner receives all
+    #: of them.
     entries: int = _BUFFER.budget_entries
-    #: Maximum held bytes: messages, and an allowance for each entry. Default: 64 MiB, or the
-    #: capacity of 16,384 datagrams of `transport.datagram_bytes_max` if that is less.
+    #: Maximum held bytes: messages, and an allowance for each entry. Default: 64 MiB, or 16,384 datagrams of
+    #: `transport.datagram_bytes_max` if that is less.
     bytes: int | None = None
-    #: Seconds from delivery until an entry is dropped.
+    #: Time from delivery until an entry is dropped.
     age_s: float = _BUFFER.budget_age_s
     spill: SpillSettings = field(default_factory=SpillSettings)
 
@@ -69,9 +68,8 @@ class RelaySettings(LinkPolicy):
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     #: Messages to one member of another site.
     unicast: RemoteUnicastConfig = field(default_factory=RemoteUnicastConfig)
-    #: Transfer of the application's state from another site, for a member that cannot get it from
-    #: its own site. The channel needs `get_state` and `set_state`; `protocols.state_transfer`
-    #: bounds the state.
+    #: Transfer of the application's state from another site, for a member that cannot get it from its own.
+    #: Needs `get_state` and `set_state`; `protocols.state_transfer` bounds the state.
     state: SiteStateSettings = field(default_factory=SiteStateSettings)
 
 
@@ -79,8 +77,7 @@ class RelaySettings(LinkPolicy):
 class SecuritySettings:
     """Authentication of members, sites and routers."""
 
-    #: Directory with the keys of the site, made by `relay keygen`. Required unless `insecure` is
-    #: set.
+    #: Directory with the keys of the site (`relay keygen`). Required unless `insecure` is set.
     keys: str = ""
     #: Run without authentication: any host that reaches the ports can read and send.
     insecure: bool = False
@@ -92,19 +89,17 @@ class JournalSettings:
 
     #: Directory of the segment files. Empty: no journal.
     directory: str = ""
-    #: Segment size at which the next segment begins.
+    #: Size at which the next segment begins.
     segment_bytes: int = 64 << 20
-    #: Record message bodies beside their digests, for analysis. They are never retransmitted from
-    #: here.
+    #: Record message bodies beside their digests, for analysis only.
     keep_payloads: bool = False
-    #: Stop the node when a record cannot be written. Otherwise the node continues without the
-    #: record.
+    #: Stop the node when a record cannot be written, instead of continuing without it.
     strict: bool = False
-    #: Maximum bytes of this member's journals in the directory, including earlier processes. The
-    #: oldest segments beyond it are deleted, and the journal records that. Unset: no limit.
+    #: Maximum bytes of this member's journals in the directory, including earlier processes. The oldest
+    #: segments beyond it are deleted, which is recorded. Unset: no limit.
     retained_bytes_max: int | None = None
-    #: Age of a segment's last record at which the segment is deleted, at most an eighth later.
-    #: Unset: no limit.
+    #: Age of a segment's last record at which the segment is deleted, or up to an eighth later. Unset: no
+    #: limit.
     retained_s_max: float | None = None
 
 
@@ -114,22 +109,22 @@ class HttpSettings:
 
     #: Address to listen at, such as 127.0.0.1:7800. Unset: no HTTP.
     bind: Physical | None = None
-    #: File with bearer tokens of requests, one a line: the token, then optionally its name and its
-    #: rights (publish,read,operate; default: all). SIGHUP rereads it. Required if other machines can
-    #: reach the port, unless `security.insecure` is set. Liveness and readiness need no token.
+    #: File with bearer tokens, one a line: the token, then optionally its name and rights
+    #: (publish,read,operate; default: all). SIGHUP rereads it. Required if other machines can reach the port,
+    #: unless `security.insecure` is set. Liveness and readiness need no token.
     token: str = ""
     #: PEM file with the certificate chain for HTTPS. SIGHUP rereads it. Empty: HTTP.
     certificate: str = ""
     #: PEM file with the private key of the certificate.
     private_key: str = ""
-    #: Maximum connections. Three eighths of them may be streams of events. Beyond, only `/healthz`
-    #: and `/readyz` are answered.
+    #: Maximum connections, of which three eighths may be streams of events. Beyond, only `/healthz` and
+    #: `/readyz` are answered.
     connections_max: int = 128
-    #: Maximum connections of one address, such as that of a proxy.
+    #: Maximum connections of one address, such as a proxy.
     address_connections_max: int = 96
     #: Member or site -> URL of another node's dashboard, for links on the page.
     dashboards: dict[str, str] = field(default_factory=dict)
-    #: Log each request: path, status, duration, token name and address of the client.
+    #: Log each request: path, status, duration, token name and client address.
     access_log: bool = False
 
     def url(self) -> str:
@@ -316,10 +311,7 @@ def spill_problems(spill: SpillSettings, held_bytes: int, held_s: float) -> Iter
 
 
 def _peer_problems(config: NodeConfig) -> Iterator[str]:
-    """Yield peers whose address or name belongs to another site or this one.
-
-    A relay would call such a peer forever, and be rejected each time.
-    """
+    """Yield peers whose address or name belongs to another site or this one."""
     bridge, at = config.relay.bridge, dict[Physical, str]()
     others = [site for site in {**bridge.peers, **bridge.via} if site != config.site]
     for site in others:

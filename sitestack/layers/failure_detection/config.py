@@ -12,21 +12,20 @@ class FailureDetectionConfig:
 
     #: The period of heartbeats.
     heartbeat_interval_s: float = 0.5
-    #: How long a member may be silent before it is asked.
+    #: Silence after which a member is asked.
     timeout_s: float = 2.5
-    #: How long a member that was asked may take to answer before it is suspected.
+    #: Time for its answer before it is suspected.
     verify_timeout_s: float = 1.0
-    #: How often the question is repeated within that time, the first one included.
+    #: Questions within that time.
     verify_attempts: int = 3
-    #: A member that wakes up later than scheduled by more than this regards itself as the paused
-    #: one, and suspects no member.
+    #: A member that wakes up later than scheduled by more than this regards itself as the paused one, and
+    #: suspects no member.
     stall_s: float = 1.0
     #: Least time between two `NotHere` to one sender about one member.
     not_here_interval_s: float = 0.5
     #: Least time between two reports of a differing view of one member.
     seen_interval_s: float = 1.0
-    #: Whether TCP connections to other members are kept, so that a killed process is noticed at
-    #: once.
+    #: Keep TCP connections to other members, so that a killed process is noticed at once.
     watch: bool = True
-    #: How many processes the two limits above are remembered for; beyond, the oldest is forgotten.
+    #: Processes for which the two limits above are remembered; beyond, the oldest is forgotten.
     limited_max: int = 1_024

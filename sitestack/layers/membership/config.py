@@ -11,31 +11,26 @@ WhenSplit = Literal["both", "majority"]
 class LeaderTimes:
     """Times and bounds of the leader."""
 
-    #: How long joins, leaves and suspicions are collected before the view changes, so that a storm
-    #: causes few views (F38). A leader that replaces a dead coordinator does not wait: without a
-    #: coordinator nothing is sequenced or relayed.
+    #: Time for which joins, leaves and suspicions are collected before the view changes (F38). A leader that
+    #: replaces a dead coordinator does not wait.
     batch_s: float = 0.05
-    #: How long a flush waits for a member before it restarts without it; failure detection is
-    #: usually faster.
+    #: Time that a flush waits for a member before it restarts without it.
     flush_timeout_s: float = 8.0
-    #: How long ready members wait for a joiner, which may have died unnoticed or be busy installing
-    #: its state.
+    #: Time that ready members wait for a joiner, which may be installing its state.
     joiner_timeout_s: float = 4.0
-    #: How long a merge may make no progress before it is abandoned: every part then continues alone
-    #: and retries later.
+    #: Time without progress after which a merge is abandoned: every part continues alone and retries later.
     merge_timeout_s: float = 5.0
-    #: How long a merge may take altogether, even with progress: all parts are blocked meanwhile.
+    #: Total time of a merge: all parts are blocked meanwhile.
     merge_budget_s: float = 9.0
-    #: First wait before retrying a join or merge that blocked all members without success; doubles
-    #: with each failure.
+    #: First wait before retrying a join or merge that blocked all members without success; doubles with each
+    #: failure.
     retry_s: float = 8.0
-    #: The longest wait before such a join or merge is retried.
+    #: Longest such wait.
     retry_s_max: float = 60.0
-    #: Least time between two reports to the operator that one joiner does not receive the leader's
-    #: messages.
+    #: Least time between two reports to the operator that one joiner does not receive the leader's messages.
     told_interval_s: float = 60.0
-    #: How many joiners may wait for a view; more are ignored and ask again. Also bounds the
-    #: remembered failed attempts.
+    #: Joiners that may wait for a view; more are ignored and ask again. Also bounds the remembered failed
+    #: attempts.
     joiners_max: int = 1_024
 
 
@@ -43,39 +38,32 @@ class LeaderTimes:
 class MergeTimes:
     """Times and bounds of merging."""
 
-    #: How often a coordinator searches for others without a hint; jittered by a quarter.
+    #: Interval, with a jitter of a quarter, at which a coordinator searches for others without a hint.
     look_interval_s: float = 10.0
-    #: How soon a coordinator searches after a heartbeat of another view.
+    #: Delay of a search after a heartbeat of another view.
     hint_delay_s: float = 0.5
-    #: How long the leader of a merge waits for the other coordinators to agree.
+    #: Time that the leader of a merge waits for the other coordinators to agree.
     reply_timeout_s: float = 1.0
-    #: How long the members of the other parts have to answer the leader, before any member is
-    #: blocked for the merge.
+    #: Time that the members of the other parts have to answer the leader, before any member is blocked.
     survey_timeout_s: float = 1.0
-    #: How long a member that fetches from other parts may make no progress before the merge is
-    #: postponed.
+    #: Time without progress of a fetching member after which the merge is postponed.
     fetch_timeout_s: float = 4.0
-    #: How long fetching may take altogether.
+    #: Total time of fetching.
     fetch_limit_s: float = 60.0
-    #: First wait before a coordinator with a silent member is asked again; doubles with each
-    #: failure.
+    #: First wait before a coordinator with a silent member is asked again; doubles with each failure.
     retry_s: float = 1.0
-    #: The longest wait before such a coordinator is asked again.
+    #: Longest such wait.
     retry_s_max: float = 60.0
-    #: How many coordinators with a silent member, and how many silent members, are remembered;
-    #: beyond, the oldest is forgotten.
+    #: Remembered coordinators with a silent member, and silent members; beyond, the oldest is forgotten.
     apart_max: int = 1_024
-    #: How long a coordinator that agreed to a merge accepts the leader's flush request for its
-    #: members.
+    #: Time that a coordinator that agreed to a merge accepts the leader's flush request for its members.
     consent_s: float = 5.0
-    #: How long a coordinator starts no flush after forwarding a request: by then the merge is
-    #: complete, or its leader has died.
+    #: Time that a coordinator starts no flush after forwarding a request: by then the merge is complete, or its
+    #: leader dead.
     follow_s: float = 7.0
-    #: How long members may be seen in a later view before this member suspects them: they continue
-    #: without it.
+    #: Time that members may be seen in a later view before this member suspects them: they continue without it.
     elsewhere_s: float = 2.0
-    #: How long others may report a coordinator that does not answer here before the operator is
-    #: notified.
+    #: Time that only others report a coordinator before the operator is notified.
     heard_of_s: float = 10.0
     #: Least time between two reports to the operator that one coordinator does not answer here.
     told_interval_s: float = 60.0
@@ -87,11 +75,10 @@ class MergeTimes:
 class QuarantineTimes:
     """Durations for which a member blocks when its companions are in a later view."""
 
-    #: How long after the last heartbeat of a companion in a later view; longer than several
-    #: heartbeats, which may be lost.
+    #: Time after the last heartbeat of a companion in a later view; longer than several heartbeats.
     silence_s: float = 3.0
-    #: How long at most from the first such heartbeat; longer than the exclusion and merge that
-    #: usually end a quarantine.
+    #: Maximum time from the first such heartbeat; longer than the exclusion and merge that usually end a
+    #: quarantine.
     limit_s: float = 10.0
 
 
@@ -99,23 +86,23 @@ class QuarantineTimes:
 class MembershipConfig:
     """Times and bounds of membership, and what the parts of a split site do."""
 
-    #: What the parts of a split site do: both continue, or only the part with the majority, while
-    #: the others deliver no multicasts and refuse to send.
+    #: Effect of a split on its parts: both continue, or only the one with the majority, while the others
+    #: deliver no multicasts and refuse to send.
     when_split: WhenSplit = "both"
-    #: With `when_split: majority`, the number of members of the complete site. More than half of
-    #: them are needed. Never run more of them at once.
+    #: With `when_split: majority`: members of the complete site, more than half of which are needed. Never run
+    #: more of them at once.
     members: int = 0
-    #: How long a coordinator may take to admit a joiner before the joiner searches again.
+    #: Time for a coordinator to admit a joiner before the joiner searches again.
     join_timeout_s: float = 4.0
-    #: How long a graceful leave may take before the member leaves as in a crash.
+    #: Time for a graceful leave before the member leaves as in a crash.
     leave_timeout_s: float = 3.0
-    #: How long a member may be blocked in a flush before it checks whether it has to lead itself.
+    #: Time blocked in a flush before a member checks whether it has to lead itself.
     blocked_timeout_s: float = 10.0
-    #: How many frames of views not yet installed are held. Beyond that, frames of the largest
-    #: holder are dropped, and their sender retransmits them.
+    #: Held frames of views not yet installed. Beyond, frames of the largest holder are dropped and
+    #: retransmitted.
     held_frames_max: int = 4_096
     leader: LeaderTimes = field(default_factory=LeaderTimes)
     #: Times and bounds of finding and merging the other parts of a split site.
     merge: MergeTimes = field(default_factory=MergeTimes)
-    #: How long an excluded member stays blocked.
+    #: Duration for which an excluded member stays blocked.
     quarantine: QuarantineTimes = field(default_factory=QuarantineTimes)

@@ -7,24 +7,22 @@ from dataclasses import dataclass
 class ResolverConfig:
     """Bounds and times of the address cache. The defaults fit a LAN."""
 
-    #: Whether the network has multicast; without it each multicast goes to every known member one
-    #: by one (LA-19).
+    #: Whether the network has multicast; without it each multicast goes to every known member one by one
+    #: (LA-19).
     multicast: bool = True
-    #: How many members' addresses are remembered; beyond, the one updated longest ago is evicted,
-    #: unless it is in the view.
+    #: Remembered addresses of members; beyond, the one updated longest ago is evicted, unless it is in the
+    #: view.
     contacts_max: int = 4_096
-    #: How long a removed address stays refused. Late copies of it are at most a minute old; two
-    #: minutes are the least (A2).
+    #: Time that a removed address stays refused; at least 120, as late copies are up to a minute old (A2).
     tombstone_s: float = 150.0
     #: Least time between two WHO-HAS for one member.
     ask_interval_s: float = 0.5
-    #: How long frames wait for a member that is not found before they are dropped.
+    #: Time that frames wait for a member that is not found before they are dropped.
     give_up_s: float = 5.0
-    #: How many frames queue for one member; beyond, the oldest is dropped.
+    #: Frames that queue for one member; beyond, the oldest is dropped.
     queued_frames_max: int = 256
-    #: How many bytes queue for all members; beyond, the oldest frame of the member asked for
-    #: longest ago is dropped.
-    queued_bytes_max: int = 4 << 20
-    #: How many members are asked for at a time, besides those of the view; frames for one more are
+    #: Bytes that queue for all members; beyond, the oldest frame of the member asked for longest ago is
     #: dropped.
+    queued_bytes_max: int = 4 << 20
+    #: Members asked for at a time, besides those of the view; frames for one more are dropped.
     waiting_members_max: int = 256

@@ -11,12 +11,9 @@ class SequencerConfig:
     #: `total`: one order for all, made by the coordinator. `fifo`: the order of each origin, with
     #: one hop less.
     order: Literal["total", "fifo"] = "total"
-    #: How long a forwarded batch may not come back before it is forwarded again; a new view
-    #: forwards it at once (S11).
+    #: Time after which a batch that has not come back is forwarded again; a new view forwards it at once (S11).
     resend_interval_s: float = 2.0
-    #: How many departed members are remembered, so that their late batches are not regarded as new
-    #: (S7).
+    #: Remembered departed members, whose late batches are not new (S7).
     tombstones_max: int = 1024
-    #: Bytes of own batches that are not delivered here: more than any window above allows, which
-    #: the layer asserts (S18).
+    #: Own batches not delivered here: more than any window above allows, which the layer asserts (S18).
     undelivered_bytes_max: int = 64 * 1024 * 1024

@@ -83,45 +83,40 @@ class UnicastConfig:
     The defaults suit one local network.
     """
 
-    #: How long without an acknowledgement before the highest frame is retransmitted; doubles up to
-    #: the maximum, plus jitter.
+    #: Time without an acknowledgement after which the highest frame is retransmitted; doubles, with jitter.
     retransmit_interval_s: float = 0.1
-    #: The longest wait between two retransmissions of the highest frame.
+    #: Longest wait between two retransmissions of the highest frame.
     retransmit_interval_s_max: float = 2.0
-    #: How long without an acknowledgement before the path MTU is checked.
+    #: Time without an acknowledgement after which the path MTU is checked.
     doubt_s: float = 0.3
-    #: How old a hole is before it is requested (most are only reordering); doubles up to the
-    #: maximum, plus jitter.
+    #: Age of a hole at which it is requested (most are only reordering); doubles, with jitter.
     ask_interval_s: float = 0.02
-    #: The longest wait between two requests for the same hole.
+    #: Longest wait between two requests for the same hole.
     ask_interval_s_max: float = 1.0
-    #: How long a peer may acknowledge nothing before frames to it are reported as undeliverable.
+    #: Time without an acknowledgement from a peer after which frames to it are reported as undeliverable.
     give_up_s: float = 60.0
     #: The same for a peer that has left the view: time for its last acknowledgements.
     linger_s: float = 5.0
-    #: How long a connection may be silent before its sender forgets it and its receiver closes it;
-    #: it reopens by itself.
+    #: Silence after which a connection is closed; it reopens by itself.
     idle_s: float = 120.0
-    #: How long a receiver remembers the messages it delivered in a closed connection; above
-    #: `give_up_s` and `idle_s` (U4, S7).
+    #: Time that a receiver remembers deliveries of a closed connection; above `give_up_s` and `idle_s`
+    #: (U4, S7).
     tombstone_s: float = 240.0
-    #: How many frames may be unacknowledged, per peer. Further ones queue in this layer, in order.
+    #: Unacknowledged frames per peer. Further ones queue in this layer, in order.
     window_frames_max: int = 1_024
-    #: How many bytes may be unacknowledged, per peer.
+    #: Unacknowledged bytes per peer.
     window_bytes_max: int = 2 * 1024 * 1024
-    #: How many bytes may queue for room in the window, per peer. Frames beyond are reported as
-    #: undeliverable. Flow control, above, bounds a member much lower; for non-members this is the
-    #: bound.
+    #: Bytes that queue for room in the window, per peer; frames beyond are reported as undeliverable.
+    #: The bound for non-members: flow control bounds a member much lower.
     queue_bytes_max: int = 256 * 1024 * 1024
     #: Maximum bytes that answer one request for missing frames.
     resend_bytes_max: int = 256 * 1024
-    #: How many frames are held ahead of a hole, per peer; frames beyond are dropped and
-    #: retransmitted. Below `window_frames_max`, full windows would be sent twice.
+    #: Frames held ahead of a hole, per peer; frames beyond are dropped and retransmitted. Below
+    #: `window_frames_max`, full windows would be sent twice.
     reorder_frames_max: int = 1_024
-    #: How many bytes are held ahead of a hole, per peer.
+    #: Bytes held ahead of a hole, per peer.
     reorder_bytes_max: int = 4 * 1024 * 1024
-    #: How many peers are remembered, with a connection or a tombstone; beyond, the longest silent
-    #: one is forgotten.
+    #: Remembered peers, with a connection or a tombstone; beyond, the longest silent one is forgotten.
     peers_max: int = 10_000
 
 
