@@ -33,7 +33,8 @@ _BARE = (
     r"\b(?:of|to|by|from|for|with|and|or|but|that|if|as|than|on|at|in|when|while|is|are|not|so|then|say|says)\s+)"
 )
 
-#: "A socket of its own" is a habit, "members of its own site" is not: a noun follows.
+#: "A socket of its own" is a habit, "members of its own site" is not: a noun follows. "Each site has an order of its own" is
+#: the wording of a promise.
 _LINKING = r"(?:and|or|that|which|in|on|for|with|to|by|at|as|if|so|but|when|from|is|are|was|were|has|can|of|beside|besides)"
 
 HABITS = {
@@ -48,7 +49,7 @@ HABITS = {
     "told": Habit(_words(r"\btold\b"), 0.2, "notified of, receives, is sent"),
     "go on": Habit(_words(r"\b(?:go|goes|going|gone|went)\s+on\b"), 0.2, "continue"),
     "own": Habit(
-        _words(rf"\bof\s+(?:its|their|his|our|my|your)\s+own\b(?!\s+(?!{_LINKING}\b)[a-z\x00])"),
+        _words(rf"(?<!order )\bof\s+(?:its|their|his|our|my|your)\s+own\b(?!\s+(?!{_LINKING}\b)[a-z\x00])"),
         0.2,
         "separate, private, or leave it out",
     ),
