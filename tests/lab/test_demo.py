@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -66,46 +65,6 @@ def test_killing_the_relay_half_way_loses_nothing(discovery: str) -> None:
     assert {result["delivered"][name] for name in "BCDEF"} == {result["sent"]}
     assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
     assert 0 < result["failover_s"] < 30
-
-
-@pytest.fixture
-def beside_a_name_server(tmp_path: Path) -> tuple[str, ...]:
-    """Return a command prefix that runs in new namespaces, in which the name of each site of the demo resolves."""
-    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\n")
-    names = ("nyc.members.test=127.1.0.1,127.1.0.2,127.1.0.3", "sfo.members.test=127.2.0.1,127.2.0.2,127.2.0.3")
-    script = f"""
-        ip link set lo up && mount --bind {tmp_path}/resolv.conf /etc/resolv.conf || exit 99
-        {sys.executable} -m tests.harness.name_server {" ".join(names)} > {tmp_path}/ready & server=$!
-        until test -s {tmp_path}/ready; do kill -0 $server || exit 99; done
-        "$@"; status=$?; kill $server; exit $status
-    """
-    command = ("unshare", "--mount", "--net", "sh", "-c", script, "sh")
-    if shutil.which("unshare") is None or subprocess.run([*command, "true"], capture_output=True).returncode != 0:
-        pytest.skip("no namespaces for a name server can be made here: members were not found by DNS")
-    return command
-
-
-@pytest.mark.long
-@pytest.mark.needs("mount and network namespaces")
-def test_members_find_each_other_by_a_name_in_dns_and_killing_the_relay_loses_nothing(
-    beside_a_name_server: tuple[str, ...],
-) -> None:
-    ran = subprocess.run(
-        [*beside_a_name_server, *RELAY, "demo", "--discovery", "dns", "--json"], capture_output=True, text=True, timeout=LIMIT_S
-    )
-    assert ran.returncode == 0, ran.stderr + ran.stdout
-    result = json.loads(ran.stdout)
-    assert {result["delivered"][name] for name in "BCDEF"} == {result["sent"]}
-    assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
-    assert result["delivered"]["A"] < result["sent"]
-
-
-def test_where_the_names_are_unknown_the_demo_says_which_it_needs() -> None:
-    ran = subprocess.run([*RELAY, "demo", "--discovery", "dns"], capture_output=True, text=True, timeout=LIMIT_S)
-    assert ran.returncode != 0
-    assert ran.stderr.strip().endswith(
-        "nyc.members.test must stand for 127.1.0.1, 127.1.0.2, 127.1.0.3, in DNS or in the hosts file."
-    )
 
 
 @pytest.mark.slow

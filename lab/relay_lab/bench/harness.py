@@ -44,8 +44,6 @@ def _cpu_model() -> str:
 
 
 WARM_UP_S = 2.0
-#: Seconds of the run that times the layers: shares of CPU time need no long window.
-PROFILE_S = 2.0
 JOIN_TIMEOUT_S = 60.0
 #: Seconds after its window in which a load may deliver messages under way, on a slow machine.
 _SLACK_S = 60.0
@@ -111,8 +109,6 @@ class Conditions:
     secured: bool = False
     #: With short ids in place of uuids.
     short_ids: bool = False
-    #: Messages a second of each member, one at a time; None: as fast as credit allows.
-    rate: float | None = None
 
 
 async def measure(
@@ -124,21 +120,16 @@ async def measure(
     observe: Observe,
     afterwards: Afterwards,
 ) -> dict[str, dict[str, Any]]:
-    """By size: rate, cost, latency, memory, bytes of a datagram, and the share of each layer. Raises BenchFailed."""
+    """By size: rate, cost, latency, memory, and bytes of a datagram. Raises BenchFailed."""
     ours: dict[str, dict[str, Any]] = {}
-    rate = conditions.rate
-    async with _members(scenario, conditions, profiled=False) as members:
+    async with _members(scenario, conditions) as members:
         for size in sizes:
             results = []
             for run in range(1, runs + 1):
                 observe(f"{size} bytes, run {run} of {runs}")
-                results.append(summarise(await carry(members, Workload(size, WARM_UP_S, window_s, rate))))
+                results.append(summarise(await carry(members, Workload(size, WARM_UP_S, window_s))))
                 await afterwards(size, window_s, results[-1])
             ours[str(size)] = {**_median(results), "runs": runs}
-    async with _members(scenario, conditions, profiled=True) as members:
-        for size in sizes:
-            observe(f"{size} bytes, where the time goes")
-            ours[str(size)]["parts"] = shares(await carry(members, Workload(size, WARM_UP_S / 2, PROFILE_S, rate)))
     return ours
 
 
@@ -147,7 +138,7 @@ async def measure_halves(
 ) -> dict[str, dict[str, Any]]:
     """Return rate and latency at full load and at half of that rate, and ratios of the pairs, by size. Raises BenchFailed."""
     ours: dict[str, dict[str, Any]] = {}
-    async with _members(scenario, Conditions(), profiled=False) as members:
+    async with _members(scenario, Conditions()) as members:
         for size in sizes:
             pairs = []
             for run in range(1, runs + 1):
@@ -191,7 +182,6 @@ def summarise(results: Sequence[dict[str, Any]]) -> dict[str, float]:
         "datagram_bytes": sum(result["sent_bytes"] for result in results) / max(datagrams, 1),
         "datagrams_per_million": datagrams / max(delivered, 1) * 1e6,
         "cores": sum(result["cpu_s"] / result["seconds"] for result in results),
-        "waiting": sum(result["queued_s"] / result["seconds"] for result in results),
         "turns_per_thousand": sum(result["turns"] for result in results) / max(delivered, 1) * 1e3,
         "rss_mb": max(result["rss_mb"] for result in results),
         "rss_sum_mb": sum(result["rss_mb"] for result in results),
@@ -202,30 +192,18 @@ def summarise(results: Sequence[dict[str, Any]]) -> dict[str, float]:
     return summary
 
 
-def shares(results: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """The share of all CPU time per part of the stack, largest first; `rest` is the walk, the channel and the application."""
-    cpu_s = sum(result["cpu_s"] for result in results)
-    parts: dict[str, float] = {}
-    for result in results:
-        for part, seconds in result["parts_s"].items():
-            parts[part] = parts.get(part, 0.0) + seconds
-    parts["rest"] = max(cpu_s - sum(parts.values()), 0.0)
-    ordered = sorted(parts.items(), key=lambda item: -item[1])
-    return {part: round(seconds / cpu_s, 4) for part, seconds in ordered} if cpu_s else {}
-
-
 def _median(results: Sequence[dict[str, float]]) -> dict[str, float]:
     common = [key for key in results[0] if all(key in result for result in results)]
     return {key: round(median(result[key] for result in results), 3) for key in common}
 
 
 @asynccontextmanager
-async def _members(scenario: Scenario, conditions: Conditions, *, profiled: bool) -> AsyncIterator[list[BenchProcess]]:
+async def _members(scenario: Scenario, conditions: Conditions) -> AsyncIterator[list[BenchProcess]]:
     """The processes, all in one view. After the block none is left."""
     group, port = draw_group()
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as directory:
         journal = f"{directory}/journal" if conditions.journal else ""
-        task = MemberTask("", scenario.members, scenario.order, group, port, journal, profiled, short_ids=conditions.short_ids)
+        task = MemberTask("", scenario.members, scenario.order, group, port, journal, short_ids=conditions.short_ids)
         if conditions.secured:
             keys = Path(directory) / "keys"
             make_key_directory(keys, [task.site])

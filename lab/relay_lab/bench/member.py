@@ -24,7 +24,6 @@ from relay.journal import JournalOptions, JournalStore
 from relay.keys.directory import read_key_ring
 from relay.node.output.lines import LineSink, LineSource
 from relay_lab.bench.content import FILLER, Content
-from relay_lab.bench.profile import Profile
 from relay_lab.bench.round_trips import RoundTrips
 from relay_lab.bench.scenarios import MemberTask, Workload
 from sitestack.channel.channel import Channel
@@ -42,11 +41,10 @@ _COMMAND_BYTES_MAX = 64 * 1024
 
 
 class BenchMember:
-    def __init__(self, channel: Channel[Any], members: int, profile: Profile | None, trips: bool) -> None:
+    def __init__(self, channel: Channel[Any], members: int, trips: bool) -> None:
         self._channel = channel
         self._trips = RoundTrips(channel) if trips else None
         self._members = members
-        self._profile = profile
         self._content = Content(_STAMP.size)
         self._delivered = self._batches = 0
         self._last_delivery = self._longest_gap_s = 0.0
@@ -112,13 +110,10 @@ class BenchMember:
             sent += 1
 
     async def _measure(self, window_s: float) -> dict[str, Any]:
-        if self._profile is not None:
-            self._profile.take()
         latencies: list[int] = []
         self._latencies_ns = latencies
         self._last_delivery, self._longest_gap_s = time.monotonic(), 0.0
         turns = self._channel.statistics().driver.turns
-        queued_s = _queued_s()
         delivered, batches, used, started = self._delivered, self._batches, os.times(), time.perf_counter()
         before = self._sent()
         await trio.sleep(window_s)
@@ -133,13 +128,11 @@ class BenchMember:
             "sent_bytes": sent.sent_bytes - before.sent_bytes,
             "sent_datagrams": sent.sent_datagrams - before.sent_datagrams,
             "cpu_s": now.user + now.system - used.user - used.system,
-            "queued_s": _queued_s() - queued_s,
             "turns": self._channel.statistics().driver.turns - turns,
             "longest_gap_s": max(self._longest_gap_s, time.monotonic() - self._last_delivery),
             "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "p50_us": _percentile_us(latencies, 50),
             "p99_us": _percentile_us(latencies, 99),
-            "parts_s": {} if self._profile is None else self._profile.take(),
         }
 
     def _sent(self) -> UdpStatistics:
@@ -148,26 +141,15 @@ class BenchMember:
         return transport
 
 
-def _queued_s() -> float:
-    """Return the seconds that this process has waited for a core. That time is the machine's, not the protocol's."""
-    try:
-        return int(Path("/proc/self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
-    except (OSError, IndexError):
-        return 0.0
-
-
 def _percentile_us(ordered: list[int], percent: int) -> float | None:
     return ordered[len(ordered) * percent // 100] / 1000 if ordered else None
 
 
 async def run(task: MemberTask) -> None:
     """Until standard input ends."""
-    profile = Profile() if task.profiled else None
-    if profile is not None:
-        profile.install()
     sink = LineSink("-")
     async with _open(task) as channel:
-        member = BenchMember(channel, task.members, profile, task.trips)
+        member = BenchMember(channel, task.members, task.trips)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(member.receive)
             await sink.write(["{}"])

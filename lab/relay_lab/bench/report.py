@@ -8,15 +8,13 @@ from typing import Any
 
 from relay.report import Cell, Figure, draw_bars, draw_note, draw_page, draw_table, draw_tiles
 from relay_lab.bench.peers.catalogue import PEERS
-from relay_lab.bench.scale import COMPARED
-from relay_lab.bench.scenarios import SCENARIOS, Scenario
+from relay_lab.bench.scenarios import SCENARIOS
 
 #: Of each figure the key, the title, and how many of its decimals are shown.
 FIGURES = {
     "rate": ("messages/s at each member", 0),
     "cpu_s_per_million": ("CPU s per million", 2),
     "cores": ("busy cores", 2),
-    "waiting": ("processes that wait for a core", 2),
     "turns_per_thousand": ("turns per 1,000", 2),
     "batch_messages": ("messages in a batch", 0),
     "rss_mb": ("peak memory of one, MB", 0),
@@ -60,11 +58,11 @@ def draw_report(machine: Mapping[str, Any], results: Mapping[str, Sizes], peers:
     ]
     for name, sizes in results.items():
         body += [f"<h2>{escape(name)}</h2>", draw_note(SCENARIOS[name].about)]
-        body += _draw_scenario(SCENARIOS[name], sizes, peers.get(name, {}))
+        body += _draw_scenario(sizes, peers.get(name, {}))
     return draw_page("Relay: benchmarks", body)
 
 
-def _draw_scenario(about: Scenario, sizes: Sizes, peers: Mapping[str, Any]) -> Iterator[str]:
+def _draw_scenario(sizes: Sizes, peers: Mapping[str, Any]) -> Iterator[str]:
     ours, theirs = dict(figure_rows(sizes)), dict(peer_rows(peers))
     charted = next((key for key in _CHARTED if any(key in figures for figures in ours.values())), None)
     if charted is not None:
@@ -73,8 +71,6 @@ def _draw_scenario(about: Scenario, sizes: Sizes, peers: Mapping[str, Any]) -> I
         if any(also in figures for figures in ours.values()):
             yield _draw_chart(also, title, ours, theirs)
     yield _draw_figures(ours)
-    if about.grows:
-        yield draw_note(" ".join(f"{size} bytes, {ratio_sentence(figures['ratio'])}" for size, figures in sizes.items()))
     if theirs:
         yield "<h3>Beside it, in turns</h3>"
         yield _draw_figures(theirs)
@@ -115,14 +111,7 @@ def figure_rows(sizes: Sizes) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"{size} bytes", figures
         for inner, deeper in figures.items():
             if inner != "ratio" and isinstance(deeper, Mapping) and any(key in deeper for key in FIGURES):
-                yield f"{size} bytes, {f'{inner} members' if inner.isdecimal() else _NAMES.get(inner, inner)}", deeper
-
-
-def ratio_sentence(ratio: Mapping[str, float]) -> str:
-    """What became of rate and costs with more members (`scale.COMPARED`)."""
-    many, few = COMPARED
-    costs = f"for {ratio['cpu_s_per_million']:.2f} times the CPU of a delivery"
-    return f"{many} members beside {few}: each delivers {ratio['rate']:.2f} times as many messages a second, {costs}."
+                yield f"{size} bytes, {_NAMES.get(inner, inner)}", deeper
 
 
 def peer_rows(peers: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -7,7 +7,6 @@ from relay_lab.bench.autonomy import measure_autonomy
 from relay_lab.bench.harness import Conditions, Observe, measure, measure_halves
 from relay_lab.bench.peers.beside import beside
 from relay_lab.bench.peers.catalogue import Installed
-from relay_lab.bench.scale import measure_scale
 from relay_lab.bench.scenarios import SCENARIOS
 from relay_lab.bench.two_sites import measure_failover, measure_flat_out, measure_latency
 
@@ -31,8 +30,6 @@ async def measure_scenario(
     }
     if scenario.cuts_wan:
         return await measure_autonomy(scenario, sizes, window_s, runs, observe), whys
-    if scenario.grows:
-        return await measure_scale(scenario, sizes, window_s, runs, observe), whys
     if scenario.kills:
         return await measure_failover(scenario, sizes, window_s, runs, observe), whys
     if scenario.halves:

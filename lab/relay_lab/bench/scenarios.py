@@ -22,7 +22,6 @@ class Scenario:
     cuts_wan: bool = False
     #: What round trips are measured, one at a time; none: throughput is.
     trip: Trip | None = None
-    grows: bool = False
     #: Whether the coordinator is killed, and deliveries are missed.
     kills: bool = False
     #: Whether another site takes part, to which messages are relayed.
@@ -35,7 +34,7 @@ class Scenario:
     @property
     def is_plain(self) -> bool:
         """Whether members only send, and may do so with journals and keys."""
-        return not (self.cuts_wan or self.trip or self.grows or self.kills or self.relayed or self.halves)
+        return not (self.cuts_wan or self.trip or self.kills or self.relayed or self.halves)
 
 
 SCENARIOS = {
@@ -93,11 +92,6 @@ SCENARIOS = {
         kills=True,
         relayed=True,
     ),
-    "scale": Scenario(
-        order="fifo",
-        about="The load of local-throughput with more and more members.",
-        grows=True,
-    ),
 }
 
 
@@ -109,8 +103,6 @@ class MemberTask:
     multicast_group: str
     multicast_port: int
     journal: str
-    #: Whether to time the layers, which costs a lot of speed.
-    profiled: bool = False
     site: str = "BENCH"
     #: The port of this member's bridge; 0: the member does not listen.
     bind_port: int = 0

@@ -14,7 +14,7 @@ from relay.cli.output import json_option, print_json, progress_bar, stdout
 from relay.cli.running import run_until_signal
 from relay_lab.bench.harness import BenchFailed, Conditions, describe_machine
 from relay_lab.bench.peers.catalogue import PEER_SIZE_MIN, PEERS, Installed, PeerMissing, find_peers
-from relay_lab.bench.report import FIGURES, draw_report, figure_rows, peer_rows, ratio_sentence
+from relay_lab.bench.report import FIGURES, draw_report, figure_rows, peer_rows
 from relay_lab.bench.run import measure_scenario
 from relay_lab.bench.scenarios import SCENARIOS
 
@@ -41,11 +41,6 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 @click.option("--journal", is_flag=True, help="With journals.")
 @click.option("--secured/--insecure", default=False, show_default=True, help="With keys, made for the occasion, or without.")
 @click.option("--short-ids", is_flag=True, help="With short ids in place of uuids on the wire.")
-@click.option(
-    "--rate",
-    type=click.FloatRange(0.1, 1_000_000),
-    help="Messages a second of each member, one at a time. [default: as fast as they may]",
-)
 @click.option("--peer", "peers", type=click.Choice(list(PEERS)), multiple=True, help="Beside this system, in turns; repeat it.")
 @click.option(
     "--jgroups-jar",
@@ -67,7 +62,6 @@ def command(
     journal: bool,
     secured: bool,
     short_ids: bool,
-    rate: float | None,
     peers: tuple[str, ...],
     jars: tuple[Path, ...],
     report: Path | None,
@@ -75,7 +69,7 @@ def command(
 ) -> None:
     """Measure throughput or latency on this machine.
 
-    Three members, each a process, all send as fast as possible, or at a rate.
+    Three members, each a process, all send as fast as possible.
 
     The rate counts the deliveries of each member, its own messages included. local-throughput keeps the order of each sender,
     total-order one order for all. site-autonomy: a steady load, with and without the connection to another site in turns; the
@@ -86,18 +80,18 @@ def command(
 
     relay-flat-out: a member of one site sends, the members of another one deliver; wan: the same with round trips from 0 to 300
     ms. latency-at-load: local-throughput at its full rate and at half of it. local-failover, relay-failover: the
-    coordinator is killed; the longest time without a delivery at the survivors, or at the other site. scale: the load of
-    local-throughput with 2, 4, 8 and 12 members. All but round trips and failover report the CPU and the peak memory of all
-    processes. Deliveries are checked: the order of each sender, sizes and bytes.
+    coordinator is killed; the longest time without a delivery at the survivors, or at the other site. All but round trips and
+    failover report the CPU and the peak memory of all processes. Deliveries are checked: the order of each sender, sizes and
+    bytes.
 
     With --peer each window is followed by one of the peer with the same work and as many members. Ratios are Relay to peer, the
     medians of the pairs. You install the peers: pip install 'relay-lab[peers]' for zenoh and zeromq; java, javac
     and a jar for jgroups and jgroups5. A scenario that a peer does not support is not applicable.
     """
     names = list(SCENARIOS) if scenario == "all" else [scenario]
-    conditions = Conditions(journal, secured, short_ids, rate)
+    conditions = Conditions(journal, secured, short_ids)
     if conditions != Conditions() and not all(SCENARIOS[name].is_plain for name in names):
-        raise click.UsageError(f"{scenario} is measured without journals, keys and short ids, at its own rate.", ctx)
+        raise click.UsageError(f"{scenario} is measured without journals, keys and short ids.", ctx)
     found = _find_peers(ctx, peers, jars, sizes, conditions)
     machine = describe_machine()
     results: dict[str, dict[str, Any]] = {}
@@ -130,7 +124,7 @@ def _find_peers(
     ctx: click.Context, names: tuple[str, ...], jars: tuple[Path, ...], sizes: tuple[int, ...], conditions: Conditions
 ) -> list[Installed]:
     if names and conditions != Conditions():
-        raise click.UsageError("--peer compares without journals, keys and short ids, as fast as both may.", ctx)
+        raise click.UsageError("--peer compares without journals, keys and short ids.", ctx)
     if names and min(sizes) < PEER_SIZE_MIN:
         raise click.UsageError(f"--peer needs --sizes of at least {PEER_SIZE_MIN} bytes.", ctx)
     try:
@@ -140,22 +134,16 @@ def _find_peers(
 
 
 def _print_answer(answer: dict[str, Any]) -> None:
-    chosen, machine = SCENARIOS[answer["scenario"]], answer["machine"]
+    machine = answer["machine"]
     how = [
         f"{machine['cpus']} x {machine['cpu']}",
         "journal" if answer["journal"] else "",
         "secured" if answer["secured"] else "",
+        "short ids" if answer["short_ids"] else "",
     ]
-    how += ["short ids" if answer["short_ids"] else "", f"{answer['rate']:,.0f} messages/s of each" if answer["rate"] else ""]
     title = ", ".join([answer["scenario"], *filter(None, how)])
-    ratios = {} if chosen.grows else {f"{size} bytes": each.get("ratio", {}) for size, each in answer["ours"].items()}
+    ratios = {f"{size} bytes": each.get("ratio", {}) for size, each in answer["ours"].items()}
     _print_table(title, dict(figure_rows(answer["ours"])), "ratio", ratios)
-    for size, numbers in answer["ours"].items():
-        parts = ", ".join(f"{part} {share:.0%}" for part, share in numbers.get("parts", {}).items() if share >= 0.005)
-        if parts:
-            stdout.print(f"CPU time with {size} bytes: {parts}")
-        if chosen.grows:
-            stdout.print(f"{size} bytes, {ratio_sentence(numbers['ratio'])}")
     theirs = dict(peer_rows(answer["peers"]))
     peer_ratios = {name: figures["ratio"] for name, figures in theirs.items()}
     _print_table(f"{answer['scenario']}: beside it, in turns", theirs, "ours / theirs", peer_ratios)

@@ -15,10 +15,10 @@ from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
 from relay.cli.running import run_until_signal
 from relay_lab.drills.executor import MemberDied
-from relay_lab.drills.layout import Discovery, require_names
+from relay_lab.drills.layout import Discovery
 from relay_lab.drills.load import DrillPlan
 from relay_lab.drills.local import open_local
-from relay_lab.drills.plan import Action, Drill, DrillLoad, seat_members
+from relay_lab.drills.plan import Action, Drill, DrillLoad
 from relay_lab.drills.result import DrillResult
 from relay_lab.drills.run import Phase, run_drill
 from relay_lab.drills.sites import NotReady
@@ -103,8 +103,8 @@ PHASES: dict[Phase, str] = {
     type=click.Choice(get_args(Discovery)),
     default="multicast",
     show_default=True,
-    help="How the members of a site find each other: by multicast, a list of hosts, one of IPv6, a name in DNS, or two gossip "
-    "routers, with UDP or TCP; in a tunnel they also talk through these.",
+    help="How the members of a site find each other: by multicast, a list of hosts, one of IPv6, or two gossip routers, "
+    "with UDP or TCP; in a tunnel they also talk through these.",
 )
 @json_option
 @click.pass_context
@@ -129,8 +129,6 @@ def command(
     if kill == "relay" and members < 2:
         raise click.UsageError("--kill relay needs --members 2 or more: another member has to take over.", ctx)
     plan = _plan(read_lines(input_), members, rate, kill)
-    if discovery == "dns":
-        require_names(seat_members(plan.drill.sites, plan.drill.members))
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-demo-")))
         journals = journal or directory / "journal"

@@ -18,7 +18,7 @@ from relay_lab.drills.executor import MemberDied, PlaceFailed, Venue
 from relay_lab.drills.library import drill_names, find_drill
 from relay_lab.drills.load import plan_drill
 from relay_lab.drills.plan import Drill, at_place
-from relay_lab.drills.report import REPORT_SUFFIXES, RUN_COLUMNS, list_means, list_runs, write_report
+from relay_lab.drills.report import RUN_COLUMNS, draw_report, list_means, list_runs
 from relay_lab.drills.result import DrillResult, NotBegun, overall, summary
 from relay_lab.drills.run import Phase, run_drill
 from relay_lab.drills.sites import NotReady, NotStarted
@@ -49,7 +49,7 @@ def _list(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> N
     "--seed", type=int, default=1, show_default=True, help="Decides the open choices of the drill: exact times and targets."
 )
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Keep the journals of each run here.")
-@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a report with a chart: .html or .md.")
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML report with charts.")
 @click.option("--insecure", is_flag=True, help="Members without keys: with --on local.")
 @click.option("--before", metavar="PYTHON", default="", help="What runs the earlier release: for an upgrade with --on local.")
 @json_option
@@ -105,14 +105,14 @@ def command(
     finally:
         # A report that cannot be written must not lose the printed output, nor the reverse.
         if report is not None:
-            _write(report, write_report(report.suffix, drill, where, results, aborted))
+            _write(report, draw_report(drill, where, results, aborted))
     ctx.exit(_EXITS[overall(results, aborted)])
 
 
 def _refuse_report(report: Path, ctx: click.Context) -> None:
     """Before the runs, which take long."""
-    if report.suffix not in REPORT_SUFFIXES:
-        raise click.UsageError(f"--report {report} must end with {' or '.join(REPORT_SUFFIXES)}.", ctx)
+    if report.suffix != ".html":
+        raise click.UsageError(f"--report {report} must end with .html.", ctx)
     if not report.parent.is_dir():
         raise click.UsageError(f"--report {report}: there is no directory {report.parent}.", ctx)
 

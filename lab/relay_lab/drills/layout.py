@@ -18,7 +18,6 @@ from typing import Any, Literal
 from relay.keys.directory import make_key_directory
 from relay_lab.drills.plan import Drill, Seat
 from sitestack.model.address import Physical
-from sitestack.model.errors import ConfigurationError
 from sitestack.model.host import is_ipv6
 
 
@@ -33,9 +32,9 @@ LOOPBACK = "127.0.0.1"
 #: Range for the ports of multicast groups: below the ports that the system gives out by itself.
 _GROUP_PORTS = (20_000, 32_000)
 
-#: How members find each other: by multicast, a list of hosts, one of IPv6, a name of all members of a site, or gossip routers,
-#: with UDP or TCP; in a tunnel they also talk through these.
-Discovery = Literal["multicast", "hosts", "ipv6", "dns", "router", "router-tcp", "tunnel"]
+#: How members find each other: by multicast, a list of hosts, one of IPv6, or gossip routers, with UDP or TCP;
+#: in a tunnel they also talk through these.
+Discovery = Literal["multicast", "hosts", "ipv6", "router", "router-tcp", "tunnel"]
 _KINDS: dict[Discovery, str] = {"router": "udp", "router-tcp": "tcp", "tunnel": "tunnel"}
 #: Routers of a run: two, so that one can be lost.
 _ROUTERS = 2
@@ -51,8 +50,6 @@ class Ports:
     groups: Mapping[str, tuple[str, int]]
     #: Seat -> address, for members with an address on a wire or of the loopback network.
     addresses: Mapping[Seat, str] = field(default_factory=dict)
-    #: The name in DNS that stands for the addresses of all members of a site.
-    names: Mapping[str, str] = field(default_factory=dict)
     #: The ports of the gossip routers, and the transport of members that use them.
     routers: Sequence[int] = ()
     kind: str = "udp"
@@ -80,11 +77,6 @@ def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Port
     sites = [*dict.fromkeys(seat.site for seat in seats)]
     try:
         bridges = {seat: _reserve(reserved) for seat in seats}
-        if discovery == "dns":
-            ports = {site: _reserve_pair(reserved) for site in sites}
-            datagrams = {seat: ports[seat.site] for seat in seats}
-            yield Ports(bridges, datagrams, {}, own_addresses(seats), {site: dns_name(site) for site in sites})
-            return
         datagrams = {seat: _reserve_pair(reserved) for seat in seats} if discovery in ("hosts", "ipv6") else {}
         addresses = dict.fromkeys(seats, "::1") if discovery == "ipv6" else {}
         groups = {site: draw_group() for site in sites} if discovery == "multicast" else {}
@@ -93,28 +85,6 @@ def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Port
     finally:
         for each in reserved:
             each.close()
-
-
-def dns_name(site: str) -> str:
-    return f"{site.lower()}.members.test"
-
-
-def own_addresses(seats: Sequence[Seat]) -> dict[Seat, str]:
-    """An address of the loopback network for each member: 127.1.0.1 is the first one of the first site."""
-    sites = [*dict.fromkeys(seat.site for seat in seats)]
-    ranks = {seat: [each for each in seats if each.site == seat.site].index(seat) for seat in seats}
-    return {seat: f"127.{sites.index(seat.site) + 1}.0.{ranks[seat] + 1}" for seat in seats}
-
-
-def require_names(seats: Sequence[Seat]) -> None:
-    """Raises ConfigurationError unless the name of each site stands for the addresses of its members."""
-    for site in dict.fromkeys(seat.site for seat in seats):
-        wanted = [address for seat, address in own_addresses(seats).items() if seat.site == site]
-        found: set[str] = set()
-        with suppress(OSError):
-            found = {str(info[4][0]) for info in socket.getaddrinfo(dns_name(site), None, socket.AF_INET)}
-        if found != set(wanted):
-            raise ConfigurationError(f"{dns_name(site)} must stand for {', '.join(wanted)}, in DNS or in the hosts file.")
 
 
 def write_configurations(
@@ -154,12 +124,9 @@ def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]
     discovery: dict[str, Any] = {}
     if ports.routers:  # a key that earlier releases do not know
         discovery["routers"] = [f"{LOOPBACK}:{port}" for port in ports.routers]
-    if ports.names:
-        discovery["dns"] = f"{ports.names[seat.site]}:{ports.datagrams[seat]}"
-    else:
-        ours = {other: port for other, port in ports.datagrams.items() if other.site == seat.site}
-        places = [Physical(ports.host(other), detours.datagrams.get(other, port)) for other, port in ours.items()]
-        discovery["initial_hosts"] = [str(place) for place in places]
+    ours = {other: port for other, port in ports.datagrams.items() if other.site == seat.site}
+    places = [Physical(ports.host(other), detours.datagrams.get(other, port)) for other, port in ours.items()]
+    discovery["initial_hosts"] = [str(place) for place in places]
     return {
         "site": seat.site,
         "name": seat.name,

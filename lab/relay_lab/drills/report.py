@@ -1,9 +1,8 @@
-"""The report of a drill in one file: its verdict, its figures, and deliveries over time, in HTML or Markdown. Pure."""
+"""The report of a drill in one file: its verdict, its figures, and deliveries over time, in HTML. Pure."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import get_args
 
@@ -11,21 +10,11 @@ from relay.report import Figure, Mark, Span, draw_lines, draw_note, draw_page, d
 from relay_lab.drills.plan import MEMBER_VERBS, Drill, LinkVerb
 from relay_lab.drills.result import DrillResult, NotBegun, Verdict, overall, summary
 
-REPORT_SUFFIXES = (".html", ".md")
 _VERBS: tuple[str, ...] = (*MEMBER_VERBS, *get_args(LinkVerb))
 RUN_COLUMNS = ("seed", "verdict", "lost", "duplicated", "reordered", "gaps", "silence s", "at rest after s")
 _COUNTED = ("sent", "delivered", "lost", "duplicated", "reordered", "gaps")
 #: A chart cuts off peaks beyond this many times the usual rate: the burst of a replay would flatten everything else.
 _PEAK_MAX = 3.0
-#: Heights of a bar in Markdown, and the greatest number of bars in a row.
-_LEVELS = " ▁▂▃▄▅▆▇█"
-_COLUMNS_MAX = 100
-
-
-def write_report(suffix: str, drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
-    """Return the report on all runs, failed ones first; `aborted` has a sentence for each run without a result."""
-    write = _html if suffix == ".html" else _markdown
-    return write(drill, place, results, aborted)
 
 
 def _headline(results: Sequence[DrillResult], aborted: Sequence[str]) -> tuple[bool, str]:
@@ -93,27 +82,28 @@ def _silence(result: DrillResult) -> str:
     return f"Longest silence: {found.member} heard nothing of {found.site} for {found.seconds:.3f} s, {when}."
 
 
-def _html(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
+def draw_report(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
+    """Return the report on all runs, failed ones first; `aborted` has a sentence for each run without a result."""
     title = f"{drill.name} on {place}"
     parts = [f"<h1>{escape(title)}</h1><p>{escape(drill.why)}</p>", draw_verdict(*_headline(results, aborted))]
     parts.append(draw_tiles([*_figures(drill, results, aborted)]))
-    parts += [_html_fault(each) for each in aborted]
+    parts += [_draw_fault(each) for each in aborted]
     if means := list_means(results):
         parts.append(draw_note(means))
     if rows := list_runs(results):
         parts.append(draw_table(RUN_COLUMNS, [[Figure(cell) for cell in row] for row in rows]))
     for result in sorted(results, key=lambda result: result.passed):
-        parts += _html_run(result)
+        parts += _draw_run(result)
     return draw_page(title, parts)
 
 
-def _html_fault(sentence: str) -> str:
+def _draw_fault(sentence: str) -> str:
     return f'<p class="fault">{escape(sentence)}</p>'
 
 
-def _html_run(result: DrillResult) -> Iterator[str]:
+def _draw_run(result: DrillResult) -> Iterator[str]:
     yield f"<h2>Seed {result.seed}: {show_verdict(result.verdict)}</h2>"
-    yield from map(_html_fault, (*result.faults(), *result.unexercised))
+    yield from map(_draw_fault, (*result.faults(), *result.unexercised))
     yield f"<p>{escape(_silence(result))}</p>"
     for site in result.sites:
         yield f"<h3>Deliveries per second at a member of {escape(site)}</h3>{draw_site(result, site)}"
@@ -148,59 +138,3 @@ def draw_site(result: DrillResult, site: str) -> str:
         marks=[Mark(at_s, what) for at_s, what in _harm(result)],
         y_max=result.drill.load.rate * _PEAK_MAX,
     )
-
-
-def _markdown(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
-    lines = [f"# {drill.name} on {place}", "", drill.why, ""]
-    lines.append(f"**{overall(results, aborted).upper()}** {_headline(results, aborted)[1]}")
-    lines += ["", *[f"* {each}" for each in aborted]] if aborted else []
-    lines += ["", *_markdown_table(("figure", ""), _figures(drill, results, aborted), left=1)]
-    if means := list_means(results):
-        lines += ["", means]
-    if rows := list_runs(results):
-        lines += ["", *_markdown_table(RUN_COLUMNS, rows)]
-    for result in sorted(results, key=lambda result: result.passed):
-        lines += _markdown_run(result)
-    return "\n".join(lines) + "\n"
-
-
-def _markdown_table(names: Sequence[str], rows: Iterable[Sequence[object]], left: int = 0) -> Iterator[str]:
-    """A table, of which the first `left` columns are aligned to the left."""
-    yield f"| {' | '.join(names)} |"
-    yield f"| {' | '.join(['---'] * left + ['---:'] * (len(names) - left))} |"
-    yield from [f"| {' | '.join(map(str, row))} |" for row in rows]
-
-
-def _markdown_run(result: DrillResult) -> Iterator[str]:
-    yield from ("", f"## Seed {result.seed}: {show_verdict(result.verdict)}", "")
-    if faults := [*result.faults(), *result.unexercised]:
-        yield from (*[f"* {fault}" for fault in faults], "")
-    yield from (_silence(result), "", "Deliveries per second at a member of each site, and when harm was done:", "", "```")
-    yield from _markdown_chart(result)
-    yield from ("```", "", "| seconds | what happened |", "| ---: | --- |")
-    yield from [f"| {each.at_s:.2f} | {each.what} |" for each in result.timeline]
-    members = [(each.site, each.title, *[getattr(each, name) for name in _COUNTED]) for each in result.members]
-    yield from ("", *_markdown_table(("site", "member", *_COUNTED), members, left=2))
-
-
-def _markdown_chart(result: DrillResult) -> Iterator[str]:
-    rates, usual = result.rates, result.drill.load.rate
-    steps = max((len(row) for row in rates.rows.values()), default=0)
-    together = max(1, math.ceil(steps / _COLUMNS_MAX))
-    width = max((len(f"{receiver} from {sender}") for receiver, sender in rates.rows), default=0)
-    for (receiver, sender), row in rates.rows.items():
-        means = [sum(row[at : at + together]) / len(row[at : at + together]) for at in range(0, len(row), together)]
-        yield f"{f'{receiver} from {sender}':<{width}} {''.join(_bar(rate, usual) for rate in means)}"
-    marks = [" "] * math.ceil(steps / together)
-    for at_s, _ in _harm(result):
-        place = int((at_s - rates.begin_s) / (rates.step_s * together))
-        if 0 <= place < len(marks):
-            marks[place] = "^"
-    yield f"{'':<{width}} {''.join(marks).rstrip()}"
-    end_s = rates.begin_s + steps * rates.step_s
-    yield f"{'':<{width}} {rates.begin_s:.0f} s to {end_s:.0f} s; half a bar is {usual:g} messages per second"
-
-
-def _bar(rate: float, usual: float) -> str:
-    """A bar of which half the height is the usual rate; blank for none."""
-    return _LEVELS[0] if rate <= 0 else _LEVELS[min(max(round(rate / usual * 4), 1), 8)]

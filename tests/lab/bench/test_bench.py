@@ -25,5 +25,3 @@ def test_three_members_deliver_what_all_of_them_send() -> None:
     assert 0 < numbers["p50_us"] <= numbers["p99_us"]
     assert numbers["cpu_s_per_million"] > 0
     assert numbers["rss_mb"] > 10
-    assert {"sequencer", "nakack", "codec", "transport"} <= set(numbers["parts"])
-    assert sum(numbers["parts"].values()) == pytest.approx(1.0, abs=0.01)

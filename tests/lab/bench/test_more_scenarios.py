@@ -1,4 +1,4 @@
-"""Growing sites, failovers and the other site's rate: with real processes, short; and the page that shows them."""
+"""Failovers and the other site's rate: with real processes, short; and the page that shows them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from relay_lab.bench import scale
 from relay_lab.bench.content import FILLER, Content
 from relay_lab.bench.report import draw_report, figure_rows
 from sitestack.model.address import Address
@@ -18,7 +17,6 @@ from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 
 LIMIT_S = 240.0
-RATIO = {"rate": 0.8, "cpu_s_per_million": 1.5}
 A, B = Address(b"A" * 16), Address(b"B" * 16)
 
 
@@ -60,29 +58,20 @@ def test_what_was_told_as_lost_is_not_wrong_and_a_hole_before_it_is() -> None:
 
 def test_a_page_has_a_chart_and_a_table_for_each_scenario_and_loads_nothing() -> None:
     results: dict[str, dict[str, dict[str, Any]]] = {
-        "scale": {"100": {"2": {"rate": 5.0, "cores": 1.25}, "12": {"rate": 4.0, "cores": 1.75}, "ratio": RATIO}},
+        "wan": {"100": {"at 0 ms": {"rate": 5.0, "cores": 1.25}, "at 300 ms": {"rate": 4.0, "cores": 1.75}}},
         "unicast-rtt": {"100": {"p50_us": 300.0, "p99_us": 900.0, "echo": {"p50_us": 100.0}, "ratio": {"p50_us": 3.0}}},
     }
     page = draw_report({"cpu": "<fast>"}, results, {})
     assert (page.count("<svg"), page.count("<table>")) == (3, 2), "of round trips also the worst"
-    assert [name for name, _ in figure_rows(results["scale"])] == ["100 bytes, 2 members", "100 bytes, 12 members"]
-    assert "each delivers 0.80 times as many messages a second, for 1.50 times the CPU" in page
+    assert [name for name, _ in figure_rows(results["wan"])] == ["100 bytes, at 0 ms", "100 bytes, at 300 ms"]
     assert "&lt;fast&gt;" in page
     assert "http" not in page
     assert "<script" not in page
 
 
-def test_twelve_members_are_compared_with_the_four_of_the_same_run() -> None:
-    figures = dict.fromkeys(scale.SHOWN, 1.0)
-    found = {(100, count): [{**figures, "rate": count * run} for run in (1.0, 10.0, 2.0)] for count in scale.MEMBERS}
-    sums = scale.put_together(100, found)
-    assert (sums["4"]["rate"], sums["12"]["rate"]) == (8.0, 24.0)
-    assert sums["ratio"] == {"rate": 3.0, "cpu_s_per_million": 1.0}
-
-
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("scenario", ["relay-flat-out", "wan", "latency-at-load", "local-failover", "relay-failover", "scale"])
+@pytest.mark.parametrize("scenario", ["relay-flat-out", "wan", "latency-at-load", "local-failover", "relay-failover"])
 def test_a_scenario_is_measured_and_shown(scenario: str, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     options = ("--seconds", "1", "--runs", "1", "--sizes", "100", "--json", "--report", str(page))
@@ -90,9 +79,6 @@ def test_a_scenario_is_measured_and_shown(scenario: str, tmp_path: Path) -> None
     ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)["ours"]["100"]
-    if scenario == "scale":
-        assert list(found) == ["2", "4", "8", "12", "ratio"]
-        found = found["12"]
     if scenario == "wan":
         assert list(found) == ["at 0 ms", "at 100 ms", "at 200 ms", "at 300 ms", "ratio"]
         found = found["at 300 ms"]

@@ -132,7 +132,6 @@ def test_each_jgroups_finds_the_jar_of_its_version(tmp_path: Path, monkeypatch: 
     ("options", "said"),
     [
         (["--peer", "zenoh", "--journal"], "compares without journals"),
-        (["--peer", "zenoh", "--rate", "100"], "as fast as both may"),
         (["--peer", "zenoh", "--sizes", "8"], "at least 16 bytes"),
         (["--peer", "kafka"], "'kafka' is not one of"),
     ],

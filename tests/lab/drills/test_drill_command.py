@@ -107,7 +107,7 @@ def drill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 )
 def test_a_short_drill_loses_nothing(tmp_path: Path, verbs: set[str], text: str) -> None:
     (tmp_path / "short.yaml").write_text(text)
-    ran = drill(tmp_path / "short.yaml", "--json", "--journal", tmp_path / "journal", "--report", tmp_path / "report.md")
+    ran = drill(tmp_path / "short.yaml", "--json", "--journal", tmp_path / "journal", "--report", tmp_path / "report.html")
     assert ran.returncode == 0, ran.stderr + ran.stdout
     result = json.loads(ran.stdout)
     assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
@@ -116,7 +116,7 @@ def test_a_short_drill_loses_nothing(tmp_path: Path, verbs: set[str], text: str)
     assert {moment["what"].split()[0] for moment in result["runs"][0]["timeline"]} >= verbs
     assert result["on"] == "local"
     assert result["runs"][0]["means"]
-    assert "**PASS**" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "The run went as the drill expects." in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert drill("kill-relay", "--journal", tmp_path / "journal").returncode == 2
     check = subprocess.run([*RELAY, "check", tmp_path / "journal"], capture_output=True, text=True, timeout=LIMIT_S)
     assert check.returncode == 0, check.stdout
@@ -162,11 +162,11 @@ def test_a_drill_that_never_began_has_shown_nothing_and_failed_nothing(monkeypat
 
     monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
     monkeypatch.setattr(module, "_run", run)
-    ran = CliRunner().invoke(module.command, ["kill-relay", "--json", "--report", str(tmp_path / "report.md")])
+    ran = CliRunner().invoke(module.command, ["kill-relay", "--json", "--report", str(tmp_path / "report.html")])
     assert ran.exit_code == 3
     assert "C does not answer" in ran.stderr
     assert json.loads(ran.stdout)["verdict"] == "not exercised"
-    assert "NOT EXERCISED" in (tmp_path / "report.md").read_text()
+    assert "not everything was exercised" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.slow
@@ -188,10 +188,10 @@ def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path, name: str, c
 
 def test_a_report_that_cannot_be_written_does_not_cost_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
-    ran = CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / f"{'x' * 300}.md")])
+    ran = CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / f"{'x' * 300}.html")])
     assert ran.exit_code != 0
     assert "FAIL: " in ran.stdout
-    assert "x.md could not be written (File name too long)." in ran.stderr
+    assert "x.html could not be written (File name too long)." in ran.stderr
 
 
 def test_an_output_that_nobody_reads_to_its_end_does_not_cost_the_report(
@@ -202,8 +202,8 @@ def test_an_output_that_nobody_reads_to_its_end_does_not_cost_the_report(
 
     monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
     monkeypatch.setattr(module, "_print", refuse)
-    CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / "report.md")])
-    assert "seed 1: Nobody is there." in (tmp_path / "report.md").read_text(encoding="utf-8")
+    CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / "report.html")])
+    assert "seed 1: Nobody is there." in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_each_run_has_the_next_seed_and_the_place_is_told_how_it_is_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,8 +239,8 @@ def test_wrong_usage_is_one_sentence(tmp_path: Path) -> None:
     for arguments, told in (
         (("nonsense",), "There is no drill 'nonsense'"),
         ((tmp_path / "wrong.yaml",), "method[0]: there is no ''"),
-        (("kill-relay", "--report", tmp_path / "report.pdf"), "report.pdf must end with .html or .md."),
-        (("kill-relay", "--report", tmp_path / "nowhere" / "report.md"), "there is no directory"),
+        (("kill-relay", "--report", tmp_path / "report.pdf"), "report.pdf must end with .html."),
+        (("kill-relay", "--report", tmp_path / "nowhere" / "report.html"), "there is no directory"),
         (("wan-cut", "--on", "kubernetes"), "relay drill --on kubernetes: cut cannot be done here"),
         (("kill-relay", "--on", "mars"), "'mars' is not one of 'local', 'compose', 'kubernetes'"),
     ):
