@@ -23,7 +23,9 @@ _END = "<!-- end -->"
 
 def page(text: str) -> str:
     """The page with its tables as they must be."""
-    for name, headers in (("datagram", collect_headers(product_stack().layers)), ("bridge", FRAMES)):
+    datagram = collect_headers(product_stack().layers)
+    bridge = {number: kind for number, kind in FRAMES.items() if number not in datagram}
+    for name, headers in (("datagram", datagram), ("bridge", bridge)):
         begin, end = _BEGIN.format(name=name), _END
         pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
         table = "\n".join((begin, *_rows(headers), end))
