@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.events import Event, ShellEffect
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import ViewId
 
@@ -220,6 +221,7 @@ class BridgeConnected(Event):
     certified: str | None = None
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class BridgeReceived(Event):
     """Down: received bytes, cut at any byte. The shell never stops reading."""
@@ -228,6 +230,7 @@ class BridgeReceived(Event):
     data: bytes
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class BridgeWritten(Event):
     """Down: the kernel has accepted the last `BridgeSend` of this connection; the next one may follow."""
@@ -274,6 +277,7 @@ class Dial(BridgeEffect):
     address: Physical
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class BridgeSend(BridgeEffect):
     """Write these bytes, then report `BridgeWritten`.

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from sitestack.model.address import Address, Physical
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.stack.layer import Effect
 
 
@@ -71,6 +72,7 @@ class Call:
     place: Place
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Send:
     """Write these bytes. A connection has one write under way at most, except for a BYE."""

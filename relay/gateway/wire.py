@@ -14,6 +14,7 @@ from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVec
 from relay.replica.site_state import STATE_FRAMES, StateFrame
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import ViewId
@@ -73,6 +74,7 @@ class State(Header):
     vectors: dict[str, SiteVector]
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Ack(Header):
     """ACK: numbers that became stable in the sender's site since its last ACK here, per other site."""
@@ -80,6 +82,7 @@ class Ack(Header):
     vectors: dict[str, SiteVector]
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Data(Header):
     """DATA: a batch of scope ALL; `visited` names the sites that it has visited."""

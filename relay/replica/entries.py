@@ -12,11 +12,13 @@ from typing import ClassVar
 
 from relay.replica.held_entries import HeldEntries
 from sitestack.model.address import Address
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Header
 from sitestack.model.gap import GapReason
 from sitestack.model.view import View, ViewId
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class SiteVector:
     """A receiver's place in a site's messages (scope ALL): last number per origin, and last view.
@@ -28,6 +30,7 @@ class SiteVector:
     view: ViewId | None = None
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Relayed(Header):
     """The batch of this frame comes from another site; `visited` names the sites it has visited (R12)."""
@@ -64,6 +67,7 @@ class LinkUp(Header):
     epoch: ViewId
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Acked(Header):
     """This site's numbers stable in another one: members drop the entries that all required sites have."""

@@ -159,6 +159,7 @@ class Settled(Event):
     """Up from membership, right before a view: all survivors are at the cut of the old one."""
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Held(Event):
     """Up from stability: another member holds each stream up to these numbers (safe relay, X4)."""

@@ -7,7 +7,7 @@ down and removes it on the way up. Frames are immutable: a retransmission keeps 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
 from sitestack.model.address import Address, Physical
@@ -78,10 +78,14 @@ class Frame:
         return self.batch is not None and self.batch.scope is Scope.OOB
 
     def push(self, header: Header) -> Frame:
-        return replace(self, headers=(*self.headers, header))
+        return self._with((*self.headers, header))
 
     def pop(self) -> Frame:
-        return replace(self, headers=self.headers[:-1])
+        return self._with(self.headers[:-1])
+
+    def _with(self, headers: tuple[Header, ...]) -> Frame:
+        """Return this frame with other headers; `dataclasses.replace` takes three times as long."""
+        return Frame(self.source, self.dest, headers, self.batch, self.unreliable, self.seqno, self.stream)
 
     def top(self, kind: type[H]) -> H | None:
         """Return the last header if it is of this kind."""

@@ -91,6 +91,7 @@ class Codec:
         self.schema = Schema(headers, {Batch: Converter(_pack_batch, self._parse_batch), str: PRINTABLE})
         self._parse_address = self.schema.parse_address
         self._scanner = _scanner()
+        self._packer = msgpack.Packer()
         #: The tables of short ids for reading, by name, the newest last.
         self._tables: dict[bytes, ShortIds] = {}
 
@@ -108,7 +109,7 @@ class Codec:
         pack = self.schema.pack_header
         headers = [pack(header) for header in frame.headers]
         batch = None if frame.batch is None else _pack_batch(frame.batch)
-        return _packed([frame.unreliable, headers, batch], ids)
+        return self._packed([frame.unreliable, headers, batch], ids)
 
     def encode_datagram(
         self, source: Address, dest: Destination, frames: Iterable[bytes], ids: ShortIds | None = None
@@ -123,19 +124,28 @@ class Codec:
             kind, target = _MEMBER, dest
         else:
             kind, target = _WHOEVER, None
-        head = _packed([self.cluster, source, kind, target], ids)
+        head = self._packed([self.cluster, source, kind, target], ids)
         # The array of four becomes an array of five whose last element is the encoded array of
         # frames.
         count = len(bodies)
         frames_head = bytes([0x90 | count]) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
         if ids is None:
             return b"".join((_PREFIX, b"\x95", head[1:], frames_head, *bodies))
-        return b"".join((_PREFIX, b"\x96", head[1:], frames_head, *bodies, _packed(ids.name, None)))
+        return b"".join((_PREFIX, b"\x96", head[1:], frames_head, *bodies, self._packed(ids.name, None)))
 
     def encode_slice(self, piece: Slice) -> bytes:
         inner = [piece.digest, piece.index, piece.count, piece.data]
         packed: bytes = msgpack.packb([self.cluster, bytes(piece.source), _SLICE, None, inner], use_bin_type=True)
         return _PREFIX + packed
+
+    def _packed(self, value: Any, ids: ShortIds | None) -> bytes:
+        if ids is not None:  # the hook receives every value that is not plain, so every address
+            by_ids: bytes = msgpack.packb(value, strict_types=True, default=ids.write)
+            return by_ids
+        packed: bytes = self._packer.pack(value)
+        if len(packed) > DATAGRAM_BYTES_MAX:  # a packer keeps a buffer of its largest value
+            self._packer = msgpack.Packer()
+        return packed
 
     def decode(self, data: bytes) -> Datagram:
         """Return the datagram in these bytes.
@@ -262,15 +272,6 @@ def _slice(source: Address, dest: Any, value: Any) -> Slice:
 
 def _scanner() -> msgpack.Unpacker:
     return msgpack.Unpacker(read_size=DATAGRAM_BYTES_MAX, max_buffer_size=DATAGRAM_BYTES_MAX)
-
-
-def _packed(value: Any, ids: ShortIds | None) -> bytes:
-    packed: bytes
-    if ids is None:
-        packed = msgpack.packb(value, use_bin_type=True)
-    else:  # the hook receives every value that is not plain, so every address
-        packed = msgpack.packb(value, use_bin_type=True, strict_types=True, default=ids.write)
-    return packed
 
 
 def _pack_batch(batch: Batch) -> list[Any]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sitestack.model.address import Address
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Alive(Header):
     """Heartbeat, with the view that the sender has installed (A11)."""

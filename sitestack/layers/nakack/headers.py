@@ -33,6 +33,7 @@ class Retransmit(Header):
     in_vain: bool
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Highest(Header):
     """Sender to all members: the highest number of my stream."""

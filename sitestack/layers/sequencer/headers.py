@@ -4,14 +4,17 @@ from dataclasses import dataclass
 
 from sitestack.layers.sequencer.received_table import Numbers
 from sitestack.model.address import Address
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Header
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Forward(Header):
     """Member to coordinator: multicast this batch of mine."""
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Sequenced(Header):
     """An entry of the ordered stream (the DATA header of JGroups' SEQUENCER).
