@@ -104,7 +104,7 @@ class Stack:
         self._multicasts_down = routes_down(self.layers, "multicasts")
         self._unicasts_down = routes_down(self.layers, "unicasts")
         self._flushing = [
-            (i, layer, attrgetter(*layer.FLUSH_IF, "name") if layer.FLUSH_IF else None)
+            (i, layer, _whether_any(layer.FLUSH_IF) if layer.FLUSH_IF else None)
             for i, layer in enumerate(self.layers)
             if type(layer).flush is not Layer.flush
         ]
@@ -197,7 +197,7 @@ class Stack:
 
     def flush(self, now: float) -> Turn:
         for index, layer, needs in self._flushing:
-            if needs is not None and not any(needs(layer)[:-1]):
+            if needs is not None and not needs(layer):
                 continue
             effects = layer.flush(now)
             if self._asked[index]:
@@ -230,7 +230,8 @@ class Stack:
                 return
             if tap is not None and not isinstance(effect, _CarryOut):
                 tap(layers[index].name if 0 <= index < self._bottom else "shell", effect)
-            if isinstance(effect, Up):
+            # Comparing types takes half the time of isinstance; nothing is derived from Up and Down.
+            if type(effect) is Up:
                 event, target = effect.event, index - 1
                 if type(event) is Frame and not answers and tap is None:
                     target = self._ways_up[index][type(event.headers[-1]) if event.headers else None]
@@ -240,7 +241,8 @@ class Stack:
                     else:
                         self._events.append(event)
                     continue
-            elif isinstance(effect, Down):
+                step = layers[target].up
+            elif type(effect) is Down:
                 event, target = effect.event, index + 1
                 if type(event) is Frame and not answers and tap is None:
                     if index == 0 and isinstance(event.dest, Address) and self._send_on_lane(event, now):
@@ -248,16 +250,15 @@ class Stack:
                     target = (self._unicasts_down if isinstance(event.dest, Address) else self._multicasts_down)[target]
                 if target == self._bottom:
                     continue  # no layer below handles this event
+                step = layers[target].down
             else:
                 self._handle(index, effect, pending, now)
                 continue
             if answers and target in answers:
                 pending.append((index, effect))
                 effects = answers.pop(target)
-            elif isinstance(effect, Up):
-                effects = layers[target].up(event, now)
             else:
-                effects = layers[target].down(event, now)
+                effects = step(event, now)
             if asked[target]:
                 self._stale.add(layers[target])
             index = target
@@ -406,3 +407,11 @@ def collect_headers(layers: Sequence[Layer]) -> dict[int, type[Header]]:
                 raise ConfigurationError(f"layers {kind.__name__} and {headers[number].__name__} share the header id {number}")
             headers[number] = kind
     return headers
+
+
+def _whether_any(attributes: tuple[str, ...]) -> Callable[[Layer], object]:
+    """Return a function that tells whether any of these attributes of a layer is true."""
+    if len(attributes) == 1:
+        return attrgetter(*attributes)
+    values = attrgetter(*attributes)
+    return lambda layer: any(values(layer))

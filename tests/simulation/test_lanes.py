@@ -25,7 +25,9 @@ from sitestack.stack.layer import Down, Layer
 from sitestack.stack.stack import Stack
 from sitestack.wire.lane import COOKIE_BYTES, HEAD, HEAD_BYTES, LaneHead
 
-SEEDS = [3, *[pytest.param(seed, marks=pytest.mark.long) for seed in range(200, 240)]]
+#: A plan that uses lanes a lot. Others have members without a lane, such as those of a site of one.
+LANES_SEED = 3
+SEEDS = [LANES_SEED, *[pytest.param(seed, marks=pytest.mark.long) for seed in range(200, 240)]]
 
 
 def plan_of(seed: int) -> Plan:
@@ -56,13 +58,14 @@ def picture(thing: Any, seen: dict[int, int]) -> Any:
         return None
     slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
     names = [*getattr(thing, "__dict__", ()), *slots]
-    return [(name, picture(getattr(thing, name, None), seen)) for name in names if name not in ("_codec", "tap")]
+    return [(name, picture(getattr(thing, name, None), seen)) for name in names if name not in ("_codec", "tap", "stale")]
 
 
 def assert_equal_layers(a: Stack, b: Stack) -> None:
     for one, other in zip(a.layers, b.layers, strict=True):
         mine, theirs = picture(one, {}), picture(other, {})
         assert mine == theirs, one.name
+        assert one.deadline() == other.deadline(), one.name
 
 
 def twin(stack: Stack) -> Stack:
@@ -89,7 +92,7 @@ def test_a_receiver_that_expands_everything_has_the_same_history(seed: int, monk
 
     monkeypatch.setattr(Lanes, "receive", counted)
     usual = run_plan(plan_of(seed))
-    assert tally["delivered"], "no frame was delivered on a lane"
+    assert tally["delivered"] or seed != LANES_SEED, "no frame was delivered on a lane"
     monkeypatch.setattr(Lanes, "receive", lambda self, data, now, walk=False: receive(self, data, now, walk=True))
     expanded = run_plan(plan_of(seed))
     monkeypatch.setattr(Lanes, "send", lambda self, frame, now: None)
@@ -141,7 +144,7 @@ def test_each_frame_on_a_lane_leaves_the_state_that_its_walk_leaves(seed: int, m
     monkeypatch.setattr(Stack, "_receive_lane", received)
     monkeypatch.setattr(Stack, "_send_on_lane", sent)
     assert run_plan(plan_of(seed)).violations == ()
-    assert min(tally["sent"], tally["received"]) > 10
+    assert min(tally["sent"], tally["received"]) > 10 or seed != LANES_SEED
 
 
 def ordinary_headers(stack: Stack, message: Frame) -> list[Any]:
