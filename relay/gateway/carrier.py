@@ -1,7 +1,5 @@
-"""Carrier: the TCP connections and routes of a gateway. `Peering` cannot tell the two kinds apart.
-
-The carrier turns effects on TCP connections into effects for the shell, and carries out effects on
-routes itself. It reports events of both kinds to `Peering`.
+"""Carrier: the TCP connections and routes of a gateway, which `Peering` cannot tell apart. It turns
+effects on TCP connections into effects for the shell, and carries out those on routes.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ class Carrier:
         return []
 
     def received(self, event: BridgeReceived, now: float) -> list[Effect | Arrived]:
-        """Process bytes. Return the unicasts and answers among them in order, for the layer."""
+        """Process bytes. Return the unicasts and answers among them, in order."""
         arrived: deque[Arrived | Piece] = deque()
         effects: list[Effect | Arrived] = [*self._receive(event.connection, event.data, arrived, now)]
         while arrived:
@@ -95,11 +93,9 @@ class Carrier:
         return [] if event is None else self._on_route(event, now)
 
     def _on_route(self, event: RouteEvent, now: float) -> list[Effect]:
-        """React to an event of a route as to the shell's event of a TCP connection."""
         match event:
             case Opened(route, site):
-                # `Routes` accepts a route only over the link to its source, so it may speak for
-                # this site alone.
+                # `Routes` accepts a route only over the link to its source.
                 return self.carry_out(self._peering.connected(route, None, site, now), now)
             case Written(route):
                 self._peering.table.written(route)
@@ -113,7 +109,6 @@ class Carrier:
                 return [event]
 
     def _accept_piece(self, piece: Piece, arrived: deque[Arrived | Piece], now: float) -> list[Effect]:
-        """Accept a piece of a route: it may open or end a route here, and carry bytes."""
         effects: list[Effect] = []
         for event in self.routes.arrived(*piece):
             if isinstance(event, Came):

@@ -6,7 +6,7 @@ from relay.gateway.wire import Compressed, FrameParser, encode
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 
-#: The fastest level: 600 MB/s on one core, and a fifth of the bytes of JSON.
+#: The fastest level: 600 MB/s on one core.
 _LEVEL = 1
 #: Compressed chunks are worth their cost from this share of their bytes.
 _SHARE_MAX = 7 / 8
@@ -16,7 +16,7 @@ class Zstd:
     """Compresses and decompresses chunks; each stands alone, so none tells about an earlier one."""
 
     def __init__(self, read_bytes_max: int, write_bytes_max: int) -> None:
-        """The bounds of decompressed chunks: of received ones, and of sent ones."""
+        """The bounds (bytes) of received and of sent decompressed chunks."""
         # Only nodes that compress need the package.
         import zstandard  # noqa: PLC0415
 
@@ -38,7 +38,7 @@ class Zstd:
     def decompress(self, data: bytes) -> bytes:
         """Return the content of a chunk.
 
-        Raise ProtocolError for anything but one zstd frame that states its size, within the bound.
+        Raise ProtocolError unless it is one zstd frame that states its size, within the bound.
         """
         try:
             if not 0 < self._content_size(data) <= self._read_bytes_max:
@@ -53,7 +53,6 @@ class ChunkParser(FrameParser):
 
     def __init__(self, bytes_max: int) -> None:
         super().__init__(bytes_max)
-        #: None until both ends have offered compression.
         self.zstd: Zstd | None = None
         self._chunk: FrameParser | None = None
 

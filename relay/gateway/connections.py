@@ -1,7 +1,7 @@
 """Connections between relays: ids, places, and the effects with which a gateway uses them.
 
 The shell makes and numbers TCP connections. A route (`routes.py`) replaces one between sites that
-cannot connect: its bytes travel in pieces over links of other sites. A session treats both alike.
+cannot connect.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ class Via(NamedTuple):
         return f"the end of the route by way of {self.neighbour}"
 
 
-#: A possible place of a site's relay.
 Place = Physical | Via
 
 
@@ -44,9 +43,7 @@ class Ending(StrEnum):
 
     #: This member does not relay, or has too many connections.
     NOT_RELAY = "not_relay"
-    #: This member leaves its site.
     LEAVING = "leaving"
-    #: This member has left its site.
     LEFT = "left"
     #: This site continues in another lineage.
     LINEAGE = "lineage"
@@ -56,9 +53,7 @@ class Ending(StrEnum):
     SUPERSEDED = "superseded"
     #: A merge of the peer's site has ended the peer's lineage.
     ENDED = "ended"
-    #: The peer's site is no longer in this member's configuration.
     REMOVED = "removed"
-    #: An operator of this site has taken the peer's site offline.
     OFFLINE = "offline"
     #: More bytes than `waiting_bytes_max` wait to be sequenced in this site.
     OVERRUN = "overrun"
@@ -75,7 +70,7 @@ class Call:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Write these bytes. A connection has one write under way at most, except for a BYE."""
+    """Write these bytes; one write at a time, except for a BYE."""
 
     connection: ConnectionId
     data: bytes
@@ -89,6 +84,6 @@ class Close:
     reason: str
 
 
-#: Effects of a gateway. `Call`, `Send` and `Close` go to the shell (`BridgeEffect`) for TCP
-#: connections, to `Routes` for routes.
+#: Effects of a gateway. `Call`, `Send` and `Close` go to the shell for TCP connections, to `Routes`
+#: for routes.
 LinkEffect = Call | Send | Close | Effect

@@ -38,9 +38,9 @@ class Coordination:
         self._state = state
         self._pace = pace
         self._injector = injector
-        #: The buffer position up to which a Trim was cast in this view; -1 for none.
+        #: The buffer position up to which a Trim was cast in this view; -1: none.
         self._trimming = -1
-        #: Cast switches that have not come back through the stream. Bound: one for each site.
+        #: Cast switches that are not back. Bound: one for each site.
         self._switching: dict[str, SiteSwitch] = {}
 
     def begin_view(self) -> None:
@@ -52,7 +52,7 @@ class Coordination:
         self._switching.clear()
 
     def switch(self, site: str, is_offline: bool) -> None:
-        """Cast that a site is offline or online, unless it is so already, or is about to be."""
+        """Cast that a site is offline or online, unless it is so already, or about to be."""
         before = self._switching.get(site)
         if (site in self._state.switches.offline if before is None else before.is_offline) is not is_offline:
             entry = self._switching[site] = SiteSwitch(site, is_offline)
@@ -90,15 +90,11 @@ class Coordination:
         return buffer.end if buffer.is_overfull else self._pace.floor()
 
     def deadline(self, before: float | None) -> float | None:
-        """Return the time (s) of the next call of `due`, or `before` if that is earlier."""
         dues = [before, self._least_pace.deadline(), self.retention.deadline()]
         return self._age_due(min([due for due in dues if due is not None], default=None))
 
     def _age_due(self, before: float | None) -> float | None:
-        """Return when (s) the oldest entry that may be trimmed is too old, or `before` if earlier.
-
-        A Trim on its way covers the entries up to its position.
-        """
+        """Return when (s) the oldest entry that may be trimmed is too old, or `before` if earlier."""
         buffer, after = self._state.buffer, self._trimming
         due = buffer.age_due(after)
         if due is None or (before is not None and before <= due) or self._floor() <= max(buffer.first, after + 1):

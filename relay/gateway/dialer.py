@@ -1,7 +1,7 @@
 """Dialer: which places to call, and when. Any place of a site may be its relay, so all are called.
 
 Each place has its own back-off with jitter; no place of a linked site is called (F23). After a link
-ends, pauses begin shorter: the next relay of the site is due, and perhaps only this side can call.
+ends, pauses begin shorter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Dialer:
         rng: random.Random,
         offline: Container[str] = (),
     ) -> None:
-        """`peers` may change (`change`). `offline`: sites not to call at present."""
+        """`offline`: sites not to call at present."""
         self.attempts = 0
         self._offline = offline
         self._peers = peers
@@ -84,11 +84,9 @@ class Dialer:
         self._linked[site] = None
 
     def lost(self, site: str, now: float, hasty: bool = True) -> None:
-        """Resume calling a site whose last link has ended: its next relay may be at any of its
-        places.
+        """Resume calling a site whose last link has ended.
 
-        `hasty`: begin with short pauses. Otherwise the pauses keep growing: the peer never accepted
-        the link.
+        `hasty`: begin with short pauses. Otherwise the peer never accepted the link.
         """
         self._linked.pop(site, None)
         for target in self._targets.values():
@@ -118,12 +116,11 @@ class Places:
     def __init__(self, peers: Mapping[str, tuple[Physical, ...]], via: Mapping[str, str]) -> None:
         """`peers`: the addresses of neighbours; `via`: sites reached through one of these."""
         self._routed = {site: (Via(hop),) for site, hop in via.items()}
-        #: Always this object, so that other parts may keep a reference.
+        #: always this object, which other parts refer to
         self.of: dict[str, tuple[Place, ...]] = {**peers, **self._routed}
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """All other sites in this member's configuration, in order of their names."""
         return tuple(sorted(self.of))
 
     def change(self, peers: Mapping[str, tuple[Physical, ...]]) -> list[str]:

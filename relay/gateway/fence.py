@@ -1,6 +1,6 @@
-"""Fence: whether to accept a HELLO. It refuses misconfigured peers, outdated relays and twin links.
+"""Fence: whether to accept a HELLO.
 
-It refuses a HELLO below the highest known epoch of its lineage. A HELLO with a higher epoch, or the
+It refuses a HELLO below the highest known epoch of its lineage. One with a higher epoch, or the
 preferred one of two with equal epochs, replaces the older link of its lineage (R6, R9, R25).
 """
 
@@ -17,23 +17,18 @@ from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later
 from sitestack.model.view import ViewId
 
-#: Maximum number of different problems reported to the operator.
 _SENTENCES_MAX = 64
 
 
 class HelloRefusal(StrEnum):
     # Retrying cannot repair the first five, so they are reported to the operator.
-    #: The peer uses another version of the bridge protocol.
     VERSION = "version"
-    #: The peer's site has the same name as this one.
     OWN_SITE = "own_site"
-    #: The peer's site is not configured here.
     UNKNOWN_SITE = "unknown_site"
     #: The peer's certificate or route belongs to another site than its HELLO names.
     CERTIFICATE = "certificate"
     #: The address that was called is configured for another site.
     WRONG_SITE = "wrong_site"
-    #: An operator of this site has taken the peer's site offline.
     OFFLINE = "offline"
     #: A later relay of the peer's lineage is known.
     STALE_EPOCH = "stale_epoch"
@@ -49,10 +44,7 @@ class Refusal(NamedTuple):
 
 
 class Fence:
-    """Judges HELLOs.
-
-    Bound: `_SENTENCES_MAX` different problems reported; further ones are dropped.
-    """
+    """Judges HELLOs. Bound: `_SENTENCES_MAX` different problems reported."""
 
     def __init__(self, peers: Mapping[str, object], state: ReplicatedState, links: LinkTable) -> None:
         self._peers = peers
@@ -94,7 +86,6 @@ class Fence:
 
 
 def objection(link: Connection, hello: Hello, peers: Mapping[str, object]) -> tuple[HelloRefusal, str] | None:
-    """Return the configuration error that a HELLO shows: reason and sentence for the operator, or None."""
     site, mine = hello.site, link.session.local.site
     if hello.version != VERSION:
         sentence = f"The relay of site {site!r} speaks bridge version {hello.version}, this one {VERSION}."
@@ -116,8 +107,8 @@ def objection(link: Connection, hello: Hello, peers: Mapping[str, object]) -> tu
 def is_preferred(new: Connection, old: Connection) -> bool:
     """Return whether to keep the newer of two links to one lineage (R6, R25).
 
-    Both ends know both HELLOs, so both decide alike. The order: higher epoch of the peer, higher
-    epoch of this side, dialed by the site with the lower name, dialed later.
+    Both ends decide alike by: higher epoch of the peer, of this side, dialed by the site with the
+    lower name, dialed later.
     """
     return _rank(new) > _rank(old)
 

@@ -1,15 +1,14 @@
 """Gateway: the relay of a site towards other sites. Every member has one; the coordinator's relays.
 
 The layer reports views, entries of the stream, how far the stream is held and stable, and events of
-TCP connections. The gateway returns effects for the shell and the layers below, mostly once a turn.
-It only reads the replicated state. It changes that state through entries in the stream, so that all
-members apply the same change.
+TCP connections. The gateway returns effects, mostly once a turn. It changes the replicated state
+only through entries in the stream.
 
-    Peering          connections, from HELLO to BYE: which to make, which to accept, frame handling
-    Carrier          TCP connections and routes; `Peering` cannot tell them apart
-    Watermarks       how far to send and to acknowledge
-    Coordination     entries of the coordinator alone: sites held for, slow sites, trims
-    Injector         queue of entries on their way into the stream
+Peering          connections, from HELLO to BYE: which to make, which to accept, frame handling
+Carrier          TCP connections and routes
+Watermarks       how far to send and to acknowledge
+Coordination     entries of the coordinator alone: sites held for, slow sites, trims
+Injector         queue of entries on their way into the stream
 """
 
 from __future__ import annotations
@@ -67,7 +66,6 @@ class Gateway:
         self.carrier = Carrier(local, routes, config.link, self._peering)
         self._coordination = Coordination(local.address, config, self.places.of, state, pace, self.table, self._injector)
         self._phase = _Phase.STANDBY
-        #: True while this member relays.
         self.active = False
         #: Time (s) at which `turn` has work; None when only `Peering` or `Coordination` may have
         #: some.
@@ -75,13 +73,11 @@ class Gateway:
 
     @property
     def waiting(self) -> int:
-        """Number of entries to cast, plus those cast that have not come back through the stream."""
         return len(self._injector)
 
     def levels(self) -> dict[str, Level]:
         config, routes, injector = self._config, self.carrier.routes, self._injector
         return {
-            # Bytes of other sites' batches that wait to be sequenced here.
             "waiting_bytes": Level.of(injector.waiting_bytes, config.waiting_bytes_max, high=injector.waiting_bytes_high),
             "routed_bytes": Level.of(routes.queued_bytes, config.link.routed_bytes_max, high=routes.queued_bytes_high),
             "routes": Level.of(len(routes), routes.routes_max, "each is a link"),
@@ -89,7 +85,7 @@ class Gateway:
         }
 
     def installed(self, view: View, quarantined: bool, blocked: bool, now: float) -> list[Effect]:
-        """RELAY's "Becoming coordinator" and "Ceasing to be coordinator": a view is installed.
+        """RELAY's "Becoming coordinator" and "Ceasing to be coordinator".
 
         `quarantined`: another part speaks for the site. `blocked`: the next view's flush has begun
         already.
@@ -102,7 +98,6 @@ class Gateway:
         return [*effects, *self._coordination.retention.installed(view)]
 
     def _start_relaying(self, view: View, blocked: bool, now: float) -> list[Effect]:
-        """Relay in this view; this member may have relayed in the last one."""
         self.table.acknowledge(self._watermarks.installed(alone=len(view.members) == 1))
         self._injector.reopen(blocked)
         if not self.active:
@@ -125,10 +120,7 @@ class Gateway:
         return effects
 
     def merged(self, now: float) -> list[Effect]:
-        """Start over after a merge of this site's parts.
-
-        Entries cast in a part are lost with its last view.
-        """
+        """Start over after a merge of this site's parts, in which cast entries are lost."""
         self._injector.close()
         if not self.active:
             return []
@@ -150,7 +142,7 @@ class Gateway:
         return []
 
     def applied(self, frame: Frame, entry: Header, outcome: Outcome, now: float) -> list[Effect]:
-        """Follow up an entry of this site's stream after the replica has applied it."""
+        """Follow up an applied entry of this site's stream."""
         mine = frame.source == self._me
         if mine:
             self._injector.delivered()
@@ -205,7 +197,6 @@ class Gateway:
         return []
 
     def change_peers(self, event: Peers, now: float) -> list[Effect]:
-        """Adopt these neighbours: call new ones, and end links to removed ones."""
         self._turn_due = now
         effects = self.carrier.carry_out(self._peering.change_places(self.places.change(event.places), now), now)
         return [*effects, *self._coordination.retention.change(self.places.sites)]
@@ -223,10 +214,7 @@ class Gateway:
         return [Down(request)] if view.coordinator != self._me else []
 
     def received(self, event: BridgeReceived, now: float) -> list[Effect | Arrived]:
-        """Process bytes of a TCP connection.
-
-        Return its unicasts and answers in order, for the layer.
-        """
+        """Process bytes of a TCP connection; return its unicasts and answers in order, for the layer."""
         return [*self.carrier.received(event, now), *self._injector.release()]
 
     def written(self, event: BridgeWritten, now: float) -> list[Effect]:
@@ -235,7 +223,7 @@ class Gateway:
         return []
 
     def turn(self, now: float) -> list[Effect]:
-        """End a turn, or act at a deadline: do due work, fill the links, and cast entries."""
+        """End a turn, or act at a deadline."""
         self._turn_due = None
         if not self.active:
             return []

@@ -1,8 +1,5 @@
-"""Grace: how long a site without a link stays in the global view (G6, R18), and how long entries
-are held for a lost part.
-
-RELAY's "Bridge view changed" for a crashed remote coordinator: its site stays in the global view
-for a while, because the next relay of that site is expected.
+"""Grace: how long a site without a link stays in the global view (G6, R18), and how long entries are
+held for a lost part. RELAY's "Bridge view changed": the next relay of the site is expected.
 """
 
 from __future__ import annotations
@@ -23,15 +20,13 @@ class Grace:
     def __init__(self, state: ReplicatedState, grace_s: float, forget_s: float) -> None:
         self._state = state
         self._grace_s = grace_s
-        #: At least the grace time: forgetting a lineage also hides it, and one forgotten early
-        #: would return.
+        #: Forgetting a lineage also hides it, and one forgotten early would return.
         self._forget_s = max(forget_s, grace_s)
         self._started = 0.0
         self._since: dict[Key, float] = {}
-        #: Cast entries that have not come back through the stream, unless their lineage has linked
-        #: since.
+        #: Cast entries that are not back, unless their lineage has linked since.
         self._cast: dict[SiteDown, None] = {}
-        #: The lineages of all entries that have not come back: they will leave the global view.
+        #: The lineages of all entries that are not back: they will leave the global view.
         self.going_down: dict[Key, None] = {}
 
     def start(self, now: float) -> None:
@@ -71,7 +66,6 @@ class Grace:
         return min([due for _, due in self._waiting(links)], default=None)
 
     def _away(self, key: Key, now: float) -> None:
-        """Begin a grace time, and drop those of lineages no longer in the replicated state."""
         for site, lineage in list(self._since):
             if site not in self._state.remotes or lineage not in self._state.remotes[site].lineages:
                 del self._since[site, lineage]
@@ -80,9 +74,8 @@ class Grace:
     def _waiting(self, links: Collection[Key]) -> list[tuple[SiteDown, float]]:
         """Return the pending entries, each with its time (s).
 
-        A lineage in the global view without a link is hidden after the grace time. If its site is
-        linked in another lineage, it is forgotten after the age limit of the budget, with the
-        entries held for it.
+        A lineage without a link is hidden after the grace time. If its site is linked in another
+        lineage, it is forgotten after the budget's age.
         """
         waiting: list[tuple[SiteDown, float]] = []
         for site, remote in self._state.remotes.items():

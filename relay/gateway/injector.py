@@ -1,8 +1,7 @@
 """Injector: queue of the entries that this relay puts into its site's stream.
 
-The flush of a view change discards undelivered entries. So the injector keeps each entry until it
-is delivered here. In the next view it casts the rest again in order, if this member still
-coordinates.
+A view change discards undelivered entries, so each is kept until it is delivered here. In the next
+view the rest is cast again in order, if this member still coordinates.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ ELEMENT_BYTES = 32
 
 
 def entry_bytes(header: Header, batch: Batch | None) -> int:
-    """Return an estimate of an entry's bytes of memory; a vector may name thousands of origins."""
+    """Return an estimate of an entry's bytes of memory."""
     return ENTRY_BYTES + (len(batch.body) if batch is not None else ELEMENT_BYTES * _elements(header))
 
 
@@ -43,10 +42,9 @@ class Injector:
         self.waiting_bytes = self.waiting_bytes_high = 0
         self._address = address
         self._open = False
-        #: Cast entries that have not come back through the stream.
         self._cast: deque[Frame] = deque()
         self._queued: deque[Frame] = deque()
-        #: The size of each waiting entry: those in `_cast`, then those in `_queued`.
+        #: Sizes of the entries in `_cast`, then in `_queued`.
         self._sizes: deque[int] = deque()
 
     def __len__(self) -> int:
@@ -61,7 +59,6 @@ class Injector:
         self.waiting_bytes_high = max(self.waiting_bytes_high, self.waiting_bytes)
 
     def release(self) -> list[Effect]:
-        """Return effects that cast all queued entries; none while a flush blocks the stream."""
         if not self._open or not self._queued:
             return []
         frames = list(self._queued)
@@ -79,12 +76,11 @@ class Injector:
         self._open = False
 
     def unblock(self) -> None:
-        """Resume casting after a block without a flush. Earlier casts are still on their way."""
+        """Resume casting after a block without a flush."""
         self._open = True
 
     def reopen(self, blocked: bool) -> None:
-        """Begin a view that this member coordinates: cast again the entries undelivered in the old
-        view.
+        """Begin a view that this member coordinates: cast undelivered entries again.
 
         `blocked`: the flush of the next view has begun already, so only queue.
         """
@@ -93,10 +89,7 @@ class Injector:
         self._cast.clear()
 
     def close(self) -> None:
-        """Drop all entries: this member does not relay.
-
-        Other sites replay them to the next relay.
-        """
+        """Drop all entries, which other sites replay to the next relay."""
         self._open = False
         self._cast.clear()
         self._queued.clear()

@@ -1,8 +1,5 @@
-"""LeastPace: which lineages are too slow for senders to wait for. The coordinator measures and
-casts.
-
-A lineage whose link is cut has pace 0. So senders wait for it no longer than the grace time of a
-failover.
+"""LeastPace: which lineages are too slow for senders to wait for. A lineage whose link is cut has pace
+0.
 """
 
 from __future__ import annotations
@@ -17,12 +14,11 @@ from relay.replica.state import ReplicatedState
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """State at the start of a measurement: a time (s), and bytes acknowledged on the link."""
+    """Start of a measurement: a time (s), and bytes acknowledged on the link."""
 
     since: float
     acked_bytes: int
-    #: The end of the buffer then: a lineage that has all entries before it keeps up, however few
-    #: bytes.
+    #: The end of the buffer then: a lineage that has all entries before it keeps up.
     end: int
 
 
@@ -59,8 +55,8 @@ class LeastPace:
                 key, acked, end = (site, name), self._table.acked_bytes((site, name)), self._state.buffer.end
                 mark = marks.get(key, _Mark(now, acked, end))
                 if acked < mark.acked_bytes:
-                    mark = replace(mark, acked_bytes=0)  # the count begins at 0 on a new connection
-                # A slow lineage must reach twice the least pace, so that its state does not flap.
+                    mark = replace(mark, acked_bytes=0)
+                # twice the least pace, so that the state does not flap
                 least_bytes = self._least_bytes_s * self._grace_s
                 least, last = (2 * least_bytes, end) if lineage.is_slow else (least_bytes, mark.end)
                 keeps_up = acked - mark.acked_bytes >= least or lineage.lacks_from(self._state.buffer) >= last

@@ -1,8 +1,7 @@
 """LinkTable: the connections of this site's relay, and the link to each lineage of another site.
 
 Links are keyed by (site, lineage), since two parts of a split site may both relay legitimately
-(R10). `Peering` decides which connections to accept and when to end them; `LinkSession` runs the
-protocol.
+(R10).
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Local
 
-#: Window (bytes) of a link over a route (`relay/gateway/routes.py`); they may queue at sites
-#: between.
+#: Window (bytes) of a link over a route; they may queue at sites between.
 ROUTE_WINDOW_BYTES = 1024 * 1024
 
 Key = tuple[str, ViewId]
@@ -31,14 +29,12 @@ Key = tuple[str, ViewId]
 @dataclass(slots=True)
 class Connection:
     session: LinkSession
-    #: The site and place that this side called; None if this side accepted.
+    #: The called site and place; None if this side accepted.
     dialed: tuple[str, Place] | None
-    #: The site proven by the peer's TLS certificate, or the far end of a route; None without a
-    #: proof.
+    #: The site of the peer's TLS certificate, or the far end of a route; None without a proof.
     certified: str | None
 
     def key(self) -> Key | None:
-        """Return the (site, lineage) that this connection links; None before it is accepted."""
         peer = self.session.peer
         return (peer.site, peer.lineage) if peer is not None and self.session.accepted else None
 
@@ -50,10 +46,7 @@ class Connection:
 
 
 class LinkTable:
-    """Table of the connections.
-
-    Bounds: `Peering` limits their number, `LinkConfig` the size of each.
-    """
+    """Table of the connections. Bounds: `Peering` limits their number, `LinkConfig` the size of each."""
 
     def __init__(
         self,
@@ -68,7 +61,6 @@ class LinkTable:
 
         `going_down`: lineages about to be hidden by an entry on its way (`Grace`).
         """
-        #: All connections, including those not yet accepted as links.
         self.connections: dict[ConnectionId, Connection] = {}
         self.links: dict[Key, ConnectionId] = {}
         self._local = local
@@ -78,7 +70,7 @@ class LinkTable:
         self._watermarks = watermarks
         self._going_down = going_down
         self._made = 0
-        #: The connections that may have data to send: `fill` skips all others.
+        #: Connections that may have data to send.
         self._touched: dict[ConnectionId, None] = {}
 
     def greet(
@@ -113,10 +105,7 @@ class LinkTable:
         return [*([Send(connection, farewell)] if farewell else []), Close(connection, reason)]
 
     def forget(self, connection: ConnectionId) -> tuple[Connection, Key | None]:
-        """Remove a closed connection.
-
-        Return it, and the (site, lineage) that now has no link, or None.
-        """
+        """Remove a closed connection. Return it, and the (site, lineage) that now has no link, or None."""
         gone = self.connections.pop(connection)
         self._touched.pop(connection, None)
         key = gone.key()
@@ -144,8 +133,7 @@ class LinkTable:
             self.touch(connection)
 
     def send_unicast(self, site: str, member: Address, frame: ForOne) -> UnicastRefusal | None:
-        """Queue a unicast or an answer on the link to the member's part of `site`, else on any link
-        to it.
+        """Queue a frame on the link to the member's part of `site`, else on any link to it.
 
         Return the reason for a refusal, or None.
         """
@@ -171,7 +159,6 @@ class LinkTable:
         return None if connection is None else self.connections[connection]
 
     def epoch(self, key: Key) -> ViewId | None:
-        """Return the epoch in which the relay of a lineage has linked; None without a link."""
         link = self.at(key)
         return None if link is None or link.session.peer is None else link.session.peer.epoch
 
@@ -200,7 +187,7 @@ class LinkTable:
         return [(connection, reason) for connection, reason in reasons if reason is not None]
 
     def fill(self, now: float) -> list[Send]:
-        """Return the data to send on connections touched since the last call, at most a chunk each."""
+        """Return the data to send on touched connections, at most a chunk each."""
         touched, self._touched = self._touched, {}
         effects: list[Send] = []
         for connection, link in self.connections.items():

@@ -1,9 +1,8 @@
 """Peering: connections between this site's relay and those of other sites, from HELLO to BYE.
 
-Peering decides which places to call (`dialer.py`), which HELLOs to accept (`fence.py`), how to
-handle a frame, and when a connection ends; `link_table.py` holds the connections. It closes an
-older link before it answers a newer HELLO of the same lineage (R6, R9). TCP connections and routes
-are alike.
+It decides which places to call (`dialer.py`), which HELLOs to accept (`fence.py`), how to handle a
+frame, and when a connection ends. It closes an older link before it answers a newer HELLO of the
+same lineage (R6, R9).
 """
 
 from __future__ import annotations
@@ -60,8 +59,6 @@ class Peering:
         watermarks: Watermarks,
         injector: Injector,
     ) -> None:
-        """`places`: for each other site, the possible places of its relay."""
-        #: The view in which this member relays, or None.
         self.view: View | None = None
         self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
         window_bytes_max = config.window_bytes_max(state.buffer.config.budget_bytes)
@@ -88,13 +85,12 @@ class Peering:
             self._grace.start(now)
             effects.append(Up(Listen()))
         elif old.lineage != view.lineage:
-            # HELLO named the old lineage on these links, and another part of this site may continue
-            # it.
+            # Another part of this site may continue the lineage that HELLO named.
             effects += self._close_all(Ending.LINEAGE, now)
         return [*effects, *self._announce_role()]
 
     def start_over(self, now: float) -> list[LinkEffect]:
-        """Close all links after a merge of this site's parts; new links send STATE for the merged site."""
+        """Close all links after a merge of this site's parts."""
         effects = self._close_all(Ending.MERGED, now)
         self._receiver.clear()
         self._acks.clear()
@@ -102,10 +98,7 @@ class Peering:
         return effects
 
     def resign(self, view: View, reason: Ending, now: float) -> list[LinkEffect]:
-        """Stop relaying: send BYE on every connection and close it. `view`: the one relayed in.
-
-        BYE only shortens detection: the next relay asks for missing entries regardless (R8).
-        """
+        """Stop relaying: send BYE on every connection and close it (R8). `view`: the one relayed in."""
         effects = self._close_all(reason, now)
         self._dialer.stop()
         self._receiver.clear()
@@ -141,7 +134,7 @@ class Peering:
         return self._forget(connection, now) if connection in self.table.connections else []
 
     def change_places(self, gone: Sequence[str], now: float) -> list[LinkEffect]:
-        """Adopt changed places of other sites; the sites in `gone` have none any more."""
+        """Adopt changed places of other sites; those in `gone` have none any more."""
         if self.view is None:
             return []
         self._dialer.change(now)
@@ -172,10 +165,10 @@ class Peering:
         return self._announce_role()
 
     def received(self, connection: ConnectionId, data: bytes, now: float) -> tuple[list[LinkEffect], list[Arrived | Piece]]:
-        """RELAY's "Receive message M from TCP channel". Bytes of a connection closed here are
-        dropped (R6).
+        """RELAY's "Receive message M from TCP channel". Bytes of a connection closed here are dropped
+        (R6).
 
-        Return effects, and in order of arrival the unicasts and pieces of routes for the layer.
+        Return effects, and in order of arrival the unicasts and pieces of routes.
         """
         found = self.table.connections.get(connection)
         if found is None:
@@ -237,10 +230,8 @@ class Peering:
         self.table.resync(site)
 
     def went_down(self, entry: SiteDown) -> None:
-        """Follow up a hidden lineage. If its link has come up meanwhile, ask for its view to show
-        it again.
-
-        A forgotten lineage also needs its epoch again, or no entries would be held for it.
+        """Follow up a hidden lineage. If its link has come up meanwhile, ask for its view again; a
+        forgotten lineage also needs its epoch again.
         """
         self._grace.settled(entry)
         self.table.resync(entry.site)
@@ -255,8 +246,7 @@ class Peering:
     def ended(self, site: str, lineages: Sequence[ViewId], now: float) -> list[LinkEffect]:
         """Close the links of lineages ended by a merge view.
 
-        A relay that still speaks for one has not installed the merge view. It reconnects, and
-        entries are held for it again.
+        A relay that still speaks for one reconnects, and entries are held for it again.
         """
         keys = [(site, name) for name in lineages]
         links = [self.table.links[key] for key in keys if key in self.table.links]
@@ -271,7 +261,6 @@ class Peering:
         return self._close_those_to([entry.site], Ending.OFFLINE, now)
 
     def _close_those_to(self, sites: Sequence[str], reason: Ending, now: float) -> list[LinkEffect]:
-        """Close all connections to these sites, accepted as links or not."""
         found = [connection for connection, each in self.table.connections.items() if each.site in sites]
         return [effect for connection in found for effect in self._close(connection, reason, now)]
 
@@ -293,7 +282,6 @@ class Peering:
 
 
 def _peer(link: Connection) -> Hello:
-    """The peer's HELLO, which is always its first frame."""
     assert link.session.peer is not None
     return link.session.peer
 
@@ -304,24 +292,20 @@ def _is_accepted(connection: ConnectionId, dialed: tuple[str, Place] | None) -> 
 
 
 class _Acknowledgements:
-    """This turn's ACKs of other sites; each link casts one entry. Bound: a vector per link."""
+    """This turn's ACKs of other sites. Bound: a vector per link."""
 
     def __init__(self, state: ReplicatedState) -> None:
         self._state = state
         self._collected: dict[Key, SiteVector] = {}
 
     def collect(self, key: Key, vector: SiteVector | None) -> None:
-        """Raise the collected vector by an ACK for this site; None when the ACK has none."""
         if vector is not None:
             known = self._collected.get(key, SiteVector())
             raise_to(known.origins, vector.origins)
             self._collected[key] = SiteVector(known.origins, later(known.view, vector.view))
 
     def clear(self) -> None:
-        """Forget vectors not yet cast.
-
-        The first ACK of each new link repeats all stable numbers.
-        """
+        """Forget vectors not yet cast: the first ACK of each new link repeats all stable numbers."""
         self._collected.clear()
 
     def drain(self) -> list[Acked]:

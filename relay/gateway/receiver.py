@@ -1,7 +1,7 @@
-"""LinkReceiver: casts frames received over the links into this site's stream.
+"""LinkReceiver: casts received frames into this site's stream.
 
-The replicated state knows the admitted numbers. The receiver also knows the coordinator's
-undelivered casts, so it recognises a replay on a second link at once (R6).
+It knows the admitted numbers and the coordinator's undelivered casts, so it recognises a replay on
+a second link at once (R6).
 """
 
 from __future__ import annotations
@@ -32,19 +32,16 @@ class LinkReceiver:
         self._injector = injector
         self._going_down = going_down
         self._reached: dict[str, dict[Address, int]] = {}
-        #: Per link, the last view of history held back; it goes before the first message lacked
-        #: here.
+        #: Per link, the last view of history held back until the first message lacked here.
         self._history: dict[Key, RemoteView] = {}
 
     def forget(self, link: Key) -> None:
         self._history.pop(link, None)
 
     def reset(self, site: str) -> None:
-        """Begin again from the replicated state: a cast batch of this site was not admitted."""
         self._reached.pop(site, None)
 
     def clear(self) -> None:
-        """Forget all casts: this member stops relaying, or the parts of its site have merged."""
         self._reached.clear()
         self._history.clear()
 
@@ -66,7 +63,7 @@ class LinkReceiver:
     def _data(self, peer: str, frame: Data, lineage: ViewId) -> Admission:
         batch = frame.batch
         if self._site in frame.visited:
-            return Admission.DUPLICATE  # the batch has visited this site, regardless of its numbers (X6)
+            return Admission.DUPLICATE  # it has visited this site (X6)
         answer = admission(self._number(peer, batch.origin), batch.first, batch.last)
         if answer is Admission.NEXT:
             self._raise(peer, batch.origin, batch.last)
@@ -85,7 +82,6 @@ class LinkReceiver:
         return answer
 
     def _baseline(self, peer: str, frame: RemoteBaseline) -> Admission:
-        """Cast a baseline; it takes effect only for unknown origins."""
         for origin, n in frame.origins.items():
             if n > 0 and not self._number(peer, origin):
                 self._raise(peer, origin, n)
@@ -96,8 +92,7 @@ class LinkReceiver:
         """Cast a view that is the newest of its lineage, or whose lineage is about to be hidden.
 
         A view of another lineage than the sender's is news only if it was never shown here (G3).
-        Otherwise it is history for a third site. It is cast only before a message that this site
-        lacks (G5).
+        Otherwise it is history, cast only before a message that this site lacks (G5).
         """
         remote, view = self._state.remotes.get(peer), frame.view
         stays = (peer, view.lineage) not in self._going_down

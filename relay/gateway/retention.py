@@ -1,14 +1,10 @@
 """Retention: for which sites the stream is held, even if members are configured differently.
 
-The buffer is the same at every member, so this list is replicated (`ReplicatedState.sites`). A
-founder begins with its own peers, a joiner with the list in the replicated state. Only the entry
-`HeldFor` changes the list. So a member configured without a peer still holds that peer's entries.
-
-The list is the union of the living members' configurations. A member that differs from the list
-notifies the coordinator (`Configured`). The coordinator adds a missing site at once. It removes a
-site that no member of its view has had for `budget_age_s`: a wrong configuration looks like the
-first new one, and entries are dropped by age meanwhile. So entries for a removed site stay, within
-the budget, until `budget_age_s` after the last member's restart.
+The buffer is the same at every member, so this list is replicated, and only the entry `HeldFor`
+changes it. It is the union of the living members' configurations. A member that differs notifies
+the coordinator (`Configured`). The coordinator adds a missing site at once. It removes a site that
+no member of its view has had for `budget_age_s`: a wrong configuration looks like the first new
+one.
 """
 
 from __future__ import annotations
@@ -36,22 +32,19 @@ class Retention:
         self._forget_s = state.buffer.config.budget_age_s
         self._peers = tuple(sorted(peers))
         self._state = state
-        #: The configurations of other members that differed from the list when reported.
         self._others: dict[Address, tuple[str, ...]] = {}
-        #: The list at the last comparison: the operator is notified of a difference once per list.
+        #: The list at the last comparison.
         self._compared = self._peers
         #: Sites on the list that no member of the view has configured, and since when (s).
         self._unwanted: dict[str, float] = {}
-        #: The cast entry that has not come back through the stream.
         self._cast: HeldFor | None = None
 
     def installed(self, view: View) -> list[Effect]:
-        """Follow an installed view: report this member's configuration to its coordinator if it differs."""
         self._others = {member: sites for member, sites in self._others.items() if member in view.members}
         return self.compare()
 
     def compare(self) -> list[Effect]:
-        """Report a differing configuration to the coordinator, and once per list to the operator."""
+        """Report a difference to the coordinator, and once per list to the operator."""
         sites, view = self._state.sites, self._state.view
         if sites == self._peers or view is None:
             self._compared = sites
@@ -77,12 +70,12 @@ class Retention:
             self._others[member] = entry.sites
 
     def start_over(self) -> None:
-        """Begin to relay, or restart after a merge: a cast entry may be lost with the old view."""
+        """Begin to relay, or restart after a merge, which may lose a cast entry."""
         self._cast = None
         self._unwanted.clear()
 
     def due(self, now: float) -> HeldFor | None:
-        """Return the entry to cast now; None when the list is right, or its correction was cast."""
+        """Return the entry to cast now, or None."""
         sites = self._state.sites
         if self._peers == sites and not (self._others or self._unwanted or self._cast):
             return None

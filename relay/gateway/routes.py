@@ -1,17 +1,13 @@
-"""Routes: links between sites without a TCP connection, over links of other sites (REL-33, R12,
-F35).
+"""Routes: links between sites without a TCP connection, over links of other sites (REL-33, R12, F35).
 
-    C ------------ B ------------ A        at C: via A: B        at A: via C: B        at B: forward A, C
-      Routed(A<-C, number, bytes) -> forwarded, unread -> the relay of A
+C ------------ B ------------ A        at C: via A: B        at A: via C: B        at B: forward A,
+C
+Routed(A<-C, number, bytes) -> forwarded, unread -> the relay of A
 
-`Peering` treats a route like any connection: HELLO, STATE, replay, entries and acknowledgements go
-end to end. `Routes` does the shell's part for routes and reports the same events (`RouteEvent`).
-
-A site between the ends forwards pieces from link to link and keeps none. So a relay's death there
-costs only a new route, and the ends replay as after any broken connection. The pieces are numbered,
-so the far end detects a loss and ends the route.
-
-Loops: a piece names the sites that have forwarded it, at most `HOPS_MAX`. None forwards it twice.
+`Peering` treats a route like any connection: `Routes` does the shell's part and reports the same
+events (`RouteEvent`). A site between the ends keeps no piece, so a relay's death there costs only a
+new route. The pieces are numbered, so the far end detects a loss and ends the route. A piece names
+the sites that have forwarded it, at most `HOPS_MAX`; none forwards it twice.
 """
 
 from __future__ import annotations
@@ -24,10 +20,10 @@ from relay.gateway.link_table import LinkTable
 from relay.gateway.wire import HOPS_MAX, ROUTED_OVERHEAD_BYTES, Routed
 from sitestack.stack.layer import Dropped, Effect, Local
 
-#: Bytes of pieces on a link above which routes that begin here wait; less with a lower link bound.
+#: Bytes of pieces on a link above which routes that begin here wait.
 ROOM_BYTES = 256 * 1024
 #: Maximum number of route ends to one site at this relay. One is normal, two during a replacement,
-#: more while the site is split. The bound is per site, so no site uses up another one's routes.
+#: more while the site is split.
 ROUTES_PER_SITE_MAX = 8
 
 
@@ -47,7 +43,7 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The last chunk of a route is queued on its link: the next one may follow."""
+    """The last chunk of a route is queued: the next one may follow."""
 
     route: RouteId
 
@@ -73,7 +69,7 @@ RouteEvent = Opened | Written | Ended | Broken | Dropped
 @dataclass(slots=True)
 class _Route:
     site: str
-    #: The TCP connection below the route, which ends with it.
+    #: The TCP connection below the route.
     hop: int
     sent: int = 0
     received: int = 0
@@ -82,14 +78,13 @@ class _Route:
 
 
 class Routes:
-    """The routes that end at this relay, and pieces of other routes to forward.
+    """The routes that end at this relay, and pieces of others to forward.
 
-    Bounds: `ROUTES_PER_SITE_MAX` routes to a site; the queue of each link for pieces.
+    Bounds: `ROUTES_PER_SITE_MAX` routes to a site; the queue of each link.
     """
 
     def __init__(self, local: Local, config: RoutesConfig, link: LinkConfig, table: LinkTable) -> None:
         self.handed_on = 0
-        #: Highest number of bytes of pieces queued on one link.
         self.queued_bytes_high = 0
         self._site = local.site
         self._me = local.address
@@ -97,11 +92,9 @@ class Routes:
         self._table = table
         self._routes: dict[RouteId, _Route] = {}
         self._opened = 0
-        #: The neighbours towards other sites that were linked at the last call of
-        #: `reachable_again`.
+        #: Neighbours that were linked at the last call of `reachable_again`.
         self._hops: list[str] = []
-        #: Bytes on a link above which routes wait: low enough that this relay's routes never fill
-        #: its queue.
+        #: Bytes on a link above which routes wait.
         self._room = max(1, min(ROOM_BYTES, link.routed_bytes_max - link.chunk_bytes - ROUTED_OVERHEAD_BYTES))
 
     def __len__(self) -> int:
@@ -109,7 +102,6 @@ class Routes:
 
     @property
     def routes_max(self) -> int:
-        """The bound of all sites together."""
         return ROUTES_PER_SITE_MAX * len(self._config.via)
 
     @property
@@ -127,10 +119,9 @@ class Routes:
         return route
 
     def write(self, route: RouteId, data: bytes) -> Written | Broken | None:
-        """Send a chunk. Return None while it waits for room; then only a BYE may follow, queued
-        behind it.
+        """Send a chunk. Return None while it waits for room; then only a BYE may follow.
 
-        A chunk that the link refuses despite room breaks the route: the rest is useless without it.
+        A chunk that the link refuses despite room breaks the route.
         """
         found = self._routes.get(route)
         if found is None or found.hop not in self._table.connections:
@@ -160,10 +151,7 @@ class Routes:
         return self._queue(found.hop, piece)
 
     def _queue(self, hop: int, piece: Routed) -> bool:
-        """Queue a piece on a link; return False if its data is lost.
-
-        A route's end is queued even then.
-        """
+        """Queue a piece on a link; return False if its data is lost. A route's end is queued even then."""
         whole = self._table.send_routed(hop, piece)
         if not whole and piece.ended and piece.data:
             self._table.send_routed(hop, replace(piece, data=b""))
@@ -180,7 +168,7 @@ class Routes:
         return [site for site, hop in self._config.via.items() if hop in self._hops and hop not in before]
 
     def retry(self) -> list[RouteEvent]:
-        """Send waiting bytes for which there is room now."""
+        """Send waiting bytes for which there is room."""
         events: list[RouteEvent] = []
         for route, each in self._routes.items():
             if each.waiting:
@@ -205,7 +193,7 @@ class Routes:
             self._routes[route] = _Route(piece.source, hop)
             events.append(Opened(route, piece.source))
         found = self._routes[route]
-        if found.site != piece.source:  # only the far end's site may send on a route
+        if found.site != piece.source:
             return [Dropped("route_foreign")]
         if piece.at == found.received:
             found.received += 1
@@ -228,9 +216,8 @@ class Routes:
         return []
 
     def _refuse(self, site: str, piece: Routed, reason: str) -> list[Dropped]:
-        """Refuse a piece: report the route's end to its sender.
-
-        Ends are never refused, so this cannot loop.
+        """Report the route's end to the sender of a refused piece. Ends are never refused, so this
+        cannot loop.
         """
         hop = self._link(site)
         handed_on_by = () if piece.target == self._site else (self._site,)
@@ -242,7 +229,6 @@ class Routes:
         return sum(each.site == site for each in self._routes.values()) >= ROUTES_PER_SITE_MAX
 
     def _next(self, site: str) -> str:
-        """Return the neighbour on the way to a site, or the site itself if it is a neighbour."""
         return self._config.via.get(site, site)
 
     def _link(self, neighbour: str) -> int | None:

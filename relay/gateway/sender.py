@@ -1,5 +1,4 @@
-"""LinkSender: sends this site's stream to another site's relay; `receiver.py` is the opposite
-direction.
+"""LinkSender: sends this site's stream to another site's relay.
 
 Replay and live traffic are one: a cursor walks the replicated buffer, and a vector per origin holds
 the peer's numbers (R2). The peer receives gaps and entries above its STATE in stream order, then
@@ -32,22 +31,21 @@ class _Replay:
     def __init__(self, buffer: Buffer, spill: Spill) -> None:
         self._buffer = buffer
         self._spill = spill
-        #: The last record read: the position of its first entry, and its entries.
+        #: Position of the first entry of the last record, and its entries.
         self._first = 0
         self._entries: list[HeldEntry] = []
-        #: The segment of that record, and the offset of the next record there.
+        #: Segment of that record, and the offset of the next one.
         self._segment = 0
         self._offset = 0
 
     def start(self, vector: SiteVector) -> int:
-        """Return the position at which to start reading for a peer with this vector."""
         segment = self._spill.lacking(vector.origins, vector.view)
         return self._buffer.first if segment is None else segment.first
 
     def entry_from(self, position: int) -> tuple[int, HeldEntry | None]:
         """Return the first entry at or after a position that memory has dropped, with its position.
 
-        Without such an entry on the disk, return the position at which memory begins, and None.
+        Without one on the disk, return the position at which memory begins, and None.
         """
         while not self._first <= position < self._first + len(self._entries):
             segment = self._spill.segment_from(position)
@@ -72,31 +70,27 @@ class _Replay:
 class LinkSender:
     """The stream as sent on one connection. Bound: the batches in flight, by the window.
 
-    Views are small and do not count in the window: a view that the peer has from another part of
-    this site is never acknowledged on this connection, and would occupy the window for ever.
+    Views do not count in the window: one that the peer has from another part of this site is never
+    acknowledged here.
     """
 
     def __init__(self, site: str, state: ReplicatedState, watermarks: Watermarks, window: LinkWindow) -> None:
-        #: Bytes of batches sent and not known to be stable at the peer.
         self.in_flight_bytes = 0
-        #: Bytes of batches acknowledged since this connection was made.
         self.acked_bytes = 0
         self.peer = ""
         self.window = window
         self._site = site
         self._state = state
         self._watermarks = watermarks
-        #: Position in the buffer of the next entry to examine; None before the peer's STATE.
+        #: Buffer position of the next entry to examine; None before the peer's STATE.
         self._cursor: int | None = None
         self._replay = None if state.buffer.spill is None else _Replay(state.buffer, state.buffer.spill)
-        #: Per origin, the lowest number skipped on the disk because memory has lower ones, which
-        #: come later.
+        #: Per origin, the lowest number skipped on the disk because memory has lower ones.
         self._passed_over: dict[Address, int] = {}
         #: The peer's numbers and last view once all frames sent here arrive.
         self._sent: dict[Address, int] = {}
         self._sent_view: ViewId | None = None
-        #: Encoded frames to send before the entry at the cursor: the last entry, and gaps around
-        #: it.
+        #: Encoded frames to send before the entry at the cursor.
         self._ahead: deque[bytes] = deque()
         #: Per origin with a hole at its end: the last number held, and the last number of the hole.
         self._tails: dict[Address, tuple[int, int]] = {}
@@ -105,7 +99,6 @@ class LinkSender:
 
     @property
     def begun(self) -> bool:
-        """True once the peer's STATE has arrived; before, no part of the stream is sent."""
         return self._cursor is not None
 
     def rewind(self, vector: SiteVector | None) -> None:
@@ -114,7 +107,7 @@ class LinkSender:
         if vector is None:
             vector = SiteVector()
         self._sent, self._sent_view = dict(vector.origins), vector.view
-        # Drop batches acknowledged behind an unacknowledged one: no further ACK names them.
+        # Drop batches acknowledged behind an unacknowledged one.
         unsettled = [each for each in self._in_flight if not _reaches(self._acked, each[0])]
         kept = [each for each in unsettled if _reaches(self._sent, each[0])]
         self._in_flight = deque(kept)
@@ -138,11 +131,10 @@ class LinkSender:
             self.window.acknowledged(self.acked_bytes - acked_before, now)
 
     def next_frame(self, frame_bytes_max: int, now: float) -> bytes | None:
-        """RELAY's forward(buf): return the next frame that the peer lacks; None without one or with
-        a full window.
+        """RELAY's forward(buf): return the next frame that the peer lacks; None without one or with a
+        full window.
 
-        Only entries that another member of this site holds are sent. A batch too large for a frame
-        becomes a gap.
+        Only held entries are sent. A batch too large for a frame becomes a gap.
         """
         if self._cursor is None:
             return None
@@ -151,7 +143,7 @@ class LinkSender:
             if self.in_flight_bytes >= self.window.bytes:
                 return None
             spilled = None
-            if self._cursor < buffer.first:  # the entry at the cursor was dropped, or is on the disk
+            if self._cursor < buffer.first:
                 at, spilled = (buffer.first, None) if self._replay is None else self._replay.entry_from(self._cursor)
                 if at > self._cursor:
                     self._cursor = at
@@ -175,15 +167,13 @@ class LinkSender:
         return self._ahead.popleft()
 
     def _has_lower(self, batch: Batch) -> bool:
-        """Return whether memory has lower numbers that the peer lacks, as after a merge: they go first."""
+        """Return whether memory has lower numbers that the peer lacks, as after a merge."""
         before = self._sent.get(batch.origin, 0)
         return before + 1 < batch.first and self._state.buffer.numbers.has_between(batch.origin, before, batch.first)
 
     def _turn_back(self) -> bool:
-        """Return at the end whether the cursor is back on the disk, for skipped batches that are
-        now next.
-
-        The origin's next number would show the hole, but it may never come.
+        """Return at the end whether the cursor is back on the disk, for skipped batches that are now
+        next.
         """
         state, sent = self._state, self._sent
         waiting = [
@@ -239,10 +229,7 @@ class LinkSender:
             self._send_view(base)
 
     def _skip_tail(self, origin: Address) -> None:
-        """Report an origin's hole at the end once the peer has its last held number.
-
-        The gap cannot wait for the origin's next batch, which may never come (X5).
-        """
+        """Report an origin's hole at the end: its next batch may never come (X5)."""
         if origin in self._tails:
             last_held, produced = self._tails[origin]
             if self._sent.get(origin, 0) >= last_held:

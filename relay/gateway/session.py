@@ -2,10 +2,10 @@
 
 Sending is pulled: `next_chunk` returns a bounded number of bytes, so a heartbeat waits for one
 chunk at most. HELLO, STATE and ACK go first, then some unicasts and pieces of routes, then entries
-of this site's stream that the peer lacks (`sender.py`).
+(`sender.py`).
 
-HELLO goes both ways. `accept` follows once the fence believes the peer, and sends STATE at once
-(R27). Entries follow the peer's STATE. A later STATE of the peer reports a hole, and rewinds.
+HELLO goes both ways. `accept` sends STATE at once (R27). Entries follow the peer's STATE; a later
+one reports a hole, and rewinds.
 """
 
 from __future__ import annotations
@@ -39,14 +39,12 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 
-#: Bytes above `routed_bytes_max` for pieces that only end a route: hundreds, then they are dropped.
+#: Bytes above `routed_bytes_max` for pieces that only end a route.
 ROUTE_ENDS_BYTES = 64 * 1024
-#: Seconds for which an ACK collects numbers. Each ACK becomes an entry that all the peer's members
-#: apply.
+#: Seconds for which an ACK collects numbers: each is applied by all the peer's members.
 ACK_DELAY_S = 0.02
-#: Seconds in which a link with a maximum rate sends one chunk. A heartbeat may wait for one.
+#: Seconds in which a link with a maximum rate sends one chunk.
 PACE_S = 0.1
-#: Bytes of the smallest such chunk.
 PACED_BYTES_MIN = 1_000
 
 
@@ -62,7 +60,7 @@ class Overdue(StrEnum):
 
 
 class _FrameQueue:
-    """Encoded frames that wait for the link. Bound: the appending code checks `bytes` first."""
+    """Encoded frames that wait for the link, bounded by the appending code."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -100,39 +98,35 @@ class LinkSession:
         #: Encoded bytes, at most about a chunk and one frame; those before `_at` are sent.
         self._out = b""
         self._at = 0
-        #: Whether the last chunk was full, so that more bytes may wait, and whether `_out` was filled up.
+        #: Whether the last chunk was full, and whether `_out` was filled up.
         self._took_full = self._filled = False
-        #: None until both ends have offered compression.
         self._zstd: Zstd | None = None
         rate = config.rate_max_bytes_s
         self._chunk_bytes = config.chunk_bytes
         if rate is not None:
             self._chunk_bytes = min(config.chunk_bytes, max(int(rate * PACE_S), PACED_BYTES_MIN))
         self._fill_bytes = self._chunk_bytes
-        #: Time (s) before which no chunk may follow; None without a maximum rate, or when it has passed.
+        #: Time (s) before which no chunk may follow; None without a maximum rate.
         self._paced_until: float | None = None
         self._answers: deque[bytes] = deque([encode(hello)])
         self._unicasts = _FrameQueue()
         self._routed = _FrameQueue()
         #: The smaller limit of both ends: bytes of the largest frame.
         self._frame_bytes_max = config.frame_bytes_max
-        #: Numbers that became stable since the last ACK.
         self._stable: dict[Address, int] = {}
         self._stable_view: ViewId | None = None
-        #: Time (s) by which to send them; None without any.
         self._ack_due: float | None = None
         self._unacked_bytes = 0
         self._hello_due = now + config.hello_s
         self._heard = self._spoke = now
         self._writing_since: float | None = None
-        #: Since when (s) an incomplete frame has been arriving; None without one.
         self._frame_began: float | None = None
         self._resynced = now - config.resync_s
         self._hole = False
 
     @property
     def answered(self) -> bool:
-        """True once the peer has sent STATE: it has accepted this connection as a link."""
+        """True once the peer has sent STATE."""
         return self._sender.begun
 
     @property
@@ -182,7 +176,6 @@ class LinkSession:
             self._frame_began = now
 
     def _frame_due(self) -> float:
-        """Return when (s) the arriving frame must be complete, or have progressed."""
         if self._frame_began is None:
             return math.inf
         return self._frame_began + self._config.frame_s * (1 + self._parser.unfinished_bytes // self._config.chunk_bytes)
@@ -195,18 +188,18 @@ class LinkSession:
             if self._config.compress is not None and frame.decompressed_bytes_max > 0:
                 self._zstd = self._parser.zstd = Zstd(self._config.decompressed_bytes_max, frame.decompressed_bytes_max)
                 self._fill_bytes = min(self._fill_bytes, frame.decompressed_bytes_max // 2)
-            # Set it now: STATE may follow in the same bytes as HELLO, and starts sending.
+            # STATE may follow in the same bytes as HELLO
             self._sender.peer = frame.site
-            self._hello_due = self._heard + self._config.timeout_s  # the peer's STATE may take another round trip
+            self._hello_due = self._heard + self._config.timeout_s
             self._parser.bytes_max = self._config.frame_bytes_max
         elif not isinstance(frame, Bye):
             raise ProtocolError("bridge_hello")
 
     def accept(self, admitted: SiteVector | None, stable: SiteVector) -> None:
-        """RELAY's "highest message relayed": the fence believes the peer; send the `admitted`
-        numbers as STATE.
+        """RELAY's "highest message relayed": the fence believes the peer; send the `admitted` numbers
+        as STATE.
 
-        The first ACK carries all `stable` numbers, since ACKs of earlier links may have been lost.
+        The first ACK carries all `stable` numbers: ACKs of earlier links may have been lost.
         """
         assert self.peer is not None
         self.accepted = True
@@ -227,7 +220,7 @@ class LinkSession:
         self._hole = True
 
     def resync(self, admitted: SiteVector | None, now: float) -> None:
-        """Send STATE again for a replay, if a hole was reported and `resync_s` have passed."""
+        """Send STATE again if a hole was reported and `resync_s` have passed."""
         if self._hole and now >= self._resynced + self._config.resync_s:
             self._hole, self._resynced = False, now
             self._answers.append(self._state_frame(admitted))
@@ -248,7 +241,7 @@ class LinkSession:
     def send_routed(self, piece: Routed) -> bool:
         """Queue a piece of a route; return False for a full queue or a piece too large for a frame.
 
-        A piece that only ends a route may use a small reserve, so that it reaches the far end.
+        A piece that only ends a route may use a small reserve.
         """
         data = encode(piece)
         if len(data) > self._frame_bytes_max:
@@ -260,11 +253,11 @@ class LinkSession:
         return True
 
     def farewell(self, reason: str) -> bytes:
-        """Return BYE as the last bytes; empty inside an unfinished frame, which BYE would corrupt."""
+        """Return BYE as the last bytes; empty inside an unfinished frame."""
         return b"" if self._at < len(self._out) else encode(Bye(reason))
 
     def next_chunk(self, now: float) -> bytes:
-        """Return the next chunk to write; empty without data, or while the last chunk is being written."""
+        """Return the next chunk to write; empty without data, or during a write."""
         if self._writing_since is not None or (self._paced_until is not None and now < self._paced_until):
             return b""
         self._paced_until = None
@@ -281,10 +274,9 @@ class LinkSession:
         return data
 
     def _fill(self, now: float, limit: int) -> None:
-        """Append whole frames to the rest of the last one, until a chunk is full."""
         head, parts = [self._out[self._at :], *self._urgent(now)], list[bytes]()
         if self.accepted:
-            # About half a chunk of each, so that neither they nor the stream delay the others much.
+            # About half a chunk of each, so that none delays the others much.
             parts += [*self._unicasts.drain(limit // 2), *self._routed.drain(limit // 2)]
         size = sum(map(len, head)) + sum(map(len, parts))
         while size < limit and (part := self._next_entry(now)) is not None:
@@ -310,7 +302,6 @@ class LinkSession:
         return parts
 
     def _must_acknowledge(self, now: float) -> bool:
-        """Return whether to send the ACK now; otherwise start its delay."""
         if not self._stable and self._stable_view is None:
             return False
         if self._stable_view is not None or self._unacked_bytes >= self._sender.window.least // 4:
@@ -320,7 +311,6 @@ class LinkSession:
         return now >= self._ack_due
 
     def _next_entry(self, now: float) -> bytes | None:
-        """Return the next frame of this site's stream; None with a full window or without entries."""
         if not self.accepted or self.peer is None:
             return None
         return self._sender.next_frame(self._frame_bytes_max, now)

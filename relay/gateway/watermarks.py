@@ -1,9 +1,8 @@
 """Watermarks: how far a relay may send to other sites, and acknowledge their messages.
 
-An entry is sent once another member of this site holds it (X4, R11); a multicast of another member
-is held by that member. So no other site knows an entry that this site can still lose. An entry of
-another site is acknowledged once stable here (R5), so that site trims none that this one can lose.
-`gseq` is a number in the coordinator's own stream; a view change settles all earlier ones.
+An entry is sent once another member of this site holds it (X4, R11). An entry of another site is
+acknowledged once stable here (R5). `gseq` is a number in the coordinator's own stream; a view
+change settles all earlier ones.
 """
 
 from __future__ import annotations
@@ -34,9 +33,8 @@ class Admitted(NamedTuple):
 
 
 class Watermarks:
-    """Numbers of the installed view that no other member holds, or that are not stable.
-
-    Bound: flow control, which limits messages sequenced and not yet stable.
+    """Numbers of the installed view that no other member holds, or that are not stable. Bound: flow
+    control.
     """
 
     def __init__(self, state: ReplicatedState) -> None:
@@ -44,16 +42,14 @@ class Watermarks:
         self.sendable = -1
         self._state = state
         self._alone = False
-        #: Entries that no other member holds: stream (each member's own in `order: fifo`), number,
-        #: position.
+        #: Entries that no other member holds: stream, number, position.
         self._unheld: deque[tuple[Address | None, int, int]] = deque()
         self._held: dict[Address, int] = {}
         self._unstable: deque[Admitted] = deque()
 
     def installed(self, alone: bool) -> list[Admitted]:
         """Begin a view: all earlier deliveries are held and stable. Return the newly stable ones.
-
-        `alone`: this member is the only one of the view.
+        `alone`: this member is the only one.
         """
         settled = list(self._unstable)
         self._alone = alone
@@ -64,7 +60,6 @@ class Watermarks:
         return settled
 
     def clear(self) -> None:
-        """Forget the entries of a view in which this member no longer relays."""
         self._unheld.clear()
         self._unstable.clear()
 
@@ -77,7 +72,7 @@ class Watermarks:
             self.held(self._held)
 
     def held(self, vector: dict[Address, int]) -> bool:
-        """Note how far another member holds each stream; return whether more may be sent now."""
+        """Note another member's holdings; return whether more may be sent now."""
         self._held = vector
         before = self.sendable
         while self._unheld:
@@ -106,7 +101,7 @@ class Watermarks:
         """Return a site's stable numbers for a link's first ACK: the admitted ones less unstable ones."""
         admitted = self._state.admitted_vector(site, lineage) or SiteVector()
         origins, view = dict(admitted.origins), admitted.view
-        for entry in reversed(self._unstable):  # the earliest one of each origin counts
+        for entry in reversed(self._unstable):
             if entry.site == site and entry.origin is not None:
                 origins[entry.origin] = entry.before
             elif entry.site == site and entry.lineage == lineage:

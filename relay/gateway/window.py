@@ -6,14 +6,12 @@ from sitestack.model.trip import TripMeter
 
 
 class LinkWindow:
-    """Twice the acknowledged bytes of a shortest round trip (BBR), within two bounds.
-
-    Twice, because the far site takes a while to hold the bytes. The window doubles in a round trip while
-    it is the limit, and shrinks by an eighth.
+    """Twice the acknowledged bytes of a shortest round trip (BBR), within two bounds. It doubles in a
+    round trip while it is the limit, and shrinks by an eighth.
     """
 
     def __init__(self, least: int, most: int) -> None:
-        """`least`, `most`: bytes; the window starts with the least."""
+        """`least`, `most`: bytes."""
         self.least = least
         self._most = most
         self._trips = TripMeter()

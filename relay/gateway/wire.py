@@ -1,8 +1,7 @@
 """Wire format of the bridge: a u32 length, then one frame as `[id, field, ...]`.
 
-The length is checked before allocation (C11), with a small limit before the peer's HELLO. The
-parser accepts a stream cut at any byte. There is no checksum: TCP (TLS) guards the bytes. The epoch
-of a connection is that of its HELLO.
+The length is checked before allocation (C11), with a small limit before the peer's HELLO. TCP (TLS)
+guards the bytes.
 """
 
 from __future__ import annotations
@@ -22,17 +21,15 @@ from sitestack.wire.codec import Codec
 
 #: Version of the protocol; both ends of a link must use the same one.
 VERSION = 1
-#: Bytes of the largest first frame: a HELLO has a name and a few addresses. Limits what a stranger
-#: can make a relay buffer.
+#: Bytes of the largest first frame: limits what a stranger can make a relay buffer.
 HELLO_BYTES_MAX = 4_096
 #: Maximum number of sites that a batch or a piece of a route may visit (R12).
 HOPS_MAX = 16
-#: Bytes that a DATA or UNICAST frame adds to its batch's body, at most; a generous estimate.
+#: Maximum bytes that a DATA or UNICAST frame adds to its batch's body.
 DATA_OVERHEAD_BYTES = 4_096
-#: Bytes that a ROUTED frame adds to its chunk, at most: mainly names of visited sites.
+#: Maximum bytes that a ROUTED frame adds to its chunk.
 ROUTED_OVERHEAD_BYTES = 4_096
 _LENGTH_BYTES = 4
-#: Bits of the count in `Hello.link`.
 _COUNT_BITS = 32
 
 
@@ -46,12 +43,9 @@ class Hello(Header):
     epoch: ViewId
     relay: Address
     name: str
-    #: The sender's count of connections, from 1, and above its 32 bits `decompressed_bytes_max`. Releases before
-    #: COMPRESSED read no further field, and only compare these numbers of one sender.
+    #: The sender's count of connections, from 1, and above its 32 bits `decompressed_bytes_max`.
     link: int
-    #: Unacknowledged bytes of batches that may be sent to this relay.
     window_bytes: int
-    #: Bytes of the largest frame that this relay accepts.
     frame_bytes_max: int
 
     @property
@@ -104,7 +98,7 @@ class RemoteUnicast(Header):
 class Routed(Header):
     """ROUTED: a piece of a route, which connects two sites over links of others (`routes.py`)."""
 
-    #: The site that sends this piece, and the site at the other end of the route.
+    #: The sending site, and the site at the other end of the route.
     source: str
     target: str
     #: Id of the route: the relay that opened it, and its counter.
@@ -170,7 +164,7 @@ class FrameParser:
     """
 
     def __init__(self, bytes_max: int) -> None:
-        #: Bytes of the largest frame accepted; may be raised between two frames, as after HELLO.
+        #: May be raised between two frames, as after HELLO.
         self.bytes_max = bytes_max
         self._bytes = bytearray()
         self._start = 0
@@ -207,9 +201,8 @@ class FrameParser:
 def require_standing(peer: str, site: str, frame: Header) -> None:
     """Raise ProtocolError for a frame that a relay of site `peer` must not send to one of `site`.
 
-    A relay speaks for its own site alone. Frames for a third site travel over a route, whose pieces
-    are not parsed here; those received over a route are judged by the site at its far end. So a
-    site can forge only its own members' messages (C9).
+    A relay speaks for its own site alone, so it can forge only that site's members (C9). Frames for
+    a third site travel over a route, and are judged at its far end.
     """
     if not _has_standing(peer, site, frame):
         raise ProtocolError("foreign_site")

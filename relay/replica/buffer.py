@@ -1,7 +1,6 @@
 """Relay buffer: batches and views of this site that other sites may lack, in stream order.
 
-All members hold the same entries at the same positions, because only entries of the stream add and
-remove them. So any member can take over relaying (R3), and a second in line keeps no extra state.
+Only entries of the stream add and remove them, so all members hold the same and any can relay (R3).
 """
 
 from __future__ import annotations
@@ -21,42 +20,36 @@ from sitestack.model.view import View
 #: Bytes that each entry counts against the budget, on top of its batch's body.
 ENTRY_BYTES = 256
 
-#: Bytes by which the buffer may exceed its budget: the credit of eight members. While senders wait
-#: for a site, the budget drops none of its missing entries, and messages under way still arrive.
+#: Bytes by which the buffer may exceed its budget while senders wait: the credit of eight members.
 ON_THEIR_WAY_BYTES = 32 * 1024 * 1024
 
 
-#: Placeholder in the list for dropped entries.
 _DROPPED = Entry(None, None, 0, 0.0, 0, 0)
 
 
 class Buffer:
     """Entries at positions `first .. end - 1`.
 
-    Bound: the coordinator casts a Trim once the budget is exceeded. The excess is the entries
-    delivered before that Trim returns through the stream; when no Trim can be cast, none are
-    delivered.
+    Bound: the coordinator casts a Trim once the budget is exceeded.
     """
 
     def __init__(self, config: BufferConfig, disk: SpillDisk | None = None) -> None:
-        """`disk`: where a configured spill goes; without a disk there is no spill."""
+        """`disk`: where a configured spill goes."""
         self.config = config
         self.bytes = 0
         self.bytes_high = 0
-        #: The newest dropped view: the view in force before the first entry.
+        #: The view in force before the first entry.
         self.base_view: View | None = None
         self._gone = Gone()
-        #: Not replicated: trimmed entries on this member's disk.
+        #: not replicated
         self.spill = None if config.spill is None or disk is None else Spill(config.spill, disk, self._gone)
         self._entries: list[Entry] = []
-        #: The numbers in memory. After a merge there may be holes, also at the end, since one part
-        #: may hold entries that the others dropped.
+        #: The numbers in memory. After a merge there may be holes, also at the end.
         self.numbers = HeldNumbers()
-        #: Positions of the oldest entry, and behind the newest one. Attributes, as every turn reads them.
+        #: Positions of the oldest entry, and behind the newest one.
         self.first = self.end = 0
-        #: Position of the first place in the list; dropped entries are cut off in bulk.
+        #: Position of the first place in the list.
         self._offset = 0
-        #: Messages and bytes appended since the beginning, including dropped ones.
         self._messages = 0
         self._bytes = 0
 
@@ -126,7 +119,7 @@ class Buffer:
             self.numbers.drop(entry.batch)
         if entry.view is not None and (self.base_view is None or self.base_view.id < entry.view.id):
             self.base_view = entry.view
-        self._entries[place] = _DROPPED  # releases the body before the list is shortened
+        self._entries[place] = _DROPPED  # releases the body at once
         self.first += 1
         if place >= 1_023 and 2 * (place + 1) >= len(self._entries):
             del self._entries[: place + 1]
@@ -140,10 +133,8 @@ class Buffer:
         return self.first < self.end and (self.is_over_budget or now >= self._due(self.at(self.first)))
 
     def excess(self, now: float) -> int | None:
-        """Return the position up to which to drop entries for the budget; None within it.
-
-        An exceeded budget is trimmed to an eighth below it, so that a full buffer is not trimmed at
-        every batch.
+        """Return the position up to which to drop entries for the budget; None within it. An exceeded
+        budget is trimmed to an eighth below it.
         """
         config, over = self.config, self.is_over_budget
         keep_entries = config.budget_entries * 7 // 8 if over else config.budget_entries
@@ -163,10 +154,10 @@ class Buffer:
         return self._due(self.at(position)) if position < self.end else None
 
     def _due(self, entry: Entry) -> float:
-        """Return the time (s) at which an entry becomes too old.
+        """Return when (s) an entry becomes too old.
 
-        `excess` and `age_due` must share this sum: `now - since` rounds differently. At the time of
-        `age_due`, `excess` could then find no entry too old, and virtual time would stall.
+        `excess` and `age_due` must share this sum: `now - since` rounds differently, and virtual
+        time would stall.
         """
         return entry.since + self.config.budget_age_s
 
@@ -184,7 +175,7 @@ class Buffer:
         return self.base_view if segment is None else segment.base
 
     def reasons(self, origin: Address, first: int, last: int) -> list[tuple[Run, GapReason]]:
-        """Return why these numbers, none held, are gone: runs, lowest first, each with its reason."""
+        """Return why these numbers are gone: runs, lowest first, each with its reason."""
         return self._gone.explain(origin, first, last) if first <= last else []
 
     def batches(self) -> Iterator[Batch]:

@@ -1,7 +1,6 @@
-"""Headers of package `relay`: entries of a site's stream, and messages between members of one site.
+"""Headers of package `relay`. Ids: block 0x100-0x13f.
 
-Ids: block 0x100-0x13f. Every header about another site names it, so the number of sites is
-unlimited. Do not reuse 0x10a, 0x10b and 0x12b: 0.2.0 used them for several relays in a site.
+Do not reuse 0x10a, 0x10b and 0x12b, which 0.2.0 used.
 """
 
 from __future__ import annotations

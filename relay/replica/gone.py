@@ -1,4 +1,4 @@
-"""Held numbers of this site, and the reasons for dropped ones, so that gaps have true reasons."""
+"""Held numbers of this site, and the reasons for dropped ones."""
 
 from __future__ import annotations
 
@@ -20,14 +20,9 @@ class Run(NamedTuple):
 
 
 class HeldNumbers:
-    """The runs of each origin's numbers in memory, updated per entry so that a link's rewind need
-    not scan.
-
-    Bound: that of the entries.
-    """
+    """The runs of each origin's numbers in memory. Bound: that of the entries."""
 
     def __init__(self) -> None:
-        #: First and last number of each run, per origin, lowest first.
         self._runs: dict[Address, deque[list[int]]] = {}
 
     def append(self, batch: Batch) -> None:
@@ -40,10 +35,7 @@ class HeldNumbers:
             runs.append([batch.first, batch.last])
 
     def drop(self, batch: Batch) -> None:
-        """Remove a batch's numbers.
-
-        Batches are dropped in order, so it begins its origin's first run.
-        """
+        """Remove a batch's numbers, which begin its origin's first run."""
         runs = self._runs[batch.origin]
         if runs[0][1] > batch.last:
             runs[0][0] = batch.last + 1
@@ -60,7 +52,7 @@ class HeldNumbers:
         return any(first < below and last > above for first, last in self._runs.get(origin, ()))
 
 
-#: Runs of an origin that are remembered for a reason, the highest ones: a disk that fails in turns loses several.
+#: Runs of an origin that are remembered for a reason, the highest ones.
 RUNS_MAX = 8
 
 
@@ -71,16 +63,14 @@ class Gone:
     """
 
     def __init__(self) -> None:
-        #: Numbers dropped for the budget, and numbers lost by a disk.
+        #: Numbers dropped for the budget, and lost by a disk.
         self._taken: dict[Address, list[Run]] = {}
         self._failed: dict[Address, list[Run]] = {}
 
     def note(self, batch: Batch) -> None:
-        """Note that the budget dropped this batch."""
         self._note(self._taken, batch.origin, Run(batch.first, batch.last))
 
     def note_run(self, origin: Address, run: Run, reason: GapReason) -> None:
-        """Note that these numbers are dropped for the budget, or lost by the disk."""
         self._note(self._failed if reason is GapReason.DISK else self._taken, origin, run)
 
     @staticmethod
@@ -88,7 +78,7 @@ class Gone:
         known = runs.pop(origin, [])
         if known and known[-1].last + 1 == run.first:
             known[-1] = Run(known[-1].first, run.last)
-        else:  # older numbers may be lost later, as by a disk that first refuses records and then fails to return others
+        else:  # a disk may first refuse records and then fail to return older ones
             known = joined([*known, run])[-RUNS_MAX:]
         runs[origin] = known
         bound(runs)
@@ -102,13 +92,13 @@ class Gone:
         return parts
 
     def held_again(self, held: Mapping[Address, Sequence[Run]]) -> None:
-        """Forget this part's budget as a reason for runs that another part of the site held."""
+        """Forget the budget as a reason for runs that another part of the site held."""
         for origin in [each for each in held if each in self._taken and self._taken[each][-1].last >= held[each][0].first]:
             del self._taken[origin]
 
 
 def _explain(parts: list[tuple[Run, GapReason]], run: Run, why: GapReason) -> list[tuple[Run, GapReason]]:
-    """Return the runs, with this reason for unexplained numbers of the given run; drop empty runs."""
+    """Return the runs, with this reason for unexplained numbers of the given run."""
     explained: list[tuple[Run, GapReason]] = []
     for part, reason in parts:
         if reason is not GapReason.NOT_HELD:
@@ -123,7 +113,6 @@ def _explain(parts: list[tuple[Run, GapReason]], run: Run, why: GapReason) -> li
 
 
 def joined(runs: Iterable[Run]) -> list[Run]:
-    """Return the same numbers in runs that neither touch nor overlap, lowest first."""
     found: list[Run] = []
     for run in sorted(runs):
         if found and run.first <= found[-1].last + 1:

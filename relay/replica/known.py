@@ -1,7 +1,6 @@
 """Bodies of held entries that the recipient of a state has, and that need not be sent.
 
-A state lists all entries, because their order is replicated. Bodies are nearly all of its bytes. A
-batch is never re-cut, so its origin and first number name it, and the recipient can restore its
+A batch is never re-cut, so its origin and first number name it, and the recipient can restore its
 body.
 """
 
@@ -34,9 +33,7 @@ class Known:
     """The runs that all of several recipients have."""
 
     def __init__(self, takers: Sequence[HeldRuns]) -> None:
-        """Without recipients no run is known."""
         each = [_joined(taker) for taker in takers]
-        #: Runs that all recipients have, lowest first, none touching another.
         self._runs = reduce(_common, each) if each else {}
 
     def has(self, origin: Address, first: int, last: int) -> bool:
@@ -47,7 +44,6 @@ class Known:
 
 
 def _joined(taker: HeldRuns) -> _Runs:
-    """Return runs by origin, lowest first; joined where they touch or overlap."""
     joined: _Runs = {}
     for origin, first, last in sorted(taker.runs):
         runs = joined.setdefault(origin, [])
@@ -87,8 +83,7 @@ def without(entries: HeldEntries, known: Known) -> HeldEntries:
 def completed(entries: HeldEntries, find: Find) -> tuple[HeldEntries, int]:
     """Return the entries with all bodies, and the number of entries dropped for that.
 
-    A missing body that is not found here is an error of the sender. The entries up to it are then
-    dropped, as for the budget, and become gaps.
+    Entries up to a missing body are dropped, as for the budget, and become gaps.
     """
     if all(entries.bodies):
         return entries, 0
@@ -110,7 +105,6 @@ def completed(entries: HeldEntries, find: Find) -> tuple[HeldEntries, int]:
 
 
 def _place_of(entries: HeldEntries, batch: int) -> int:
-    """Return a batch's index among all entries, from its index among the batches."""
     seen = -1
     for place, origin in enumerate(entries.origin_of):
         seen += origin >= 0

@@ -1,10 +1,9 @@
 """The merge of a split site: one replicated relay state from all parts, equal at every member.
 
-The merged state holds all batches of this site that any part holds for other sites. They are
-relayed, and never delivered in another part (M2). It keeps each origin's higher number. For another
-site it keeps the lower number of the parts that know it: that site resends messages that one part
-lacks, and each member drops its duplicates (`Remote.ahead`). Of another site's acknowledgements the
-higher counts.
+It holds all batches of this site that any part holds for other sites, to be relayed and never
+delivered in another part (M2), and each origin's higher number. For another site it keeps the lower
+number of the parts that know it: that site resends messages that one part lacks, and each member
+drops its duplicates (`Remote.ahead`). Of another site's acknowledgements the higher counts.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ def merge_parts(parts: Sequence[RelayState], members: Mapping[ViewId, Sequence[A
 def _ahead(
     merged: RemoteState, parts: Sequence[RelayState], members: Mapping[ViewId, Sequence[Address]]
 ) -> dict[Address, dict[Address, int]]:
-    """Return per member and origin its part's number of a site, where above the merged number.
-
-    Such a member has delivered these messages, and drops them when the site resends them.
-    """
+    """Return per member and origin its part's number of a site, where above the merged number."""
     found: dict[Address, dict[Address, int]] = {}
     known = [(part.view, remote) for part in parts for remote in part.remotes if remote.site == merged.site]
     for view, remote in known:
@@ -74,7 +70,7 @@ def _merge_entries(one: HeldEntries, other: HeldEntries) -> HeldEntries:
     """Return the entries of two parts: each batch once, the batches of each origin in order.
 
     An entry only in `other` goes before the next higher batch of its origin in `one`, else to the
-    end. If it is below all of these it goes to the front. So a third part's entries fit in between.
+    end; below all of these, to the front.
     """
     mine = list(one)
     held = {_name(entry): None for entry in mine}
@@ -120,7 +116,7 @@ def _merge_remote(one: RemoteState, other: RemoteState) -> RemoteState:
             lineages[name] = replace(each, view=None)
     if one.known and other.known:
         admitted = lower_of(one.admitted, other.admitted)
-    else:  # a part that knows no message of a site has missed none: it begins at the other part's place
+    else:  # a part that knows no message of a site begins at the other part's place
         admitted = dict(one.admitted if one.known else other.admitted)
     down = (one.down or other.down) and all(each.view is None for each in lineages.values())
     shown = _shown(lineages, one.shown, other.shown)
@@ -144,11 +140,7 @@ def _merge_lineage(one: LineageState, other: LineageState) -> LineageState:
 
 
 def _has_hidden(part: RemoteState, lineage: ViewId, reached: ViewId | None) -> bool:
-    """Return whether a part hid the lineage although it knew the lineage's newest view.
-
-    The other part has merely not noticed yet. A lineage that still lives is shown again by its
-    link.
-    """
+    """Return whether a part hid the lineage although it knew its newest view."""
     shown = any(each.lineage == lineage and each.view is not None for each in part.lineages)
     return not shown and reached is not None and part.reached.get(lineage) == reached
 

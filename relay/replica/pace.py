@@ -1,11 +1,8 @@
 """Pace: for which other sites senders wait, and which entries the budget must keep meanwhile.
 
 Senders wait for a site in the global view that keeps a least pace, also while its relay is
-replaced. Once its missing entries reach the budget, senders continue only as it acknowledges, so no
-gap appears on a link that is up. Senders do not wait for a down or slow site: the budget drops its
-entries (X11). All input is replicated, so all members stop and continue at the same point of the
-stream. A spill is an exception: senders do not wait for a site that is being sent entries of a
-member's own disk.
+replaced. They do not wait for a down or slow site: the budget drops its entries (X11). All input is
+replicated, except that senders do not wait for a site that is sent entries of a member's own disk.
 """
 
 from __future__ import annotations
@@ -49,11 +46,11 @@ class Pace:
         linked = [] if remote is None else [(name, each) for name, each in remote.lineages.items() if each.epoch is not None]
         shown = [(name, each) for name, each in linked if each.view is not None]
         if self.waits_however_long(site):
-            return shown or linked  # while the site is in the global view, ignore its lost parts
+            return shown or linked  # ignore its lost parts
         return [(name, each) for name, each in shown if not each.is_slow]
 
     def is_near_budget(self, site: str) -> bool:
-        """Return whether a site is at six eighths of the budget: senders wait, or soon will again."""
+        """Return whether a site is at six eighths of the budget."""
         floor = self._floor(site)
         return floor is not None and self._is_at_budget(floor, 6)
 
@@ -65,7 +62,7 @@ class Pace:
         buffer = self._state.buffer
         lineages = self.waited_for(site)
         if not lineages:
-            return buffer.first if self.waits_however_long(site) else None  # a site that never linked lacks all
+            return buffer.first if self.waits_however_long(site) else None
         floors = [lineage.lacks_from(buffer) for _, lineage in lineages if not self._catches_up(site, lineage)]
         return min(floors, default=None)
 

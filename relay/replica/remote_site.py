@@ -1,8 +1,6 @@
-"""Remote: every member's knowledge of one other site, changed by entries of the stream
-(`state.py`).
+"""Remote: every member's knowledge of one other site, changed by entries of the stream (`state.py`).
 
-It records how far each of that site's members is admitted here. A site has one lineage (a line of
-views), or several while split. Each has its relay's epoch, its newest view and its
+A site has one lineage, or several while split. Each has its relay's epoch, its newest view and its
 acknowledgements.
 """
 
@@ -19,9 +17,9 @@ from sitestack.model.address import Address
 from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId
 
-#: Maximum number of lineages per site: each split or lost majority adds one, until it is forgotten.
+#: Maximum number of lineages per site.
 LINEAGES_MAX = 8
-#: Maximum number of lineages per site whose newest view is remembered, including forgotten ones.
+#: Maximum number of lineages per site whose newest view is remembered.
 REACHED_MAX = 64
 
 
@@ -30,11 +28,8 @@ class Admission(Enum):
 
     #: The batch begins with the next number of its origin.
     NEXT = "admitted"
-    #: All its numbers are admitted already.
     DUPLICATE = "relay_duplicate"
-    #: A number before it is missing, without a gap.
     HOLE = "relay_hole"
-    #: A gap without effect.
     SETTLED = "relay_gap_settled"
     #: A view that is not newer than the known one of its lineage.
     OLD_VIEW = "relay_view_duplicate"
@@ -59,15 +54,13 @@ class Lineage:
 
     #: The highest epoch in which its relay has connected; None while only its views are known.
     epoch: ViewId | None = None
-    #: Its newest view; None before the first one, or while hidden from the global view.
+    #: None before the first view, or while hidden from the global view.
     view: View | None = None
     #: This site's stable messages there, per origin; and this site's last view there.
     acked: dict[Address, int] = field(default_factory=dict)
     acked_view: ViewId | None = None
-    #: True when it is too slow for this site's senders to wait for it (`pace.py`).
     is_slow: bool = False
-    #: Not replicated, a cache of `lacks_from`: all entries before this buffer position are stable
-    #: there.
+    #: Not replicated, a cache of `lacks_from`.
     _lacks_from: int = 0
 
     def has(self, entry: Entry) -> bool:
@@ -77,9 +70,8 @@ class Lineage:
         return self.acked_view is not None and self.acked_view >= entry.view.id
 
     def lacks_from(self, buffer: Buffer) -> int:
-        """Return the buffer position of the oldest entry not stable there, or the buffer's end.
-
-        Stable entries stay stable, so each call resumes at the last result.
+        """Return the buffer position of the oldest entry not stable there, or the buffer's end. Each
+        call resumes at the last result.
         """
         position = max(self._lacks_from, buffer.first)
         while position < buffer.end and self.has(buffer.at(position)):
@@ -95,11 +87,10 @@ class Remote:
     Bounds: `ORIGINS_MAX` numbers, `LINEAGES_MAX` lineages, `REACHED_MAX` newest views.
     """
 
-    #: True once any entry of the site is admitted: numbers it no longer holds are then gaps.
+    #: True once any entry of the site is admitted.
     known: bool = False
     #: True when the site left the global view for lack of a link.
     down: bool = False
-    #: The last number admitted per origin.
     admitted: dict[Address, int] = field(default_factory=dict)
     #: Members of this site that delivered more than `admitted` before a merge, with numbers per
     #: origin.
@@ -108,8 +99,7 @@ class Remote:
     #: origin.
     inherited: dict[Address, int] = field(default_factory=dict)
     lineages: dict[ViewId, Lineage] = field(default_factory=dict)
-    #: The newest view ever shown by each lineage. A lineage may return with it, never an older one
-    #: (G3).
+    #: The newest view ever shown by each lineage, which never returns with an older one (G3).
     reached: dict[ViewId, ViewId] = field(default_factory=dict)
     #: The lineage whose view represents the site in the global view.
     shown: ViewId | None = None
@@ -158,7 +148,7 @@ class Remote:
         return fresh
 
     def had(self, member: Address, origin: Address) -> int:
-        """Return a member's own number of an origin from its part of a split site; 0 if it is not ahead."""
+        """Return a member's number of an origin from its part of a split site; 0 if it is not ahead."""
         return self.ahead[member].get(origin, 0) if member in self.ahead else 0
 
     def settle(self, origin: Address, last: int) -> None:
@@ -172,17 +162,13 @@ class Remote:
                 del self.ahead[member]
 
     def inherit(self, provider: Address, heir: Address) -> None:
-        """Begin the application of member `heir` with the state of member `provider`, which may be
-        ahead.
-
-        That state supersedes the heir's own earlier deliveries, so the heir is no longer ahead
-        itself.
+        """Begin the application of `heir` with the state of `provider`, which may be ahead and
+        supersedes the heir's deliveries.
         """
         self.inherited = dict(self.ahead.get(provider, {}))
         self.ahead.pop(heir, None)
 
     def keep_ahead(self, members: tuple[Address, ...]) -> None:
-        """Drop members outside the view from `ahead`."""
         self.ahead = {member: numbers for member, numbers in self.ahead.items() if member in members}
 
     def vector(self, lineage: ViewId) -> SiteVector | None:
@@ -213,9 +199,6 @@ class Remote:
     def _dispensable(self) -> ViewId:
         """Return the lineage to forget at the bound: first unlinked without a view, then unlinked,
         then any.
-
-        So short-lived lineages do not evict the living one, even before its relay sends its own
-        view.
         """
 
         def rank(name: ViewId) -> tuple[bool, bool]:
@@ -259,11 +242,8 @@ class Remote:
         return True
 
     def _forget_merged(self, view: View) -> None:
-        """Forget the lineages joined by a merge view, once its own lineage has linked for the whole
-        site.
-
-        That includes hidden lineages and those whose last views never arrived: no entries are held
-        for them.
+        """Forget the lineages joined by a merge view, also hidden ones, once its own lineage has
+        linked for the whole site.
         """
         if self.lineages[view.lineage].epoch is None:
             return
@@ -289,7 +269,6 @@ class Remote:
         self.shown, self.down = None, True
 
     def _settle(self) -> None:
-        """Show the newest view if the shown lineage has none."""
         if self.view is None:
             views = [lineage.view for lineage in self.lineages.values() if lineage.view is not None]
             newest = max(views, key=lambda view: view.id, default=None)
@@ -299,8 +278,8 @@ class Remote:
 def _replaces(new: View, shown: View) -> bool:
     """Return whether to show a view of the site instead of this one.
 
-    A late view of a lost part is never shown (R10). Nor is a part with less than half of the shown
-    members: the others may live, and are shown until the merge or the end of their grace time.
+    A late view of a lost part is never shown (R10), nor a part with less than half of the shown
+    members.
     """
     if any(part.lineage == shown.lineage for part in new.subviews):
         return True

@@ -1,8 +1,4 @@
-"""Replica: applies the coordinator's entries (`gateway/injector.py`) at every member.
-
-`apply` changes the replicated state and returns the outcome for the application and the gateway.
-The state is the same at every member at the same point of the stream, whichever member relays.
-"""
+"""Replica: applies the coordinator's entries (`gateway/injector.py`) at every member."""
 
 from __future__ import annotations
 
@@ -38,7 +34,6 @@ from sitestack.model.gap import Gap
 from sitestack.model.message import Batch
 from sitestack.model.view import View
 
-#: The headers of the entries that only the coordinator puts into the stream.
 ENTRIES: tuple[type[Header], ...] = (
     Relayed,
     RemoteView,
@@ -52,7 +47,6 @@ ENTRIES: tuple[type[Header], ...] = (
     RemoteBaseline,
     SiteSwitch,
 )
-#: The entries about the site that they name.
 _ABOUT_A_SITE = (RemoteView, SiteDown, LinkUp, LinkPace, Acked, RemoteGap, RemoteBaseline)
 
 
@@ -60,12 +54,10 @@ class Replica:
     def __init__(
         self, member: Address, site: str, config: BufferConfig, sites: tuple[str, ...], disk: SpillDisk | None = None
     ) -> None:
-        """`sites` and `disk`: as for `ReplicatedState`."""
         self.state = ReplicatedState(site, config, sites, disk)
         self._me = member
         self._shown: GlobalView | None = None
-        #: The states of the other parts of a split site, kept until the merge view, which follows
-        #: at once.
+        #: The states of the other parts of a split site, kept until the merge view.
         self._parts: list[RelayState] = []
         self._handlers: dict[type[Header], Callable[[Any, float], Outcome]] = {
             RemoteView: self._remote_view,
@@ -81,16 +73,15 @@ class Replica:
         }
 
     def merge_with(self, part: RelayState, fetched: Find) -> None:
-        """Store the state of another part of this split site; the merge view follows.
-
-        Its missing bodies are in the buffer here, or were `fetched`.
+        """Store the state of another part of this split site. Its missing bodies are in the buffer
+        here, or were `fetched`.
         """
         mine = {(batch.origin, batch.first): batch for batch in self.state.buffer.batches()}
         entries, dropped = completed(part.entries, lambda origin, first: mine.get((origin, first)) or fetched(origin, first))
         self._parts.append(replace(part, first=part.first + dropped, entries=entries))
 
     def merge(self, view: View, now: float) -> list[Baseline] | None:
-        """Merge the stored parts before the merge view is installed; return None without any.
+        """Merge the stored parts; None without any.
 
         Return baselines of other sites that this member's part did not know.
         """
@@ -101,10 +92,7 @@ class Replica:
         return [Baseline(site, origins) for site, origins in self.state.merge(parts, members, now)]
 
     def install(self, view: View, is_first: bool, now: float) -> list[Baseline]:
-        """Install a view of this site.
-
-        Return the other sites' baselines with the first one (R29).
-        """
+        """Install a view of this site; return the other sites' baselines with the first one (R29)."""
         self.state.install(view, now)
         return [Baseline(site, origins) for site, origins in self.state.baselines()] if is_first else []
 
@@ -127,7 +115,6 @@ class Replica:
         return self._handlers[type(entry)](entry, now)
 
     def _is_of_offline(self, entry: Header, batch: Batch | None) -> bool:
-        """Return whether an entry is about an offline site: it was under way at the switch."""
         if isinstance(entry, Relayed):
             return batch is not None and batch.site in self.state.switches.offline
         return isinstance(entry, _ABOUT_A_SITE) and entry.site in self.state.switches.offline
@@ -144,11 +131,8 @@ class Replica:
         return Outcome(Admission.DELIVERED, events=(Baseline(batch.site, {batch.origin: batch.last}),))
 
     def _reach(self, site: str, origin: Address, last: int) -> tuple[int, int]:
-        """Settle an origin admitted up to `last`; return two numbers that must not be delivered
-        again.
-
-        This member delivered up to the first in its part; its first state contains those up to the
-        second.
+        """Settle an origin admitted up to `last`; return two numbers that must not be delivered again:
+        delivered in this member's part, and in its first state.
         """
         remote = self.state.remote(site)
         reached = remote.had(self._me, origin), remote.inherited.get(origin, 0)

@@ -1,7 +1,6 @@
 """Frames about the application's state between members of different sites (`relay/site_state/`).
 
-A frame travels inside both sites and over the bridge, hop by hop. A lost one is requested again, so
-no hop stores it. Ids: 0x128-0x12b.
+A lost frame is requested again, so no hop stores it. Ids: 0x128-0x12b.
 """
 
 from __future__ import annotations
@@ -23,12 +22,10 @@ class StateRefusal(StrEnum):
     WAITS = "waits"
     #: Its application has not reached the place of the snapshot yet.
     PENDING = "pending"
-    #: It lacks messages that the taker has lost, so its state would not help; it may receive them
-    #: soon.
+    #: It lacks messages that the taker has lost; it may receive them soon.
     BEHIND = "behind"
     #: It is sending another site a snapshot that does not help this taker.
     BUSY = "busy"
-    #: The requested snapshot no longer exists.
     GONE = "gone"
     FAILED = "failed"
     #: The state is larger than the bound of its site.
@@ -53,8 +50,8 @@ class StateFrame(Header):
     dest: Address
 
 
-#: The name in a floor, of no site, by which a taker shows that it reads extras before the state (gaps and
-#: message keys). Earlier releases ignore it, and their states have none.
+#: The name in a floor, of no site, by which a taker shows that it reads extras before the state
+#: (gaps and message keys).
 READS_EXTRAS = ""
 
 

@@ -1,12 +1,9 @@
 """Spill: trimmed entries of the buffer go to this member's disk, until the other sites have them.
 
-A Trim is an entry of the stream, so memory stays equal at all members. The disk is each member's
-own. Every member writes the same entries from its first view on, and a relay reads its own disk. So
-a failed disk, or a late joiner, causes gaps only where that member relays.
-
-Segments are appended to in records of many entries, and deleted whole, the oldest first. Memory
-holds each segment's numbers only. Lost entries become exact gaps: `budget` beyond the spill's
-bounds, `disk` where a segment could not be written or read.
+Every member writes the same entries from its first view on, and a relay reads its own disk. So a
+failed disk, or a late joiner, causes gaps only where that member relays. Segments are appended to
+in records, and deleted whole, the oldest first. Lost entries become exact gaps: `budget` beyond the
+spill's bounds, `disk` where a segment could not be written or read.
 """
 
 from __future__ import annotations
@@ -28,11 +25,11 @@ from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId
 from sitestack.wire.codec import Codec
 
-#: Bytes of bodies in a record, which has at least one entry; the unit of reading.
+#: Bytes of bodies in a record, the unit of reading.
 RECORD_BYTES = 256 * 1024
 #: Bytes at which a segment is closed, or a sixteenth of the bound if that is less.
 SEGMENT_BYTES = 64 * 1024 * 1024
-#: Part of the maximum age after which a segment is closed, so that no entry stays much longer.
+#: Part of the maximum age after which a segment is closed.
 SEGMENTS_AN_AGE = 16
 
 
@@ -53,7 +50,7 @@ class SpillDisk(Protocol):
     def append(self, segment: int, record: bytes) -> int:
         """Append a record to a segment, creating it if new; return the bytes used.
 
-        Raises OSError; then the record is never read, and the segment gets no more records.
+        Raises OSError; then the segment gets no more records.
         """
         ...
 
@@ -69,14 +66,10 @@ class SpillDisk(Protocol):
 
 @dataclass(slots=True)
 class Segment:
-    """Index of a segment.
-
-    Entries have positions `first .. end - 1`, with holes where writing failed.
-    """
+    """Index of a segment, with holes where writing failed."""
 
     number: int
     first: int
-    #: The view in force before its first entry.
     base: View | None
     #: Delivery times here of its first and its last entry (s).
     oldest: float
@@ -85,7 +78,7 @@ class Segment:
     size: int = 0
     entries: int = 0
     messages: int = 0
-    #: Per origin, its runs of numbers and its last one; the last view.
+    #: Per origin, its runs of numbers.
     runs: dict[Address, list[list[int]]] = field(default_factory=dict)
     lasts: dict[Address, int] = field(default_factory=dict)
     view: ViewId | None = None
@@ -123,14 +116,10 @@ class Spill:
     """
 
     def __init__(self, config: SpillSettings, disk: SpillDisk, gone: Gone) -> None:
-        """`gone` is notified of lost numbers."""
         self.config = config
         self.level = Level(config.bytes)
-        #: Why the disk refused the last record; empty if it did not.
         self.problem = ""
-        #: Why the last unreadable segment could not be read; empty without one.
         self.damage = ""
-        #: Messages that were dropped before all sites had them.
         self.lost = 0
         self._disk = disk
         self._gone = gone
@@ -144,7 +133,7 @@ class Spill:
         return len(self._segments)
 
     def append(self, first: int, entries: Sequence[Entry], base: View | None) -> None:
-        """Store trimmed entries from this position on; `base` is the view in force before the first one."""
+        """Store trimmed entries from this position on; `base`: the view in force before the first one."""
         start = 0
         while start < len(entries):
             end, size = start, 0
@@ -245,11 +234,9 @@ class Spill:
         return next((each for each in self._segments if not each.is_within(origins, view)), None)
 
     def is_lacking(self, origins: Mapping[Address, int], view: ViewId | None) -> bool:
-        """Return whether such a site lacks part of the newest segment, which is also sent last."""
         return bool(self._segments) and not self._segments[-1].is_within(origins, view)
 
     def amount(self, origins: Mapping[Address, int], view: ViewId | None) -> Amount | None:
-        """Return how much such a site lacks, or None."""
         found = [each for each in self._segments if not each.is_within(origins, view)]
         if not found:
             return None
@@ -257,7 +244,7 @@ class Spill:
         return Amount(entries, messages, sum(each.size for each in found), found[0].oldest)
 
     def runs(self) -> dict[Address, list[Run]]:
-        """Return the runs of numbers in all segments, per origin, in the order of writing."""
+        """Return the runs of all segments, per origin, in the order of writing."""
         found: dict[Address, list[Run]] = {}
         for segment in self._segments:
             for origin, runs in segment.runs.items():

@@ -1,7 +1,7 @@
-"""The replicated relay state: all members' knowledge of other sites, fed only by the site's stream.
+"""The replicated relay state: all members' knowledge of other sites.
 
 Each `apply_*` runs at every member with the same entry at the same point, so all members decide
-alike. The state does not depend on which member relays; the coordinator's gateway reads it.
+alike.
 """
 
 from __future__ import annotations
@@ -38,20 +38,14 @@ from sitestack.model.view import View, ViewId
 
 class ReplicatedState:
     def __init__(self, site: str, config: BufferConfig, sites: tuple[str, ...] = (), disk: SpillDisk | None = None) -> None:
-        """`sites`: this member's configured sites, in order of names; a joiner receives the site's
-        list.
-
-        `disk`: as for `Buffer`.
-        """
+        """`sites`: this member's configured sites, in order of names; a joiner receives the site's list."""
         self.site = site
         self.view: View | None = None
         self.buffer = Buffer(config, disk)
-        #: The last number (scope ALL) of each origin of this site.
         self.produced: dict[Address, int] = {}
         self.remotes: dict[str, Remote] = {}
         #: The sites that this site's stream is held for (`gateway/retention.py`). Empty: for none.
         self.sites = sites
-        #: Those of them that an operator here has ever taken offline.
         self.switches = Switches()
 
     def remote(self, site: str) -> Remote:
@@ -62,7 +56,6 @@ class ReplicatedState:
 
     @property
     def relay(self) -> Address | None:
-        """The member that relays: the coordinator of the view."""
         return None if self.view is None else self.view.coordinator
 
     def append(self, batch: Batch, now: float) -> int:
@@ -77,11 +70,7 @@ class ReplicatedState:
         return position
 
     def install(self, view: View, now: float) -> None:
-        """Install a view of this site.
-
-        The view is held like a batch, so that it arrives elsewhere before the messages of its
-        members (G5).
-        """
+        """Install a view of this site, which is held like a batch (G5)."""
         self.view = view
         if self.sites:
             self.buffer.append(None, view, now)
@@ -99,7 +88,6 @@ class ReplicatedState:
         return self.remote(gap.site).skip(gap)
 
     def inherit(self, provider: Address, heir: Address) -> None:
-        """Begin the application of `heir` with the state of `provider`."""
         for remote in self.remotes.values():
             remote.inherit(provider, heir)
 
@@ -108,10 +96,7 @@ class ReplicatedState:
         return self.remote(baseline.site).begin(baseline)
 
     def apply_view(self, entry: RemoteView) -> bool:
-        """Accept a view of another site; return False if it is old.
-
-        A merge view ends the joined lineages.
-        """
+        """Accept a view of another site; return False if it is old."""
         is_news = self.remote(entry.site).show(entry.view)
         if is_news:
             self._drop_acked()  # a lineage that ends here may have been the last to lack some entries
@@ -149,8 +134,7 @@ class ReplicatedState:
     def apply_held_for(self, entry: HeldFor, now: float) -> int | None:
         """Hold the stream for these sites from now on.
 
-        Return the buffer position of the view in force if holding begins with this entry, else
-        None.
+        Return the buffer position of the view in force if holding begins now, else None.
         """
         before, self.sites = self.sites, entry.sites
         self.switches.keep(self.sites)
@@ -172,7 +156,6 @@ class ReplicatedState:
         return True
 
     def _is_nobody_online(self) -> bool:
-        """Return whether every other site is offline, so that no entries are held."""
         return all(site in self.switches.offline for site in self.sites)
 
     def _drop_acked(self) -> None:
@@ -181,7 +164,7 @@ class ReplicatedState:
             return
         pins = [self.pinning(site) for site in self.sites if site not in self.switches.offline]
         if not pins or not all(pins):
-            return  # a site that has never linked lacks all entries
+            return
         waiting = [lineage for lineages in pins for lineage in lineages]
         if self.buffer.spill is not None:
             self.buffer.spill.drop_while(
@@ -190,7 +173,6 @@ class ReplicatedState:
         self.buffer.drop_while(lambda held: all(each.has(held) for each in waiting))
 
     def pinning(self, site: str) -> list[Lineage]:
-        """Return the lineages of a site that entries are held for: those that have ever linked."""
         remote = self.remotes.get(site)
         return [] if remote is None else remote.pinning()
 
@@ -230,12 +212,10 @@ class ReplicatedState:
     def merge(
         self, parts: list[RelayState], members: Mapping[ViewId, Sequence[Address]], now: float
     ) -> list[tuple[str, dict[Address, int]]]:
-        """Adopt the merged state of all parts of a split site; `members`: those of each part, by
-        its view.
+        """Adopt the merged state of all parts of a split site; `members`: those of each part, by its
+        view.
 
-        Return baselines of sites that this member's part did not know (R29). A member's earlier
-        deliveries are not repeated. The parts may together exceed the budget until the
-        coordinator's next `Trim`, which spares entries that senders wait for.
+        Return baselines of sites that this member's part did not know (R29).
         """
         known = [site for site, remote in self.remotes.items() if remote.known]
         inherited = {site: remote.inherited for site, remote in self.remotes.items()}
@@ -243,7 +223,7 @@ class ReplicatedState:
         self.buffer.trim(self.buffer.end - 1 - HeldEntries.items_max)  # more would not fit into a joiner's state
         for site, numbers in inherited.items():
             self.remote(site).inherited = numbers
-        self._drop_acked()  # one part may hold entries that the others know to be everywhere
+        self._drop_acked()  # one part may hold entries that all sites have
         return [(site, origins) for site, origins in self.baselines() if site not in known]
 
     def adopt(self, state: RelayState, now: float) -> None:
@@ -254,4 +234,4 @@ class ReplicatedState:
         self.remotes = {given.site: Remote.taken(given) for given in state.remotes}
         self.switches.adopt(switches_of(state))
         for site in self.switches.offline:
-            self.remote(site).close()  # another part of this site may have been linked to it
+            self.remote(site).close()

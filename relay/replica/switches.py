@@ -1,9 +1,7 @@
-"""Switches: sites that an operator here has taken offline. Replicated; changed by `SiteSwitch`
-alone.
+"""Switches: sites that an operator here has taken offline. Replicated; changed by `SiteSwitch` alone.
 
-An offline site has no link and is not in the global view. No entries are held for it, and senders
-do not wait for it. It receives a gap once it is online again. Parts of a split site may differ:
-after the merge the switch used more often counts, and of equal ones the offline one.
+After the merge of a split site the switch used more often counts, and of equal ones the offline
+one.
 """
 
 from __future__ import annotations
@@ -22,21 +20,17 @@ from sitestack.model.gap import GapReason
 class Switch:
     """One site that is offline, or was."""
 
-    #: Number of switches so far.
     number: int = 0
     is_offline: bool = False
-    #: The last number of each origin here when the site last came online: none up to it was held.
+    #: The last number of each origin when the site last came online.
     until: dict[Address, int] = field(default_factory=dict)
 
 
 class Switches:
-    """All switches.
-
-    Bound: one for each site held for, with the numbers of `ORIGINS_MAX` origins.
-    """
+    """Bound: one for each site held for, with the numbers of `ORIGINS_MAX` origins."""
 
     def __init__(self) -> None:
-        #: The sites offline now. Always this object, so that other parts may keep a reference.
+        #: always this object, which other parts refer to
         self.offline: dict[str, None] = {}
         self._switches: dict[str, Switch] = {}
 

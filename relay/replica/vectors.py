@@ -10,13 +10,11 @@ from sitestack.model.view import ViewId
 V = TypeVar("V")
 
 #: Origins remembered per site. Departed members stay as tombstones, so that a late replay is
-#: recognised (S7, R18). Only this many restarts of one site in one outage would drop a needed
-#: tombstone.
+#: recognised (S7, R18).
 ORIGINS_MAX = 4_096
 
 
 def raise_to(vector: dict[Address, int], other: dict[Address, int]) -> None:
-    """Raise each number of a vector to that of the other one."""
     for origin, n in other.items():
         if vector.get(origin, 0) < n:
             vector[origin] = n
@@ -34,7 +32,7 @@ def later(one: ViewId | None, other: ViewId | None) -> ViewId | None:
 
 
 def bury(vector: dict[Address, int], members: tuple[Address, ...]) -> None:
-    """Keep a vector within its bound: living members move to its end, so the oldest tombstones drop."""
+    """Move living members to the end of a vector, so that the oldest tombstones drop."""
     for member in members:
         if member in vector:
             vector[member] = vector.pop(member)

@@ -1,15 +1,12 @@
-"""Short ids: the coordinator assigns the members numbers of two bytes, which replace uuids on the
-wire (LA-21 to LA-23).
+"""Short ids: the coordinator assigns the members numbers of two bytes, which replace uuids on the wire
+(LA-21 to LA-23).
 
 After "IDs instead of UUIDs" of JGroups' design on logical addresses. In each view the coordinator
-multicasts one table of all members. Every member learns it, even without writing ids. Members write
-ids once the table is stable, because every member of the view can read it then. Until then, to
-non-members, and where the coordinator assigns none, uuids travel.
+multicasts one table of all members. Members write ids once the table is stable.
 
-Ids grow: a successor continues above the highest assigned one. All members know it, because the
-table is an entry of the coordinator's stream and part of a joiner's state. In a merge all members
-get new ids, above those of all parts. Beyond 65,535 a new epoch begins, with ids from 1; an id
-means nothing without its epoch.
+A successor continues above the highest assigned id, which is part of a joiner's state. In a merge
+all members get new ids, above those of all parts. Beyond 65,535 a new epoch begins, with ids from
+1.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from sitestack.model.short_ids import ID_MAX, ShortIds
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, LearnIds, Local, Up, WriteIds
 
-#: The highest epoch that travels; one epoch a day never reaches it.
+#: The highest epoch that travels.
 EPOCH_MAX = (1 << 32) - 1
 
 
@@ -66,10 +63,7 @@ class ShortIdsConfig:
 
 
 class ShortIdsLayer(Layer):
-    """ID of JGroups' design (LA-21 to LA-23).
-
-    It sees its own table only; the codec writes the ids.
-    """
+    """ID of JGroups' design (LA-21 to LA-23). The codec writes the ids."""
 
     name = "short_ids"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0xD0: IdTable, 0xD1: IdsGiven}
@@ -80,16 +74,14 @@ class ShortIdsLayer(Layer):
         self._me = local.address
         self._config = config
         self._view: View | None = None
-        #: The last epoch, and the highest id assigned in it, as far as this member knows.
+        #: The last epoch, and the highest id assigned in it.
         self._given = (0, 0)
-        #: The ids of the last table; members that stay keep theirs.
         self._ids: dict[Address, int] = {}
-        #: The table of the view in force, and its number in the coordinator's stream.
+        #: The table of the view in force, and its number in the stream.
         self._table: tuple[ShortIds, int] | None = None
         self._writes = False
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Learn the table of the view; write ids once it is stable; begin without ids in each view."""
         if isinstance(event, Frame):
             table = event.top(IdTable)
             return [Up(event)] if table is None else self._take(table, event)
@@ -118,7 +110,7 @@ class ShortIdsLayer(Layer):
         return {"highest_id": Level.of(self._given[1], ID_MAX, "ids are given once; beyond the bound the next epoch begins")}
 
     def _install(self, event: ViewInstalled) -> list[Effect]:
-        """Write uuids again: not every member of the new view knows the old table."""
+        """Write uuids again: members of the new view may not know the old table."""
         effects: list[Effect] = [WriteIds(None)] if self._writes else []
         self._view, self._table, self._writes = event.view, None, False
         if event.view.subviews:
@@ -126,7 +118,6 @@ class ShortIdsLayer(Layer):
         return effects if event.blocked else [*effects, *self._give()]
 
     def _give(self) -> list[Effect]:
-        """Assign every member of the view an id, if this is its coordinator and has not done so."""
         view = self._view
         if not self._config.enabled or view is None or view.coordinator != self._me or self._table is not None:
             return []

@@ -1,16 +1,13 @@
-"""STABLE: finds frames that every member has delivered and may be forgotten, and frames that one
-more member holds.
+"""STABLE: finds frames that every member has delivered and may be forgotten, and frames that one more
+member holds.
 
-Members report to the coordinator how far they have delivered each unstable stream; the coordinator
-publishes the minimum. Both directions are unreliable: another report follows a lost one, and a
-member without the minimum keeps reporting until it receives it. When everything is stable there is
-no traffic at all (B5). An unreliable frame cannot be fragmented. So with many senders reports and
-vectors take several frames, each useful without the others.
+Members report to the coordinator how far they have delivered each unstable stream; it publishes the
+minimum. Both directions are unreliable: a member without the minimum keeps reporting. When
+everything is stable there is no traffic (B5). Reports of many senders take several frames.
 
-Where members wait for it there is no interval. In a relayed site the second in line reports once a
-turn. So the coordinator knows within a round trip which messages would survive its death (safe
-relay, X4). With uniform agreement every delivery waits for the minimum. So all members report once
-a turn, and the coordinator publishes each advance at once.
+In a relayed site the second in line reports once a turn: messages that would survive the
+coordinator's death are known within a round trip (safe relay, X4). With uniform agreement all
+members report once a turn, and the coordinator publishes each advance at once.
 """
 
 from __future__ import annotations
@@ -27,11 +24,10 @@ from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
-#: Maximum streams in one frame: they take up to 500 bytes, which fit into the smallest datagrams.
+#: Maximum streams in one frame, so that it fits into the smallest datagrams.
 STREAMS_MAX = 16
 
-#: The members that report at the end of every turn with a delivery, and not only after the
-#: interval.
+#: Members that report at the end of every turn with a delivery.
 Prompt = Literal["nobody", "second in line", "everybody"]
 
 
@@ -42,8 +38,7 @@ class StabilityReport(Header):
 
     view: ViewId
     digest: dict[Address, int]
-    #: Sum of the newest stable vector that the member knows; vectors only grow, so the sum
-    #: identifies it.
+    #: Sum of the newest stable vector that the member knows, which identifies it.
     known: int
 
 
@@ -89,10 +84,7 @@ class Stability(Layer):
         self._restart()
 
     def _restart(self) -> None:
-        """Begin a view without deliveries.
-
-        The old view ended with a flush, so all members have all of it.
-        """
+        """Begin a view without deliveries."""
         self._digest: dict[Address, int] = {}
         self._stable: dict[Address, int] = {}
         self._held: dict[Address, int] = {}
@@ -101,8 +93,7 @@ class Stability(Layer):
         #: Whether something was delivered or reported since the last `flush`.
         self._moved = False
         self._report_due: float | None = None
-        #: When to compute the minimum again, but not before `_vector_earliest`; at the coordinator
-        #: only.
+        #: When the coordinator computes the minimum again, but not before `_vector_earliest`.
         self._vector_due: float | None = None
         self._vector_earliest = float("-inf")
         #: The sum of the vector before the newest, and when a member without the newest has lost
@@ -127,7 +118,6 @@ class Stability(Layer):
         return [Up(event)]
 
     def flush(self, now: float) -> list[Effect]:
-        """End a turn: the second in line reports, the coordinator computes the minimum."""
         view = self._view
         if view is None or not self._moved:
             return []
@@ -149,9 +139,7 @@ class Stability(Layer):
         return self._vector_due if self._report_due is None else self._report_due
 
     def levels(self) -> dict[str, Level]:
-        """Frames delivered here and not known to be stable, in all streams; flow control bounds
-        them.
-        """
+        """Unstable frames of all streams; flow control bounds them."""
         unstable = sum(self._digest.values()) - sum(self._stable.values())
         return {"unstable_count": Level.of(unstable, None, high=max(self._unstable_high, unstable))}
 
@@ -170,9 +158,6 @@ class Stability(Layer):
         return [Up(frame)]
 
     def _report(self, now: float) -> list[Effect]:
-        """Report the unstable streams, if any; the coordinator knows that all others are complete
-        here.
-        """
         assert self._view is not None
         stable = self._stable
         unstable = {owner: seqno for owner, seqno in self._digest.items() if seqno > stable.get(owner, 0)}
@@ -228,12 +213,12 @@ class Stability(Layer):
         return effects
 
     def _has_missed(self, known: int, now: float) -> bool:
-        """Whether a member has missed a vector. The newest one may still wait in its socket."""
+        """Whether a member has missed a vector, other than the newest."""
         return known < self._sum_before or (now >= self._arrived_at and known < sum(self._stable.values()))
 
     def _coordinate(self, view: View, now: float) -> list[Effect]:
         if len(view.members) == 1:
-            # No other member can hold anything: everything delivered here counts as held.
+            # Without another member everything delivered counts as held.
             return [*self._advance(self._digest), Up(Held(dict(self._digest)))]
         if now >= self._vector_earliest or self._prompt == "everybody":
             return self._publish(now)
@@ -268,6 +253,6 @@ class Stability(Layer):
 
 
 def _in_parts(numbers: dict[Address, int]) -> list[dict[Address, int]]:
-    """Return the numbers in parts that fit into a frame each, in the same order."""
+    """Return the numbers in parts that fit into a frame each."""
     items = list(numbers.items())
     return [dict(items[at : at + STREAMS_MAX]) for at in range(0, len(items), STREAMS_MAX)]

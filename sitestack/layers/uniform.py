@@ -1,10 +1,7 @@
-"""Uniform agreement: no multicast is delivered to the application before every member of the view
-has it.
+"""Uniform agreement: no multicast is delivered to the application before every member of the view has
+it (L11).
 
-Without this layer a crashed member may have delivered a message that no other member has. With it
-(`agreement: uniform`, L11) all survivors deliver every message that any member delivers. A
-multicast waits until it is stable, or until the flush that ends its view has brought all members to
-the cut. The price is the time that stability takes. Unicasts do not wait.
+A multicast waits until it is stable, or until the flush that ends its view. Unicasts do not wait.
 """
 
 from __future__ import annotations
@@ -25,18 +22,14 @@ class UniformConfig:
 
 
 class Uniform(Layer):
-    """Safe delivery, as Totem calls it (SEQ-24, L11).
-
-    It is above all layers on which the members agree.
-    """
+    """Safe delivery, as Totem calls it (SEQ-24, L11)."""
 
     name = "uniform"
     PASSES_LANES = True
 
     def __init__(self, local: Local, config: UniformConfig) -> None:
         self._stable: dict[Address, int] = {}
-        #: Frames and events in order of arrival. An event of the stream waits only for multicasts
-        #: before it.
+        #: Frames and events in order of arrival.
         self._waiting: deque[Event | Frame] = deque()
         self._level = Level(None)
 

@@ -7,7 +7,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     **{
         (
             "relay/gateway/peering.py",
-            '"""',
+            '"""Forget vectors not yet cast: the first ACK of each new link repeats all stable numbers."""',
             "self._collected.clear()",
             replacement,
         ): "what was acknowledged stays true; a relay that is back in office casts it, and `drain` leaves out what is known"
@@ -45,7 +45,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ): "a sequencer is blocked until its first view, which sets it again",
     (
         "sitestack/layers/sequencer/layer.py",
-        "# not change (SEQ-8, S15).",
+        "# On a copy: NAKACK's frame must not change (SEQ-8, S15).",
         "return [Up(Frame(batch.origin, None, (), batch, False, frame.seqno, frame.stream))]",
         "return [Up(Frame(batch.origin, None, (), batch, True, frame.seqno, frame.stream))]",
     ): "above the sequencer no layer reads whether a frame that comes up was unreliable",

@@ -1,7 +1,4 @@
-"""Unsent messages: one stream for each scope of multicasts, and one for each target of unicasts.
-
-A stream numbers its messages. A helper of batching, not a layer.
-"""
+"""Unsent messages: one stream for each scope of multicasts, and one for each target of unicasts."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from sitestack.model.address import Address, ProxyUUID, with_site
 from sitestack.model.errors import LocalError
 from sitestack.model.message import UNICASTS, Scope
 
-#: Maximum targets: each has a permanent counter, because its numbers must not be reused.
+#: Maximum targets: each has a permanent counter.
 TARGETS_MAX = 100_000
 
 
@@ -24,8 +21,8 @@ class Manner(IntFlag):
     ENVELOPED = 2
     #: In envelopes, between channels: not delivered to an application.
     INTERNAL = 6
-    #: In envelopes, and with keys: each is delivered or dropped by its key, so it is a separate
-    #: batch unless all receivers split batches (`keys_share_batches`).
+    #: In envelopes, and with keys: a separate batch each, unless all receivers split batches
+    #: (`keys_share_batches`).
     KEYED = 10
 
 
@@ -38,8 +35,7 @@ class BatchStream:
         self.scope = scope
         self.target = target
         self.next_number = 1
-        #: The number that is delivered back here next (multicasts only); sent messages from here on
-        #: are under way.
+        #: The number that is delivered back here next (multicasts only).
         self.next_back = 1
         self.full: list[tuple[list[bytes], Manner]] = []
         self.payloads: list[bytes] = []
@@ -51,7 +47,7 @@ class BatchStream:
         return not (self.payloads or self.full)
 
     def cut(self) -> None:
-        """Count the open batch as full; the next message begins another one."""
+        """Count the open batch as full."""
         if self.payloads:
             self.full.append((self.payloads, self.manner))
             self.payloads = []
@@ -69,7 +65,6 @@ class Targets:
 
     def __init__(self, site: str) -> None:
         self._site = site
-        #: Bounded by TARGETS_MAX: a further target is refused with LocalError.
         self._lines: dict[Scope, dict[ProxyUUID, BatchStream]] = {scope: {} for scope in UNICASTS}
         self._open: dict[Scope, dict[ProxyUUID, BatchStream]] = {scope: {} for scope in UNICASTS}
 
@@ -98,9 +93,7 @@ class Targets:
         return any(self._open.values())
 
     def pop_streams(self, scope: Scope) -> list[BatchStream]:
-        """Return the streams with unsent messages, the longest waiting first, for the caller to
-        send.
-        """
+        """Return and remove the streams with unsent messages, the longest waiting first."""
         opened = self._open[scope]
         if not opened:
             return []

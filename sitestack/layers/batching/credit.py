@@ -5,16 +5,16 @@ from __future__ import annotations
 from sitestack.layers.batching.config import BatchingConfig
 from sitestack.model.trip import TripMeter
 
-#: Full batches that the credit always allows: for each member of the view, and in total. With fewer, the
-#: pipe runs dry between the turns of the members, and of a relay.
+#: Full batches that the credit always allows: for each member of the view, and in total. With
+#: fewer, the pipe runs dry.
 BATCHES_EACH_MIN, BATCHES_MIN = 2, 8
 
 
 class SendCredit:
-    """Bounds the delay of multicasts (TCP Vegas): saturated senders wait as long as their bytes take.
+    """Bounds the delay of multicasts (TCP Vegas): the rate at which own multicasts come back, times
+    the shortest trip and `latency_target_s`.
 
-    The credit is the rate at which own multicasts come back, times the shortest trip and
-    `latency_target_s`. It grows by at most one batch a trip and shrinks by at most a quarter.
+    It grows by at most one batch a trip and shrinks by at most a quarter.
     """
 
     def __init__(self, config: BatchingConfig) -> None:
@@ -23,7 +23,7 @@ class SendCredit:
         self._bytes_max = config.send_credit_bytes
         self._bytes_min = min(BATCHES_MIN * config.batch_bytes_max, config.send_credit_bytes)
         self._trips = TripMeter()
-        #: The present credit; constant without a target.
+        #: constant without a target
         self.bytes = config.send_credit_bytes if config.latency_target_s is None else self._bytes_min
 
     def installed(self, members: int) -> None:
@@ -41,7 +41,7 @@ class SendCredit:
     def delivered(self, size: int, now: float) -> None:
         if self._target_s is None or not self._trips.confirmed(size, now):
             return
-        # Beside these, one batch is open: it waits until it is full.
+        # Beside these, one batch is open.
         wanted = round(self._trips.rate * (self._trips.least_s + self._target_s)) + self._batch_bytes
         next_bytes = min(max(wanted, self.bytes * 3 // 4), self.bytes + self._batch_bytes)
         self.bytes = min(max(next_bytes, self._bytes_min, BATCHES_EACH_MIN * size), self._bytes_max)

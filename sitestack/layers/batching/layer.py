@@ -1,9 +1,9 @@
 """Batching: cuts the application's messages into batches, numbers them, and keeps the sender within
 its credit.
 
-A message costs one `append`; everything else happens once per batch. Batches close when the shell
-ends a turn (`flush`), never by a timer. A scope without a batch under way sends at once, for low
-latency. While a batch is under way the open one keeps filling, for full batches (self-clocking).
+A message costs one `append`. Batches close when the shell ends a turn (`flush`), never by a timer.
+A scope without a batch under way sends at once; otherwise the open batch keeps filling
+(self-clocking).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
-#: Bytes that a message adds to a body besides its payload: its entry in the size table.
+#: Bytes that a message adds to a body: its entry in the size table.
 SIZE_BYTES = 4
 #: Bounds of unicasts held because they overtake this member's first view. Flow control allows less.
 EARLY_MAX = 65_536
@@ -69,7 +69,7 @@ class Batching(Layer):
         self._me = local.address
         self._site = local.site
         self._config = config
-        # Copies of the configuration, because they are read once a message.
+        # copies, because they are read once a message
         self._batch_bytes_max = config.batch_bytes_max
         self._batch_count_max = config.batch_count_max
         self._payload_bytes_max = config.message_bytes_max
@@ -82,19 +82,17 @@ class Batching(Layer):
         #: `loopback=False`.
         self._silent: set[tuple[Scope, int]] = set()
         #: The next three together are bounded by the credit, plus one message for each waiting
-        #: sender. Unicasts that wait for credit count on their own, up to `send_credit_bytes` plus one
+        #: sender. Unicasts that wait for credit count apart, up to `send_credit_bytes` plus one
         #: message for each target.
         self._open_bytes = 0
         self._outstanding_bytes = 0
         self._waiting_bytes = 0
         self._waiting_unicast_bytes = 0
-        #: Members with waiting unicasts while those use up the credit: no more may be sent to them.
+        #: Members with waiting unicasts while those use up the credit.
         self.full_targets: frozenset[Address] = frozenset()
         self._joined = False
-        #: Unicasts of members that have installed this member's first view before it.
         self._early = FairHold(EARLY_MAX, EARLY_BYTES_MAX, _held_bytes)
         self._flowing = False
-        #: Whether nothing may be sent, since this member leaves or its view is not primary.
         self._refusing = False
         self._is_leaving = False
         self._leave_at: float | None = None
@@ -106,8 +104,8 @@ class Batching(Layer):
     def append(self, payload: bytes, scope: Scope, target: Address | None = None, manner: Manner = Manner.PLAIN) -> bool:
         """Append a message to the open batch; return whether the sender may continue at once.
 
-        A SILENT multicast is not delivered to this member's application (see `is_silent`). Raise
-        MessageTooLarge, ChannelClosed, or LocalError (see `Targets.open`); then nothing was sent.
+        Raise MessageTooLarge, ChannelClosed, or LocalError (see `Targets.open`); then nothing was
+        sent.
         """
         assert (target is None) == (scope not in UNICASTS), "a unicast has a target, a multicast has none"
         if self._refusing:
@@ -161,10 +159,7 @@ class Batching(Layer):
 
     @property
     def writable(self) -> bool:
-        """Whether a sender may continue.
-
-        Bytes that wait for credit below may count twice, which only stops senders a little earlier.
-        """
+        """Whether a sender may continue. Bytes that wait for credit below may count twice."""
         return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._credit.bytes
 
     def is_silent(self, batch: Batch) -> bool:
@@ -194,8 +189,8 @@ class Batching(Layer):
         if isinstance(event, Frame):
             batch = event.batch
             if batch is not None and batch.target_site not in ("", self._site):
-                return [Dropped("misdirected")]  # the UUID is this member's, the site is another one
-            # The origin alone does not prove an own batch: another site may name any origin.
+                return [Dropped("misdirected")]  # right UUID, wrong site
+            # Another site may name any origin.
             if batch is None or batch.origin != self._me or batch.target is not None or batch.site != self._site:
                 return [Up(event)] if self._joined else self._hold(event)
             self._multicasts[batch.scope].next_back = batch.first + batch.count
@@ -253,19 +248,16 @@ class Batching(Layer):
         return BatchingStatistics(self._batches, self._messages)
 
     def levels(self) -> dict[str, Level]:
-        """Bytes are of bodies.
-
-        Open batches change with every message, so their level is computed on request.
-        """
+        """Bytes are of bodies."""
         held = self._open_bytes + self._outstanding_bytes + self._waiting_bytes
         why = "members that were sent to, each with a counter that is never used twice"
         return {
-            # The next three together; at the bound senders wait, each with one message at most.
+            # At the bound senders wait, each with one message at most.
             "credit_bytes": Level.of(held, self._config.send_credit_bytes),
             "open_bytes": Level.of(self._open_bytes, None, high=max(self._open_bytes_high, self._open_bytes)),
             "outstanding_bytes": Level.of(self._outstanding_bytes, None, high=self._outstanding_bytes_high),
             "waiting_bytes": Level.of(self._waiting_bytes, None),
-            # At the bound the next unicast waits, to a member that others wait for already.
+            # At the bound the next unicast waits.
             "waiting_unicast_bytes": Level.of(self._waiting_unicast_bytes, None),
             "outstanding_messages": Level.of(self._count_outstanding(), None),
             "targets": Level.of(len(self._targets), len(UNICASTS) * TARGETS_MAX, why),
@@ -302,8 +294,8 @@ class Batching(Layer):
                     yield opened
 
     def _may_close(self, opened: BatchStream) -> bool:
-        """Whether a batch of this scope may be sent: any with none under way, else a full one in
-        the window.
+        """Whether a batch of this scope may be sent: any with none in transit, else a full one in the
+        window.
         """
         if opened.is_empty:
             return False
@@ -334,7 +326,7 @@ class Batching(Layer):
     def _maybe_leave(self, now: float) -> list[Effect]:
         """Pass `Disconnect` down when no own message is under way, or at the time limit.
 
-        Only at the end of a turn: leaving may begin a flush while other multicasts pass the layers.
+        Only at the end of a turn, as it may begin a flush.
         """
         if self._leave_at is None or (now < self._leave_at and not self._is_drained()):
             return []
@@ -343,9 +335,7 @@ class Batching(Layer):
         return [*[Dropped(reason, count) for reason, count in rest.items() if count], Down(Disconnect())]
 
     def _count_outstanding(self) -> int:
-        """Return the number of sent, undelivered multicasts, whose fate is unknown after leaving
-        (SEQ-16).
-        """
+        """Return the number of sent, undelivered multicasts (SEQ-16)."""
         return sum(opened.next_number - opened.next_back for opened in self._multicasts)
 
     def _left_behind(self) -> list[LeftBehind]:
@@ -356,7 +346,7 @@ class Batching(Layer):
         return not (self._open_bytes or self._outstanding_bytes or self._waiting_bytes or self._waiting_unicast_bytes)
 
     def _discard_open(self) -> int:
-        """Discard unbatched messages, because none may follow `Disconnect`; return their number."""
+        """Discard unbatched messages; return their number."""
         unsent = 0
         for opened in (*self._multicasts, *[each for scope in UNICASTS for each in self._targets.pop_streams(scope)]):
             while not opened.is_empty:

@@ -1,7 +1,4 @@
-"""The contacts that a member knows, and its rules for accepting and answering.
-
-A helper of discovery.
-"""
+"""The contacts that a member knows, and its rules for accepting and answering."""
 
 from __future__ import annotations
 
@@ -15,19 +12,17 @@ from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect
 
-#: How many members, by rank, answer for the view; the others answer only for themselves. A single
-#: one may just have died.
+#: Members, by rank, that answer for the view; the others answer only for themselves.
 TELLERS = 3
-#: Maximum contacts in one datagram: with names of usual length it stays below an Ethernet frame.
+#: Maximum contacts in one datagram, which stays below an Ethernet frame.
 CONTACTS_PER_FRAME = 12
 
 
 class Directory:
     """Contacts with the rules of authority (A2).
 
-    A member's statements about itself are always newer, so each replaces any remembered one,
-    including a tombstone. The coordinator of the view may correct contacts. Third parties may only
-    add unknown ones.
+    A member's statements about itself replace any remembered one. The coordinator of the view may
+    correct contacts. Third parties may only add unknown ones.
     """
 
     def __init__(self, address: Address, name: str, contacts: AddressCache, answered: RateLimit) -> None:
@@ -35,7 +30,7 @@ class Directory:
         self.name = printable(name)
         self.contacts = contacts
         self.answered = answered
-        #: This member's own addresses; empty before it is connected and after it has left.
+        #: Empty before this member is connected and after it has left.
         self.physical: tuple[Physical, ...] = ()
         self.version = 0
         self.view: View | None = None
@@ -50,7 +45,6 @@ class Directory:
         return (None, None) if self.view is None else (self.view.coordinator, self.view.id)
 
     def learn(self, contact: Contact, source: Address, now: float) -> list[Effect]:
-        """Accept a contact from `source`, if `source` has the authority."""
         member = contact.address
         known = self.contacts.get(member)
         if member == self.address or (known is not None and contact.version <= known.version):
@@ -68,10 +62,8 @@ class Directory:
         return [Down(SetPhysical(member, contact.physical, contact.version))]
 
     def may_invalidate(self, member: Address, source: Address) -> bool:
-        """Whether `source` may remove a contact: its own, or, as coordinator, that of a member
-        outside the view.
-
-        A member inside the view has come back, so the coordinator's statement is late (A2).
+        """Whether `source` may remove a contact: its own, or, as coordinator, that of a member outside
+        the view (A2).
         """
         if source == member:
             return member != self.address
@@ -96,10 +88,7 @@ class Directory:
         return tuple(chosen[:CONTACTS_PER_FRAME])
 
     def tells_of(self, member: Address) -> bool:
-        """Whether this member answers for `member`: a stranger, or as one of the first in rank.
-
-        Otherwise a hundred members would answer one question.
-        """
+        """Whether this member answers for `member`: a stranger, or as one of the first in rank."""
         view = self.view
         return view is None or view.rank(member) < 0 or view.rank(self.address) < TELLERS
 

@@ -15,11 +15,10 @@ class WhoIsThere(Header):
     """Discovery request, with the asker's contact, so that both sides learn."""
 
     contact: Contact
-    #: The coordinator and the id of the asker's view; None before its first view.
+    #: None before the asker's first view.
     coordinator: Address | None
     view: ViewId | None
-    #: The parameters that all members of a site must share, as text. A process with others is not
-    #: found.
+    #: The parameters that all members of a site must share, as text.
     parameters: str
 
 
@@ -65,5 +64,5 @@ class KnownContacts(Header):
 
 
 def say(me: Address, header: Header, dests: Iterable[Destination]) -> list[Effect]:
-    """Return unreliable frames with this header: the receivers may share no view with the sender."""
+    """Return unreliable frames with this header."""
     return [Down(Frame(me, dest, (header,), unreliable=True)) for dest in dests]

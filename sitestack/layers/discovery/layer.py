@@ -1,16 +1,13 @@
 """Discovery: which members there are, which one coordinates, and where each can be reached.
 
-It asks for members by multicast (PING), at configured initial hosts (TCPPING), at addresses
-registered with gossip routers (TCPGOSSIP), or by all of these. It sends learnt contacts to the
-address cache of the resolver below, by events only. Without multicast a request "to all" is a
-fan-out to every known member, and each answer makes more of them known.
+It asks by multicast (PING), at configured initial hosts (TCPPING), and at addresses registered with
+gossip routers (TCPGOSSIP), and sends learnt contacts to the resolver. Without multicast a request
+"to all" is a fan-out to every known member.
 
 A is alone, B starts:
 
-    B -> all    WhoIsThere(B at b:1)                 A caches B
-    A -> B      IAmHere(A at a:1, coordinator A)     B caches A; `Found` a moment later
-
-`lookup.py` finds a single member, and announces departures to all members.
+B -> all    WhoIsThere(B at b:1)                 A caches B
+A -> B      IAmHere(A at a:1, coordinator A)     B caches A; `Found` a moment later
 """
 
 from __future__ import annotations
@@ -54,10 +51,10 @@ from sitestack.model.level import Level
 from sitestack.model.rate_limit import RateLimit
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, ReceivePart, Up
 
-#: How many initial hosts are asked; of a name with more addresses than this the first ones are.
+#: Maximum initial hosts that are asked.
 INITIAL_HOSTS_MAX = 256
-#: Least time in seconds between two reports of one process with other parameters, and the maximum
-#: number of such processes remembered.
+#: Least seconds between two reports of one process with other parameters, and the maximum of such
+#: processes.
 COMPLAINT_INTERVAL_S = 60.0
 COMPLAINTS_MAX = 64
 #: The source of contacts from gossip routers: it has no authority over any member.
@@ -129,9 +126,7 @@ class Discovery(Layer):
         return say(self.local.address, self._request(), new) if new and self._directory.physical else []
 
     def _set_registered(self, contacts: tuple[Contact, ...], now: float) -> list[Effect]:
-        """Learn registered contacts as from a third party, and ask new ones, which may have started
-        alone.
-        """
+        """Learn registered contacts as from a third party, and ask new ones."""
         effects: list[Effect] = []
         for contact in contacts:
             effects += self._directory.learn(contact, HEARSAY, now)
@@ -197,10 +192,7 @@ class Discovery(Layer):
         return effects + say(self.local.address, answer, (source,))
 
     def _meet(self, header: WhoIsThere | IAmHere, source: Address, now: float) -> list[Effect]:
-        """Learn a process's contact from its own statement.
-
-        A running search counts an answer, and also another process's request.
-        """
+        """Learn a process's contact from its own statement, for a running search too."""
         effects = self._directory.learn(header.contact, source, now)
         contact = replace(header.contact, name=printable(header.contact.name))
         if header.parameters != self._parameters:
@@ -210,10 +202,7 @@ class Discovery(Layer):
         return effects
 
     def _refuse(self, header: WhoIsThere | IAmHere, name: str, now: float) -> list[Effect]:
-        """Report a process with other parameters, with which messages would be lost.
-
-        A joiner waits for a site with its own parameters until its search ends.
-        """
+        """Report a process with other parameters; a joiner waits for its own until its search ends."""
         member = header.contact.address
         other = OtherParameters(member, name, printable(header.parameters))
         if self._directory.view is not None:
@@ -231,8 +220,7 @@ class Discovery(Layer):
         for contact in header.others:
             learnt = self._directory.learn(contact, source, now)
             effects += learnt
-            # Members that only the initial hosts know have not received the request, so they are
-            # asked directly.
+            # Members that only the initial hosts know have not received the request.
             if learnt and contact.address in self._contacts and self._search is not None and self._hosts():
                 effects += say(self.local.address, self._request(), (contact.address,))
         return effects
@@ -244,7 +232,7 @@ class Discovery(Layer):
         return effects
 
     def give_state(self) -> KnownContacts:
-        """Return the contacts of all members of the view, which a joiner has to reach at once."""
+        """Return the contacts of the view, which a joiner has to reach at once."""
         return KnownContacts((self._directory.me(), *self._directory.fellows()))
 
     def take_state(self, state: Header) -> None:
@@ -252,9 +240,7 @@ class Discovery(Layer):
             self._lookup.merge_contacts(state.contacts)
 
     def name_of(self, member: Address) -> str:
-        """Return the logical name of a member, for display; its short hex form when it is not
-        known.
-        """
+        """Return the logical name of a member, or its short hex form."""
         known = self._contacts.get(member)
         return repr(member) if known is None else known.name
 

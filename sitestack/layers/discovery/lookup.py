@@ -1,13 +1,12 @@
-"""Where a member can be reached: WHO-HAS, I-HAVE and INVALIDATE. The ARP-like helper of discovery.
+"""Where a member can be reached: WHO-HAS, I-HAVE and INVALIDATE.
 
 C has a frame for B without B's address; later B leaves:
 
-    C -> all    WhoHas(B, asked by C)                all members cache C
-    B -> C      IHave(B at b:1)                      C sends the queued frames
-    B -> all    Invalidate(B)                        all members forget B and keep a tombstone
+C -> all    WhoHas(B, asked by C)                all members cache C
+B -> C      IHave(B at b:1)                      C sends the queued frames
+B -> all    Invalidate(B)                        all members forget B and keep a tombstone
 
-The same headers are sent unasked: by a member that has moved, and by the coordinator when a view
-admits or removes members.
+The same headers are sent unasked: by a moved member, and by the coordinator after a view change.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sitestack.model.events import RemovePhysical, SetPhysical
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect
 
-#: How often a change of this member's own address is announced, without acknowledgements.
+#: Repetitions of the announcement of a changed address.
 ANNOUNCEMENTS = 3
 
 
@@ -74,7 +73,7 @@ class Lookup:
         return [Down(RemovePhysical(member))]
 
     def find(self, member: Address, again: bool, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
-        """Answer the resolver's question, or ask all members; `again` asks despite a known address."""
+        """Answer the resolver's question, or ask all members; `again`: despite a known address."""
         known = self._contacts.get(member)
         if known is not None and not again:
             return [Down(SetPhysical(member, known.physical, known.version))]
@@ -106,14 +105,13 @@ class Lookup:
         if not self._directory.may_invalidate(member, source):
             return [Dropped("no_authority")]
         known = self._contacts.get(member)
-        # An older version counts only from the coordinator, which may not know the latest. If the
-        # member lives, its next contact is newer.
+        # An older version counts only from the coordinator; a living member's next contact is
+        # newer.
         if source == member and known is not None and known.version > header.version:
             return [Dropped("late_invalidate")]
         return self._forget(member, now, header.version)
 
     def merge_contacts(self, contacts: tuple[Contact, ...]) -> None:
-        """Keep a joiner's contacts until its view, which follows at once."""
         self._given = contacts
 
     def install(self, view: View, previous: View | None, now: float) -> list[Effect]:
@@ -133,12 +131,11 @@ class Lookup:
         if view.coordinator == directory.address:
             for obituary in obituaries:
                 effects += say(directory.address, obituary, (None,))
-            # After a merge each part is new to the other, so all members are introduced.
+            # After a merge each part is new to the other.
             effects += self._introduce([each for each in view.members if view.subviews or each not in before])
         return effects
 
     def _introduce(self, members: list[Address]) -> list[Effect]:
-        """Announce these members' contacts: without multicast, others need them to reach a joiner."""
         me, directory = self._directory.address, self._directory
         contacts = [directory.me() if each == me else self._contacts.get(each) for each in members]
         known = [contact for contact in contacts if contact is not None]

@@ -9,7 +9,7 @@ from sitestack.model.view import ViewId
 
 
 class Search:
-    """Ends at `until`, or soon after a coordinator has answered, to let others answer too."""
+    """Ends at `until`, or soon after a coordinator has answered."""
 
     def __init__(self, now: float, join_wait_s: float, settle_s: float, peers_max: int) -> None:
         self.until = now + join_wait_s
@@ -23,7 +23,7 @@ class Search:
         return min(self.until, self.ask_at)
 
     def heard(self, contact: Contact, coordinator: Address | None, view: ViewId | None, now: float) -> bool:
-        """Note a process's statement; the newest version counts. Return False without room."""
+        """Note a process's statement; return False without room."""
         known = self._peers.get(contact.address)
         if known is None and len(self._peers) >= self.peers_max:
             return False

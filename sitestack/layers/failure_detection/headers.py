@@ -1,7 +1,4 @@
-"""The headers of failure detection.
-
-All are unreliable: a lost one is repeated or did not matter.
-"""
+"""The headers of failure detection, all unreliable."""
 
 from __future__ import annotations
 

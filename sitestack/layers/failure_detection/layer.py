@@ -1,23 +1,20 @@
 """Failure detection: heartbeats to all, and a question to a silent member before it is reported.
 
-    every 0.5 s   A -> all   Alive(view)
-    B silent 2.5 s           A -> B   AreYouThere(1), (2), (3), each by the next of B's addresses
-    frame from B             B is alive
-    still silent             up: Suspect(B); later Unsuspect(B) if a frame arrives after all
+every 0.5 s   A -> all   Alive(view)
+B silent 2.5 s           A -> B   AreYouThere(1), (2), (3), each by the next of B's addresses
+frame from B             B is alive
+still silent             up: Suspect(B); later Unsuspect(B) if a frame arrives after all
 
-Besides, each member has a TCP connection to the coordinator, to the second in line, and to the next
-member in the ring. When a process is killed its kernel closes these within milliseconds; the shell
-verifies this and reports `Gone`. Without a reachable port there are no such connections, and
-silence decides (FD_SOCK in JGroups).
+Each member has a TCP connection to the coordinator, to the second in line, and to the next member
+in the ring. The kernel of a killed process closes these within milliseconds; the shell verifies
+this and reports `Gone` (FD_SOCK in JGroups).
 
-Any frame is a sign of life. But the members must also receive the coordinator's frames to follow
-it. A coordinator notices a deaf member by its second question, or by `NotHeard`, and asks back.
-From then on only an answer shows that both directions work. The coordinator decides this itself,
-because a deaf member acknowledges nothing and blocks all others.
+Any frame is a sign of life. But a member must also receive the coordinator's frames. A coordinator
+notices a deaf member by its second question, or by `NotHeard`, and asks back. From then on only an
+answer shows that both directions work.
 
-Members are identified by UUID, never by address, so a restarted process does not keep its
-predecessor alive: frames for the predecessor are answered with `NotHere`, which proves its death
-(A3).
+Members are identified by UUID: frames for a predecessor at the address are answered with `NotHere`,
+which proves its death (A3).
 """
 
 from __future__ import annotations
@@ -51,14 +48,13 @@ from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, ReceivePart, Up
 
 _OWN = frozenset(HEADERS.values())
-#: The share of the usual time for a member to answer whose port refuses connections: it is probably
-#: dead.
+#: Share of the usual time to answer for a member whose port refuses connections.
 REFUSED_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class FailureDetectionStatistics:
-    """Members checked and suspected now; the rest are counters since the start."""
+    """Members checked and suspected now; counters since the start."""
 
     checking: int
     suspected: int
@@ -85,22 +81,20 @@ class FailureDetection(Layer):
         self.local = local
         self.config = config
         self._view: View | None = None
-        #: The time of the last frame from each other member of the view, which bounds this and the
-        #: next four.
+        #: Time of the last frame from each other member, which bounds this and the next four.
         self._heard: dict[Address, float] = {}
         self._checks: dict[Address, _Check] = {}
         self._suspected: dict[Address, None] = {}
-        #: Suspected members that are certainly dead: later frames of theirs were sent before.
+        #: Suspected members that are certainly dead.
         self._gone: dict[Address, None] = {}
-        #: Members checked or suspected because they do not receive this one's frames. Only an
+        #: Members checked or suspected because they do not receive this one's frames; only an
         #: answer clears them.
         self._deaf: dict[Address, None] = {}
-        #: After a pause of this coordinator: the members that have answered since. None if one of
-        #: them has shown that it is still in this view. Older datagrams arrive before an answer.
+        #: After a pause of this coordinator: the members that have answered since. None once one of
+        #: them has shown that it is still in this view.
         self._answered: set[Address] | None = None
         self._heartbeat_at = 0.0
-        #: The earliest time at which a member can have been silent too long; frames move no
-        #: deadline.
+        #: Earliest time at which a member can have been silent too long.
         self._scan_at = 0.0
         self._not_here = RateLimit(config.not_here_interval_s, config.limited_max)
         self._seen = RateLimit(config.seen_interval_s, config.limited_max)
@@ -157,7 +151,7 @@ class FailureDetection(Layer):
             answer = self._send_header(source, IAmAlive())
             if header.attempt == 1:
                 return [answer]
-            # A member that asks twice may not receive frames at the address in use, or at all.
+            # A member that asks twice may not receive frames.
             coordinates = self._view is not None and self._view.coordinator == self.local.address
             deaf = self._check_deaf(source, now) if coordinates and source in self._heard else []
             return [Down(TryNextPhysical(source)), answer, *deaf]
@@ -169,7 +163,7 @@ class FailureDetection(Layer):
             return self._check_deaf(source, now)
         if self._answered is not None:
             self._answered.add(source)
-        return []  # IAmAlive: only its arrival matters
+        return []  # only its arrival matters
 
     def _check_deaf(self, member: Address, now: float) -> list[Effect]:
         if member not in self._heard:
@@ -238,13 +232,13 @@ class FailureDetection(Layer):
             if self._answered is not None:
                 silent = [member for member in self._heard if member not in self._answered]
                 effects += [self._send_header(member, AreYouThere(1)) for member in silent]
-            effects += self._watch(self._view)  # repeated, because an address may become known or change
+            effects += self._watch(self._view)  # an address may become known or change
         if now >= self._scan_at:
             effects += self._scan(now)
         return effects + self._continue_checks(now)
 
     def _forgive(self, now: float) -> None:
-        """Forgive the silence of all members, because this process was paused (F18) or is cut off."""
+        """Forgive the silence of all members: this process was paused (F18) or is cut off."""
         self._heard = dict.fromkeys(self._heard, now)
         for check in self._checks.values():
             check.attempt, check.due = 0, now
@@ -257,7 +251,7 @@ class FailureDetection(Layer):
         for member, heard in self._heard.items():
             if self._is_in_doubt(member):
                 continue
-            if now >= heard + timeout_s:  # computed as `_scan_at` is: rounded in another way, it could be due for ever
+            if now >= heard + timeout_s:  # computed as `_scan_at` is: rounded otherwise, it could be due for ever
                 effects += self._begin_check(member, now)
             else:
                 oldest = min(oldest, heard)
@@ -265,7 +259,7 @@ class FailureDetection(Layer):
         return effects
 
     def _begin_check(self, member: Address, now: float, share: float = 1.0) -> list[Effect]:
-        """Ask a member, which may take this share of the configured time to answer."""
+        """Ask a member, which may take this share of the configured time."""
         interval_s = share * self.config.verify_timeout_s / self.config.verify_attempts
         self._checks[member] = _Check(1, now + interval_s, interval_s)
         self.stale.add(self)
@@ -288,7 +282,7 @@ class FailureDetection(Layer):
         return effects + self._suspect(dead)
 
     def _suspect(self, members: list[Address]) -> list[Effect]:
-        """Report members as suspected, including suspected ones that a new view has kept."""
+        """Report members as suspected, also those that a new view has kept."""
         news = [member for member in members if member not in self._suspected or member in self._checks]
         for member in news:
             self._checks.pop(member, None)
@@ -297,10 +291,9 @@ class FailureDetection(Layer):
         return [Up(Suspect(tuple(news)))] if news else []
 
     def _install(self, view: View, now: float) -> list[Effect]:
-        """Watch the members of this view, and no others.
+        """Watch the members of this view.
 
-        A suspicion belongs to the old view, so a suspected member is checked anew. The layers above
-        keep suspecting it until the check ends, and receive `Unsuspect` when it answers.
+        A suspected member is checked anew; the layers above receive `Unsuspect` when it answers.
         """
         others = [member for member in view.members if member != self.local.address]
         self._view, self._answered = view, None
@@ -316,10 +309,7 @@ class FailureDetection(Layer):
         return [*gone, *[effect for member in suspected for effect in self._begin_check(member, now)], *self._watch(view)]
 
     def _watch(self, view: View) -> list[Effect]:
-        """Keep connections to the coordinator, the second in line, and the next member in the ring.
-
-        If the first two die, the third becomes coordinator at once. The ring covers the others.
-        """
+        """Keep connections to the coordinator, the second in line, and the next member in the ring."""
         rank = view.rank(self.local.address)
         if not self.config.watch or rank < 0:
             return []
@@ -331,6 +321,5 @@ class FailureDetection(Layer):
         return FailureDetectionStatistics(len(self._checks), len(self._suspected), self._suspicions, self._stalls)
 
     def levels(self) -> dict[str, Level]:
-        """Processes for which answers and reports are limited in rate."""
         why = "processes that were answered, remembered so that they are answered seldom"
         return {"limited": max(self._not_here.level(why), self._seen.level(why), key=lambda level: level.now)}

@@ -1,6 +1,4 @@
-"""The accounts of flow control, in bytes: sent, acknowledged, consumed and returned since the view
-began.
-"""
+"""The accounts of flow control, in bytes since the view began."""
 
 from __future__ import annotations
 
@@ -10,10 +8,9 @@ from sitestack.layers.flow_control.headers import Mark
 from sitestack.model.frame import Frame
 from sitestack.model.view import ViewId
 
-#: Bytes that a batch costs besides its body, so that many small ones are not free.
+#: Bytes that a batch costs besides its body.
 FRAME_BYTES = 128
-#: Maximum bytes between two marks: with credit in larger lumps, a part of a large window would stay
-#: unused.
+#: Maximum bytes between two marks.
 MARK_BYTES_MAX = 256 * 1024
 
 
@@ -23,12 +20,10 @@ def cost(frame: Frame) -> int:
 
 
 class Outlet:
-    """The frames to one receiver or to all: less than a window is unacknowledged, more queue in
-    order.
+    """The frames to one receiver or to all: less than a window is unacknowledged, more queue in order.
 
-    Marks are at most a quarter of the window apart. So with all marks acknowledged there is credit,
-    and a sender without credit has a mark under way. Out-of-band frames queue in front of the
-    others.
+    Marks are at most a quarter of the window apart, so a sender without credit has a mark under
+    way. Out-of-band frames queue first.
     """
 
     __slots__ = ("_mark_bytes", "_window_bytes", "acknowledged", "marked", "queue", "queued_bytes", "sent", "urgent")
@@ -36,18 +31,15 @@ class Outlet:
     def __init__(self, window_bytes: int) -> None:
         self._window_bytes = window_bytes
         self._mark_bytes = max(1, min(window_bytes // 4, MARK_BYTES_MAX))
-        #: Frames that wait for credit; bounded by the layer, over all outlets.
+        #: Bounded by the layer, over all outlets.
         self.queue: deque[Frame] = deque()
         self.queued_bytes = 0
-        #: How many frames in front of the queue are out of band.
+        #: Out-of-band frames in front of the queue.
         self.urgent = 0
         self.start_view()
 
     def start_view(self) -> None:
-        """Begin all totals at zero.
-
-        Queued frames keep waiting, and are counted when they are sent.
-        """
+        """Begin all totals at zero; queued frames are counted when they are sent."""
         self.sent = 0
         #: The last total that was put on a frame, as a mark.
         self.marked = 0
@@ -59,17 +51,13 @@ class Outlet:
 
     @property
     def awaited(self) -> int:
-        """Bytes that are marked and not acknowledged.
-
-        At rest there are none, unless credit was lost.
-        """
+        """Bytes marked and not acknowledged; at rest none, unless credit was lost."""
         return max(0, self.marked - self.acknowledged)
 
     def has_credit(self, frame: Frame) -> bool:
         return frame.batch is None or self.sent - self.acknowledged < self._window_bytes
 
     def is_usual(self, size: int) -> bool:
-        """Whether a batch with a body of this size passes at once and without a mark."""
         sent = self.sent
         has_credit = sent - self.acknowledged < self._window_bytes
         return has_credit and not self.queue and sent + FRAME_BYTES + size - self.marked < self._mark_bytes
@@ -78,7 +66,7 @@ class Outlet:
         self.sent += FRAME_BYTES + size
 
     def charge(self, frame: Frame, view: ViewId) -> Frame:
-        """Count a frame as sent; return the frame to send, with a mark if one is due."""
+        """Count a frame as sent; return it, with a mark if one is due."""
         self.sent += cost(frame)
         if self.sent - self.marked < self._mark_bytes:
             return frame
@@ -86,14 +74,10 @@ class Outlet:
         return frame.push(Mark(view, self.sent))
 
     def acknowledge(self, total_bytes: int) -> None:
-        """Apply a returned total.
-
-        It never falls or exceeds the sent bytes, so no peer can widen the window.
-        """
+        """Apply a returned total, which never falls or exceeds the sent bytes."""
         self.acknowledged = max(self.acknowledged, min(total_bytes, self.sent))
 
     def settle(self) -> None:
-        """Count all sent bytes as acknowledged, because nothing is under way any more."""
         self.acknowledged = self.marked = self.sent
 
     def put(self, frame: Frame) -> None:
@@ -132,8 +116,7 @@ class Account:
 
     def _start_totals(self) -> None:
         self.cast_acknowledged = 0
-        #: For multicasts and unicasts: the last mark of the member reached here, and the last
-        #: returned.
+        #: For multicasts and unicasts: the last mark reached here, and the last returned.
         self.cast_consumed = 0
         self.cast_returned = 0
         self.unicast_consumed = 0

@@ -1,4 +1,4 @@
-"""The headers of flow control: marks on the frames of a sender, and credits back to it."""
+"""The headers of flow control."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sitestack.model.view import ViewId
 class Mark(Header):
     """On a frame: notify me when you have consumed this.
 
-    `total_bytes` counts the bytes sent since `view` was installed, this frame included. A multicast
-    counts multicasts; a unicast counts the unicasts to its receiver.
+    `total_bytes`: multicasts, or unicasts to the receiver, sent since `view` was installed, this
+    frame included.
     """
 
     view: ViewId

@@ -1,20 +1,15 @@
 """FlowControl: a sender is never more than a window ahead of the slowest receiver.
 
-A sender counts the bytes that it sends, to all together and to each member, and regularly puts its
-total on a frame: a `Mark`. A receiver that has reached a mark returns it (`Credits`). Totals may be
-late, lost or repeated. The sender decides which totals return, so a receiver need not know its
-window. A sender a whole window ahead of a receiver queues, in order. With nothing under way one
-frame always passes, however large. Frames without a batch cost nothing, but keep their place in the
-queue. Frames of the layers below do not pass here.
+A sender counts its bytes, to all together and to each member, and regularly puts its total on a
+frame: a `Mark`. A receiver that has reached a mark returns it (`Credits`). Totals may be late, lost
+or repeated. A sender a whole window ahead queues, in order; with nothing under way one frame always
+passes. Frames without a batch cost nothing, but keep their place.
 
 Accounts belong to the members of a view, and begin at zero in every view, so splits and merges lose
-no credit permanently. While both sides stay in the view, its frames arrive, or UNICAST reports
-them. When one side enters another view, the account is void, with its multicasts and forwards.
-Other unicasts still arrive, uncounted: at most a window of them. A unicast that overtakes its view
-is counted when the view comes.
+no credit. When one side enters another view, the account is void; its unicasts still arrive,
+uncounted. One that overtakes its view is counted when the view comes.
 
-Frames to a non-member are not counted and do not wait here, because the two share no view. UNICAST
-refuses or abandons, and reports, those that are not received in time.
+Frames to a non-member are not counted: UNICAST refuses or abandons them.
 """
 
 from __future__ import annotations
@@ -33,8 +28,7 @@ from sitestack.model.level import Level
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, SendPart, Up
 
-#: Maximum remembered senders ahead of this member in views. The others' marks are returned with
-#: their next mark.
+#: Maximum remembered senders ahead of this member in views.
 EARLY_MAX = 10_000
 
 
@@ -58,21 +52,16 @@ class FlowControl(Layer):
         self._window = config.window_bytes
         self._view: View | None = None
         self._blocked = True
-        #: Multicasts; acknowledged is the total that the slowest member has consumed.
         self._casts = Outlet(self._window)
-        #: Accounts of the members; while blocked also of other destinations, which may be in the
-        #: next view.
+        #: While blocked also of other destinations, which may be in the next view.
         self._accounts: dict[Address, Account] = {}
-        #: The last mark on a unicast of each sender in the next view; a view waits for all its
-        #: members.
+        #: The last mark on a unicast of each sender in the next view.
         self._early: dict[Address, Mark] = {}
-        #: Senders that have marks to be returned, in order.
         self._due: dict[Address, None] = {}
         self._backlog_bytes = Level(config.backlog_bytes_max, "the shell tells in steps of an eighth of the bound")
         self._queued_bytes = Level(config.queue_bytes_max)
         self._queued_frames = Level(config.queue_frames_max)
-        #: Queued bytes of this member's own batches; `Waiting` reports a change at the end of the
-        #: turn.
+        #: Queued bytes of own batches; `Waiting` reports a change at the end of the turn.
         self._waiting_bytes = 0
         #: Unicasts among them, by member.
         self._waiting_to: dict[Address, int] = {}
@@ -102,16 +91,15 @@ class FlowControl(Layer):
         account = self._accounts.get(dest)
         if account is None:
             if not self._blocked:
-                return [Down(frame)]  # to a non-member, which returns no credits
+                return [Down(frame)]  # a non-member returns no credits
             account = self._accounts[dest] = Account(self._window)
         if frame.headers and frame.headers[-1].OVERTAKES and not self._blocked:
             return [Down(frame)]
         return self._send_or_queue(frame, account.unicasts)
 
     def _send_or_queue(self, frame: Frame, outlet: Outlet) -> list[Effect]:
-        """Send a frame, or queue it.
-
-        A block queues it: no layer below keeps multicasts out of a flush.
+        """Send a frame, or queue it, also during a block: no layer below keeps multicasts out of a
+        flush.
         """
         behind = outlet.urgent if frame.is_out_of_band else len(outlet.queue)
         if behind or self._blocked or not outlet.has_credit(frame):
@@ -179,9 +167,8 @@ class FlowControl(Layer):
         return [Up(event)]
 
     def _consume(self, sender: Address, mark: Mark, *, is_cast: bool) -> None:
-        """Note that all frames sent before this mark are here.
-
-        With a mark on an out-of-band frame, earlier frames may still be in UNICAST's window.
+        """Note that all frames before this mark are here, or with an out-of-band frame in UNICAST's
+        window.
         """
         view = self._view
         if view is None or mark.view > view.id:
@@ -190,7 +177,7 @@ class FlowControl(Layer):
             return
         account = self._accounts.get(sender)
         if account is None or mark.view != view.id:
-            return  # a mark of another view: the account is void
+            return  # the account is void
         if is_cast:
             account.cast_consumed = max(account.cast_consumed, mark.total_bytes)
         else:
@@ -198,9 +185,7 @@ class FlowControl(Layer):
         self._due[sender] = None
 
     def flush(self, now: float) -> list[Effect]:
-        """Return credits, at most one frame a sender; report the waiting own bytes to the layers
-        above.
-        """
+        """Return credits, at most one frame a sender; report the waiting own bytes."""
         effects: list[Effect] = []
         taking = not self._backlog_bytes.is_over
         if self._due and taking and not self._blocked and self._view is not None:
@@ -211,11 +196,7 @@ class FlowControl(Layer):
         return effects
 
     def _return_credits(self, view: View) -> list[Effect]:
-        """Return marks.
-
-        A FORWARD counts as consumed when it is multicast, so a long queue of multicasts holds back
-        unicast credits.
-        """
+        """Return marks. A FORWARD counts as consumed when it is multicast."""
         choked = self._casts.queued_bytes > self._window
         effects: list[Effect] = []
         for sender in list(self._due):
@@ -244,9 +225,8 @@ class FlowControl(Layer):
         return [*self._release(account.unicasts), *self._release(casts)]
 
     def _give_up(self, event: Undeliverable) -> list[Effect]:
-        """Settle the account of a process that UNICAST reports undeliverable.
-
-        Its marks are returned once more, because their credits may be lost as well.
+        """Settle the account of a process that UNICAST reports undeliverable; return its marks once
+        more.
         """
         told = Up(replace(event, frames=tuple([_without_mark(frame) for frame in event.frames])))
         account = self._accounts.get(event.dest)
@@ -259,15 +239,13 @@ class FlowControl(Layer):
         return [told, *self._release(account.unicasts)]
 
     def _report_queued(self) -> list[Effect]:
-        """Report the unicasts still waiting for credit, because this member has left."""
         queues = [(member, self._forget(account.unicasts)) for member, account in self._accounts.items()]
         return [Up(Undeliverable(member, tuple(frames))) for member, frames in queues if frames]
 
     def _handle_view(self, event: ViewInstalled) -> list[Effect]:
         """Begin all totals at zero.
 
-        Queued multicasts are dropped, because their origins send them again; queued unicasts keep
-        waiting.
+        Queued multicasts are dropped, as their origins send them again.
         """
         self._view = event.view
         self._blocked = event.blocked
@@ -295,7 +273,7 @@ class FlowControl(Layer):
         return frames
 
     def waited_for(self) -> dict[Address, int]:
-        """Return the members that frames wait for (for multicasts the slowest), and their consumed bytes."""
+        """Return the members that frames wait for, and their consumed bytes."""
         if self._blocked:
             return {}
         found = {each: account.unicasts.acknowledged for each, account in self._accounts.items() if account.unicasts.queue}
@@ -315,7 +293,6 @@ class FlowControl(Layer):
         why = "credit comes back for marks, not for every frame"
         return {
             "ahead_bytes": Level.of(self._casts.ahead, None, why, self._ahead_high),
-            # Marked bytes whose marks have not been returned, over all accounts.
             "awaited_bytes": Level.of(awaited, None),
             "queued_bytes": self._queued_bytes,
             "queued_frames": self._queued_frames,

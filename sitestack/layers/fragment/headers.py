@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 
-#: Bytes that a `FragmentHeader` takes on the wire besides its data, with the frame around it.
+#: Bytes of a `FragmentHeader` besides its data, with the frame around it.
 PIECE_OVERHEAD_BYTES = 64
 
 
@@ -18,11 +18,10 @@ class FragmentHeader(Header):
     index: int
     count: int
     data: bytes
-    #: Not on the wire: the whole frame, on the last piece of a unicast, so that an undeliverable
-    #: frame can be reported.
+    #: On the last piece of a unicast, so that an undeliverable frame can be reported; not on the
+    #: wire.
     whole: Frame | None = field(init=False, default=None, compare=False, repr=False)
 
     @property
     def payload_bytes(self) -> int:
-        """The size of the piece, which the windows of the layers below count."""
         return len(self.data)

@@ -1,8 +1,7 @@
 """FRAG: frames that do not fit into a datagram travel in pieces.
 
-A large frame of the layers above (headers and batch) is encoded once, cut, and reassembled by the
-receiver. The layers below deliver the pieces of one sender reliably and in order, so reassembly is
-appending. A sender has at most two frames under way: one in its multicast stream and one in its
+A frame is encoded once, cut, and reassembled by appending: the layers below deliver pieces reliably
+and in order. A sender has at most two frames under way: one in its multicast stream and one in its
 unicasts.
 """
 
@@ -30,10 +29,7 @@ class FragmentStatistics:
 
 
 class Fragment(Layer):
-    """FRAG of JGroups (trap A14: a view of a hundred members does not fit into a datagram either).
-
-    The assembly calls `bind` with the stack's codec before anything is sent.
-    """
+    """FRAG of JGroups (trap A14). The assembly calls `bind` with the stack's codec."""
 
     name: ClassVar[str] = "fragment"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x50: FragmentHeader}
@@ -49,7 +45,7 @@ class Fragment(Layer):
         assert self._piece_bytes > 0, "a piece must have room for something"
         self._partials = Partials(config.partials_max, config.partial_bytes_max, config.frame_bytes_max, config.idle_s)
         self._next_id = 1
-        #: Maximum bytes of a header of this kind on the wire; None if its contents decide.
+        #: Maximum bytes of a header of this kind; None if its contents decide.
         self._header_bytes: dict[type[Header], int | None] = {}
         self._frames_cut = 0
 
@@ -63,8 +59,7 @@ class Fragment(Layer):
         if len(data) <= self._config.fragment_bytes_max:
             return [Down(event)]
         if event.unreliable or len(data) > self._config.frame_bytes_max:
-            # No layer makes such a frame: unreliable frames are small (`stability`), and the
-            # configuration keeps all others below the maximum.
+            # No layer makes such a frame.
             return [Dropped("too_large"), *_report(event)]
         return self._cut(event, data)
 
@@ -95,7 +90,7 @@ class Fragment(Layer):
         return FragmentStatistics(self._frames_cut)
 
     def levels(self) -> dict[str, Level]:
-        """Incomplete frames, and their bytes: of processes outside the view, and of members."""
+        """Incomplete frames, and their bytes, apart for members."""
         partials = self._partials
         return {
             "partials": Level.of(len(partials), self._config.partials_max),
@@ -104,7 +99,7 @@ class Fragment(Layer):
         }
 
     def _certainly_fits(self, frame: Frame) -> bool:
-        """Whether the frame certainly fits; False means that only encoding its batch can decide."""
+        """Whether the frame certainly fits; False: only encoding can decide."""
         size = FRAME_OVERHEAD_BYTES
         batch = frame.batch
         if batch is not None:
@@ -113,7 +108,7 @@ class Fragment(Layer):
         return size <= limit and size + self._headers_bytes(frame) <= limit
 
     def _headers_bytes(self, frame: Frame) -> int:
-        """Return the maximum bytes of the headers; encode them only if one has no largest size."""
+        """Return the maximum bytes of the headers."""
         total = 0
         for header in frame.headers:
             kind = type(header)
@@ -157,16 +152,15 @@ class Fragment(Layer):
 
 
 def _report(frame: Frame) -> list[Effect]:
-    """Report an unsent reliable unicast, which is never dropped silently."""
+    """Report an unsent reliable unicast."""
     if frame.unreliable or not isinstance(frame.dest, Address):
         return []
     return [Up(Undeliverable(frame.dest, (frame,)))]
 
 
 def _originals(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """Return the frames that these pieces belong to.
-
-    If any piece of a frame is unacknowledged, so is its last piece, which holds the frame.
+    """Return the frames of these pieces. If any piece is unacknowledged, so is the last, which holds
+    the frame.
     """
     originals: list[Frame] = []
     for frame in frames:

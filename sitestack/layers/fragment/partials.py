@@ -1,8 +1,4 @@
-"""Incomplete frames: the receiving side of fragmentation. A helper of it, not a layer.
-
-The pieces of one stream of one sender arrive reliably and in order. So each stream has at most one
-incomplete frame, and reassembly is appending.
-"""
+"""Incomplete frames: the receiving side of fragmentation. Each stream of a sender has at most one."""
 
 from __future__ import annotations
 
@@ -25,24 +21,20 @@ class _Partial:
         self.size = 0
 
 
-#: Seconds without a piece after which an incomplete frame is discarded first: its sender is
-#: probably dead.
+#: Seconds without a piece after which an incomplete frame is discarded first.
 STALE_S = 5.0
 
 
 class Partials:
     """Incomplete frames in the order of their last pieces.
 
-    Their pieces are acknowledged, so a discarded frame is lost. Frames of members are therefore
-    never discarded to make room: each has at most two, and flow control bounds their bytes. Of
-    other processes the longest waiting frame is discarded if it is stale, otherwise the largest, so
-    that a flooding sender discards no frames of others.
+    Their pieces are acknowledged, so a discarded frame is lost. Frames of members are never
+    discarded: each has at most two, and flow control bounds their bytes. Of other processes the
+    longest waiting frame is discarded if stale, otherwise the largest.
     """
 
     def __init__(self, partials_max: int, bytes_max: int, frame_bytes_max: int, idle_s: float) -> None:
-        """Bound the frames, the bytes of all and of each, and the seconds between pieces of a
-        unicast.
-        """
+        """Bound the frames, the bytes of all and of each, and the seconds between pieces of a unicast."""
         self._partials_max = partials_max
         self._frame_bytes_max = frame_bytes_max
         self._idle_s = idle_s
@@ -55,9 +47,8 @@ class Partials:
         return len(self._partials)
 
     def append(self, key: Key, header: FragmentHeader, now: float) -> tuple[list[bytes] | None, int]:
-        """Add a piece.
-
-        Return all pieces of a complete frame (or None), and the number of discarded pieces.
+        """Add a piece; return all pieces of a complete frame (or None), and the number of discarded
+        pieces.
         """
         partial = self._partials.pop(key, None)
         dropped = 0
@@ -66,7 +57,7 @@ class Partials:
             partial = _Partial(header, now)
         if partial is None or self._contradicts(partial, header):
             return None, dropped + (1 if partial is None else 1 + self._forget(key, partial))
-        self._partials[key] = partial  # the key moves to the end
+        self._partials[key] = partial
         partial.heard_at = now
         partial.pieces.append(header.data)
         partial.size += len(header.data)
@@ -105,9 +96,7 @@ class Partials:
         return len(partial.pieces)
 
     def install_view(self, members: frozenset[Address]) -> None:
-        """Discard incomplete multicasts, whose streams restart with a view; protect the members'
-        frames.
-        """
+        """Discard incomplete multicasts; protect the members' frames."""
         for key in [key for key in self._partials if key[1]]:
             self._discard(key)
         self._members = members

@@ -1,7 +1,4 @@
-"""Backoff of failed attempts: each wait before a retry is twice the last one.
-
-A helper of membership.
-"""
+"""Backoff of failed attempts: each wait before a retry is twice the last one."""
 
 from __future__ import annotations
 
@@ -9,16 +6,13 @@ from collections.abc import Hashable
 
 
 class Backoff:
-    """Waits by attempt, at most `keys_max`.
-
-    Beyond that the oldest failure is forgotten and may be retried too early.
-    """
+    """Waits by attempt. Beyond `keys_max` the oldest failure is forgotten."""
 
     def __init__(self, first_s: float, wait_s_max: float, keys_max: int) -> None:
         self._first_s = first_s
         self._wait_s_max = wait_s_max
         self._keys_max = keys_max
-        #: Attempt -> (length of the present wait, its end), in order of failure.
+        #: Attempt -> (length of the wait, its end).
         self._failed: dict[Hashable, tuple[float, float]] = {}
 
     def __len__(self) -> int:

@@ -1,7 +1,4 @@
-"""The changes that the next view has to make, as far as its leader knows.
-
-A helper of the leader.
-"""
+"""The changes that the next view has to make, as far as its leader knows."""
 
 from __future__ import annotations
 
@@ -24,10 +21,8 @@ class Entrance:
     """Lets a joiner wait for a view only after it has shown that it receives the leader's messages."""
 
     def __init__(self, local: Local, failed: Backoff, joiners_max: int, told_interval_s: float) -> None:
-        """Postpone the joins in `failed`, which blocked all members without success.
-
-        A joiner that does not answer is reported to the operator at most once in `told_interval_s`
-        seconds.
+        """Postpone the joins in `failed`. A joiner that does not answer is reported at most once in
+        `told_interval_s` seconds.
         """
         self.waiting: dict[Address, str] = {}
         #: Waiting joiner -> the states that it knows.
@@ -35,8 +30,8 @@ class Entrance:
         self._local = local
         self._failed = failed
         self._joiners_max = joiners_max
-        #: Joiners that were sent a `JoinOffer` and have not answered; beyond `joiners_max` the
-        #: oldest is forgotten.
+        #: Joiners that have not answered a `JoinOffer`; beyond `joiners_max` the oldest is
+        #: forgotten.
         self._offered: dict[Address, None] = {}
         self._told = RateLimit(told_interval_s, joiners_max)
 
@@ -55,7 +50,6 @@ class Entrance:
         self._offered[joiner] = None
         if len(self._offered) > self._joiners_max:
             del self._offered[next(iter(self._offered))]
-        # A joiner that asks again without `hears` has not received the last offer.
         told = again and self._told.allow(joiner, now)
         offer = self._local.unicast(joiner, JoinOffer())
         return [offer, Up(Unreached((joiner,), (request.name,), "join"))] if told else [offer]
@@ -71,25 +65,20 @@ class Entrance:
 
 
 class WantedChanges:
-    """Joiners, leavers, and members that a flush leaves out.
-
-    Reads `member`, the promises of this process.
-    """
+    """Joiners, leavers, and members that a flush leaves out. Reads the promises of `member`."""
 
     def __init__(self, local: Local, member: Promises, times: LeaderTimes) -> None:
         self.suspected: list[Address] = []
-        #: Members that refuse this process as leader, or do not answer it: the next flush leaves
-        #: them out.
+        #: Members that refuse this process as leader, or do not answer it: left out of the next
+        #: flush.
         self.refusing: list[Address] = []
-        #: Members that did not install the view of this process's last flush: the next flush asks
-        #: them again.
+        #: Members that did not install the view of the last flush, and are asked again.
         self.lagging: list[Address] = []
-        #: Joiners, and pairs of parts to merge, whose last flush blocked all members without
-        #: success.
+        #: Joiners, and pairs of parts, whose last flush blocked all members without success.
         self.failed = Backoff(times.retry_s, times.retry_s_max, times.joiners_max)
         self.entrance = Entrance(local, self.failed, times.joiners_max, times.told_interval_s)
         self._leavers: list[Address] = []
-        #: Members that asked to join after this view was installed here: they have not received its
+        #: Members that asked to join after this view was installed: they have not received its
         #: commit.
         self._unaware: list[Address] = []
         self._local = local
@@ -118,9 +107,7 @@ class WantedChanges:
         self.suspected = [m for m in self.suspected if m not in members]
 
     def may_merge(self, other: View, now: float) -> bool:
-        """Whether a merge with `other` may be tried: not soon after one that blocked all without
-        success.
-        """
+        """Whether a merge with `other` may be tried now."""
         view = self._member.view
         return view is not None and not self.failed.waits((view.members, other.members), now)
 
@@ -128,10 +115,7 @@ class WantedChanges:
         return tuple([m for m in view.members if m not in self.suspected and m not in self.refusing])
 
     def leaving(self, survivors: Sequence[Address]) -> tuple[Address, ...]:
-        """Return the survivors to leave out of the next view.
-
-        If all leave, the leader leaves last.
-        """
+        """Return the survivors to leave out of the next view; if all leave, the leader leaves last."""
         leaving = tuple([m for m in survivors if m in self._leavers])
         if not self.entrance.waiting and len(leaving) == len(survivors):
             return tuple([m for m in leaving if m != self._local.address])
@@ -143,9 +127,7 @@ class WantedChanges:
         return bool(changed) or self._member.blocked_since is not None
 
     def view_installed(self, view: View) -> bool:
-        """Forget the requests that this view fulfils; return whether any are left for the next
-        flush.
-        """
+        """Forget the requests that this view fulfils; return whether any are left."""
         self.entrance.discard(view.members)
         self._leavers = [m for m in self._leavers if m in view.members]
         self.suspected = [m for m in self.suspected if m in view.members]
@@ -155,7 +137,6 @@ class WantedChanges:
         return bool(self.entrance.waiting or self._leavers or self.suspected)
 
     def levels(self) -> dict[str, Level]:
-        """Without a bound: `suspected`, which are members of the view."""
         failed = Level.of(len(self.failed), self._joiners_max, "joins and merges that are not tried again soon")
         return {
             "suspected": Level.of(len(self.suspected), None),

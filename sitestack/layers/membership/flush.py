@@ -1,16 +1,13 @@
-"""The leader's side of one flush: the members asked, their answers, the cuts, and the view to
-install.
+"""The leader's side of one flush: the members asked, their answers, the cuts, and the view to install.
 
-    collecting --all survivors blocked--> preparing --all at the cut--> committed
-    in a merge, after preparing:  giving --a member of each part has--> sharing --all have the others' states--> committed
+collecting --all survivors blocked--> preparing --all at the cut--> committed
+in a merge, after preparing:  giving --a member of each part has--> sharing --all have the others'
+states--> committed
 
 An ordinary flush replaces one view and may admit joiners. A merge replaces several views, each with
-its cut, and distributes each part's states to the others before any member installs. A state leaves
-out everything that all its receivers know. If a member dies, refuses, or reports another view, the
-flush is discarded. A new one with a higher proposal replaces it; a flush is never repaired.
-
-Fixes S5, S6 and SEQ-23: without the cut, total order and agreement break at every third crash of a
-coordinator.
+its cut, and distributes each part's states before any member installs. If a member dies, refuses,
+or reports another view, the flush is replaced by one with a higher proposal, never repaired (S5,
+S6, SEQ-23).
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ class Part:
 
     @property
     def representative(self) -> Address:
-        """The member whose layers send the part's states; all survivors are at the same point."""
+        """The member whose layers send the part's states."""
         return self.survivors[0]
 
 
@@ -58,10 +55,8 @@ class Flush:
         joiners: dict[Address, str],
         known: tuple[Header, ...] = (),
     ) -> None:
-        """`leaving` are survivors that are not in the new view; `joiners` maps addresses to logical
-        names.
-
-        `known` is what each of the joiners knows; empty if one of them knows nothing.
+        """`leaving`: survivors that are not in the new view. `joiners`: address -> logical name.
+        `known`: the states that each joiner knows.
         """
         self.parts = parts
         self.proposal = proposal
@@ -74,8 +69,7 @@ class Flush:
         self.states: dict[Address, tuple[Header, ...]] = {}
         self.done: list[Address] = []
         self.installed: list[Address] = []
-        #: Another leader may have committed a view that continues the lineage, so this flush starts
-        #: a new one.
+        #: Another leader may have committed a view that continues the lineage.
         self.is_disputed = False
 
     @property
@@ -84,7 +78,7 @@ class Flush:
 
     @property
     def everybody(self) -> tuple[Address, ...]:
-        """All processes to prepare: survivors, including leavers, and joiners."""
+        """All processes to prepare: survivors, leavers and joiners."""
         return (*self.survivors, *self.joiners)
 
     def missing(self) -> tuple[Address, ...]:
@@ -104,14 +98,11 @@ class Flush:
         return tuple([known[member] for member in members])
 
     def only_joiners_missing(self) -> bool:
-        """Whether the old members are ready and wait for joiners, which may have died unnoticed."""
+        """Whether the old members are ready and wait for joiners."""
         return self.stage is Stage.PREPARING and all(member in self.done for member in self.survivors)
 
     def expects(self, proposal: ViewId, source: Address, stage: Stage) -> bool:
-        """Whether an answer belongs to the present stage of this flush.
-
-        Each part sends its states once.
-        """
+        """Whether an answer belongs to the present stage."""
         if proposal != self.proposal or self.stage is not stage or source not in self.everybody:
             return False
         return stage is not Stage.GIVING or source in self.missing()
@@ -119,7 +110,7 @@ class Flush:
     def note_answer(self, source: Address, answer: Prepared | Given | Shared) -> list[tuple[Address, Header]]:
         """Note that `source` has completed the present stage; return the messages to send.
 
-        The joiners' first view begins at the cut, where the representative collected its states.
+        The joiners' first view begins at the cut.
         """
         if source not in self.done:
             self.done.append(source)
@@ -133,9 +124,7 @@ class Flush:
         return [(joiner, prepare) for joiner in self.joiners]
 
     def enter_next(self) -> Sequence[tuple[Address, Header]]:
-        """Enter the next stage once all have completed the present one; return the messages to
-        send.
-        """
+        """Enter the next stage once all have completed the present one; return its messages."""
         shares = self.merges and self.stage is not Stage.SHARING
         return self.enter(_AFTER[self.stage] if shares else Stage.COMMITTED)
 
@@ -153,9 +142,7 @@ class Flush:
         return [(member, commit) for member in (*[m for m in self.everybody if m != leader], leader)]
 
     def strangers(self) -> tuple[Address, ...]:
-        """Return survivors that follow another leader: without their part's view installed or
-        prepared.
-        """
+        """Return survivors without their part's view installed or prepared."""
         return tuple(
             [
                 member
@@ -169,14 +156,13 @@ class Flush:
         """Whether a survivor prepared another leader's view that may be in force and continue the
         lineage (S23).
 
-        `prepared` is the view that this leader prepared last; of other views only the ids are
-        known. A merge view starts a new lineage, and a part that is too small does not continue
-        one. If most members of that view are survivors of this flush, the rest cannot continue it.
+        `prepared`: the view that this leader prepared last. If most members of the other view are
+        survivors of this flush, the rest cannot continue it.
         """
         base = self.parts[0].view
         for other in {reply.prepared for reply in self.replies.values()}:
             if other is None or other == base.id or other.creator == self.proposal.creator:
-                continue  # none, the replaced view, or an uncommitted attempt of this leader
+                continue  # none, the replaced view, or an own attempt
             if prepared is None or prepared.id != other:
                 return True
             rivals = next_lineage(base, prepared.members, other) == base.lineage
@@ -186,9 +172,7 @@ class Flush:
         return False
 
     def view(self) -> View:
-        """Return the next view: the remaining members, part by part in the old order, then the
-        joiners.
-        """
+        """Return the next view: the remaining members, part by part, then the joiners."""
         stay = [(m, part.view.name_of(m)) for part in self.parts for m in part.survivors if m not in self.leaving]
         old = self.parts[0]
         forks = self.merges or self.is_disputed
@@ -199,7 +183,6 @@ class Flush:
         return View(self.proposal, lineage, members, (*[name for _, name in stay], *self.joiners.values()), subviews)
 
     def _prepares(self) -> list[tuple[Address, Prepare]]:
-        """Return the `Prepare` of each survivor: its part's cut, and whether it sends states."""
         view = self.view()
         messages = []
         for part in self.parts:
@@ -211,10 +194,7 @@ class Flush:
         return messages
 
     def _cut(self, part: Part) -> tuple[dict[Address, int], dict[Address, Address]]:
-        """Return the longest held prefix of each stream, and its holder; omit empty streams.
-
-        A survivor that has not installed the view holds nothing of it.
-        """
+        """Return the longest held prefix of each stream, and its holder."""
         upto: dict[Address, int] = {}
         holders: dict[Address, Address] = {}
         for member in part.survivors:
@@ -228,9 +208,6 @@ class Flush:
         return upto, holders
 
     def _gives(self) -> list[tuple[Address, Give]]:
-        """Return the `Give` of each part's representative: the states known to all members of the
-        other parts.
-        """
         messages = []
         for part in self.parts:
             takers = [self.states.get(member, ()) for other in self.parts if other is not part for member in other.survivors]
@@ -239,7 +216,6 @@ class Flush:
         return messages
 
     def _shares(self) -> list[tuple[Address, Share]]:
-        """Return the `Share` of each survivor: the states of the other parts."""
         messages = []
         for part in self.parts:
             others = [other.representative for other in self.parts if other is not part]

@@ -23,7 +23,7 @@ class ViewTag(Header):
 class JoinRequest(Header):
     """Joiner to coordinator: admit me. With `hears` it answers the coordinator's `JoinOffer`.
 
-    `known` lists the states that it has fetched meanwhile and need not receive again.
+    `known`: the states that it has fetched.
     """
 
     name: str
@@ -33,10 +33,7 @@ class JoinRequest(Header):
 
 @dataclass(frozen=True, slots=True)
 class JoinOffer(Header):
-    """Coordinator to joiner: repeat your request.
-
-    An unreachable joiner would otherwise block all members.
-    """
+    """Coordinator to joiner: repeat your request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +57,7 @@ class SuspectReport(Header):
 
 @dataclass(frozen=True, slots=True)
 class FlushRequest(Header):
-    """Leader to a member of the old view: block, and report your digest.
-
-    `proposal` is the id of the next view.
-    """
+    """Leader to a member of the old view: block, and report your digest."""
 
     proposal: ViewId
 
@@ -72,8 +66,7 @@ class FlushRequest(Header):
 class FlushReply(Header):
     """Member to leader: I promise this proposal, and this is my digest.
 
-    `prepared` is a view that the member has prepared but not installed. `digest` belongs to the
-    stream of the view `installed`.
+    `digest` belongs to the stream of the view `installed`.
     """
 
     proposal: ViewId
@@ -86,7 +79,7 @@ class FlushReply(Header):
 class FlushReject(Header):
     """Member to leader: no promise.
 
-    I promised a proposal at least as high, or (`refused`) do not accept you as leader.
+    I promised one at least as high, or (`refused`) do not accept you as leader.
     """
 
     proposal: ViewId
@@ -99,8 +92,8 @@ class Prepare(Header):
     """Leader to old members and joiners: reach the cut of view `base`, then be ready for `view`.
 
     With `collect` the member answers with the states of its layers at the cut, less those that all
-    joiners know (`known`). In a merge it answers with the states that it knows, and `Give` asks one
-    member of each part for states. A joiner has no base; it receives such states instead of a cut.
+    joiners know (`known`). In a merge it answers with the states that it knows. A joiner receives
+    states instead of a cut.
     """
 
     base: ViewId | None
@@ -124,7 +117,7 @@ class Prepared(Header):
 class Give(Header):
     """Leader of a merge to one member of each part: send your layers' states.
 
-    They leave out the states that all other parts know (`known`).
+    Without those that all other parts know (`known`).
     """
 
     proposal: ViewId
@@ -141,10 +134,7 @@ class Given(Header):
 
 @dataclass(frozen=True, slots=True)
 class Share(Header):
-    """Leader of a merge to all members: the states of the other parts' layers.
-
-    All must have them before any installs.
-    """
+    """Leader of a merge to all members: the states of the other parts' layers."""
 
     proposal: ViewId
     states: tuple[Header, ...]
@@ -166,10 +156,7 @@ class Commit(Header):
 
 @dataclass(frozen=True, slots=True)
 class Installed(Header):
-    """Member to leader: I have installed the view.
-
-    A leaving leader waits for all of these before it closes its socket.
-    """
+    """Member to leader: I have installed the view."""
 
     proposal: ViewId
 
@@ -190,10 +177,7 @@ class MergeRequest(Header):
 
 @dataclass(frozen=True, slots=True)
 class MergeReply(Header):
-    """Answer to MergeRequest: I agree.
-
-    I will forward your flush request if it comes soon and I am idle.
-    """
+    """Answer to MergeRequest: I agree."""
 
     view: View
 
@@ -216,7 +200,7 @@ class MergeAnswer(Header):
 class MergeFetch(Header):
     """Leader of a merge to all members, before any is blocked: fetch the other parts' state.
 
-    `sources` are the coordinators of the parts.
+    `sources`: the coordinators of the parts.
     """
 
     survey: int
@@ -235,9 +219,8 @@ class MergeFetched(Header):
 class MergeRefusal(Header):
     """Leader of a merge to a coordinator that agreed: continue without me.
 
-    `silent` are members of the receiver's part that do not answer the leader. The receiver may lead
-    itself if it reaches all members of the leader's part. If it is empty, the flush of the merge
-    itself was abandoned.
+    `silent`: members of the receiver's part that do not answer the leader. Empty: the flush of the
+    merge was abandoned.
     """
 
     silent: tuple[Address, ...]

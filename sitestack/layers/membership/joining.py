@@ -1,23 +1,20 @@
 """Joining: a process discovers the site, asks the coordinator for admission, or founds the site.
 
-    idle --connect--> discovering --a coordinator answered--> asking --prepare--> ready --commit--> (member)
-                          ^   |                                 |                   |
-                          |   +--no member, and mine is the lowest address--> (founds the site)
-                          +----- no answer in time -------------+-------------------+
+idle --connect--> discovering --a coordinator answered--> asking --prepare--> ready --commit-->
+(member)
+^   |                                 |                   |
+|   +--no member, and mine is the lowest address--> (founds the site)
++----- no answer in time -------------+-------------------+
 
-When many processes start at once none has a coordinator. The one with the lowest address founds the
-site, and the others find it in their next round (A13). Two founders that did not reach each other
-merge later.
+When many processes start at once, the one with the lowest address founds the site (A13).
 
-A joiner asks twice, before and after the coordinator's offer, which shows that both directions
-work. An unreachable joiner would otherwise block the whole site with each attempt. Between the two
-requests the layers above may fetch state while all members continue: all of them wait for state
-that is sent with the first view. In a site of several parts, coordinators that have offered nothing
-are asked last.
+A joiner asks twice, before and after the coordinator's offer: an unreachable joiner would otherwise
+block the whole site. Between the two requests the layers above may fetch state while all members
+continue.
 
 A ready joiner may be a member already, by a commit that is still under way. So its timeout begins
-anew, and is longer than the coordinator takes to notice a silent member. A member that asks to join
-twice is excluded, and admitted when it asks once more (`leader.py`).
+anew. A member that asks to join twice is excluded, and admitted when it asks once more
+(`leader.py`).
 """
 
 from __future__ import annotations
@@ -43,10 +40,7 @@ class Phase(Enum):
 
 
 class Joining:
-    """The state machine of a joiner.
-
-    Membership forwards events and headers to it and installs the resulting view.
-    """
+    """The state machine of a joiner."""
 
     def __init__(self, local: Local, join_timeout_s: float, fetches: bool) -> None:
         self.phase = Phase.IDLE
@@ -55,16 +49,13 @@ class Joining:
         self._due: float | None = None
         #: Whether a layer above fetches state before the second request (`Offered`).
         self._fetches = fetches
-        #: The coordinator whose offer was accepted, while state is fetched from it.
+        #: The coordinator from which state is fetched.
         self._source: Address | None = None
-        #: The coordinator that was asked and has made no offer yet.
         self._asked: Address | None = None
-        #: Coordinators that were asked and made no offer; others are asked first. Bounded by the
-        #: result of one search.
+        #: Coordinators that were asked and made no offer; others are asked first.
         self._silent: list[Address] = []
 
     def deadline(self) -> float | None:
-        """When to abandon a silent coordinator and restart discovery."""
         return self._due
 
     def find_site(self) -> list[Effect]:
@@ -77,9 +68,7 @@ class Joining:
         self._due = self._source = None
 
     def found(self, found: Found, now: float) -> list[Effect] | None:
-        """Continue with the processes that answered the search; None makes the caller found the
-        site.
-        """
+        """Continue with the processes that answered the search; None: found the site."""
         if self.phase is not Phase.DISCOVERING:
             return []
         views: dict[Address, ViewId] = {}
@@ -89,7 +78,7 @@ class Joining:
         if views:
             self._silent = [coordinator for coordinator in views if coordinator in self._silent]
             if len(self._silent) == len(views):
-                self._silent = []  # all have been asked without success: begin again with the newest view
+                self._silent = []  # all asked without success: begin again
             return self._ask(max(views, key=lambda each: (each not in self._silent, views[each], each)), now)
         lowest = min([peer.address for peer in found.peers], default=None)
         if lowest is None or self._local.address < lowest:
@@ -102,9 +91,8 @@ class Joining:
         return self._ask(redirect.coordinator, now)
 
     def offered(self, source: Address) -> list[Effect]:
-        """Answer the coordinator's offer once.
-
-        A second request would look like that of a member unaware of its view.
+        """Answer the coordinator's offer once: a second request would look like that of a member
+        unaware of its view.
         """
         if self.phase is not Phase.ASKING or source != self._asked:
             return []
@@ -115,12 +103,11 @@ class Joining:
         return [Up(Offered(source))]
 
     def fetching(self, now: float) -> None:
-        """Extend the timeout of this coordinator, because state arrives and more will follow."""
+        """Extend the timeout of this coordinator: state arrives."""
         if self._source is not None:
             self._due = now + self._timeout_s
 
     def fetched(self, event: Fetched, now: float) -> list[Effect]:
-        """Answer the coordinator's offer, because little is left to fetch."""
         source, self._source = self._source, None
         if source is None:
             return []

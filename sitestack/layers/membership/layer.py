@@ -3,12 +3,11 @@
 Every view change is a flush in two phases, prepare and commit. This module contains the layer and
 the leave procedure. `joining.py` joins a site. `leader.py` and `flush.py` are the leader's half of
 a flush; `participant.py` is a member's half, with its promises in `promises.py`. `merging.py` finds
-the other parts of a split site. `quarantine.py` blocks a member that others have excluded, and
-`majority.py` a part without the majority. `view_tags.py` keeps unicasts in their view.
+the other parts of a split site. `quarantine.py` blocks an excluded member, `majority.py` a part
+without the majority. `view_tags.py` keeps unicasts in their view.
 
 Nothing is sequenced in a view before all its members are ready for it. So a leader that dies while
-committing leaves nothing undecided: a member that installed the view proves that all others are
-ready for it. These install it before they continue.
+committing leaves nothing undecided.
 
 Sources: JGroups' GMS and its design "Reliable view installation" (A11, A12); traps S3, S5, S6, S10,
 S13.
@@ -64,20 +63,17 @@ class MembershipStatistics:
 
 
 class Membership(Layer):
-    """GMS of JGroups (A11, A12; S3, S5, S6, S10, S13).
-
-    Only unicasts pass through it; NAKACK binds multicasts to a view.
-    """
+    """GMS of JGroups. Only unicasts pass through it; NAKACK binds multicasts to a view."""
 
     name: ClassVar[str] = "membership"
     HEADERS: ClassVar[dict[int, type[Header]]] = wire.HEADERS
     FRAMES_UP = "own"
     FRAMES_DOWN = "unicasts"
     ANNOUNCES = True
-    PASSES_LANES = True  # the application's unicasts have no view tag
+    PASSES_LANES = True  # no view tag
 
     def __init__(self, local: Local, config: MembershipConfig, *, fetches: bool = False) -> None:
-        """With `fetches`, a layer above fetches state before this process joins (`Offered`)."""
+        """`fetches`: a layer above fetches state before this process joins (`Offered`)."""
         self._me = local.address
         self._local = local
         self._config = config
@@ -126,8 +122,7 @@ class Membership(Layer):
             return self._tags.tag(event) if isinstance(event.dest, Address) else [Down(event)]
         self.stale.add(self)
         if isinstance(event, Connect):
-            # A second `Connect` reports that this member has moved to another address, which only
-            # discovery needs.
+            # A second `Connect` reports another address, which only discovery needs.
             return [Down(event), *(self._joining.find_site() if self._member.view is None else [])]
         if isinstance(event, Disconnect):
             self._leave_due = now + self._config.leave_timeout_s
@@ -179,7 +174,6 @@ class Membership(Layer):
         return [*effects, *self._leader.expire(now), *self._merging.expire(now)]
 
     def deadline(self) -> float | None:
-        """The earliest deadline of all parts; None once this process has left."""
         if self._gone:
             return None
         parts = (self._quarantine, self._joining, self._leader, self._merging)
@@ -225,9 +219,8 @@ class Membership(Layer):
     def _found_site(self) -> list[Effect]:
         """Install the first view, with this process alone.
 
-        Its counter is above that of every view that this joiner has prepared. It may be a member of
-        such a view by a lost commit, and the others merge with it only when they see it in a later
-        view (`merging.py`).
+        Its counter is above that of every view that this joiner has prepared, of which it may be a
+        member by a lost commit.
         """
         view_id = ViewId(self._member.promised.counter + 1, self._me)
         return self._follower.install(View(view_id, view_id, (self._me,), (self._local.name,)), ())
@@ -249,8 +242,7 @@ class Membership(Layer):
     def _handle_reply(self, source: Address, header: wire.FlushReply, now: float) -> list[Effect]:
         prepare = self._member.prepare
         if prepare is not None and header.installed == prepare.view.id and source in prepare.view.members:
-            # The last leader died while committing, and this member received the commit: the view
-            # is in force.
+            # The last leader died while committing.
             effects = self._follower.catch_up(prepare)
             self._leader.retry(now)
             return effects
@@ -270,9 +262,7 @@ class Membership(Layer):
         return self._go() if everybody and leaving else []
 
     def _handle_report(self, source: Address, header: wire.SuspectReport, now: float) -> list[Effect]:
-        """Check the suspects of another member, because a leader believes its own failure detection
-        only.
-        """
+        """Check the suspects of another member: a leader believes its own failure detection only."""
         view, suspected = self._member.view, self._leader.changes.suspected
         known = () if view is None else view.members
         checks = [Down(CheckMember(m)) for m in header.members if m in known and m not in suspected]

@@ -1,11 +1,11 @@
 """The leader of a site: runs flushes until one of them installs a view with all wanted changes.
 
-    idle --a change is due--> flushing --all are ready--> confirming --the view is installed, a change is due--> flushing
-                              flushing --a member died, refused or did not answer--> idle, with a change due
+idle --a change is due--> flushing --all are ready--> confirming
+confirming --the view is installed, a change is due--> flushing
+flushing --a member died, refused or did not answer--> idle, with a change due
 
-The first member of the view that is not suspected leads; all others only report to it. A false
-suspicion can give two leaders for a while. The promises in `promises.py` let at most one win. The
-other retries after a random time, or finds itself excluded.
+The first member of the view that is not suspected leads. A false suspicion can give two leaders for
+a while; the promises let at most one win. The other retries after a random time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sitestack.model.frame import Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Dropped, Effect, Local, Up
 
-#: The stage that each answer belongs to, and the reason for dropping a late one.
+#: Stage of each answer, and the reason for dropping a late one.
 _ANSWERS: dict[type[Header], tuple[Stage, str]] = {
     wire.Prepared: (Stage.PREPARING, "stale_prepared"),
     wire.Given: (Stage.GIVING, "stale_given"),
@@ -33,8 +33,6 @@ _ANSWERS: dict[type[Header], tuple[Stage, str]] = {
 
 @dataclass(slots=True)
 class Idle:
-    """No flush of this leader is under way; the next one starts when `change_due`."""
-
     change_due: float | None = None
 
     def deadline(self) -> float | None:
@@ -43,10 +41,7 @@ class Idle:
 
 @dataclass(slots=True)
 class Flushing:
-    """A flush under way, abandoned when it is `due`.
-
-    Progress of a merge extends that, up to `end`.
-    """
+    """A flush under way, abandoned when it is `due`. Progress of a merge extends that, up to `end`."""
 
     flush: Flush
     due: float
@@ -56,17 +51,14 @@ class Flushing:
         return self.due
 
     def extend(self, until: float) -> None:
-        """Extend the deadline of a merge that made progress, up to `end`: states can be large."""
+        """Extend the deadline of a merge that made progress."""
         if self.flush.merges:
             self.due = min(until, self.end)
 
 
 @dataclass(slots=True)
 class Confirming:
-    """A committed flush.
-
-    When it is `due`, another flush asks members again that have not installed its view.
-    """
+    """A committed flush. When `due`, members without its view are asked again."""
 
     flush: Flush
     due: float | None = None
@@ -77,7 +69,7 @@ class Confirming:
 
 
 class Leader:
-    """The leader's half of Membership. It reads `member`, the promises of this process, and never changes them."""
+    """The leader's half of Membership."""
 
     def __init__(self, local: Local, member: Promises, times: LeaderTimes) -> None:
         self.flushes_started = 0
@@ -85,7 +77,7 @@ class Leader:
         self._phase: Idle | Flushing | Confirming = Idle()
         #: Whether a flush since this view has found that another leader may continue its lineage.
         self._is_disputed = False
-        #: The highest view counter known, so that no proposal is wasted on a number that is already promised.
+        #: The highest view counter known.
         self._highest = 0
         self._local = local
         self._member = member
@@ -95,7 +87,7 @@ class Leader:
         return self.candidate() == self._local.address
 
     def candidate(self) -> Address | None:
-        """Return the member that has to lead; None without a view or a member left.
+        """Return the member that has to lead, or None.
 
         After committing a view without itself, this process leaves that view to another member.
         """
@@ -110,10 +102,8 @@ class Leader:
     def join(self, joiner: Address, request: wire.JoinRequest, now: float) -> list[Effect]:
         """Handle a request to join.
 
-        A flush waits for its joiners, so a joiner first shows that it receives this leader's
-        messages. A member that asks to join has not received its commit. At its first request the
-        commit may still arrive. At its second the commit is lost and all others would wait for it,
-        so it is excluded and joins again.
+        A member that asks to join has not received its commit. At its second request the commit is
+        lost and all others would wait for it, so it is excluded and joins again.
         """
         view = self._member.view
         if view is None:
@@ -142,17 +132,15 @@ class Leader:
         if not self.leads():
             leader = self.candidate()
             if leader is None:
-                return []  # this process has committed its leave, and no other member is left
-            # All suspects, not only the new ones: a leader that received the earlier ones may have
-            # died since.
+                return []  # this process has left, and no other member is left
+            # All suspects: a leader that received the earlier ones may have died.
             return [self._local.unicast(leader, wire.SuspectReport(tuple(suspected)))]
         return self._want_change(now, 0.0 if view.coordinator in suspected else self._times.batch_s)
 
     def _want_change(self, now: float, delay_s: float) -> list[Effect]:
         phase = self._phase
         if isinstance(phase, Flushing):
-            # The flush under way would wait for a suspect, so it is restarted. The next flush makes
-            # any other change.
+            # The flush under way would wait for a suspect. The next one makes any other change.
             dead = any(m in self.changes.suspected for m in phase.flush.everybody)
             return self._restart(phase.flush, now) if dead else []
         if phase.change_due is None:
@@ -177,12 +165,12 @@ class Leader:
         return effects
 
     def yield_to(self, leader: Address) -> None:
-        """Abandon this process's flush, which cannot win against the higher proposal of `leader`."""
+        """Abandon this process's flush, which the higher proposal of `leader` overrides."""
         if isinstance(self._phase, Flushing) and self._phase.flush.proposal.creator != leader:
             self._phase = Idle()
 
     def retry(self, now: float) -> None:
-        """Start a flush if this process leads and none is under way: the last leader seems dead."""
+        """Start a flush if this process leads and none is under way."""
         if isinstance(self._phase, Idle) and self._phase.change_due is None and self.leads():
             self._phase.change_due = now
 
@@ -190,12 +178,11 @@ class Leader:
         return isinstance(self._phase, Flushing) or self._phase.change_due is not None
 
     def hold(self, until: float) -> None:
-        """Start no flush before `until`, because another coordinator is about to lead a merge."""
+        """Start no flush before `until`: another coordinator is about to lead a merge."""
         assert not isinstance(self._phase, Flushing), "busy"
         self._phase.change_due = until
 
     def end_hold(self, now: float) -> None:
-        """End the wait that `hold` began, because the merge will not happen."""
         if not isinstance(self._phase, Flushing) and self._phase.change_due is not None:
             self._phase.change_due = min(self._phase.change_due, now)
 
@@ -211,10 +198,7 @@ class Leader:
         return self._begin((Part(view, survivors),), leaving, entrance.waiting, entrance.known(), now)
 
     def start_merge(self, others: tuple[View, ...], now: float) -> list[Effect]:
-        """Start the flush that replaces this view and `others`.
-
-        Their coordinators have agreed, and forward the request to their members.
-        """
+        """Start the flush that replaces this view and `others`, whose coordinators have agreed."""
         view = self._member.view
         assert view is not None
         parts = tuple([Part(each, each.members) for each in (view, *others)])
@@ -229,7 +213,6 @@ class Leader:
         known: tuple[Header, ...],
         now: float,
     ) -> list[Effect]:
-        """Ask the survivors of this part, and the coordinators of all others, to block."""
         self._highest = max(self._highest, parts[0].view.id.counter, self._member.promised.counter) + 1
         flush = Flush(parts, ViewId(self._highest, self._local.address), leaving, joiners, known)
         timeout_s = self._times.merge_timeout_s if flush.merges else self._times.flush_timeout_s
@@ -239,7 +222,6 @@ class Leader:
         return [self._local.unicast(m, wire.FlushRequest(flush.proposal)) for m in asked]
 
     def _give_up(self, flush: Flush, now: float) -> list[Effect]:
-        """Restart the flush without the members that did not answer in time."""
         missing, changes = flush.missing(), self.changes
         effects: list[Effect] = [Dropped("flush_timeout", len(missing))]
         if flush.merges:
@@ -258,7 +240,7 @@ class Leader:
         return [*effects, *self._restart(flush, now)]
 
     def _restart(self, flush: Flush, at: float) -> list[Effect]:
-        """Schedule another flush at time `at`; notify the other coordinators of a merge."""
+        """Schedule another flush; notify the other coordinators of a merge."""
         self._phase = Idle(at)
         return [self._local.unicast(part.view.coordinator, wire.MergeRefusal(())) for part in flush.parts[1:]]
 
@@ -283,7 +265,7 @@ class Leader:
         return [self._local.unicast(m, header) for m, header in flush.enter(Stage.PREPARING)]
 
     def handle_answer(self, source: Address, answer: wire.Prepared | wire.Given | wire.Shared, now: float) -> list[Effect]:
-        """Handle a member's answer at a later stage; after the last one, enter the next stage."""
+        """Handle a member's answer at a later stage."""
         phase = self._phase
         stage, stale = _ANSWERS[type(answer)]
         if not isinstance(phase, Flushing) or not phase.flush.expects(answer.proposal, source, stage):
@@ -301,7 +283,7 @@ class Leader:
         return [self._local.unicast(m, header) for m, header in messages]
 
     def handle_reject(self, source: Address, reject: wire.FlushReject, now: float) -> list[Effect]:
-        """Retry later with a higher proposal, and without that member if it refuses this leader."""
+        """Retry later with a higher proposal, and without a member that refuses this leader."""
         phase = self._phase
         if isinstance(phase, Idle) or reject.proposal != phase.flush.proposal:
             return [Dropped("stale_flush_reject")]
@@ -313,10 +295,9 @@ class Leader:
         return self._restart(phase.flush, now + self._times.batch_s * 10 * self._local.rng.random())
 
     def _ask_again(self, phase: Confirming, members: tuple[Address, ...], now: float) -> list[Effect]:
-        """Flush once more for members of the view in force that have not installed it.
+        """Flush once more for members that have not installed the view in force.
 
-        They promised a proposal of another leader, which may have abandoned it. If it has not, the
-        higher proposal wins.
+        They promised a proposal of another leader, which may have abandoned it.
         """
         view = self._member.view
         phase.due = None

@@ -3,16 +3,14 @@
 A coordinator searches for others periodically, and soon after a heartbeat of another view. Of the
 coordinators that reach each other, the one with the lowest address leads. It asks the others, then
 their members, whether they receive its messages (`survey.py`). A part with a silent member is left
-out before any member is blocked: its coordinator is refused, and leads a merge itself if it reaches
-all members of the refusing part. All members then fetch the other parts' messages (`Errand`),
-because fetching in the merge would block them. The merge itself is a flush over several views
-(`flush.py`). The agreed coordinators forward the leader's flush request and start no flush.
+out: its coordinator is refused, and leads a merge itself if it reaches all members of the refusing
+part. All members then fetch the other parts' messages (`Errand`). The merge itself is a flush over
+several views (`flush.py`), whose request the agreed coordinators forward.
 
-Only a coordinator that answers directly counts. Leaving the lead to one known from others only
-could mean waiting forever for an unreachable process.
+Only a coordinator that answers directly counts: one known from others only may be unreachable.
 
-A falsely excluded member sees its former companions in a view without it. It suspects them,
-coordinates a separate view, and is merged like every other part (A11, M1, F6, F7).
+A falsely excluded member sees its former companions in a view without it, suspects them, and is
+merged like every other part (A11, M1, F6, F7).
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 
 class Merging:
     def __init__(self, local: Local, member: Promises, leader: Leader, times: MergeTimes, fetches: bool = False) -> None:
-        """With `fetches`, a layer above fetches state from the other parts before they merge."""
+        """`fetches`: a layer above fetches state from the other parts before they merge."""
         self.merges_started = 0
         self._local = local
         self._member = member
@@ -49,20 +47,16 @@ class Merging:
         self._fetches = fetches
         self._fetch: Fetch | None = None
         self.errand = Errand(local, times.fetch_timeout_s / 4)
-        #: Coordinators of parts with a member that did not answer the survey.
         self._apart = Backoff(times.retry_s, times.retry_s_max, times.apart_max)
-        #: Silent members of other parts -> their coordinator, which was refused because of them.
+        #: Silent members of other parts -> their refused coordinator.
         self._silent: dict[Address, Address] = {}
-        #: Coordinators with lower addresses that do not reach all members here, so that this one
-        #: leads.
+        #: Coordinators with lower addresses that do not reach all members here.
         self._entrusted: list[Address] = []
-        #: Coordinators that others report and that do not answer this process -> time of the first
-        #: report.
+        #: Coordinators that only others report -> time of the first report.
         self._heard_of: dict[Address, float] = {}
         self._told = RateLimit(times.told_interval_s, times.apart_max)
         #: The coordinator whose merge this one has agreed to, and the end of that agreement.
         self._consent: tuple[Address, float] | None = None
-        #: Whether this coordinator has forwarded a flush request of the one it agreed to.
         self._follows = False
 
     @property
@@ -85,10 +79,8 @@ class Merging:
         self._look_due = now + self._times.look_interval_s * self._local.rng.uniform(0.75, 1.25)
 
     def seen(self, event: SeenView, now: float) -> list[Effect]:
-        """Handle a heartbeat of another view.
-
-        A stranger's heartbeat is a hint to search. A member's heartbeat shows that it has left this
-        view.
+        """Handle a heartbeat of another view: a stranger's is a hint to search, a member's shows that
+        it has left this view.
         """
         view, prepare = self._member.view, self._member.prepare
         if view is None or (prepare is not None and prepare.view.id == event.view):
@@ -136,7 +128,7 @@ class Merging:
         return [Up(Unreached(news, tuple(map(repr, news)), "merge"))] if news else []
 
     def _approach(self, speaking: set[Address], view: View, now: float) -> list[Effect]:
-        """Ask the other coordinators to merge, or hint to the lowest one that it should lead."""
+        """Ask the other coordinators to merge, or hint to the lowest one."""
         others = sorted([other for other in speaking.difference(view.members) if not self._apart.waits(other, now)])
         lower = [other for other in others if other < self._local.address and other not in self._entrusted]
         if lower:
@@ -152,10 +144,8 @@ class Merging:
         return []
 
     def requested(self, source: Address, now: float) -> list[Effect]:
-        """Agree to a merge led by `source` if this process is idle and `source` has to lead.
-
-        The lower address leads; a higher one only after this coordinator refused it, unless this
-        one is trying again.
+        """Agree to a merge led by `source` if this process is idle and `source` has to lead: a lower
+        address, or one that this coordinator has let lead.
         """
         view = self._member.view
         turn = source < self._local.address or (source in self._silent.values() and not self._attempts())
@@ -173,9 +163,8 @@ class Merging:
         return self._ask_members(now) if len(self._agreed) == len(self._asked) else []
 
     def answered(self, source: Address, header: wire.MergeAnswer, now: float) -> list[Effect]:
-        """Handle a survey answer, which shows that both directions to the member work.
-
-        If the member was silent before, a merge with its part may be tried again.
+        """Handle a survey answer. If the member was silent before, a merge with its part may be tried
+        again.
         """
         other = self._silent.pop(source, None)
         if other is not None:
@@ -200,8 +189,7 @@ class Merging:
     def forwards(self, source: Address, now: float) -> bool:
         """Return whether to forward a flush request of `source` to the members here.
 
-        Once it forwards, this coordinator starts no flush. It does not stop at the agreement
-        already: if `source` does not receive the agreement, it asks again and again.
+        From then on this coordinator starts no flush.
         """
         if self._consent is None or self._consent[0] != source or now > self._consent[1]:
             return False
@@ -214,17 +202,14 @@ class Merging:
         return True
 
     def _ask_members(self, now: float) -> list[Effect]:
-        """Ask the members of the agreed coordinators whether they receive this one's messages.
-
-        Coordinators that agree too late are asked at the next attempt.
-        """
+        """Ask the members of the agreed coordinators whether they receive this one's messages."""
         view, agreed = self._member.view, self._agreed
         self._forget_attempt()
         if view is None or not self._quiet():
             return []
         taken = set(view.members)
         parts: list[View] = []
-        for coordinator in sorted(agreed):  # overlapping views: a member belongs to the first part that has it (F7)
+        for coordinator in sorted(agreed):  # a member belongs to the first part that has it (F7)
             other = agreed[coordinator]
             if taken.isdisjoint(other.members) and self._leader.changes.may_merge(other, now):
                 taken.update(other.members)
@@ -237,9 +222,7 @@ class Merging:
         return [self._local.unicast(member, question) for member in self._survey.missing] or self._prepare(now)
 
     def _prepare(self, now: float) -> list[Effect]:
-        """Refuse the parts with silent members, and let the members of all others fetch before the
-        merge.
-        """
+        """Refuse the parts with silent members, and let all others fetch."""
         survey = self._survey
         assert survey is not None, "a survey ends once"
         self._forget_attempt()
@@ -263,9 +246,8 @@ class Merging:
         return [*effects, *[self._local.unicast(member, request) for member in self._fetch.missing]]
 
     def _begin(self, now: float) -> list[Effect]:
-        """Merge with the parts that have fetched everything, and postpone the others.
-
-        In the merge all members would wait for the rest. The postponed members continue fetching.
+        """Merge with the parts that have fetched everything, and postpone the others, which continue
+        fetching.
         """
         fetch = self._fetch
         assert fetch is not None, "a merge begins once"
@@ -284,7 +266,7 @@ class Merging:
         return [*effects, *self._leader.start_merge(ready, now)]
 
     def fetch(self, leader: Address, header: wire.MergeFetch, now: float) -> list[Effect]:
-        """Fetch what the other parts delivered; extend the agreement with the leader for that time."""
+        """Fetch the other parts' messages; extend the agreement with the leader for that time."""
         view = self._member.view
         if view is None or self._member.blocked_since is not None:
             return [Dropped("merge_fetch")]
@@ -293,7 +275,6 @@ class Merging:
         return self.errand.start_fetching(leader, header, view, self._times.parts_max)
 
     def heard_fetched(self, source: Address, header: wire.MergeFetched, now: float) -> list[Effect]:
-        """Note that a member fetches or has finished. When all have finished, the merge begins."""
         fetch = self._fetch
         if fetch is None or fetch.number != header.survey or source not in fetch.missing:
             return [Dropped("merge_fetched")]

@@ -1,14 +1,11 @@
 """A member's half of a flush: blocks, reports its digest, reaches the cut, is ready, installs.
 
-    leader -> all   FlushRequest      member: blocked; asks NAKACK for its digest
-    member -> leader  FlushReply
-    leader -> all   Prepare           member: fetches up to the cut, collects the states of its layers
-    member -> leader  Prepared        a merge in between: Give, Given; Share, Shared
-    leader -> all   Commit            member: installs
-    member -> leader  Installed
-
-The member's promises are in `promises.py`; the leader's half of the flush is in `leader.py` and
-`flush.py`.
+leader -> all   FlushRequest      member: blocked; asks NAKACK for its digest
+member -> leader  FlushReply
+leader -> all   Prepare           member: fetches up to the cut, collects the states of its layers
+member -> leader  Prepared        a merge in between: Give, Given; Share, Shared
+leader -> all   Commit            member: installs
+member -> leader  Installed
 """
 
 from __future__ import annotations
@@ -71,7 +68,7 @@ class Participant:
         self._member.promise(header.proposal, now)
         if header.proposal.creator != self._me:
             self._leader.yield_to(header.proposal.creator)
-        if view is None:  # a joiner that prepared a view but installed none has no stream to block
+        if view is None:  # a joiner that installed no view has no stream to block
             return self.answer(DigestAnswer({}))
         return [*([Announce(Blocked())] if fresh else []), Down(DigestQuery())]
 
@@ -87,10 +84,8 @@ class Participant:
         ]
 
     def _prepared(self, proposal: ViewId) -> ViewId | None:
-        """Return the prepared view if the leader needs it.
-
-        It may be in force and the one that the leader replaces, or continue the lineage without the
-        leader (S23).
+        """Return the prepared view if the leader needs it: it may be in force, or continue the lineage
+        (S23).
         """
         prepare, view = self._member.prepare, self._member.view
         if prepare is None:
@@ -99,12 +94,11 @@ class Participant:
         return prepare.view.id if rivals or proposal.creator in prepare.view.members else None
 
     def prepare(self, leader: Address, header: wire.Prepare, now: float) -> list[Effect]:
-        """Reach the cut of the old view; a joiner has no cut, and is ready at once."""
+        """Reach the cut of the old view; a joiner is ready at once."""
         member = self._member
         if header.view.id.creator != leader or not member.accepts(header, self._me):
             if member.view is None and header.base is None and header.view.id < member.promised:
                 # Views here have lower counters than one that the joiner prepared elsewhere.
-                # Without this the leader fails again.
                 return [self._local.unicast(leader, wire.FlushReject(header.view.id, member.promised, False))]
             return [Dropped("stale_prepare")]
         if header.base is None:
@@ -122,16 +116,13 @@ class Participant:
         return [*effects, Down(ReachCut(header.cut, header.holders))]
 
     def catch_up(self, prepare: wire.Prepare) -> list[Effect]:
-        """Install a view that is in force elsewhere, and stay blocked in the flush that revealed
-        it.
-        """
+        """Install a view that is in force elsewhere, and stay blocked."""
         blocked_since = self._member.blocked_since
         effects = self.install(prepare.view, prepare.states, blocked=True)
         self._member.blocked_since = blocked_since
         return effects
 
     def cut_reached(self, event: CutReached) -> list[Effect]:
-        """Collect the layers' states if the leader wants them, or report ready."""
         prepare = self._member.prepare
         if prepare is None:
             return []
@@ -147,7 +138,6 @@ class Participant:
         return [CollectStates(prepare.view.id.counter, header.known)]
 
     def collected(self, collected: StatesCollected) -> list[Effect]:
-        """Send the collected states with the ready report, or for the other parts of a merge."""
         prepare = self._member.prepare
         if prepare is None or collected.token != prepare.view.id.counter:
             return []
@@ -156,7 +146,6 @@ class Participant:
         return [self._local.unicast(prepare.view.id.creator, wire.Prepared(prepare.view.id, collected.states))]
 
     def share(self, leader: Address, header: wire.Share, now: float) -> list[Effect]:
-        """Keep the states of the other parts of a merge until the view is installed."""
         if self._member.ready_for(header.proposal) is None:
             return [Dropped("stale_share"), *self._too_late(leader, header.proposal)]
         self._member.share(header.states)
@@ -176,16 +165,13 @@ class Participant:
         return [*self.install(prepare.view, prepare.states), self._local.unicast(leader, wire.Installed(header.proposal))]
 
     def _too_late(self, leader: Address, proposal: ViewId) -> list[Effect]:
-        """Reject a proposal that this member has overtaken with a promise to another leader.
-
-        Otherwise the leader and the ready members wait until its timeout.
-        """
+        """Reject a proposal that this member has overtaken with a promise to another leader."""
         if proposal >= self._member.promised:
             return []
         return [self._local.unicast(leader, wire.FlushReject(proposal, self._member.promised, False))]
 
     def install(self, view: View, states: tuple[Header, ...], blocked: bool = False) -> list[Effect]:
-        """Put the view in force for every layer; with `blocked` nothing new is sent in it."""
+        """Put the view in force for every layer; `blocked`: nothing new is sent in it."""
         is_primary = self._majority.is_primary(view, states)
         if not is_primary:
             view = replace(view, is_primary=False)

@@ -1,9 +1,8 @@
-"""The promises of one process in flushes: the highest promise, the prepared view, and whether the
-stream is blocked.
+"""The promises of one process in flushes.
 
-A process promises only a proposal higher than any before (by counter, then leader), and only to a
-leader that it has no reason to refuse. After a promise it delivers nothing until a view is
-installed, except up to the cut in `Prepare`.
+It promises only a proposal higher than any before (by counter, then leader), to a leader that it
+has no reason to refuse. After a promise it delivers nothing until a view is installed, except up to
+the cut in `Prepare`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Promises:
         self.view: View | None = None
         self.promised = NO_VIEW
         self.prepare: Prepare | None = None
-        #: The proposal whose digest NAKACK was asked for and has not returned yet.
+        #: The proposal for which NAKACK's digest is awaited.
         self.asked: ViewId | None = None
         self.blocked_since: float | None = None
 
@@ -38,15 +37,11 @@ class Promises:
         return None
 
     def _knows(self, leader: Address) -> bool:
-        """Whether `leader` is in the installed or the prepared view; no other process can lead this
-        one.
-        """
         if self.view is not None and leader in self.view.members:
             return True
         return self.prepare is not None and leader in self.prepare.view.members
 
     def promise(self, proposal: ViewId, now: float) -> None:
-        """Promise a proposal, so that only a higher one counts from now on."""
         self.promised = proposal
         self.asked = proposal
         if self.blocked_since is None:

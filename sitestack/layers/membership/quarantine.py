@@ -1,10 +1,9 @@
 """Quarantine: an excluded member blocks until it has merged with its former companions.
 
-They excluded it while it was paused or cut off. Messages that it continued to sequence and deliver
-would reach other sites but not them. So from the first heartbeat of a companion in a later view, it
-neither delivers nor sends. This also holds in the view that it forms alone. Its application's
-messages wait, and are sent in the merge view. A coordinator that wakes from a pause may have been
-excluded. It blocks at once, until a companion shows that it is still in the same view.
+Messages that it continued to sequence would reach other sites but not its own. So from the first
+heartbeat of a companion in a later view, it neither delivers nor sends, also in the view that it
+forms alone. Its application's messages wait. A coordinator that wakes from a pause may have been
+excluded: it blocks until a companion shows that it is still in the same view.
 
 Five events end a quarantine:
 
@@ -12,9 +11,7 @@ Five events end a quarantine:
 * a view that is not primary: its members are blocked anyway (`majority.py`);
 * a view with more than half of the members of the view in which it began: the others were excluded;
 * silence: the companions are unreachable again, or a stray or forged heartbeat was the only sign;
-* the time limit: the parts may reach each other and be unable to merge.
-
-After the last two this part continues alone, as in any split.
+* the time limit: the parts may be unable to merge.
 """
 
 from __future__ import annotations
@@ -28,20 +25,18 @@ from sitestack.stack.layer import Announce, Effect
 
 
 class Quarantine:
-    """Whether this member is blocked.
-
-    A view in which a quarantine reached the time limit begins no other one.
+    """Whether this member is blocked. A view whose quarantine reached the time limit begins no other
+    one.
     """
 
     def __init__(self, member: Promises, times: QuarantineTimes) -> None:
         self._member = member
         self._times = times
-        #: The members of the view in which the quarantine began; empty while there is none.
+        #: Members of the view in which the quarantine began; empty without one.
         self._companions: tuple[Address, ...] = ()
         self._ends = self._silent_at = 0.0
-        #: Whether it began with a pause of this member, which may not have been excluded.
+        #: Whether it began with a pause of this member.
         self._is_unsure = False
-        #: The view in force when a quarantine reached the time limit.
         self._outlasted: ViewId | None = None
 
     def __bool__(self) -> bool:
@@ -64,7 +59,7 @@ class Quarantine:
         """Begin or prolong the quarantine with a companion's heartbeat of a later view."""
         view, prepare = self._member.view, self._member.prepare
         if view is None or (prepare is not None and prepare.view.id == event.view):
-            return []  # the commit of that view is on its way here
+            return []  # its commit is on the way here
         if self:
             if event.member in self._companions:
                 if self._is_unsure and event.view == view.id:

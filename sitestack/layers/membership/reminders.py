@@ -1,8 +1,7 @@
-"""Reminders: a member that has installed a view repeats its commit. A helper of membership.
+"""Reminders: a member that has installed a view repeats its commit.
 
-A leader may leave or die before all members have received its commit, and it need not be a member
-of the view. No member of the view then misses it, and a member without the commit stalls. It only
-reports the departed leader to the next in line. That report shows which view it is in.
+A leader may leave or die before all members have received its commit. A member without the commit
+stalls and reports the departed leader, which shows the view it is in.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ from sitestack.stack.layer import Down, Effect
 
 
 class Reminders:
-    """Members that reported others which are in their view and not in the one in force here."""
-
     def __init__(self, me: Address, member: Promises) -> None:
         self._me = me
         self._member = member
@@ -25,10 +22,7 @@ class Reminders:
         self._reporters: list[Address] = []
 
     def reported(self, source: Address, members: tuple[Address, ...]) -> list[Effect]:
-        """Send the commit to a sender that reports a member of an earlier view.
-
-        A repeated commit has no effect.
-        """
+        """Send the commit to a sender that reports a member of an earlier view."""
         view = self._member.view
         if view is None or source not in view.members:
             return []
@@ -39,9 +33,7 @@ class Reminders:
         return []
 
     def view_installed(self, view: View) -> list[Effect]:
-        """Remind members that reported before this one received the commit, unless it sends it as
-        leader.
-        """
+        """Remind members that reported before this one received the commit."""
         reporters, self._reporters = self._reporters, []
         if view.id.creator == self._me:
             return []

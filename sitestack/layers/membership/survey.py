@@ -1,11 +1,8 @@
 """Before a merge: which members of the other parts reach its leader, and which of them fetch state.
 
-A merge blocks all members of all its parts until each of them has answered the leader. A member
-with one working direction would block them all without success. So each is asked first while all
-continue; its answer shows that both directions work. The coordinators have shown it by agreeing.
-
-Then all members fetch what the other parts delivered since the split, while all continue: in the
-merge all would wait.
+A merge blocks all members of all its parts until each has answered the leader. So each is asked
+first while all continue; its answer shows that both directions work. Then all members fetch the
+other parts' messages.
 """
 
 from __future__ import annotations
@@ -18,10 +15,7 @@ from sitestack.stack.layer import Effect, Local, Up
 
 
 class Survey:
-    """One round of questions to the members of other parts.
-
-    `number` separates its answers from earlier rounds.
-    """
+    """One round of questions to the members of other parts. `number` separates it from earlier rounds."""
 
     def __init__(self, number: int, parts: tuple[View, ...], due: float) -> None:
         """Start a survey; a member that has not answered when it is `due` counts as unreachable."""
@@ -31,7 +25,7 @@ class Survey:
         self.missing = {member: part for part in parts for member in part.members if member != part.coordinator}
 
     def reached(self) -> tuple[View, ...]:
-        """Return the parts whose members have all answered: a merge includes whole parts only."""
+        """Return the parts whose members have all answered."""
         silent = self.missing.values()
         return tuple([part for part in self.parts if part not in silent])
 
@@ -44,10 +38,7 @@ class Survey:
 
 
 class Fetch:
-    """The members of all parts that still fetch state.
-
-    A part with a member silent until `due` is postponed.
-    """
+    """The members of all parts that still fetch state."""
 
     def __init__(self, number: int, parts: tuple[View, ...], due: float, limit: float) -> None:
         """Fetch in all merging `parts`, for the survey `number`, until `limit` at the latest."""
@@ -58,11 +49,11 @@ class Fetch:
         self.missing = {member: None for part in parts for member in part.members}
 
     def wait(self, until: float) -> None:
-        """Extend the deadline, up to the limit, because a member made progress."""
+        """Extend the deadline, up to the limit."""
         self.due = min(until, self._limit)
 
     def ready(self) -> tuple[View, ...]:
-        """Return the other parts that have fetched everything; none before the leader's own part."""
+        """Return the other parts that have fetched everything; none before the own part."""
         own, *others = [all(member not in self.missing for member in part.members) for part in self.parts]
         return tuple([part for part, ready in zip(self.parts[1:], others, strict=True) if own and ready])
 
@@ -75,16 +66,13 @@ class Fetch:
 
 
 class Errand:
-    """This member's fetching, from one coordinator after the other, for one leader.
-
-    A later errand replaces it.
-    """
+    """This member's fetching, from one coordinator after the other, for one leader."""
 
     def __init__(self, local: Local, told_interval_s: float) -> None:
         """Report progress to the leader at most once in `told_interval_s` seconds."""
         self._local = local
         self._told_interval_s = told_interval_s
-        #: The leader and the number of its survey; None while nothing is fetched.
+        #: The leader and the number of its survey, or None.
         self._leader: tuple[Address, int] | None = None
         self._sources: list[Address] = []
         self._tell_at = 0.0
@@ -96,7 +84,7 @@ class Errand:
         return self.fetched()
 
     def fetching(self, now: float) -> list[Effect]:
-        """Report progress to the leader: state arrives and more will follow."""
+        """Report progress to the leader."""
         if now < self._tell_at:
             return []
         self._tell_at = now + self._told_interval_s

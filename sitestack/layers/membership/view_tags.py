@@ -14,7 +14,7 @@ from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
-#: Maximum bytes of held frames: the size of the largest frame.
+#: Maximum bytes of held frames.
 HELD_BYTES_MAX = 256 << 20
 
 
@@ -23,10 +23,9 @@ def _size(frame: Frame) -> int:
 
 
 class ViewTags:
-    """Tags unicasts going down, and holds those that arrive for a view not installed here yet.
+    """Tags unicasts going down, and holds arriving ones for a view not installed here yet.
 
-    At most `held_max` frames are held. Beyond that, frames of the largest holder are dropped, and
-    their sender retransmits them.
+    Beyond `held_max` frames those of the largest holder are dropped, and retransmitted.
     """
 
     def __init__(self, member: Promises, held_max: int) -> None:
@@ -53,7 +52,7 @@ class ViewTags:
         return [Dropped("held_frames", dropped)] if dropped else []
 
     def release(self) -> list[Effect]:
-        """Deliver the held frames of the view just installed; keep those of later views."""
+        """Deliver the held frames of the view just installed."""
         effects: list[Effect] = []
         for frame in self._held.take_all():
             tag = frame.top(ViewTag)
@@ -63,5 +62,4 @@ class ViewTags:
 
 
 def _is_application_unicast(frame: Frame) -> bool:
-    """Whether a unicast is the application's and survives view changes."""
     return frame.batch is not None and frame.batch.scope in UNICASTS

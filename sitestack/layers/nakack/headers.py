@@ -7,7 +7,7 @@ from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import ViewId
 
-#: Maximum ranges in a request, which must fit into one datagram: fragmentation is above this layer.
+#: Maximum ranges in a request, which must fit into one datagram.
 RANGES_MAX = 64
 
 
@@ -28,8 +28,7 @@ class Retransmit(Header):
     view: ViewId
     sender: Address
     ranges: tuple[tuple[int, int], ...]
-    #: Earlier requests for them failed: the frames do not arrive, perhaps because they exceed the
-    #: path MTU.
+    #: Earlier requests failed: the frames may exceed the path MTU.
     in_vain: bool
 
 
@@ -43,11 +42,9 @@ class Highest(Header):
 
 
 def wire_frame(frame: Frame, view: ViewId, source: Address | None = None, requester: Address | None = None) -> Frame:
-    """Return the frame for the wire: the sender's multicast, or a copy from `source` to a
-    requester.
+    """Return the frame for the wire: the sender's multicast, or a copy from `source` to a requester.
 
-    Both carry the same header, so that a copy takes the same place in the same stream, whichever
-    member sends it (SEQ-8).
+    Both take the same place in the same stream (SEQ-8).
     """
     headers = (*frame.headers, Cast(view, frame.source, frame.seqno))
     return Frame(source or frame.source, requester, headers, frame.batch, requester is not None)

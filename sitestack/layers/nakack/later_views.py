@@ -1,8 +1,4 @@
-"""Frames of views that this member has not installed yet.
-
-Members install a view at slightly different times, so the first frames of a new view overtake its
-installation. A joiner also receives multicasts of views that it never joins.
-"""
+"""Frames of views that this member has not installed yet."""
 
 from __future__ import annotations
 
@@ -14,8 +10,6 @@ from sitestack.model.view import ViewId
 
 
 class _Held:
-    """The frames of one sender, by view; none is empty."""
-
     __slots__ = ("bytes", "count", "views")
 
     def __init__(self) -> None:
@@ -24,10 +18,8 @@ class _Held:
 
 
 class LaterViews:
-    """Holds frames by view, within bounds. At a bound the largest holder loses frames, so that no
-    other does.
-
-    Its earliest view is evicted first: its installation is the least likely.
+    """Holds frames by view, within bounds. At a bound the largest holder loses those of its earliest
+    view.
     """
 
     def __init__(self, count_max: int, bytes_max: int) -> None:
@@ -67,7 +59,6 @@ class LaterViews:
         return frames, skipped
 
     def _who_gives_way(self, sender: Address) -> Address:
-        """Return this sender if it holds its share; otherwise the largest holder."""
         all_of_it = max(self.count.now / self._count_max, self.bytes.now / self._bytes_max)
         if sender in self._senders and self._share(sender) * len(self._senders) >= all_of_it:
             return sender

@@ -1,14 +1,12 @@
 """NAKACK: reliable FIFO multicast within a view.
 
 A sender numbers its multicasts 1, 2, 3 ... in each view and sends each once. A receiver that
-notices a hole requests the missing numbers: first from the sender, then from the other members.
-Each member keeps every frame until all have it. A silent sender announces its highest number until
-its whole stream is stable, so that a lost last message is noticed too. A member that receives no
-multicasts at all, because of its switch or its configuration, is sent that number by unicast. It
-requests all frames, and the site continues at its pace.
+notices a hole requests the missing numbers, first from the sender, then from the other members;
+each keeps every frame until all have it. A silent sender announces its highest number until its
+whole stream is stable. A member that receives no multicasts at all is sent that number by unicast.
 
-In a flush (`Blocked` to `ViewInstalled`) exactly the frames named by `ReachCut` are delivered. So
-all survivors of a view deliver the same messages in it (S5, S6).
+In a flush (`Blocked` to `ViewInstalled`) exactly the frames named by `ReachCut` are delivered (S5,
+S6).
 """
 
 from __future__ import annotations
@@ -48,10 +46,8 @@ class NakAckStatistics:
 
 
 class NakAck(Layer):
-    """NAKACK of JGroups, which the sequencer needs below it (SEQ-17; traps S5, S6, S15, U8).
-
-    A sender's own multicasts are delivered here at once, without waiting for the network to loop
-    them back.
+    """NAKACK of JGroups (SEQ-17; traps S5, S6, S15, U8). A sender's own multicasts are delivered here
+    at once.
     """
 
     name = "nakack"
@@ -64,8 +60,7 @@ class NakAck(Layer):
         self._me = local.address
         self._config = config
         self._view: View | None = None
-        #: Bytes of all windows. Flow control, above, bounds the frames under way, so there is no
-        #: bound here.
+        #: Bytes of all windows; flow control bounds the frames under way.
         self._retained = Level(None)
         self._streams = ReceiverWindows((), config.window_count_max, config.ahead_bytes_max, self._retained)
         self._gaps = Holes(local.rng, config.ask_delay_s, config.ask_interval_s_max)
@@ -91,9 +86,6 @@ class NakAck(Layer):
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Put a multicast into its stream, whichever member sent it; answer requests; follow the
-        view.
-        """
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if type(header) is Cast:
@@ -237,9 +229,7 @@ class NakAck(Layer):
         return effects
 
     def _install(self, event: ViewInstalled, now: float) -> list[Effect]:
-        """Restart at number 1 and drop the old view's frames: all its survivors delivered them up
-        to the cut.
-        """
+        """Restart at number 1 and drop the old view's frames."""
         config, view = self._config, event.view
         self._view = view
         maxima = (config.window_count_max, config.ahead_bytes_max)

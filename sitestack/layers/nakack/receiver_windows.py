@@ -1,8 +1,5 @@
-"""All multicast streams of one view at one member: the held frames, and those that may be delivered
-now.
-
-Between a block and the next view only frames up to the cut are delivered, stream by stream, and not
-one number more.
+"""All multicast streams of one view at one member. Between a block and the next view only frames up to
+the cut are delivered.
 """
 
 from __future__ import annotations
@@ -19,13 +16,12 @@ class ReceiverWindows:
     def __init__(
         self, members: tuple[Address, ...], count_max: int, ahead_bytes_max: int, retained: Level, blocked: bool = False
     ) -> None:
-        """`retained` counts the bytes of all windows, and is passed from view to view."""
+        """`retained` counts the bytes of all windows, from view to view."""
         self.windows = {member: Window(count_max, ahead_bytes_max) for member in members}
         self.blocked = blocked
         self._retained = retained
         retained.now = 0
-        #: The last number to deliver of each stream that is not at the cut yet; None while there is
-        #: no cut to reach.
+        #: The last number to deliver of each stream that is not at the cut yet; None without a cut.
         self.cut: dict[Address, int] | None = None
 
     def keep(self, frame: Frame) -> str | None:
@@ -37,7 +33,7 @@ class ReceiverWindows:
         return refused
 
     def append(self, frame: Frame) -> None:
-        """Hold a frame of the own stream beyond any bound; it counts as delivered."""
+        """Hold a frame of the own stream beyond any bound."""
         window = self.windows[frame.source]
         window.admit(frame.seqno)
         refused = self.keep(frame)
@@ -59,19 +55,16 @@ class ReceiverWindows:
         return self.windows[owner].highest if self.cut is None else self.cut.get(owner, 0)
 
     def block(self) -> None:
-        """Stop delivering. The cut of an earlier flush is void: the next one may be lower."""
+        """Stop delivering. The cut of an earlier flush is void."""
         self.blocked = True
         self.cut = None
 
     def unblock(self) -> None:
-        """Deliver again, because no flush has asked for the digest."""
         self.blocked = False
 
     def reach(self, cut: dict[Address, int]) -> list[Address]:
-        """Deliver up to the cut from now on; return the streams that have not reached it yet.
-
-        Strangers' streams in the cut are skipped: the cut comes from outside, and they could never
-        be reached.
+        """Deliver up to the cut; return the streams that have not reached it yet. Strangers' streams
+        are skipped.
         """
         assert self.blocked, "a cut is reached in a flush only"
         self.cut = {}

@@ -8,7 +8,7 @@ from sitestack.layers.nakack.window import Window, frame_bytes
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 
-#: How many of the lowest missing numbers are the head, which blocks delivery of all higher ones.
+#: Lowest missing numbers that are the head, which blocks delivery of all higher ones.
 HEAD_COUNT = 16
 
 
@@ -17,10 +17,9 @@ class Hole:
 
     def __init__(self, ask_at: float, up_to: int) -> None:
         self.ask_at = ask_at
-        #: The highest number known when `ask_at` was set. Higher ones may be merely late, and wait
-        #: for the next request.
+        #: The highest number known when `ask_at` was set; higher ones may be merely late.
         self.up_to = up_to
-        #: The window's `contiguous` at the last request; -1 before the first one.
+        #: The window's `contiguous` at the last request.
         self.contiguous = -1
         self.turn = 0
         self.wait_s = 0.0
@@ -58,7 +57,7 @@ class Holes:
             gap.ask_at = min(gap.ask_at, now + self.jitter(self._delay_s))
 
     def urge(self, owner: Address, wanted: int, now: float) -> None:
-        """Request a stream up to `wanted` at once, because some member holds those numbers."""
+        """Request a stream up to `wanted` at once: some member holds those numbers."""
         self._gaps[owner] = Hole(now, wanted)
 
     def enter(self, others: tuple[Address, ...]) -> None:
@@ -66,10 +65,7 @@ class Holes:
         self.clear()
 
     def clear(self, holders: dict[Address, Address] | None = None) -> None:
-        """Forget all holes.
-
-        From now on `holders` are asked first, instead of the owners of the streams.
-        """
+        """Forget all holes. From now on `holders` are asked instead of the owners of the streams."""
         self._gaps.clear()
         self._holders = holders or {}
 
@@ -83,10 +79,9 @@ class Holes:
         """Return the member to ask, and perhaps one to ask for the head as well; set the wait for
         their answers.
 
-        A member whose answer advanced the window is asked again. Otherwise the wait doubles and
-        another member is asked. The presumed holder and the others alternate, because the holder
-        may be dead, cut off, or without the frames. After two failed rounds, each round asks one of
-        either, so that a lost datagram does not cost two rounds.
+        A member whose answer advanced the window is asked again. Otherwise the wait doubles, and
+        the presumed holder and the others alternate. After two failed rounds, each round asks one
+        of either.
         """
         if gap.contiguous < 0 or contiguous > gap.contiguous:
             gap.wait_s = 2 * self._delay_s
@@ -104,20 +99,19 @@ class Holes:
         return both if gap.wait_s > 4 * self._delay_s else both[:1]
 
     def postpone(self, gap: Hole, now: float) -> None:
-        """Ask later: the old hole is closed, and another one was noticed only just now."""
+        """Ask later: the old hole is closed, and another one is new."""
         gap.ask_at = now + self.jitter(self._delay_s)
 
     def jitter(self, delay_s: float) -> float:
-        """Vary the delay by a quarter, so that members ask for a lost frame at different times."""
+        """Vary the delay by a quarter."""
         return delay_s * (0.75 + 0.5 * self._rng.random())
 
 
 class Answers:
-    """Damps answers (C15): in each period a requester gets each frame once, and all of them
-    together `bytes_max` bytes.
+    """Damps answers (C15): in each period a requester gets each frame once, and all together
+    `bytes_max` bytes.
 
-    If several members have asked in this period or the last, none gets more than an equal share. So
-    a member that asks without end does not block the answers to others.
+    Of several requesters none gets more than an equal share.
     """
 
     def __init__(self, period_s: float, bytes_max: int, count_max: int) -> None:
@@ -129,8 +123,7 @@ class Answers:
         #: Bytes for each requester of this period, and the requesters of the one before.
         self._bytes_for: dict[Address, int] = {}
         self._before: frozenset[Address] = frozenset()
-        #: The (requester, sender, number) answered in this period. Bounded by the bytes, as every
-        #: frame counts some.
+        #: The (requester, sender, number) answered in this period, bounded by the bytes.
         self._given: set[tuple[Address, Address, int]] = set()
 
     def choose(self, window: Window, ranges: tuple[tuple[int, int], ...], requester: Address, now: float) -> list[Frame]:
@@ -167,19 +160,15 @@ class Answers:
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing more is answered in this period.
-
-        A requester with missing frames asks again.
-        """
         return self._bytes >= self._bytes_max
 
 
 class Announcer:
-    """Decides when a sender announces the highest number of its stream.
+    """Decides when a sender announces the highest number of its stream: after a quiet interval, then
+    ever less often while nothing changes.
 
-    It announces to all members after a quiet interval, then less and less often while nothing
-    changes. If nothing becomes stable for long, it announces to each member by unicast, however
-    busy the sender is. A member that receives no multicasts at all sees no hole to ask about.
+    If nothing becomes stable for long, it announces to each member by unicast: one that receives no
+    multicasts sees no hole.
     """
 
     def __init__(self, interval_s: float, interval_s_max: float, stuck_s: float) -> None:
@@ -188,13 +177,11 @@ class Announcer:
         self._stuck_s = stuck_s
         self._wait_s = interval_s
         self._quiet_at: float | None = None
-        #: When to announce by unicast: postponed by stability, not by sending. Meaningless while
-        #: `_quiet_at` is None.
+        #: When to announce by unicast: postponed by stability, not by sending.
         self._stuck_at = 0.0
 
     @property
     def due(self) -> float | None:
-        """The time of the next announcement; None for never."""
         return None if self._quiet_at is None else min(self._quiet_at, self._stuck_at)
 
     def sent(self, now: float) -> bool:
@@ -206,15 +193,12 @@ class Announcer:
         return before is None or self._quiet_at < before
 
     def advanced(self, now: float) -> bool:
-        """Note that a part of the stream became stable: the sender is neither quiet nor stuck.
-
-        Return as `sent` does.
-        """
+        """Note that a part of the stream became stable; return as `sent` does."""
         self._stuck_at = now + self._stuck_s
         return self.sent(now)
 
     def said(self, now: float) -> bool:
-        """Note an announcement; return whether it has to go to each member by unicast."""
+        """Note an announcement; return whether it goes to each member by unicast."""
         stuck = now >= self._stuck_at
         if stuck:
             self._stuck_at = now + self._stuck_s

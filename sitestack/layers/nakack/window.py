@@ -13,15 +13,14 @@ from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 
 class Window:
-    """The frames of one stream by number. A sender keeps its own stream in a window, too."""
+    """The frames of one stream by number."""
 
     def __init__(self, count_max: int, ahead_bytes_max: int) -> None:
-        """Hold at most `count_max` numbers above `stable`, and at most `ahead_bytes_max` bytes
-        ahead of a hole.
+        """Hold at most `count_max` numbers above `stable`, and `ahead_bytes_max` bytes ahead of a
+        hole.
 
-        Frames beyond a bound are refused, and requested again when there is room. Bytes without a
-        hole have no bound: a window that refused them could wait for another full window, which
-        waits for this one.
+        Bytes without a hole have no bound: a window that refused them could wait for another full
+        window, which waits for this one.
         """
         self.frames: dict[int, Frame] = {}
         self.stable = self.delivered = self.contiguous = self.highest = 0
@@ -31,10 +30,7 @@ class Window:
         self._limit = count_max
 
     def add(self, frame: Frame, size: int) -> str | None:
-        """Hold a received frame of `size` bytes under its `seqno`.
-
-        Return the reason for a refusal, or None.
-        """
+        """Hold a received frame; return the reason for a refusal, or None."""
         seqno = frame.seqno
         if seqno <= self.contiguous or seqno in self.frames:
             return "nak_duplicate"
@@ -59,28 +55,21 @@ class Window:
             self.ahead_bytes -= frame_bytes(frame)
 
     def expect(self, highest: int) -> None:
-        """Note that the stream has numbers up to `highest`.
-
-        Numbers beyond the bound are not requested yet.
-        """
+        """Note that the stream has numbers up to `highest`, requested within the bound."""
         self.highest = max(self.highest, min(highest, self._limit))
 
     def admit(self, last: int) -> None:
-        """Allow numbers up to `last`, beyond any bound: a flush must reach its cut."""
+        """Allow numbers up to `last`: a flush must reach its cut."""
         self._limit = max(self._limit, last)
         self.expect(last)
 
     def deliver_to(self, last: int) -> list[Frame]:
-        """Return the frames to deliver now, in order: those up to `last` that were received without
-        a hole.
-        """
+        """Return the frames to deliver now, in order."""
         first, self.delivered = self.delivered + 1, max(self.delivered, min(last, self.contiguous))
         return [self.frames[seqno] for seqno in range(first, self.delivered + 1)]
 
     def missing(self, last: int, count_max: int, ranges_max: int) -> tuple[tuple[int, int], ...]:
-        """Return the lowest missing numbers up to `last`: at most `count_max` in at most
-        `ranges_max` ranges (first, last).
-        """
+        """Return the lowest missing numbers up to `last`, as ranges (first, last)."""
         ranges: list[tuple[int, int]] = []
         count = 0
         for seqno in range(self.contiguous + 1, last + 1):
@@ -98,10 +87,7 @@ class Window:
         return tuple(ranges)
 
     def purge(self, stable: int) -> int:
-        """Forget stable frames and return their bytes.
-
-        A frame that is not delivered here yet is never forgotten.
-        """
+        """Forget stable frames that are delivered here; return their bytes."""
         stable = min(stable, self.delivered)
         freed = 0
         for seqno in range(self.stable + 1, stable + 1):
@@ -112,5 +98,5 @@ class Window:
 
 
 def frame_bytes(frame: Frame) -> int:
-    """Return the approximate bytes of a frame in memory, which the bounds count."""
+    """Return the approximate bytes of a frame in memory."""
     return FRAME_OVERHEAD_BYTES + frame.payload_bytes

@@ -1,22 +1,16 @@
 """Path MTU discovery: finds the largest datagram that reaches a member, and has larger ones cut for
 it.
 
-    NAKACK, UNICAST      retransmissions to B do not arrive                        down: PathDoubt(B)
-    me -> B              Probe(548), Probe(1,200), Probe(1,400), Probe(8,900), Probe(60,000)   each alone, of that size
-    B -> me              ProbeAnswer(548), ProbeAnswer(1,200), ProbeAnswer(1,400)
-    me                   datagrams to B, and multicasts, are cut into slices of 1,400 bytes from now on
+NAKACK, UNICAST      retransmissions to B do not arrive                        down: PathDoubt(B)
+me -> B              Probe(548), Probe(1,200), Probe(1,400), Probe(8,900), Probe(60,000)   each
+alone, of that size
+B -> me              ProbeAnswer(548), ProbeAnswer(1,200), ProbeAnswer(1,400)
+me                   datagrams to B, and multicasts, are cut into slices of 1,400 bytes from now on
 
-Some networks drop large datagrams: a tunnel, a firewall that drops IP fragments, a switch without
-jumbo frames. They pass heartbeats, questions and answers, so no member is suspected. The first
-large datagram would be retransmitted for ever, and all members would wait for the one that lacks
-it. Slices are reassembled below all layers, so that already numbered frames pass as well
-(`sitestack/wire/slices.py`).
-
-If not even the smallest probe is answered, the member may have another address by now, and
-discovery asks for it.
-
-Nothing is probed while everything arrives. A limit is checked again periodically, and removed when
-the full size passes.
+Some networks drop large datagrams and pass heartbeats, so no member is suspected, and all would
+wait for the one that lacks the first large datagram. Slices are reassembled below all layers
+(`sitestack/wire/slices.py`). If not even the smallest probe is answered, discovery asks for another
+address. A limit is checked again periodically.
 
 Source: RFC 8899, Datagram Packetization Layer Path MTU Discovery; its base size of 1,200 bytes;
 faults F26, S8.
@@ -57,29 +51,26 @@ class ProbeAnswer(Header):
 HEADERS: dict[int, type[Header]] = {0xB0: Probe, 0xB1: ProbeAnswer}
 
 
-#: Datagram sizes that networks are built for, below the configured one: jumbo frames, Ethernet less
-#: a tunnel, the least of IPv6, and the least that every IPv4 host accepts (576 bytes, RFC 791).
+#: Datagram sizes that networks are built for: jumbo frames, Ethernet less a tunnel, the least of
+#: IPv6, and the least that every IPv4 host accepts (576 bytes, RFC 791).
 SIZES = (8_900, 1_400, 1_200, 548)
 
 
 @dataclass(slots=True)
 class _Search:
-    """A present or past search: `due` is None once it has ended."""
+    """`due` is None once the search has ended."""
 
     number: int
     begun: float
     due: float | None
-    #: Seconds from its beginning until the next one may begin.
+    #: Seconds from its beginning until the next one.
     interval_s: float
     attempts: int = 0
     answered: set[int] = field(default_factory=set)
 
 
 class PathMtu(Layer):
-    """Datagram path MTU discovery for each member that does not get large datagrams.
-
-    The assembly calls `bind` with the stack's codec before anything is sent.
-    """
+    """Datagram path MTU discovery. The assembly calls `bind` with the stack's codec."""
 
     name: ClassVar[str] = "path_mtu"
     HEADERS: ClassVar[dict[int, type[Header]]] = HEADERS
@@ -87,9 +78,8 @@ class PathMtu(Layer):
     FRAMES_DOWN = "none"
 
     def __init__(self, local: Local, config: PathMtuConfig, datagram_bytes_max: int, overhead_bytes: int = 0) -> None:
-        """`datagram_bytes_max` is the stack's maximum, assumed to pass until there is a doubt.
-
-        On the network each datagram is larger by `overhead_bytes`.
+        """`datagram_bytes_max`: the stack's maximum. On the network each datagram is larger by
+        `overhead_bytes`.
         """
         self._me = local.address
         self._config = config
@@ -97,7 +87,7 @@ class PathMtu(Layer):
         self._sizes = (datagram_bytes_max, *[size for size in smaller if size < datagram_bytes_max])
         self._codec: Codec | None = None
         self._view: View | None = None
-        #: The last search of each process, in the order of beginning.
+        #: In the order of beginning.
         self._searches: dict[Address, _Search] = {}
         #: Process -> (the largest datagram that reaches it, when to check again).
         self._limits: dict[Address, tuple[int, float]] = {}
@@ -165,9 +155,7 @@ class PathMtu(Layer):
         return self._probe(member, search, now)
 
     def _probe(self, member: Address, search: _Search, now: float) -> list[Effect]:
-        """Send the unanswered sizes, the smallest first: if the largest fills a queue, they have
-        passed.
-        """
+        """Send the unanswered sizes, the smallest first: the largest may fill a queue."""
         search.due = now + self._config.attempt_interval_s * 2**search.attempts
         search.attempts += 1
         sizes = [size for size in reversed(self._sizes) if size not in search.answered]
@@ -191,11 +179,10 @@ class PathMtu(Layer):
         return self._conclude(member, search, now) if answer.size == self._sizes[0] else []
 
     def _conclude(self, member: Address, search: _Search, now: float) -> list[Effect]:
-        """End a search: the largest size that was answered passes.
+        """End a search: the largest answered size passes.
 
-        No answer at all shows nothing about sizes. The path may be dead while another address
-        works, which failure detection misses where multicasts come by several networks. Or the
-        member has moved, and its announcement was lost (A16).
+        No answer at all shows nothing about sizes: the path may be dead while another address
+        works, or the member has moved (A16).
         """
         search.due = None
         if not search.answered:

@@ -1,8 +1,7 @@
 """The resolver: from UUIDs to physical addresses, the last step before the wire.
 
-It holds the transport's address cache, and fans out a multicast as unicasts where the network has
-none. It queues frames for a member with an unknown address until discovery has found it. It learns
-addresses only from SET_ and REMOVE_PHYSICAL_ADDRESS.
+It holds the transport's address cache, fans out a multicast where the network has none, and queues
+frames for a member until discovery has found it.
 """
 
 from __future__ import annotations
@@ -33,10 +32,7 @@ from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 
 @dataclass(slots=True)
 class _Waiting:
-    """A member that is asked for.
-
-    Without frames it is asked for because a fan-out must reach the whole view.
-    """
+    """A member that is asked for. Without frames a fan-out must reach it."""
 
     since: float
     asked_at: float
@@ -44,11 +40,8 @@ class _Waiting:
 
 
 class Resolver(Layer):
-    """The address cache of TP in JGroups (LA-5, LA-6, LA-9, LA-10, LA-19; traps A1, A2, A5, A9).
-    The lowest layer.
-
-    Queued frames keep their order among themselves; the layers above restore the order of all
-    frames (A5).
+    """The address cache of TP in JGroups (LA-5, LA-6, LA-9, LA-10, LA-19; traps A1, A2, A5, A9). The
+    lowest layer.
     """
 
     name = "resolver"
@@ -61,13 +54,12 @@ class Resolver(Layer):
         self._contacts = AddressCache(config.contacts_max, config.tombstone_s)
         self._members: tuple[Address, ...] = ()
         self._failures: dict[Address, int] = {}
-        #: The address picked for each known member, so that sending costs one look-up.
         self._picked: dict[Address, Physical] = {}
         #: The destinations of a multicast without network multicast: all known processes, and
         #: members only. None: not computed.
         self._everybody: tuple[Physical, ...] | None = ()
         self._fellows: tuple[Physical, ...] | None = ()
-        #: Members that are asked for, in order of `asked_at`: the first is due first.
+        #: In order of `asked_at`: the first is due first.
         self._waiting: dict[Address, _Waiting] = {}
         self._queued_bytes = Level(config.queued_bytes_max)
 
@@ -122,10 +114,7 @@ class Resolver(Layer):
         return self._release(member)
 
     def _pick(self, contact: Contact) -> None:
-        """Pick an address for a new or moved contact.
-
-        It examines no other contact, because strangers may be many.
-        """
+        """Pick an address for a new or moved contact."""
         if self._contacts.evicted is not None:
             self._picked.pop(self._contacts.evicted, None)
         if contact.address != self.local.address:
@@ -135,8 +124,7 @@ class Resolver(Layer):
     def _fan_out(self, frame: Frame) -> tuple[Physical, ...]:
         """Return the destinations: members for streams, all known processes for unreliable frames.
 
-        Any process may announce itself, and even another one: it is sent discovery and heartbeats,
-        but no message.
+        So a process that only announces itself is sent no message.
         """
         if frame.unreliable or not self._members:
             if self._everybody is None:
@@ -147,7 +135,7 @@ class Resolver(Layer):
         return self._fellows
 
     def _places(self, members: Iterable[Address]) -> tuple[Physical, ...]:
-        """Return the members' distinct addresses without the own ones: one copy for each (LA-19)."""
+        """Return the members' distinct addresses (LA-19)."""
         mine = self._contacts.get(self.local.address)
         own = () if mine is None else mine.physical
         places = [self._picked[each] for each in members if each in self._picked]
@@ -163,7 +151,7 @@ class Resolver(Layer):
     def _refresh(self) -> None:
         failures, me = self._failures, self.local.address
         self._picked = {
-            # The best address; after each failure the next one (LA-6).
+            # after each failure the next address (LA-6)
             each.address: each.physical[failures.get(each.address, 0) % len(each.physical)]
             for each in self._contacts.all()
             if each.address != me
@@ -207,9 +195,8 @@ class Resolver(Layer):
         return [Dropped("unresolved", frames)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Ask again for members that frames wait for, or drop the frames.
-
-        Missing members of the view are asked for forever.
+        """Ask again for members that frames wait for, or drop the frames. Members of the view are
+        asked for forever.
         """
         effects: list[Effect] = []
         for member, waiting in list(self._waiting.items()):
@@ -226,7 +213,6 @@ class Resolver(Layer):
         return effects
 
     def deadline(self) -> float | None:
-        """When the member asked for longest ago is asked for again."""
         for waiting in self._waiting.values():
             return waiting.asked_at + self.config.ask_interval_s
         return None

@@ -1,10 +1,8 @@
 """The forward-table: own batches not known to be delivered everywhere ("Variables" in JGroups'
 SEQUENCER).
 
-It is one ordered list in three parts: batches delivered here but not stable, forwarded batches, and
-batches waiting to be forwarded. `next_to_forward` moves the border between the last two forwards,
-and `rewind` moves it back. So new batches never overtake older ones that must be sent again (S2,
-S4).
+One ordered list in three parts: delivered here but not stable, forwarded, waiting to be forwarded.
+So new batches never overtake older ones that must be sent again (S2, S4).
 """
 
 from __future__ import annotations
@@ -14,29 +12,23 @@ from collections import deque
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, Scope
 
-#: How many delivered but unstable entries are remembered; beyond, the oldest counts as stable. Only
-#: the reported level is wrong then: a flush delivers to all survivors what one of them has
-#: delivered.
+#: Remembered delivered but unstable entries; beyond, the oldest counts as stable. Only the reported
+#: level is wrong then.
 UNSTABLE_MAX = 65_536
 
 
 class ForwardTable:
-    """Own batches.
-
-    One is removed when it is stable, or when a view follows its delivery here (S6; overrides
-    SEQ-3).
+    """Own batches. One is removed when it is stable, or when a view follows its delivery here (S6;
+    overrides SEQ-3).
     """
 
     def __init__(self, undelivered_bytes_max: int) -> None:
         self.bytes = Level(undelivered_bytes_max)
-        #: Batches not delivered here, in order of sending. The window of the layer above bounds
-        #: them, as `add` asserts.
+        #: Batches not delivered here, bounded by the window of the layer above, as `add` asserts.
         self._undelivered: dict[tuple[Scope, int], Batch] = {}
-        #: The last of the undelivered batches, which wait to be forwarded for the first time or
-        #: again.
+        #: The last of the undelivered batches.
         self._waiting: deque[Batch] = deque()
-        #: The places in the stream of own batches delivered here. NAKACK holds their frames for a
-        #: flush.
+        #: Places in the stream of own batches delivered here.
         self._unstable: deque[int] = deque(maxlen=UNSTABLE_MAX)
 
     def add(self, batch: Batch) -> None:
@@ -68,7 +60,7 @@ class ForwardTable:
             self._unstable.popleft()
 
     def view_changed(self) -> None:
-        """Begin a view: delivered batches are everywhere; forward all others again first (S11)."""
+        """Begin a view: forward all undelivered batches again first (S11)."""
         self._unstable.clear()
         self.rewind()
 

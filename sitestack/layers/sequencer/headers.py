@@ -17,10 +17,7 @@ class Forward(Header):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Sequenced(Header):
-    """An entry of the ordered stream (the DATA header of JGroups' SEQUENCER).
-
-    The batch names the original sender.
-    """
+    """An entry of the ordered stream (the DATA header of JGroups' SEQUENCER)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
 """Sequencer: one order for all multicasts, made by the coordinator (JGroups' design SEQUENCER).
 
-    member        Forward(batch) ------unicast-----> coordinator
-    coordinator   Sequenced(batch) ---multicast----> all members, in the order of its NAKACK stream
+member        Forward(batch) ------unicast-----> coordinator
+coordinator   Sequenced(batch) ---multicast----> all members, in the order of its NAKACK stream
 
-A batch keeps its origin and its numbers all the way, so it may be forwarded any number of times:
-receivers admit each number once and in order. Each member keeps its own batches in a forward-table
-until they are safe. After every view change it forwards them again, before anything new. With
-`order: fifo` each origin multicasts its own batches; the rest is the same.
+A batch keeps its origin and its numbers all the way, so it may be forwarded any number of times.
+Each member keeps its own batches in a forward-table until they are safe, and forwards them again
+after every view change, before anything new. With `order: fifo` each origin multicasts its own
+batches.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from sitestack.model.message import UNICASTS, Batch
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
-#: While nothing comes back, the interval between two forwards grows up to this multiple of the
-#: configured one.
+#: Multiple of the configured interval up to which it grows while nothing comes back.
 RESEND_BACKOFF_MAX = 16
 
 
@@ -36,10 +35,7 @@ _SEQUENCED: tuple[Header, ...] = (Sequenced(),)
 
 
 class Sequencer(Layer):
-    """SEQUENCER of JGroups (SEQ-1 to SEQ-23, traps S1 to S18).
-
-    It needs NAKACK and UNICAST below, and a flush at every view.
-    """
+    """SEQUENCER of JGroups (SEQ-1 to SEQ-23, traps S1 to S18), above NAKACK and UNICAST."""
 
     name = "sequencer"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x90: Forward, 0x91: Sequenced, 0x92: SequencerState, 0x93: ForwardAgain}
@@ -54,16 +50,14 @@ class Sequencer(Layer):
         self._total = config.order == "total"
         self._table = ForwardTable(config.undelivered_bytes_max)
         self._received = ReceivedTable(config.tombstones_max)
-        #: Messages that other parts of the site delivered without this member; reported right after
-        #: the merge view.
+        #: Messages that other parts of the site delivered; reported right after the merge view.
         self._missed: list[Missed] = []
         self._view: View | None = None
         self._members: frozenset[Address] = frozenset()
         self._blocked = True
-        #: Members whose batches this coordinator has dropped while blocked, without a view since.
+        #: Members whose batches this coordinator has dropped while blocked.
         self._dropped: dict[Address, None] = {}
-        #: Whether own batches wait for credit below: they are late, not lost, so nothing is
-        #: forwarded again meanwhile.
+        #: Whether own batches wait for credit below: late, not lost.
         self._stalled = False
         self._progress_at = 0.0
         self._backoff = 1
@@ -82,10 +76,7 @@ class Sequencer(Layer):
         return self._forward()
 
     def _cast_entry(self, frame: Frame) -> list[Effect]:
-        """Multicast an entry of the layer above.
-
-        Only the coordinator writes the stream; the layer above keeps its entry until then.
-        """
+        """Multicast an entry of the layer above, as coordinator."""
         if self._view is None or self._view.coordinator != self._me:
             return [Dropped("not_coordinator")]
         if self._blocked:
@@ -93,10 +84,7 @@ class Sequencer(Layer):
         return [Down(frame.push(_SEQUENCED[0]))]
 
     def _forward(self) -> list[Effect]:
-        """Forward the waiting batches of the table in order, unless blocked.
-
-        The coordinator multicasts its own batches this way, too (S4).
-        """
+        """Forward the waiting batches in order, unless blocked; the coordinator's own too (S4)."""
         if self._blocked or self._view is None:
             return []
         coordinator = self._view.coordinator
@@ -138,10 +126,7 @@ class Sequencer(Layer):
         return [Up(event)]
 
     def _handle_forward(self, frame: Frame) -> list[Effect]:
-        """Multicast a forwarded batch, even repeatedly (SEQ-6, SEQ-18).
-
-        The sender's table still holds a dropped one.
-        """
+        """Multicast a forwarded batch, even repeatedly (SEQ-6, SEQ-18)."""
         batch = frame.batch
         if frame.dest is None or batch is None or len(frame.headers) != 1 or batch.scope in UNICASTS:
             return [Dropped("bad_forward")]
@@ -157,9 +142,6 @@ class Sequencer(Layer):
         return [self._cast(batch)]
 
     def _ask_again(self) -> list[Effect]:
-        """Ask for the batches dropped meanwhile; after a flush the view makes all members forward
-        again.
-        """
         dropped, self._dropped = self._dropped, {}
         return [Down(Frame(self._me, member, (ForwardAgain(),))) for member in dropped]
 
@@ -171,7 +153,6 @@ class Sequencer(Layer):
         return self._forward()
 
     def _handle_entry(self, frame: Frame, now: float) -> list[Effect]:
-        """Admit a batch of this site by its numbers; all other entries are for the layer above."""
         headers, batch = frame.headers[:-1], frame.batch
         if frame.dest is not None:
             return [Dropped("sequenced_unicast")]
@@ -191,15 +172,14 @@ class Sequencer(Layer):
             if self._backoff > 1:
                 self._backoff = 1
                 self.stale.add(self)
-        # The original sender is put on a copy: the frame that NAKACK keeps for retransmission must
-        # not change (SEQ-8, S15).
+        # On a copy: NAKACK's frame must not change (SEQ-8, S15).
         return [Up(Frame(batch.origin, None, (), batch, False, frame.seqno, frame.stream))]
 
     def _is_coordinator(self, member: Address) -> bool:
         return self._view is not None and self._view.coordinator == member
 
     def _handle_view(self, event: ViewInstalled, now: float) -> list[Effect]:
-        """Begin a view, and forward undelivered batches before anything new (SEQ-12, SEQ-13, S2)."""
+        """Begin a view, and forward undelivered batches first (SEQ-12, SEQ-13, S2)."""
         view = self._view = event.view
         self._members = frozenset(view.members)
         self._dropped.clear()
@@ -215,7 +195,7 @@ class Sequencer(Layer):
         return [Up(Gap(self._site, origin, first, last, GapReason.OTHER_PART, scope)) for origin, scope, first, last in missed]
 
     def expire(self, now: float) -> list[Effect]:
-        """Forward all undelivered batches again after a long wait (S11); receivers drop duplicates."""
+        """Forward all undelivered batches again after a long wait (S11)."""
         due = self.deadline()
         if due is None or now < due:
             return []
@@ -237,12 +217,10 @@ class Sequencer(Layer):
         self._received.restore(state.numbers)
 
     def merge_state(self, state: Header) -> None:
-        """Merge another part's received-table into this one; the merge view follows."""
         assert isinstance(state, SequencerState)
         self._missed += self._received.merge(state.numbers, self._members)
 
     def levels(self) -> dict[str, Level]:
-        """`undelivered` and `unstable` count own batches in the forward-table."""
         why = "members of earlier views, remembered so that their late messages do not count as new"
         return {
             "undelivered": Level.of(self._table.undelivered, None),

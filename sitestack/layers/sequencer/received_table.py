@@ -1,8 +1,7 @@
-"""The received-table: the next number of each origin and scope ("Variables" in JGroups' SEQUENCER;
-S1, S7, S9).
+"""The received-table: the next number of each origin and scope ("Variables" in JGroups' SEQUENCER; S1,
+S7, S9).
 
-Every member admits the same entries of the stream, because all see the same stream and start from
-the same table.
+Every member admits the same entries, because all start from the same table.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ Numbers = tuple[int, int]
 Missed = tuple[Address, Scope, int, int]
 _FRESH: Numbers = (1, 1)
 _SCOPES = (Scope.ALL, Scope.SITE)
-#: Maximum evicted tombstones that a member remembers for itself, about 13 MB. Beyond, the oldest is
-#: forgotten for good: what its origin sent to another part is reported as no gap.
+#: Maximum evicted tombstones that a member remembers for itself, about 13 MB. Beyond, messages of
+#: the oldest origin become no gap.
 EVICTED_MAX = 65_536
 
 
@@ -29,12 +28,12 @@ class Receipt(Enum):
     """The outcome for a batch; all but ADMITTED are reasons to drop it."""
 
     ADMITTED = "admitted"
-    #: Delivered before, and forwarded again: expected after every failover (SEQ-9, SEQ-18).
+    #: Delivered before, and forwarded again (SEQ-9, SEQ-18).
     DUPLICATE = "duplicate"
     #: Earlier batches were lost on their way to the coordinator. The origin forwards all of them
-    #: again; delivering this one now would break FIFO.
+    #: again.
     HOLE = "order_hole"
-    #: Partly delivered before: the origin has cut its messages into other batches the second time.
+    #: Partly delivered before: cut otherwise the second time.
     RECUT = "recut_batch"
 
 
@@ -43,14 +42,13 @@ class ReceivedTable:
 
     def __init__(self, tombstones_max: int) -> None:
         self._tombstones_max = tombstones_max
-        #: One entry for each member, so that a merge detects missed messages of a member that had
-        #: sent nothing.
+        #: One entry for each member, also of one that had sent nothing.
         self._members: dict[Address, Numbers] = {}
-        #: Members that left, in that order. A falsely suspected one that comes back continues its
-        #: numbers (S7; overrides SEQ-15).
+        #: Members that left, in that order. One that comes back continues its numbers (S7;
+        #: overrides SEQ-15).
         self._left: dict[Address, Numbers] = {}
-        #: Evicted tombstones, in that order. They tell only which messages this member missed: a
-        #: joiner does not have them, and all members must admit the same.
+        #: Evicted tombstones. They tell only which messages this member missed, as joiners lack
+        #: them.
         self._evicted: dict[Address, Numbers] = {}
 
     def admit(self, batch: Batch) -> Receipt:
@@ -77,27 +75,18 @@ class ReceivedTable:
             del self._evicted[next(iter(self._evicted))]
 
     def snapshot(self) -> dict[Address, Numbers]:
-        """Return the whole table, for a joiner (S9).
-
-        Its order is the same everywhere, so all members forget the same tombstones.
-        """
+        """Return the whole table, in the same order everywhere, for a joiner (S9)."""
         return {**self._left, **dict(sorted(self._members.items()))}
 
     def restore(self, snapshot: dict[Address, Numbers]) -> None:
-        """Begin with another member's table; the following view shows which of its members have
-        left.
-        """
         self._members = dict(snapshot)
         self._left, self._evicted = {}, {}
 
     def merge(self, snapshot: dict[Address, Numbers], members: Collection[Address]) -> list[Missed]:
-        """Merge the table of another part of a split site; return the messages that this part
-        missed.
+        """Merge the table of another part of a split site; return the messages that this part missed.
 
-        `members` are those of this part. For their undelivered messages, which they will send
-        again, this part's table counts. For all other origins the higher number counts, so that
-        nothing that either part has delivered is delivered again. An origin that was in no view of
-        this part is not missed: its earlier messages are history here, as for a joiner.
+        `members`: of this part, whose table counts for their undelivered messages. For all other
+        origins the higher number counts. An origin that was in no view of this part is not missed.
         """
         missed: list[Missed] = []
         for origin, theirs in snapshot.items():

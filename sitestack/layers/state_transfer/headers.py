@@ -10,16 +10,13 @@ from sitestack.model.address import Address
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 
-#: The offset of a first request by which a joiner shows that it reads extras before the state (gaps and
-#: message keys). A provider of an earlier release drops it; its states have none.
+#: Offset of a first request by which a joiner shows that it reads extras before the state (gaps and
+#: message keys).
 READS_EXTRAS = -1
 
 
 class Standing(IntEnum):
-    """A member's part in state transfer.
-
-    A member whose standing is unknown is served as if it waited.
-    """
+    """A member's part in state transfer."""
 
     #: The application neither receives nor provides state.
     ABSTAINS = 0
@@ -27,8 +24,8 @@ class Standing(IntEnum):
     WAITS = 1
     #: The application has the state and can provide it.
     HOLDS = 2
-    #: The application kept its state because no member had the true one, or received the state of
-    #: such a member. It provides its state only where no member HOLDS.
+    #: The application kept its state because no member had the true one, or received such a state.
+    #: It provides it only where no member HOLDS.
     INHERITED = 3
 
 
@@ -68,7 +65,7 @@ class StateRequest(Header):
 class StateChunk(Header):
     """Provider to joiner: a part of the state before view `point`.
 
-    No data for a non-empty state means that it is too large.
+    No data for a non-empty state: it is too large.
     """
 
     OVERTAKES: ClassVar[bool] = True

@@ -1,8 +1,4 @@
-"""The standings of the members: holders of the application's state, members waiting for it, and its
-provider.
-
-They change by the stream alone, so at every view all members agree on one provider.
-"""
+"""The standings of the members. They change by the stream alone, so all members agree on one provider."""
 
 from __future__ import annotations
 
@@ -13,17 +9,12 @@ HAVE_STATE = frozenset({Standing.HOLDS, Standing.INHERITED})
 
 
 class StateHolders:
-    """The standings of the members of the view.
-
-    A member whose standing is unknown is served as if it waited.
-    """
+    """The standings of the members of the view. A member without one is served as if it waited."""
 
     def __init__(self) -> None:
-        #: Bounded by the members of the view.
         self._standings: dict[Address, Standing] = {}
         self._members: tuple[Address, ...] = ()
-        #: In a view without a provider: the members that have not yet reported their standing in
-        #: it.
+        #: In a view without a provider: members that have not reported their standing in it.
         self._unsaid: set[Address] = set()
         self.provider: Address | None = None
 
@@ -33,10 +24,9 @@ class StateHolders:
     def enter(self, members: tuple[Address, ...]) -> None:
         """Begin a view with these members, in order of rank.
 
-        Its provider is the first that has the state, or else the first that inherited one. Without
-        either, a view with a waiting member is undecided: a report of a received state may have
-        been lost in the last view. So all members report their standing, and only then the first
-        waiting one inherits (`note`).
+        Its provider is the first that has the state, or else the first that inherited one. A view
+        with a waiting member and without either is undecided: all members report their standing,
+        then the first waiting one inherits (`note`).
         """
         self._members = members
         self._standings = {each: self._standings[each] for each in members if each in self._standings}
@@ -45,11 +35,9 @@ class StateHolders:
 
     @property
     def undecided(self) -> bool:
-        """True while the members of a view without a provider report their standing."""
         return bool(self._unsaid)
 
     def lacks(self, member: Address) -> bool:
-        """True while the view is undecided and waits for the standing of this member."""
         return member in self._unsaid
 
     def _first(self, standing: Standing) -> Address | None:
@@ -87,10 +75,9 @@ class StateHolders:
         return dict(self._standings)
 
     def restore(self, standings: dict[Address, Standing]) -> None:
-        """Begin with another member's standings; the view follows."""
         self._standings = dict(standings)
 
     def merge(self, standings: dict[Address, Standing]) -> None:
-        """Add the standings of another part of a split site: each part knows its own members best."""
+        """Add the standings of another part of a split site."""
         for member, standing in standings.items():
             self._standings.setdefault(member, standing)

@@ -1,23 +1,18 @@
-"""State transfer: a joiner's application starts with the state of the others, as it is right before
-a view.
+"""State transfer: a joiner's application starts with the state of the others, as it is right before a
+view.
 
-    provider      GiveState -------- shell: when its application comes to the view ------> StateGiven
-    joiner        StateRequest(from here on) ---unicast---> provider
-    provider      StateChunk(some bytes)     ---unicast---> joiner          ... until it has all: StateArrived
+provider      GiveState -------- shell: when its application comes to the view ------> StateGiven
+joiner        StateRequest(from here on) ---unicast---> provider
+provider      StateChunk(some bytes)     ---unicast---> joiner          ... until it has all:
+StateArrived
 
-The stream carries each member's standing (has the state, or waits for it), so at every view all
-members agree on one provider (`holders.py`): the first in rank whose application has the state. A
-transfer belongs to one view. If the view changes first (the provider may have died), it restarts at
-the new view with that view's provider. So there is at most one snapshot, and never a point between
-two views, which with `order: fifo` would differ between members.
+The stream carries each member's standing, so at every view all members agree on one provider
+(`holders.py`): the first in rank whose application has the state. A transfer belongs to one view;
+if the view changes first, it restarts.
 
 An application that fails to provide its state is asked again at the next view; the joiners are
-notified at once (StateRefusal).
-
-When no member is known to have the state, each reports its standing in the stream. If none has it,
-the first waiting member inherits: it continues with its present state, which the others receive. A
-member that inherited provides its state only where no member has the true one, as after a merge
-with a part that has it.
+notified at once (StateRefusal). If no member has the state, the first waiting member inherits: it
+continues with its present state, which the others receive.
 """
 
 from __future__ import annotations
@@ -54,10 +49,7 @@ class StateTransferStatistics:
 
 
 class StateTransfer(Layer):
-    """STATE_TRANSFER of JGroups, inside one site.
-
-    It does nothing for an application without state callbacks.
-    """
+    """STATE_TRANSFER of JGroups, inside one site."""
 
     name: ClassVar[str] = "state_transfer"
     HEADERS: ClassVar[dict[int, type[Header]]] = {
@@ -72,29 +64,27 @@ class StateTransfer(Layer):
     FRAMES_DOWN = "none"
 
     def __init__(self, local: Local, config: StateTransferConfig, *, takes_part: bool = False) -> None:
-        """With `takes_part`, the application provides its state to others and receives theirs."""
+        """`takes_part`: the application provides its state and receives that of others."""
         self._me = local.address
         self._config = config
         self._takes_part = takes_part
-        #: Whether this member's application has the state, or will have it at the end of its inbox.
+        #: Whether the application has the state, or will have it at the end of its inbox.
         self._complete = False
-        #: The standing that this member reports once it is complete: INHERITED after a view in
-        #: which others had the state.
+        #: The standing that this member reports once it is complete.
         self._standing = Standing.HOLDS
         self._holders = StateHolders()
         self._view: View | None = None
-        #: Whether transfers have not begun in this view, because it was installed blocked.
+        #: Whether transfers have not begun, because the view was installed blocked.
         self._put_off = False
-        #: At the provider: the state before this view, and the offsets of joiners that asked before
-        #: it was available.
+        #: At the provider: the state before this view, and the offsets of early requests.
         self._snapshot: bytes | None = None
-        #: How many bytes of it are extras, and the joiners of this view that read them.
+        #: Bytes of extras in it, and the joiners that read them.
         self._extras_bytes = 0
         self._readers: set[Address] = set()
         self._note = b""
         self._failed = False
         self._asked: dict[Address, int] = {}
-        #: At a joiner: the pieces received, bounded by `state_bytes_max`, and when to ask again.
+        #: At a joiner: the pieces, bounded by `state_bytes_max`, and when to ask again.
         self._pieces: list[bytes] = []
         self._arrived_bytes = 0
         self._ask_at: float | None = None
@@ -135,7 +125,6 @@ class StateTransfer(Layer):
         return self._ask_at
 
     def give_state(self) -> Header | None:
-        """Return the members' standings at this point of the stream; None while none is known."""
         return Standings(self._holders.snapshot()) if self._holders else None
 
     def take_state(self, state: Header) -> None:
@@ -143,17 +132,12 @@ class StateTransfer(Layer):
         self._holders.restore(state.members)
 
     def merge_state(self, state: Header) -> None:
-        """Add the standings of another part of a split site.
-
-        The application merges the states of the parts.
-        """
+        """Add the standings of another part; the application merges the states."""
         assert isinstance(state, Standings)
         self._holders.merge(state.members)
 
     def _installed(self, event: ViewInstalled, now: float) -> list[Effect]:
-        """Restart the transfers; in a blocked view not before `Unblocked`, because usually the next
-        view comes.
-        """
+        """Restart the transfers; in a blocked view not before `Unblocked`."""
         view = self._view = event.view
         self._restarts += self._arrived_bytes > 0
         self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
@@ -166,10 +150,7 @@ class StateTransfer(Layer):
         return effects if event.blocked else [*effects, *self._begin(now)]
 
     def _begin(self, now: float) -> list[Effect]:
-        """Provide or request a state.
-
-        Nothing has been delivered in the view yet, so the state is that before it.
-        """
+        """Provide or request the state before this view."""
         assert self._view is not None
         self._put_off = False
         effects = self._say_standing()
@@ -182,7 +163,6 @@ class StateTransfer(Layer):
         return effects
 
     def _may_give(self) -> bool:
-        """Whether this member provides the state, or may have to while the view is undecided."""
         return self._holders.provider == self._me or (self._holders.undecided and self._complete)
 
     def _await(self) -> list[Effect]:
@@ -200,9 +180,7 @@ class StateTransfer(Layer):
     def _say_standing(self) -> list[Effect]:
         """Let the coordinator write this member's changed standing into the stream.
 
-        After a loss it is sent again in the next view; meanwhile the provider keeps a needless
-        snapshot. While the view is undecided it is sent again after `ask_interval_s`, since joiners
-        wait for it.
+        While the view is undecided it is sent again after `ask_interval_s`.
         """
         assert self._view is not None
         if self._takes_part:
@@ -218,10 +196,7 @@ class StateTransfer(Layer):
         return [Down(Frame(self._me, self._view.coordinator, (StateReport(mine),)))]
 
     def _report(self, member: Address, standing: Standing) -> list[Effect]:
-        """Write a standing into the stream.
-
-        The sequencer drops it at a non-coordinator, or in a block.
-        """
+        """Write a standing into the stream, as coordinator."""
         return [Down(Frame(self._me, None, (StateStanding(member, standing),)))]
 
     def _entry(self, entry: StateStanding, now: float) -> list[Effect]:
@@ -235,7 +210,6 @@ class StateTransfer(Layer):
         return [*effects, *(self._say_standing() if first and not self._takes_part else [])]
 
     def _decided(self, now: float) -> list[Effect]:
-        """Ask the provider that the stream has decided on, or provide the state."""
         assert self._view is not None
         self._ask_at = None
         if self._complete or not self._takes_part:
@@ -246,7 +220,7 @@ class StateTransfer(Layer):
         return [*effects, Up(GiveState(self._view.id))] if self._holders.waiting() else effects
 
     def _given(self, state: StateGiven) -> list[Effect]:
-        """Keep the application's state before this view, and answer the joiners that already asked."""
+        """Keep the application's state, and answer the joiners that already asked."""
         if self._view is None or state.point != self._view.id or not self._may_give():
             return [Dropped("state_of_an_old_view")]
         if not self._holders.waiting():  # every joiner has the state, or takes no part
@@ -293,10 +267,7 @@ class StateTransfer(Layer):
         return [Down(Frame(self._me, self._holders.provider, (StateRequest(self._view.id, each),))) for each in offsets]
 
     def _chunk(self, source: Address, chunk: StateChunk, now: float) -> list[Effect]:
-        """Append the next piece and ask for the one after it.
-
-        A piece requested twice may come twice.
-        """
+        """Append the next piece and ask for the one after it."""
         view = self._view
         if view is None or self._complete or source != self._holders.provider or chunk.point != view.id:
             return [Dropped("state_chunk_astray")]

@@ -1,20 +1,17 @@
 """The headers of unicast connections, their numbers, and the limits of one connection.
 
-A sender gives each message to a peer two numbers. The **seqno** counts 1, 2, 3 ... within a
-connection. A **conn-id** names the connection and only grows while the sending process lives. It is
-a counter, never the clock (U2), and needs no nonce because the address of the process is fresh. The
-**mid** counts the messages to that peer across connections and never restarts. When a connection
-closes, unacknowledged messages travel in the next one with a new seqno and their old mid. A
-receiver remembers the last mid it delivered, so it delivers a message once however often
-connections are reset (U4, U5).
+The **seqno** counts 1, 2, 3 ... within a connection. A **conn-id** names the connection and only
+grows while the sending process lives; it is never the clock (U2). The **mid** counts the messages
+to that peer across connections and never restarts. Unacknowledged messages of a closed connection
+travel in the next one with a new seqno and their old mid. A receiver remembers the last mid it
+delivered, so it delivers a message once (U4, U5).
 
-Within one connection `mid - seqno` is constant. From one connection to the next, mids may skip
-abandoned frames but never fall. A connection starts at the lowest mid that is neither acknowledged
-nor abandoned. So a receiver accepts the first message of a newer connection with any mid; a mid not
-above its last one is a duplicate.
+Within one connection `mid - seqno` is constant. A connection starts at the lowest mid that is
+neither acknowledged nor abandoned; mids may skip abandoned frames. So a receiver accepts the first
+message of a newer connection with any mid above its last one.
 
-An out-of-band message is numbered and acknowledged in the same stream, but delivered on arrival.
-The receiver remembers its mid until the stream reaches it, and then skips it (U2-18).
+An out-of-band message is numbered in the same stream, but delivered on arrival. The receiver
+remembers its mid until the stream reaches it (U2-18).
 """
 
 from __future__ import annotations
@@ -25,25 +22,21 @@ from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 
 FRAME_COST_BYTES = 256
-#: The number of the first window of a receiver that reads lanes. Earlier versions begin at 1.
+#: Number of the first window of a receiver that reads lanes; earlier versions begin at 1.
 LANE_WINDOW_MIN = 1 << 31
-#: Maximum ranges of missing numbers in one acknowledgement; the next one asks for more.
+#: Maximum ranges of missing numbers in one acknowledgement.
 RANGES_MAX = 32
 
 
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class UnicastData(Header):
-    """On every reliable unicast.
-
-    Every message names its connection, not only the first one (U1).
-    """
+    """On every reliable unicast. Names its connection (U1)."""
 
     conn_id: int
     seqno: int
     mid: int
-    #: True: all lower numbers of this connection are settled, so a receiver without a window may
-    #: open one here.
+    #: All lower numbers of this connection are settled, so a window may open here.
     first: bool
 
 
@@ -62,8 +55,8 @@ class UnicastAck(Header):
     """Receiver to sender: all up to `seqno` are delivered; retransmit the `missing` ranges."""
 
     conn_id: int
-    #: Grows with each window that the receiver opens, which exposes acknowledgements of earlier
-    #: windows (U6). From LANE_WINDOW_MIN on, the receiver reads datagrams of lanes.
+    #: Grows with each window, which exposes stale acknowledgements (U6). From LANE_WINDOW_MIN on,
+    #: the receiver reads lanes.
     window: int
     seqno: int
     missing: tuple[tuple[int, int], ...]
@@ -78,10 +71,7 @@ class SendFirst(Header):
 
 @dataclass(frozen=True, slots=True)
 class UnicastConfig:
-    """Times and bounds of one process's unicast connections.
-
-    The defaults suit one local network.
-    """
+    """Times and bounds of one process's unicast connections."""
 
     #: Time without an acknowledgement after which the highest frame is retransmitted; doubles, with jitter.
     retransmit_interval_s: float = 0.1

@@ -1,13 +1,12 @@
 """UNICAST2: reliable FIFO unicast between two processes, members or not.
 
-A frame to an `Address` that is not `unreliable` is numbered and sent until it is acknowledged
-(`sender.py`). The other end puts arriving frames in order (`receiver.py`). `headers.py` explains
-the numbers. Either end may close its side at any time without notice. As long as both processes
-live, every message is delivered exactly once and in order.
+A reliable frame to an `Address` is numbered and sent until it is acknowledged (`sender.py`); the
+other end restores the order (`receiver.py`); `headers.py` explains the numbers. Either end may
+close its side at any time. As long as both processes live, every message is delivered exactly once
+and in order.
 
-An acknowledgement leaves with the next frame to the same peer, in its datagram (decision 20). It
-does not wait while the peer needs it (`Receiver.must_answer`), nor during a view change, so that a
-leaving member knows which messages have arrived.
+An acknowledgement leaves with the next frame to the same peer (decision 20), unless the peer needs
+it (`Receiver.must_answer`) or the view changes.
 """
 
 from __future__ import annotations
@@ -40,13 +39,11 @@ from sitestack.wire.lane import LaneHead
 
 __all__ = ["Unicast", "UnicastConfig", "UnicastStatistics"]
 
-#: With more senders and receivers than this, each walk over all of them for due timers is followed
-#: by a pause. The pause is REST_S seconds for each excess one, so walking takes about a tenth of
-#: the time.
+#: With more senders and receivers, each walk over all of them for due timers is followed by a pause
+#: of REST_S seconds for each excess one.
 MANY_PEERS = 512
 REST_S = 20e-6
-#: Maximum bytes held ahead of holes for all peers together; there may be thousands, each below its
-#: bound.
+#: Maximum bytes held ahead of holes for all peers together.
 REORDER_ALL_BYTES_MAX = 128 << 20
 #: Maximum number of peers that lose their frames ahead of holes at a time.
 SHED_PEERS = 64
@@ -54,9 +51,7 @@ SHED_PEERS = 64
 
 @dataclass(frozen=True, slots=True)
 class UnicastStatistics:
-    """Counters since the start; `senders`, `windows_open` and `tombstones` are current numbers of
-    peers.
-    """
+    """Counters since the start, and present numbers of peers."""
 
     senders: int
     windows_open: int
@@ -66,12 +61,11 @@ class UnicastStatistics:
 
 
 class Unicast(Layer):
-    """UNICAST2 of JGroups, with the conn-id on every message and a message id above connections
-    (traps U1 to U13).
+    """UNICAST2 of JGroups, with the conn-id on every message and a message id above connections (traps
+    U1 to U13).
 
-    It does not depend on membership: a view only shortens the wait for departed peers. The bounds
-    of `UnicastConfig` are per peer. A sender exists for each peer with traffic, and ends with
-    `give_up_s` or `idle_s`.
+    A view only shortens the wait for departed peers. A sender exists for each peer with traffic,
+    and ends with `give_up_s` or `idle_s`.
     """
 
     name: ClassVar[str] = "unicast"
@@ -92,10 +86,9 @@ class Unicast(Layer):
         self._me = local.address
         self._config = config
         self._senders: dict[Address, Sender] = {}
-        #: In order of the last activity (within milliseconds), so that the bound evicts the longest
-        #: silent peer.
+        #: In order of the last activity.
         self._receivers: dict[Address, Receiver] = {}
-        #: Receivers that answer at the end of this turn: one answer for each peer.
+        #: Receivers that answer at the end of this turn.
         self._to_answer: dict[Address, Receiver] = {}
         #: Receivers whose answer waits for a frame to their peer, in due order.
         self._owing: dict[Address, Receiver] = {}
@@ -104,14 +97,11 @@ class Unicast(Layer):
         self._conn_ids = count(1)
         self._windows = count(LANE_WINDOW_MIN)
         self._reorder_all_bytes = Level(REORDER_ALL_BYTES_MAX)
-        #: The highest mid of any forgotten sender. New senders begin above it, so no sender is kept
-        #: for its numbers.
+        #: The highest mid of any forgotten sender; new ones begin above it.
         self._mids_used = 0
-        #: At or before the earliest deadline of all senders and receivers, which are walked only
-        #: then.
+        #: At or before the earliest deadline of all senders and receivers.
         self._due: float | None = None
-        #: The earliest time of the next walk: with thousands of peers one is always due, and a walk
-        #: takes long.
+        #: Earliest time of the next walk: with thousands of peers one is always due.
         self._walk_from = -inf
         self._given_up = self._retransmitted = 0
         self._window_bytes_high = self._queue_bytes_high = self._reorder_bytes_high = 0
@@ -155,7 +145,7 @@ class Unicast(Layer):
             self._owing.clear()
         if isinstance(event, Left):
             # A departed member gets no acknowledgements: report its frames while the layers above
-            # still listen (X10).
+            # listen (X10).
             self._has_left = True
             return [*[each for peer, one in list(self._senders.items()) for each in self._forget_sender(peer, one)], Up(event)]
         return [Up(event)]
@@ -191,7 +181,6 @@ class Unicast(Layer):
         return effects
 
     def deadline(self) -> float | None:
-        """The earliest deadline, or a time a little before it."""
         due = self._answer_due()
         return self._due if due is None or (self._due is not None and self._due < due) else due
 
@@ -209,8 +198,7 @@ class Unicast(Layer):
         self._window_bytes_high = max(self._window_bytes_high, sender.window_bytes)
         self._queue_bytes_high = max(self._queue_bytes_high, sender.queue_bytes)
         self._arm(sender.deadline())
-        # Frames that a layer above held for the last view come after `Left`: sent once and
-        # reported, as no answer comes (X10).
+        # Frames held for the last view come after `Left`: sent once and reported (X10).
         return [*effects, *self._forget_sender(peer, sender)] if self._has_left else effects
 
     def _next_conn_id(self) -> int:
@@ -239,7 +227,6 @@ class Unicast(Layer):
         if isinstance(header, UnicastSync):
             effects = receiver.handle_sync(header, now)
         else:
-            # Usually nothing is held anywhere, and nothing has to be counted.
             shed = self._shed(frame_bytes(frame)) if self._reorder_all_bytes.now else []
             effects = [*shed, *receiver.handle_data(frame, header, now)]
             self._reorder_bytes_high = max(self._reorder_bytes_high, receiver.buffer_bytes)
@@ -247,7 +234,6 @@ class Unicast(Layer):
         return effects
 
     def _owe(self, peer: Address, receiver: Receiver) -> None:
-        """Answer at the end of this turn, or let the answer wait for a frame to this peer."""
         if self._blocked or receiver.must_answer:
             self._owing.pop(peer, None)
             self._to_answer[peer] = receiver
@@ -271,9 +257,8 @@ class Unicast(Layer):
         self._owing.pop(peer, None)
 
     def _shed(self, size: int) -> list[Effect]:
-        """Discard held frames of the largest holders when all peers together exceed the bound.
-
-        It frees some extra room, so that thousands of peers are not searched for each frame.
+        """Discard held frames of the largest holders when all peers together exceed the bound, with
+        some extra room.
         """
         shed, waiting = 0, self._reorder_all_bytes
         if not waiting.fits(size):
@@ -286,7 +271,7 @@ class Unicast(Layer):
     def _expire_receiver(self, peer: Address, receiver: Receiver, now: float) -> None:
         if receiver.wants_to_ask(now):
             self._owing.pop(peer, None)
-            self._to_answer[peer] = receiver  # `flush` asks, and arms the next deadline
+            self._to_answer[peer] = receiver
             return
         if receiver.is_past(now):
             self._forget_receiver(peer)
@@ -357,7 +342,7 @@ class Unicast(Layer):
         return sender.reopen(self._next_conn_id())
 
     def _follow_view(self, event: ViewInstalled, now: float) -> None:
-        """Shorten the wait for departed members, whose last acknowledgements may still come (U2-0)."""
+        """Shorten the wait for departed members (U2-0)."""
         for member in event.view.members:
             if member in self._senders:
                 self._senders[member].be_patient()
@@ -401,8 +386,7 @@ class Unicast(Layer):
             "reorder_frames": Level.of(buffers, config.reorder_frames_max),
             "reorder_all_bytes": self._reorder_all_bytes,
             "reorder_bytes": Level.of(buffer_bytes, config.reorder_bytes_max, high=self._reorder_bytes_high),
-            # Out-of-band messages delivered before their turn; those that a tombstone remembers are
-            # not counted.
+            # Without those that a tombstone remembers.
             "early_delivered": Level.of(early, config.reorder_frames_max),
         }
 

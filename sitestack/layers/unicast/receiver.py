@@ -1,9 +1,8 @@
 """The receiving side of one peer: the window of its current connection, and the state that outlives
 connections.
 
-A window opens at a message marked `first`, below which all messages are settled; earlier arrivals
-wait for it. After a connection closes, its conn-id, the last delivered mid and the mids delivered
-out of band are remembered. So nothing is delivered twice when the connection comes back (U4).
+A window opens at a message marked `first`; earlier arrivals wait for it. After a connection closes,
+its conn-id, the last delivered mid and the mids delivered out of band are remembered (U4).
 """
 
 from __future__ import annotations
@@ -28,12 +27,10 @@ from sitestack.model.level import Level
 from sitestack.stack.layer import Dropped, Effect, Up
 from sitestack.wire.lane import NUMBER_MAX, LaneHead
 
-#: Seconds for which an acknowledgement waits for a frame to the same peer. The sender retransmits
-#: after three times as long, or later. A shorter wait would end more often than it saves a
-#: datagram.
+#: Seconds for which an acknowledgement waits for a frame to the same peer; the sender retransmits
+#: after three times as long.
 ACK_DELAY_S = 0.03
-#: Frames after which it waits no longer, so that windows of the usual size never fill without an
-#: acknowledgement.
+#: Frames after which it waits no longer.
 ACK_FRAMES = 16
 
 
@@ -42,45 +39,42 @@ class Receiver:
         self, peer: Address, config: UnicastConfig, rng: random.Random, windows: Iterator[int], now: float, all_bytes: Level
     ) -> None:
         self.peer = peer
-        #: Numbers the windows of all peers, so that a new window has a higher number even after its
-        #: peer was forgotten.
+        #: Numbers the windows of all peers, which must grow even after a peer was forgotten.
         self._windows = windows
         self._config = config
         self._rng = rng
-        #: The highest conn-id seen; 0 before the first. Lower ones are stale (U3).
+        #: The highest conn-id seen; lower ones are stale (U3).
         self.conn_id = 0
-        #: `mid - seqno`, which is constant in a connection.
+        #: `mid - seqno`.
         self._offset = 0
-        #: The mid of the last message that was delivered, or that the sender declared settled, in
-        #: any connection.
+        #: Last mid delivered, or declared settled, in any connection.
         self.last_mid = 0
-        #: The mids above `last_mid` that were delivered out of band, also in earlier connections.
-        #: Bounded like the buffer; beyond, an out-of-band message waits for its turn.
+        #: Mids above `last_mid` that were delivered out of band. Bounded like the buffer; beyond,
+        #: an out-of-band message waits for its turn.
         self.early: dict[int, None] = {}
-        #: The next seqno to deliver; None while there is no window.
+        #: None without a window.
         self._next_seqno: int | None = None
-        #: The number of this window, or of the last one while there is none.
+        #: Number of this window, or of the last one.
         self._window = 0
-        #: The highest seqno received out of order in this connection, held or not.
+        #: The highest seqno received out of order, held or not.
         self._highest = 0
-        #: Frames ahead of a hole, or of the first message. Bounded by the configuration; frames
-        #: beyond are dropped and retransmitted.
+        #: Frames ahead of a hole, or of the first message; frames beyond the bounds are dropped and
+        #: retransmitted.
         self.buffer: dict[int, Frame] = {}
         self.buffer_bytes = 0
-        #: The same for all peers together.
+        #: of all peers together
         self._all_bytes = all_bytes
         self._ask_s = config.ask_interval_s
-        #: The earliest time to ask for a hole, or for the start of the connection.
+        #: Earliest time to ask for a hole, or for the start of the connection.
         self._ask_at = now
         self.heard_at = now
-        #: Frames and bytes received since the last answer; whether the peer waits for it or
-        #: retransmits.
+        #: Received since the last answer; whether the peer waits for it.
         self._owed_frames = self._owed_bytes = 0
         self._is_awaited = False
         self._ack_frames = min(ACK_FRAMES, max(1, config.window_frames_max // 4))
         self._ack_bytes = config.window_bytes_max // 4
         self._ack_delay_s = min(ACK_DELAY_S, config.retransmit_interval_s / 3)
-        #: When the acknowledgement is due; set by the first frame after an answer.
+        #: When the acknowledgement is due.
         self.answer_at = now
 
     @property
@@ -91,7 +85,7 @@ class Receiver:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a window; otherwise this is a tombstone, or waits for a first message."""
+        """Whether there is a window."""
         return self._next_seqno is not None
 
     @property
@@ -134,17 +128,13 @@ class Receiver:
         return [Dropped(refused)] if refused is not None else self._settle(header.seqno, now)
 
     def _enter(self, header: UnicastData | UnicastSync, now: float) -> str | None:
-        """Follow the sender into a newer connection.
-
-        Return the reason to refuse the header, or None.
-        """
+        """Follow the sender into a newer connection; return the reason for a refusal, or None."""
         if header.conn_id < self.conn_id:
             return "unicast_stale_connection"
         if header.seqno < 1 or header.mid < header.seqno:
             return "unicast_malformed"
         if header.conn_id > self.conn_id:
-            # The sender has closed the old connection, and carries over everything that was not
-            # acknowledged here.
+            # The sender carries over everything that was not acknowledged here.
             self.close()
             self.conn_id = header.conn_id
             self._offset = header.mid - header.seqno
@@ -154,12 +144,9 @@ class Receiver:
         return None
 
     def _settle(self, seqno: int, now: float) -> list[Effect]:
-        """Open the window at this number, or move it there, because the sender has settled all
-        lower ones.
+        """Open the window at this number, or move it there: the sender has settled all lower ones.
 
-        Settled frames were acknowledged here or abandoned by the sender. If more was delivered here
-        than the sender knows of, the window opens behind that. A retransmitted first message
-        changes nothing.
+        If more was delivered here than the sender knows of, the window opens behind that.
         """
         start = max(seqno, self.last_mid + 1 - self._offset)
         if self._next_seqno is None:
@@ -176,10 +163,7 @@ class Receiver:
         return self._drain(now) if self.buffer else []
 
     def _drain(self, now: float) -> list[Effect]:
-        """Deliver the held frames whose turn it is.
-
-        After this progress the next hole is requested without delay.
-        """
+        """Deliver the held frames whose turn it is; the next hole is requested without delay."""
         self._ask_s = self._config.ask_interval_s
         self._ask_at = min(self._ask_at, now + self._ask_s)
         effects: list[Effect] = []
@@ -191,10 +175,7 @@ class Receiver:
         return effects
 
     def _keep(self, frame: Frame, header: UnicastData, now: float) -> list[Effect]:
-        """Hold a frame, unless it is a duplicate or beyond the bounds.
-
-        Deliver it at once if it is out of band.
-        """
+        """Hold a frame, unless it is a duplicate or beyond the bounds; deliver it if out of band."""
         config, seqno = self._config, header.seqno
         expected = self._next_seqno
         if (expected is not None and seqno < expected) or seqno in self.buffer:
@@ -223,7 +204,7 @@ class Receiver:
         return frame
 
     def shed(self) -> int:
-        """Discard the held frames, which were not acknowledged and come again; return their number."""
+        """Discard the held frames, which come again; return their number."""
         shed = len(self.buffer)
         self.buffer = {}
         self._all_bytes.now -= self.buffer_bytes
@@ -231,7 +212,6 @@ class Receiver:
         return shed
 
     def close(self) -> None:
-        """Discard the window. Undelivered frames were not acknowledged, so they come again."""
         self._next_seqno = None
         self._highest = 0
         self.shed()
@@ -253,13 +233,13 @@ class Receiver:
         self.last_mid = head.seqno + self._offset
 
     def expand(self, head: LaneHead) -> UnicastData | None:
-        """Return the header that the head stands for; None if it is of another connection."""
+        """Return the header that the head stands for; None: another connection."""
         if head.conn_id != self.conn_id or head.seqno < 1:
             return None
         return UnicastData(head.conn_id, head.seqno, head.seqno + self._offset, False)
 
     def answer(self, now: float) -> UnicastAck | SendFirst | None:
-        """Return the answer that is due at the end of a turn, with requests for old holes; or None."""
+        """Return the answer due at the end of a turn, or None."""
         self._owed_frames = self._owed_bytes = 0
         self._is_awaited = False
         asking = self._lacks_some and now >= self._ask_at
@@ -272,7 +252,7 @@ class Receiver:
         return UnicastAck(self.conn_id, self._window, self._next_seqno - 1, missing)
 
     def _missing(self, expected: int) -> tuple[tuple[int, int], ...]:
-        """Return the holes below the highest frame seen, within the room of buffer and header."""
+        """Return the holes within the room of buffer and header."""
         missing: list[tuple[int, int]] = []
         start = expected
         for seqno in sorted(self.buffer):
@@ -285,9 +265,8 @@ class Receiver:
         return tuple(missing[:RANGES_MAX])
 
     def wants_to_ask(self, now: float) -> bool:
-        """Whether a hole is old enough to request.
-
-        The start of a connection is requested only when more of it arrives.
+        """Whether a hole is old enough to request; the start of a connection only when more of it
+        arrives.
         """
         return self.is_open and self._lacks_some and now >= self._ask_at
 

@@ -1,4 +1,4 @@
-"""The sending side of the connection to one peer: numbering, unacknowledged frames, retransmission."""
+"""The sending side of the connection to one peer."""
 
 from __future__ import annotations
 
@@ -34,38 +34,33 @@ class Sender:
         self.conn_id = conn_id
         self.next_mid = mid
         self._next_seqno = 1
-        #: Unacknowledged frames by seqno, in order; complete from the lowest to `_next_seqno - 1`.
+        #: Unacknowledged frames by seqno, complete up to `_next_seqno - 1`.
         self.window: dict[int, Frame] = {}
         self.window_bytes = 0
         self.queue: deque[Frame] = deque()
         self.queue_bytes = 0
-        #: How many frames in front of the queue are out of band.
+        #: Out-of-band frames in front of the queue.
         self._urgent = 0
-        #: Whether a frame was refused. Until the queue is empty all later ones are too, because a
-        #: frame may be a fragment.
+        #: Whether a frame was refused: until the queue is empty all later ones are, too, as
+        #: fragments.
         self._refusing = False
-        #: Whether the receiver has acknowledged this connection, and so has a window for it.
+        #: Whether the receiver has a window for this connection.
         self._opened = False
-        #: The receiver's window in the latest acknowledgement; it also grows from connection to
-        #: connection.
+        #: The receiver's window in the latest acknowledgement.
         self._acked_window = 0
         self._retry_s = config.retransmit_interval_s
         self._retry_at = 0.0
-        #: When the peer is abandoned; postponed by every acknowledgement that moves the window.
+        #: When the peer is abandoned; postponed by acknowledgements that move the window.
         self.give_up_at = 0.0
         self._active_at = 0.0
-        #: Whether the peer has ever acknowledged a frame, on any connection.
+        #: Whether the peer has ever acknowledged a frame.
         self._answers = False
-        #: Whether the peer reads lanes: an acknowledgement of its has shown it.
         self._reads_lanes = False
         self._moved_at = 0.0
         self.retransmitted = 0
 
     def send(self, frame: Frame, now: float) -> list[Effect]:
-        """Send a frame, or queue it while the window is full.
-
-        A full queue refuses it as `Undeliverable`.
-        """
+        """Send a frame, or queue it; a full queue refuses it as `Undeliverable`."""
         self._begin(now)
         size = frame_bytes(frame)
         urgent = frame.is_out_of_band
@@ -86,8 +81,7 @@ class Sender:
         if not self.window:
             self._restart_timers(now)
         elif self._retry_s > self._config.retransmit_interval_s:
-            # The wait has grown without acknowledgements; a new frame begins with the first wait
-            # again.
+            # A new frame begins with the first wait again.
             self._retry_s = self._config.retransmit_interval_s
             self._retry_at = min(self._retry_at, now + self._jittered())
 
@@ -97,7 +91,7 @@ class Sender:
         return is_open and self._next_seqno <= NUMBER_MAX and self._has_room(FRAME_COST_BYTES + size)
 
     def number(self, batch: Batch, now: float) -> int:
-        """Keep a batch as an ordinary frame, which a retransmission sends; return its seqno."""
+        """Keep a batch as an ordinary frame; return its seqno."""
         self._begin(now)
         self._number(Frame(self._me, self._peer, (), batch), FRAME_COST_BYTES + len(batch.body))
         return self._next_seqno - 1
@@ -109,7 +103,7 @@ class Sender:
         return len(self.window) < config.window_frames_max and self.window_bytes + size <= config.window_bytes_max
 
     def _number(self, frame: Frame, size: int) -> Frame:
-        """Return the frame with its header. A retransmission sends this very object (S15)."""
+        """Return the frame with its header; retransmissions send this very object (S15)."""
         seqno = self._next_seqno
         header = UnicastData(self.conn_id, seqno, self.next_mid, seqno == 1)
         sent = Frame(self._me, self._peer, (*frame.headers, header), frame.batch)
@@ -145,8 +139,8 @@ class Sender:
             return [Dropped("unicast_stale_ack")]
         if header.seqno >= self._next_seqno:
             return [Dropped("unicast_malformed")]
-        # After a pause or a suspension the acknowledgement is old too. The peer may have forgotten the
-        # later frames, so they are given up in this turn, and not sent again.
+        # After a pause the peer may have forgotten the later frames, so they are given up in this
+        # turn.
         is_late = self.is_hopeless(now)
         self._acked_window = header.window
         self._opened = self._answers = True
@@ -167,11 +161,9 @@ class Sender:
         return seqno >= lowest
 
     def _resend(self, missing: tuple[tuple[int, int], ...]) -> list[Effect]:
-        """Answer a request for missing frames, up to `resend_bytes_max`: the peer asks again for
-        the rest.
+        """Answer a request for missing frames, up to `resend_bytes_max`.
 
-        A range below the window is settled, not missing; the marked first frame shows this to the
-        peer.
+        For a range below the window the marked first frame shows that it is settled.
         """
         lowest = self._next_seqno - len(self.window)
         if missing[0][0] < lowest:
@@ -188,10 +180,7 @@ class Sender:
         return effects
 
     def handle_send_first(self, header: SendFirst, now: float) -> list[Effect]:
-        """Send a receiver without a window the place to open one.
-
-        Drop a request about an earlier connection (U12).
-        """
+        """Send a receiver without a window the place to open one (U12)."""
         if header.conn_id != self.conn_id or self.is_hopeless(now):
             return [Dropped("unicast_stale_send_first")]
         return [Down(self._first())]
@@ -210,7 +199,7 @@ class Sender:
         if not header.first:
             header = UnicastData(header.conn_id, seqno, header.mid, True)
             frame = Frame(self._me, self._peer, (*frame.headers[:-1], header), frame.batch)
-            self.window[seqno] = frame  # replaced in place, so that the window stays in order
+            self.window[seqno] = frame  # in place, so that the window stays in order
         self.retransmitted += 1
         return frame
 
@@ -234,10 +223,9 @@ class Sender:
         return not self.window and now >= self._active_at + self._config.idle_s
 
     def expire(self, now: float) -> list[Effect]:
-        """Retransmit the highest frame: a receiver that misses others as well asks for them (U8).
+        """Retransmit the highest frame: a receiver that misses others asks for them (U8).
 
-        Until the receiver has a window, the first frame is sent along. Otherwise the receiver has
-        to ask for it, and both question and answer can be lost.
+        Until the receiver has a window, the first frame is sent along.
         """
         if not self.window or now < self._retry_at:
             return []
@@ -245,8 +233,7 @@ class Sender:
         self._retry_at = now + self._jittered()
         first = [] if self._opened or len(self.window) == 1 else [Down(self._first())]
         self.retransmitted += 1
-        # A frame stalled for so long may exceed the path MTU: acknowledgements and heartbeats still
-        # pass.
+        # A frame stalled for so long may exceed the path MTU.
         doubt = [Down(PathDoubt(self._peer, self._answers))] if now >= self._moved_at + self._config.doubt_s else []
         return [*doubt, *first, Down(self.window[self._next_seqno - 1])]
 
@@ -256,20 +243,20 @@ class Sender:
         return self._active_at + self._config.idle_s
 
     def hurry(self, now: float) -> None:
-        """Abandon the peer after `linger_s` at the latest, because it has left the view."""
+        """Abandon the peer after `linger_s`: it has left the view."""
         self.give_up_at = min(self.give_up_at, now + self._config.linger_s)
 
     def be_patient(self) -> None:
         """Abandon the peer `give_up_s` after its last acknowledgement, as if it had never left the
         view.
 
-        View changes do not extend this. The peer forgets after `tombstone_s`, and fragments after
-        `fragment.idle_s`, so a later retransmission would be delivered twice or be incomplete.
+        The peer forgets after `tombstone_s`, and fragments after `fragment.idle_s`, so views do not
+        extend this.
         """
         self.give_up_at = self._moved_at + self._config.give_up_s
 
     def take_all(self) -> tuple[Frame, ...]:
-        """Return all unacknowledged and queued frames, in order and without this layer's header."""
+        """Return all unacknowledged and queued frames, without this layer's header."""
         return (*map(without_header, self.window.values()), *self.queue)
 
 
