@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from datetime import datetime
 from http.client import FORBIDDEN, UNAUTHORIZED, HTTPException
 from pathlib import Path
 from typing import Any
@@ -12,12 +10,9 @@ from urllib.request import Request, urlopen
 
 import click
 import trio
-from rich.console import Group
-from rich.live import Live
-from rich.text import Text
 
 from relay.cli.exits import EXIT_CHECK_FAILED, Unanswered
-from relay.cli.output import json_option, print_json, print_whole, stdout
+from relay.cli.output import json_option, print_json, print_whole
 from relay.cli.status_tables import status_tables
 from relay.keys.files import read_secret
 from relay.node.status.status_socket import (
@@ -28,10 +23,7 @@ from relay.node.status.status_socket import (
     parse_status,
     run_directory,
 )
-from sitestack.model.errors import LocalError
-from sitestack.model.printable import escaped
 
-WATCH_INTERVAL_S = 1.0
 _SCHEMES = ("http://", "https://")
 _STRANGE = "not a node of this version; --json prints its answer"
 
@@ -55,24 +47,18 @@ def _address(ctx: click.Context, parameter: click.Parameter, target: str | None)
 )
 @click.option("--token", type=click.Path(path_type=Path), help="File with the node's HTTP token, if it requires one.")
 @click.option("--queues", is_flag=True, help="Also show the queues in use, with their bounds.")
-@click.option("--watch", is_flag=True, help="Refresh every second until Ctrl-C.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, target: str | None, token: Path | None, queues: bool, watch: bool, as_json: bool) -> None:
+def command(ctx: click.Context, target: str | None, token: Path | None, queues: bool, as_json: bool) -> None:
     """Show the status of running nodes.
 
     Views, roles, links, problems and drops; the JSON also has the queues. With --node the JSON is
     the status of that node; without, it is {"nodes": [...], "silent": [...]}.
     """
-    if watch:
-        if as_json or not stdout.is_terminal:
-            raise click.UsageError("--watch is for a terminal; programs can poll with --json.", ctx)
-        _watch(target, token, queues)
-        return
     if target is not None:
         status = _ask(target, token)
         if not as_json and not _can_be_shown(status):
-            raise Unanswered(f"{target} is not a node of this version; --json prints its answer.")
+            raise Unanswered(f"{target} is {_STRANGE}.")
         _show([status], status if as_json else None, queues)
         return
     found, silent = _ask_here(as_json)
@@ -90,33 +76,6 @@ def _ask_here(as_json: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
         answers = {path: each if _can_be_shown(each) else _STRANGE for path, each in answers.items()}
     found = [answer for answer in answers.values() if isinstance(answer, dict)]
     return found, {str(path): answer for path, answer in answers.items() if isinstance(answer, str)}
-
-
-def _watch(target: str | None, token: Path | None, queues: bool) -> None:
-    """Refresh the tables every second. A node that does not answer is shown as a line."""
-    with Live(console=stdout, screen=True, auto_refresh=False) as live:
-        while True:
-            live.update(_scene(target, token, queues), refresh=True)
-            time.sleep(WATCH_INTERVAL_S)
-
-
-def _scene(target: str | None, token: Path | None, queues: bool) -> Group:
-    found: list[dict[str, Any]] = []
-    silent: dict[str, str] = {}
-    try:
-        if target is None:
-            found, silent = _ask_here(as_json=False)
-        elif _can_be_shown(status := _ask(target, token)):
-            found = [status]
-        else:
-            silent = {target: _STRANGE}
-    except click.ClickException as error:
-        silent = {str(target): error.format_message()}
-    except LocalError as error:  # the token is unreadable
-        silent = {str(target): str(error)}
-    tables = status_tables(found, queues)
-    lines = [Text(escaped(f"{where}: {why}"), style="red") for where, why in silent.items()]
-    return Group(Text(f"{datetime.now():%H:%M:%S}, Ctrl-C ends"), *tables, *lines)
 
 
 def _can_be_shown(status: dict[str, Any] | str) -> bool:

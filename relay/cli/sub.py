@@ -5,13 +5,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from relay.cli.client import client_options, find_client, named_client
 from relay.cli.member import identity_options, load_member, refuse_without_keys
-from sitestack.model.printable import escaped
 
 if TYPE_CHECKING:
     from relay.client import Client
@@ -55,21 +54,16 @@ def command(
 
 def _follow(client: Client) -> None:
     from relay.client import Refused  # noqa: PLC0415
+    from relay.node.output.event_json import to_readable  # noqa: PLC0415
 
     try:
         for event in client.events():
             if event.kind in ("message", "gap"):
-                print(_readable(event.about) if sys.stdout.isatty() else json.dumps(event.about), flush=True)
+                print(to_readable(event.about) if sys.stdout.isatty() else json.dumps(event.about), flush=True)
     except Refused as error:
         raise click.ClickException(f"the node refuses its events: {error}") from None
     except KeyboardInterrupt:
         raise click.Abort from None
-
-
-def _readable(about: dict[str, Any]) -> str:
-    if about["event"] == "gap":
-        return f"-- missing here: {escaped(json.dumps(about['gap']))}, {about['reason']}"
-    return f"{escaped(about['from'])}@{escaped(about['site'])}: {escaped(about.get('text') or about.get('base64', ''))}"
 
 
 def _join(config: NodeConfig, config_file: Path) -> None:

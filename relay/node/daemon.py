@@ -24,11 +24,10 @@ from relay.node.config.reload import PEERS, applied, compare
 from relay.node.config.settings import NodeConfig
 from relay.node.http.credentials import Credentials
 from relay.node.http.event_ring import EventRing
-from relay.node.output.event_json import JsonLines
+from relay.node.output.event_json import EventLines
 from relay.node.output.lines import EventOutput, LineSink, LineSource
 from relay.node.output.log_output import LogOutput
 from relay.node.output.logs import set_level
-from relay.node.output.readable import ReadableLines
 from relay.node.status.control_socket import obey_orders, open_control_socket
 from relay.node.status.histogram import Histogram
 from relay.node.status.loop_watch import LoopWatch
@@ -313,7 +312,7 @@ class _Node:
 
     async def _listen(self, channel: RelayChannel) -> None:
         """Observe all deliveries and events and write their lines, until this member has left."""
-        writer = ReadableLines(channel.site) if self._readable else JsonLines(channel.site)
+        writer = EventLines(channel.site, readable=self._readable)
         if self._sink is not None:
             self._events = EventOutput(self._sink, writer.lost)
         async for item in channel.batches():
@@ -323,7 +322,7 @@ class _Node:
                 self._log.info("event reader closed")
                 return
 
-    async def _hear(self, item: Delivery | View | Event, writer: JsonLines | ReadableLines) -> None:
+    async def _hear(self, item: Delivery | View | Event, writer: EventLines) -> None:
         self._status.observe(item)
         if self.ring is not None:
             self.ring.put(item, time.time())

@@ -9,9 +9,8 @@ import trio
 
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.settings import NodeConfig
-from relay.node.output.event_json import JsonLines
+from relay.node.output.event_json import EventLines
 from relay.node.output.lines import LineSink
-from relay.node.output.readable import ReadableLines
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.errors import LocalError
 from sitestack.model.gap import Gap
@@ -55,10 +54,9 @@ async def subscribe(config: NodeConfig, sink: LineSink, readable: bool) -> None:
     Raises as `open_channel`.
     """
     async with open_channel(config) as channel:
-        writer = ReadableLines(channel.site) if readable else JsonLines(channel.site)
+        writer = EventLines(channel.site, readable=readable)
         async for item in channel.batches():
-            # JSON output has only messages and gaps.
-            lines = writer.lines(item) if readable or isinstance(item, Delivery | Gap) else []
+            lines = writer.lines(item) if isinstance(item, Delivery | Gap) else []
             if lines:
                 try:
                     await sink.write(lines)

@@ -52,15 +52,6 @@ def find_lags(matched: DataFrame) -> DataFrame:
     )
 
 
-def count_lags(lags: DataFrame, stretch_s: float) -> DataFrame:
-    """Return lag histograms of each pair of sites, for each interval of the send time."""
-    return (
-        lags.groupBy(_stretch("send_time", stretch_s), "pair", "bucket")
-        .agg(F.sum("messages").alias("messages"))
-        .select(F.col("stretch.start").alias("begin"), "pair", "bucket", "messages")
-    )
-
-
 def measure_lag(lags: DataFrame) -> DataFrame:
     """Return exact percentiles of the lag of each pair of sites (ms): `p50`, `p99`, `messages`."""
     return _percentiles(lags, ("pair",), (50, 99))

@@ -141,7 +141,6 @@ ELSEWHERE = {
     "relay status --json": _STATUS,
     "relay status --node URL": _STATUS,
     "relay status --token FILE": _STATUS,
-    "relay status --watch": "tests/relay/cli/test_status_command.py::test_watching_goes_on_until_it_is_interrupted",
     "python -m hatchling build": "tests/deploy/test_distribution.py::wheel",
     "spark-submit spark/pyspark_relay/audit_command.py journals/ --out audit/": (
         f"{_ANALYTICS}/test_spark_submit.py::test_spark_submit_says_what_the_command_says_and_writes_the_tables"

@@ -88,13 +88,13 @@ offline`; never `relay dance --fast`, `X=1 make haste` or `` docker `ps` ``. `ki
 A stray quote: `
 
 and `relay status
---watch`, `relay simulate`, `relay sing`, `relay journal generate x`."""
+--json`, `relay simulate`, `relay sing`, `relay journal generate x`."""
     found = instructions(page)
     assert found == [
         "relay dance --fast",
         "X=1 make haste",
         "docker `ps`",
-        "relay status --watch",
+        "relay status --json",
         "relay sing",
         "relay journal generate x",
     ]

@@ -10,8 +10,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-#: Files whose ProtocolErrors mean a damaged file, which `relay check` reports, and no drop.
-NOT_DROPS = "relay/journal/"
+#: Folders whose ProtocolErrors are no drops: a damaged file, which `relay check` reports, and a message of a
+#: structure, which is logged.
+NOT_DROPS = ("relay/journal/", "relay/structures/", "sitestack/structures/")
 
 #: Where the call computes its reason: "path: expression" -> "path: functions, class or table; ..." that have the words.
 COMPUTED = {

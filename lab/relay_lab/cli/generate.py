@@ -13,19 +13,12 @@ from sitestack.model.address import Address
 
 @click.command(name="generate")
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--sites", default="NYC,SFO", show_default=True, help="Names of the sites.")
-@click.option("--members", type=click.IntRange(1, 1000), default=3, show_default=True, help="Members of each site.")
 @click.option(
     "--deliveries",
     type=click.IntRange(1),
     default=100_000,
     show_default=True,
     help="Messages delivered by all together, about.",
-)
-@click.option("--batch", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Messages in a batch, on average.")
-@click.option("--size", type=click.IntRange(0, 1 << 20), default=100, show_default=True, help="Bytes of a message.")
-@click.option(
-    "--rate", type=click.IntRange(1), default=10_000, show_default=True, help="Messages sent a second by all together."
 )
 @click.option(
     "--skew", type=click.FloatRange(0, 1), default=0.0, show_default=True, help="Share of messages sent by the busiest origin."
@@ -46,20 +39,16 @@ from sitestack.model.address import Address
 )
 @json_option
 @click.pass_context
-def command(ctx: click.Context, /, directory: Path, sites: str, as_json: bool, segment_bytes: int, **options: Any) -> None:
-    """Make the journals of an invented run, with planted faults on request.
+def command(ctx: click.Context, /, directory: Path, as_json: bool, segment_bytes: int, **options: Any) -> None:
+    """Make the journals of an invented run of two sites of three, with planted faults on request.
 
     Prints the place of each fault: its kind, the batch, and the process.
     """
-    names = tuple(part.strip() for part in sites.split(","))
-    if not all(names) or len(set(names)) < len(names):
-        raise click.BadParameter(f"{sites!r} is no list of different names, such as NYC,SFO.", ctx, param_hint="--sites")
     require_new(directory)
     kinds = {"losses": Fault.LOSS, "duplicates": Fault.DUPLICATE, "swaps": Fault.SWAP, "foreigns": Fault.FOREIGN}
     faults = {fault: options.pop(name) for name, fault in kinds.items()}
-    options["size_bytes"] = options.pop("size")
     try:
-        generator = Generator(GeneratorPlan(sites=names, faults=faults, **options))
+        generator = Generator(GeneratorPlan(faults=faults, **options))
     except ValueError as error:
         raise click.UsageError(f"{error}.", ctx) from error
     written = _write(directory, generator, segment_bytes)

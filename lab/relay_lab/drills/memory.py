@@ -7,7 +7,7 @@ takeover would count as growth or hide it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,8 +19,6 @@ _HOUR_S = 3_600.0
 #: The shortest time, in seconds, for a slope: the buffer for a lost site changes memory by several percent
 #: within minutes.
 SPAN_S_MIN = _HOUR_S
-#: Seconds of each part that the report shows the mean of.
-PART_S = 10 * 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +27,8 @@ class Slope:
 
     seat: Seat
     percent_per_hour: float
-    mean_bytes: float
     samples: int
     span_s: float
-    #: The mean of each `PART_S`, in MiB: whether it grows all the time, or once.
-    parts_mib: tuple[float, ...] = ()
 
 
 class Sample(NamedTuple):
@@ -68,23 +63,10 @@ def _fit(seat: Seat, samples: list[Sample]) -> Slope:
     per_s = sum(t * size for t, size in centred) / sum(t**2 for t, _ in centred)
     count, span = len(samples), samples[-1].age_s - samples[0].age_s
     mean_size = sum(each.size for each in samples) / count
-    return Slope(seat, 100 * per_s * _HOUR_S / mean_size, mean_size, count, span, _means_mib(samples))
+    return Slope(seat, 100 * per_s * _HOUR_S / mean_size, count, span)
 
 
 def _centred(samples: list[Sample]) -> Iterator[tuple[float, float]]:
     mean_t = sum(each.age_s for each in samples) / len(samples)
     mean_size = sum(each.size for each in samples) / len(samples)
     return ((each.age_s - mean_t, each.size - mean_size) for each in samples)
-
-
-def _means_mib(samples: list[Sample]) -> tuple[float, ...]:
-    parts: dict[int, list[int]] = {}
-    for each in samples:
-        parts.setdefault(int((each.age_s - samples[0].age_s) // PART_S), []).append(each.size)
-    return tuple(round(sum(sizes) / len(sizes) / (1 << 20), 1) for sizes in parts.values())
-
-
-def worst(slopes: Iterable[Slope | Mapping[str, float]]) -> float | None:
-    """The steepest growth (percent an hour); None when nothing was measured."""
-    grown = [each.percent_per_hour if isinstance(each, Slope) else each["percent_per_hour"] for each in slopes]
-    return max(grown, default=None)

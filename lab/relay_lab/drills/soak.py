@@ -1,4 +1,4 @@
-"""A soak: legs of a random drill over three sites for hours, the memory of their members, and a report that can be resumed."""
+"""A soak: a random drill over three sites for hours, and the memory of their members."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, overload
 
@@ -16,7 +16,7 @@ import trio
 from relay.keys.directory import new_secret, read_key_ring, write_key_ring
 from relay_lab.drills.executor import Executor, MemberDied, Place, Venue
 from relay_lab.drills.load import DrillPlan
-from relay_lab.drills.memory import Slope, Weights, worst
+from relay_lab.drills.memory import Slope, Weights
 from relay_lab.drills.plan import Action, Drill, DrillLoad, Expectation, Seat, seat_members
 from relay_lab.drills.result import DrillResult, Verdict
 from relay_lab.drills.run import Observe, run_drill
@@ -37,7 +37,7 @@ SILENCE_S_MAX, OWN_SILENCE_S_MAX = 30.0, 10.0
 
 
 class Lines(Sequence[bytes]):
-    """The lines of a load, each made when it is asked for: a leg has too many to keep."""
+    """The lines of a load, each made when it is asked for: a soak has too many to keep."""
 
     def __init__(self, length: int, make: Callable[[int], bytes]) -> None:
         self._length = length
@@ -54,8 +54,8 @@ class Lines(Sequence[bytes]):
         return [*map(self._make, range(self._length)[index])] if isinstance(index, slice) else self._make(index)
 
 
-def plan_leg(seed: int, seconds: float, rate: float) -> DrillPlan:
-    """A leg with this seed: the load lasts so many seconds, at `rate` messages a second of one member of each site."""
+def plan_soak(seed: int, seconds: float, rate: float) -> DrillPlan:
+    """A soak with this seed: the load lasts so many seconds, at `rate` messages a second of one member of each site."""
     method = tuple(_draw_harm(random.Random(seed), seconds))
     drill = Drill(
         name="soak",
@@ -127,141 +127,42 @@ SLOPE_MAX = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
-    seed: int
-    verdict: Verdict
-    #: Sentences on faults, and on missing evidence.
-    faults: tuple[str, ...]
-    seconds: float
-    sent: int
-    delivered: int
-    lost: int
-    duplicated: int
-    reordered: int
-    gaps: int
-    actions: int
-    rotations: int
-    #: Queue -> its level at the end, over all members; empty queues are left out.
-    queues: dict[str, int]
-    #: The growth of every process that lived long enough.
-    slopes: tuple[dict[str, Any], ...]
-
-    @classmethod
-    def of(cls, result: DrillResult, rotations: int, slopes: list[Slope]) -> Leg:
-        plain = result.to_json()
-        return cls(
-            seed=result.seed,
-            verdict=result.verdict,
-            faults=(*result.faults(), *result.unexercised),
-            seconds=round(result.seconds, 1),
-            sent=plain["sent"],
-            delivered=sum(plain["delivered"].values()),
-            lost=result.lost,
-            duplicated=result.duplicated,
-            reordered=result.reordered,
-            gaps=result.gaps,
-            actions=len(result.drill.method),
-            rotations=rotations,
-            queues={name: count for name, count in result.queues.items() if count},
-            slopes=tuple(
-                {
-                    **asdict(each),
-                    "seat": f"{each.seat.site}.{each.seat.name}",
-                    "percent_per_hour": round(each.percent_per_hour, 3),
-                }
-                for each in slopes
-            ),
-        )
-
-    @classmethod
-    def aborted(cls, seed: int, why: str) -> Leg:
-        return cls(seed, "fail", (why,), 0.0, 0, 0, 0, 0, 0, 0, 0, 0, {}, ())
-
-    @property
-    def is_aborted(self) -> bool:
-        return not self.seconds
-
-
-@dataclass(slots=True)
 class Soak:
-    """A soak of so many seconds in legs, of which the last may be shorter, and those that have been run."""
+    """The result of a soak."""
 
-    seed: int
-    whole_s: float
-    leg_s: float
-    #: Messages a second of one member of each site.
-    rate: float
-    done: list[Leg] = field(default_factory=list)
-
-    @property
-    def settings(self) -> tuple[int, float, float, float]:
-        """Return the settings that a resumed report must share."""
-        return self.seed, self.whole_s, self.leg_s, self.rate
-
-    @property
-    def legs(self) -> int:
-        return math.ceil(self.whole_s / self.leg_s)
-
-    def next_leg(self) -> tuple[int, float] | None:
-        """The seed of the next leg, and its seconds; None when all have been run."""
-        run = {leg.seed for leg in self.done}
-        for number in range(self.legs):
-            if (seed := self.seed * 1_000 + number) not in run:
-                return seed, min(self.leg_s, self.whole_s - number * self.leg_s)
-        return None
-
-    def resume(self) -> list[Leg]:
-        """Remove legs without a result, to run them again. Returns these legs."""
-        aborted = [leg for leg in self.done if leg.is_aborted]
-        self.done = [leg for leg in self.done if not leg.is_aborted]
-        return aborted
+    result: DrillResult
+    rotations: int
+    #: The growth of every process that lived long enough.
+    slopes: Sequence[Slope]
 
     @property
     def slope(self) -> float | None:
-        """Return the steepest growth of a process in any leg, in percent an hour; None if no process lived long
-        enough.
-        """
-        return worst(slope for leg in self.done for slope in leg.slopes)
+        """Return the steepest growth of a process in percent an hour; None if no process lived long enough."""
+        return max([each.percent_per_hour for each in self.slopes], default=None)
 
     def faults(self) -> list[str]:
-        found = [f"leg {leg.seed}: {fault}" for leg in self.done for fault in leg.faults]
+        found = [*self.result.faults(), *self.result.unexercised]
         if self.slope is not None and self.slope >= SLOPE_MAX:
             found.append(f"The memory of a process grew by {self.slope:.2f} % an hour; less than {SLOPE_MAX:g} % is expected.")
         return found
 
     @property
     def verdict(self) -> Verdict:
-        verdicts = {leg.verdict for leg in self.done}
-        if "fail" in verdicts or (self.slope is not None and self.slope >= SLOPE_MAX):
+        if self.result.verdict == "fail" or (self.slope is not None and self.slope >= SLOPE_MAX):
             return "fail"
-        is_whole = len(self.done) >= self.legs and self.slope is not None and verdicts == {"pass"}
-        return "pass" if is_whole else "not exercised"
+        return "not exercised" if self.slope is None else self.result.verdict
 
     def to_json(self) -> dict[str, Any]:
-        totals = {
-            name: sum(getattr(leg, name) for leg in self.done)
-            for name in ("sent", "delivered", "lost", "duplicated", "reordered", "gaps", "actions", "rotations")
-        }
         return {
+            **self.result.to_json(),
+            "delivered": sum(each.delivered for each in self.result.members),
             "verdict": self.verdict,
-            "seed": self.seed,
-            "legs": self.legs,
-            "whole_s": self.whole_s,
-            "leg_s": self.leg_s,
-            "rate": self.rate,
-            **totals,
-            "seconds": round(sum(leg.seconds for leg in self.done), 1),
-            "memory_percent_per_hour": self.slope,
             "faults": self.faults(),
-            "done": [asdict(leg) for leg in self.done],
+            "actions": len(self.result.drill.method),
+            "rotations": self.rotations,
+            "memory_percent_per_hour": self.slope,
+            "slopes": [{**asdict(each), "seat": f"{each.seat.site}.{each.seat.name}"} for each in self.slopes],
         }
-
-    @classmethod
-    def from_json(cls, plain: dict[str, Any]) -> Soak:
-        """Return a saved report. Raises KeyError, TypeError or ValueError for other contents."""
-        made = cls(int(plain["seed"]), float(plain["whole_s"]), float(plain["leg_s"]), float(plain["rate"]))
-        made.done = [Leg(**{**leg, "faults": tuple(leg["faults"]), "slopes": tuple(leg["slopes"])}) for leg in plain["done"]]
-        return made
 
 
 #: Seconds between two looks at the members' memory.
@@ -295,13 +196,13 @@ class Rotation:
             self.done += 1
 
 
-async def run_leg(plan: DrillPlan, venue: Venue, directory: Path, journal: Path, observe: Observe) -> tuple[Leg, Weights]:
-    """Run a leg. Raises what `run_drill` raises."""
+async def run_soak(plan: DrillPlan, venue: Venue, directory: Path, journal: Path, observe: Observe) -> tuple[Soak, Weights]:
+    """Raises what `run_drill` raises."""
     weights = Weights()
     rotation = Rotation(directory / KEYS, plan.drill.sites, random.Random(plan.seed))
     place = _watched(venue.open(plan.drill, plan.seed, directory, journal), plan, weights, rotation)
     result = await run_drill(plan, place, observe)
-    return Leg.of(result, rotation.done, weights.slopes()), weights
+    return Soak(result, rotation.done, weights.slopes()), weights
 
 
 @asynccontextmanager

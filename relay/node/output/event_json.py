@@ -15,25 +15,30 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event
 from sitestack.model.gap import Gap
 from sitestack.model.message import Batch
+from sitestack.model.printable import escaped
 from sitestack.model.view import View
 
+#: Maximum characters of a message that people are shown.
+SHOWN_MAX = 1_000
 
-class JsonLines:
-    """Maker of JSON lines for a member of `site`. `clock` returns seconds since 1970."""
 
-    def __init__(self, site: str, clock: Callable[[], float] = time.time) -> None:
+class EventLines:
+    """Maker of lines for a member of `site`: JSON, or for people if `readable`. `clock` returns seconds since 1970."""
+
+    def __init__(self, site: str, clock: Callable[[], float] = time.time, *, readable: bool = False) -> None:
         self._site = site
         self._clock = clock
+        self._to_line = to_readable if readable else to_line
 
     def lines(self, item: Delivery | View | Event) -> list[str]:
         """Return the lines of one item, without newlines.
 
         Events that programs do not receive have none.
         """
-        return [to_line(each) for each in event_objects(item, self._site, self._clock())]
+        return [self._to_line(each) for each in event_objects(item, self._site, self._clock())]
 
     def lost(self, count: int, why: str) -> list[str]:
-        return [to_line({"event": "gap", "gap": {"events": count}, "reason": why})]
+        return [self._to_line({"event": "gap", "gap": {"events": count}, "reason": why})]
 
 
 def event_objects(item: Delivery | View | Event, site: str, heard_at: float) -> Iterator[dict[str, Any]]:
@@ -55,6 +60,14 @@ def sites_of(view: GlobalView) -> dict[str, list[str]]:
 def to_line(about: dict[str, Any]) -> str:
     """Return an object on one line. JSON has no raw line ends (C25)."""
     return json.dumps(about, separators=(",", ":"))
+
+
+def to_readable(about: dict[str, Any]) -> str:
+    """Return an object as a line for people, such as `A@NYC: hello`, without control characters."""
+    if about["event"] == "message":
+        text = about.get("text") or about.get("base64", "")
+        return escaped(f"{about['from']}@{about['site']}: {text[:SHOWN_MAX]}")
+    return f"-- {to_line({name: each for name, each in about.items() if name != 'time'})}"
 
 
 def to_server_sent(number: str, about: dict[str, Any]) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +14,10 @@ from threading import Thread
 import pytest
 
 from relay.cli import exits
-from relay_lab.drills.soak import Leg, Soak
+from relay_lab.drills.soak import Soak
 from sitestack.model.errors import SlowConsumer
 from tests.harness.command_line import Run
+from tests.lab.drills.test_result import result
 from tests.relay.node.test_daemon import configure
 
 PROJECT = Path(__file__).parents[3]
@@ -121,11 +121,9 @@ def test_a_member_that_was_too_slow_may_come_back(run: Run, monkeypatch: pytest.
         assert run("node", configure(Path(directory)), "--insecure").code == exits.EXIT_CHECK_FAILED
 
 
-def test_a_soak_in_which_nobody_lived_long_enough_has_shown_nothing(run: Run, tmp_path: Path) -> None:
-    leg = Leg(3_000, "pass", (), 60.0, 1, 9, 0, 0, 0, 0, actions=1, rotations=0, queues={}, slopes=())
-    report = tmp_path / "soak.json"
-    report.write_text(json.dumps(Soak(3, 60.0, 60.0, 10.0, [leg]).to_json()), encoding="utf-8")
-    ended = run("soak", "--minutes", 1, "--leg", 1, "--seed", 3, "--report", report)
+def test_a_soak_in_which_nobody_lived_long_enough_has_shown_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relay_lab.cli.soak._run", lambda *_: Soak(result(), 0, []))
+    ended = run("soak", "--minutes", 1)
     assert (ended.code, "NOT EXERCISED" in ended.out) == (exits.EXIT_NOT_EXERCISED, True)
 
 

@@ -1,34 +1,31 @@
-"""The plan of a soak, the line through its memory, and its report, from which a run resumes."""
+"""The plan of a soak, the line through its memory, and its verdict."""
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
 from relay_lab.drills import soak as module
 from relay_lab.drills.load import plan_drill
-from relay_lab.drills.memory import SETTLE_S, Weights
+from relay_lab.drills.memory import SETTLE_S, Slope, Weights
 from relay_lab.drills.plan import Drill, Seat
 from relay_lab.drills.plan_file import read_drill
-from relay_lab.drills.soak import PAUSE_S, SITES, Leg, Soak, plan_leg, run_leg
+from relay_lab.drills.soak import PAUSE_S, SITES, Soak, plan_soak, run_soak
 from relay_lab.drills.venues import find_venue
-from tests.harness.command_line import Run, run
-
-__all__ = ["run"]
+from tests.lab.drills.test_result import result
 
 C = Seat("NYC", "C")
-LEG = Leg(1_000, "pass", (), 60.0, 10, 90, 0, 0, 0, 0, 4, 1, {}, ({"seat": "NYC.C", "percent_per_hour": 0.4},))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_harm_comes_every_30_to_90_seconds_and_ends_before_the_next(seed: int) -> None:
-    plan = plan_leg(seed, 3_600, 10)
+    plan = plan_soak(seed, 3_600, 10)
     begins = [action.at_s for action in plan.drill.method if action.do not in ("resume", "heal")]
     begins = [
         at_s for at_s in begins if not any(action.do == "kill" and 0 < at_s - action.at_s <= 12 for action in plan.drill.method)
@@ -37,24 +34,24 @@ def test_harm_comes_every_30_to_90_seconds_and_ends_before_the_next(seed: int) -
     assert len(begins) > 3_600 / 90 / 2
     assert all(PAUSE_S[0] - 13 <= gap <= PAUSE_S[1] + 17 for gap in gaps)
     assert [action.at_s for action in plan.drill.method] == sorted(action.at_s for action in plan.drill.method)
-    assert plan_leg(seed, 3_600, 10).drill == plan.drill
+    assert plan_soak(seed, 3_600, 10).drill == plan.drill
 
 
 def test_every_kind_of_harm_is_drawn_and_the_last_in_line_is_spared() -> None:
-    actions = [action for seed in range(20) for action in plan_leg(seed, 3_600, 10).drill.method]
+    actions = [action for seed in range(20) for action in plan_soak(seed, 3_600, 10).drill.method]
     assert {action.do for action in actions} >= {"kill", "restart", "pause", "resume", "cut", "half-open", "delay", "heal"}
     assert not {action.target for action in actions} & {"NYC.C", "SFO.F", "LON.I"}
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_who_is_spared_relays_before_its_memory_is_looked_at(seed: int) -> None:
-    kills = [action for action in plan_leg(seed, 7_200, 10).drill.method if action.do == "kill"]
+    kills = [action for action in plan_soak(seed, 7_200, 10).drill.method if action.do == "kill"]
     assert {action.target for action in kills[:6]} == {"NYC.A", "NYC.B", "SFO.D", "SFO.E", "LON.G", "LON.H"}
     assert kills[5].at_s < SETTLE_S / 2
 
 
 def test_a_plan_is_a_drill_that_a_file_could_say() -> None:
-    drill = plan_leg(1, 600, 10).drill
+    drill = plan_soak(1, 600, 10).drill
     method = [
         {
             key: value
@@ -68,7 +65,7 @@ def test_a_plan_is_a_drill_that_a_file_could_say() -> None:
 
 
 def test_messages_have_from_nothing_to_a_mebibyte_and_no_line_end() -> None:
-    plan = plan_leg(1, 600, 50)
+    plan = plan_soak(1, 600, 50)
     sizes = [len(plan.lines[number]) for number in range(20_000)]
     assert min(sizes) == 0
     assert 1 << 16 < max(sizes) <= 1 << 20
@@ -91,8 +88,6 @@ def weights(percent_per_hour: float, noise: float, seconds: int = 7_200) -> Weig
 def test_the_slope_is_that_of_the_line_after_the_first_twenty_minutes(grown: float) -> None:
     [slope] = weights(grown, 0).slopes()
     assert slope.percent_per_hour == pytest.approx(grown / 2, abs=0.02)  # of 120 MB, half of which grow
-    assert len(slope.parts_mib) == 10
-    assert slope.parts_mib[-1] - slope.parts_mib[0] == pytest.approx(60e6 * grown / 100 * 1.5 / (1 << 20), abs=0.11)
     [noisy] = weights(grown, 1e6).slopes()
     assert noisy.percent_per_hour == pytest.approx(grown / 2, abs=0.1)
 
@@ -116,59 +111,19 @@ def test_of_who_did_not_live_long_enough_nothing_is_said() -> None:
     assert len(two.slopes()) == 1
 
 
-def test_a_soak_passes_when_all_legs_have_and_memory_was_measured() -> None:
-    soak = Soak(1, 90.0, 60.0, 10.0)
-    assert (soak.verdict, soak.next_leg()) == ("not exercised", (1_000, 60.0))
-    soak.done.append(LEG)
-    assert (soak.verdict, soak.next_leg()) == ("not exercised", (1_001, 30.0))
-    soak.done.append(replace(LEG, seed=1_001, slopes=()))
-    assert (soak.verdict, soak.next_leg(), soak.slope) == ("pass", None, 0.4)
-    soak.done[1] = replace(LEG, slopes=({"seat": "SFO.F", "percent_per_hour": 1.0},))
-    assert soak.verdict == "fail"
-    assert soak.faults() == ["The memory of a process grew by 1.00 % an hour; less than 1 % is expected."]
-    soak.done[1] = replace(LEG, verdict="fail", faults=("1 messages lost.",))
-    assert (soak.verdict, soak.faults()) == ("fail", ["leg 1000: 1 messages lost."])
-    soak.done = [replace(LEG, slopes=())] * 2
-    assert str(soak.verdict) == "not exercised"
+def test_a_soak_passes_when_its_drill_has_and_memory_was_measured() -> None:
+    def soak(*percents: float, **changes: Any) -> Soak:
+        return Soak(result(**changes), 1, [Slope(C, each, 9, 3_600.0) for each in percents])
 
-
-def test_a_report_is_gone_on_with_and_one_that_is_complete_is_shown(run: Run, tmp_path: Path) -> None:
-    report = tmp_path / "soak.json"
-    soak = Soak(3, 60.0, 60.0, 10.0, [replace(LEG, seed=3_000)])
-    report.write_text(json.dumps(soak.to_json()))
-    assert Soak.from_json(json.loads(report.read_text())) == soak
-    code, out, _ = run("soak", "--minutes", 1, "--leg", 1, "--seed", 3, "--report", report, "--json")
-    assert (code, json.loads(out)["verdict"]) == (0, "pass")  # run in no time: its only leg is there
-    code, _, err = run("soak", "--minutes", 2, "--leg", 1, "--seed", 3, "--report", report)
-    assert (code, "other settings" in err) == (2, True)
-    report.write_text("[]")
-    code, _, err = run("soak", "--report", report)
-    assert (code, "is no report of a soak" in err) == (2, True)
-
-
-def test_legs_last_as_long_as_was_asked_for_in_all() -> None:
-    for minutes, leg, lengths in (
-        (1, 1, [60]),
-        (2.5, 1, [60, 60, 30]),
-        (120, 85, [5_100, 2_100]),
-        (300, 120, [7_200, 7_200, 3_600]),
-    ):
-        soak, found = Soak(1, minutes * 60.0, leg * 60.0, 10.0), []
-        while (following := soak.next_leg()) is not None:
-            soak.done.append(replace(LEG, seed=following[0]))
-            found.append(following[1])
-        assert found == lengths
-
-
-def test_a_leg_that_came_to_no_result_is_run_again() -> None:
-    soak = Soak(1, 120.0, 60.0, 10.0, [Leg.aborted(1_000, "A of NYC died."), replace(LEG, seed=1_001)])
-    assert (soak.verdict, soak.next_leg()) == ("fail", None)
-    assert [leg.faults for leg in soak.resume()] == [("A of NYC died.",)]
-    assert soak.next_leg() == (1_000, 60.0)
+    assert (soak().verdict, soak(0.4, 0.1).verdict, soak(0.4, 0.1).slope) == ("not exercised", "pass", 0.4)
+    assert soak(0.1, 1.0).verdict == "fail"
+    assert soak(1.0).faults() == ["The memory of a process grew by 1.00 % an hour; less than 1 % is expected."]
+    assert (soak(problems=("A died.",)).verdict, soak(problems=("A died.",)).faults()) == ("fail", ["A died."])
+    assert soak(0.4, unexercised=("Nothing was harmed.",)).verdict == "not exercised"
 
 
 def test_gaps_are_for_members_that_were_paused_and_nobody_else() -> None:
-    plan = plan_leg(1, 7_200, 10)
+    plan = plan_soak(1, 7_200, 10)
     paused = {action.target for action in plan.drill.method if action.do == "pause"}
     seats = [(site, name) for site, names in zip(SITES, ("ABC", "DEF", "GHI"), strict=True) for name in names]
     for site, name in seats:
@@ -177,23 +132,19 @@ def test_gaps_are_for_members_that_were_paused_and_nobody_else() -> None:
 
 
 @pytest.mark.long
-def test_a_leg_harms_changes_keys_and_weighs_real_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_soak_harms_changes_keys_and_weighs_real_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROTATE_S", 6.0)
     monkeypatch.setattr(module, "STEP_S", 2.5)
     monkeypatch.setattr(module, "WEIGH_S", 0.5)
     monkeypatch.setattr(module, "CALM_S", 5.0)
-    plan, venue = plan_leg(4, 16, 5), find_venue("local")
+    plan, venue = plan_soak(4, 16, 5), find_venue("local")
     assert [action.do for action in plan.drill.method] == ["kill", "restart"]
     (tmp_path / "journal").mkdir()
-    leg, weights = trio.run(run_leg, plan, venue, tmp_path, tmp_path / "journal", lambda *_: None)
-    assert (leg.verdict, leg.faults, leg.lost) == ("pass", (), 0)
-    assert leg.delivered >= leg.sent * 8  # the ninth member is away for a while
-    assert leg.rotations >= 2
+    soak, weights = trio.run(run_soak, plan, venue, tmp_path, tmp_path / "journal", lambda *_: None)
+    told = soak.to_json()
+    assert (soak.result.verdict, soak.faults(), told["lost"]) == ("pass", [], 0)
+    assert told["delivered"] >= told["sent"] * 8  # the ninth member is away for a while
+    assert soak.rotations >= 2
     assert len(weights.samples) == 10  # the one that was killed, and what took its place
     assert any(sample.is_relay for samples in weights.samples.values() for sample in samples)
     assert all(sample.size > 20 << 20 for samples in weights.samples.values() for sample in samples)
-
-
-def test_a_report_that_cannot_be_written_is_told_before_anything_is_run(run: Run, tmp_path: Path) -> None:
-    code, _, err = run("soak", "--minutes", 1, "--report", tmp_path / "nowhere" / "soak.json")
-    assert (code, "soak.json: No such file or directory." in err) == (2, True)

@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from relay.events import Baseline, Misconfigured
-from relay.node.output.event_json import JsonLines
+from relay.node.output.event_json import SHOWN_MAX, EventLines
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.envelope import KEY, Envelope, wrap
 from sitestack.model.events import Event
@@ -24,7 +24,7 @@ def batch(*payloads: bytes) -> Delivery:
 
 
 def lines(*items: Delivery | View | Event) -> list[dict[str, Any]]:
-    writer = JsonLines("NYC", lambda: 1.5)
+    writer = EventLines("NYC", lambda: 1.5)
     return [json.loads(line) for item in items for line in writer.lines(item)]
 
 
@@ -50,7 +50,7 @@ def test_a_view_names_those_that_more_than_one_member_has() -> None:
 
 
 def test_a_text_cannot_forge_a_line() -> None:
-    [line] = JsonLines("NYC").lines(batch(b'"}\n{"event":"view"}'))
+    [line] = EventLines("NYC").lines(batch(b'"}\n{"event":"view"}'))
     assert "\n" not in line
 
 
@@ -70,5 +70,16 @@ def test_each_message_that_its_sender_encoded_wrongly_is_a_gap() -> None:
 
 
 def test_lines_that_could_not_be_written_are_a_gap() -> None:
-    [line] = JsonLines("NYC").lost(3, "disk full")
+    [line] = EventLines("NYC").lost(3, "disk full")
     assert json.loads(line) == {"event": "gap", "gap": {"events": 3}, "reason": "disk full"}
+
+
+def test_people_read_who_said_what_and_no_message_moves_the_cursor() -> None:
+    writer = EventLines("NYC", readable=True)
+    assert writer.lines(batch(b"hello", b"\x1b[2J\nA@NYC: forged")) == [
+        "41414141@NYC: hello",
+        r"41414141@NYC: \u{1b}[2J\u{a}A@NYC: forged",
+    ]
+    [large] = writer.lines(batch(b"x" * 2 * SHOWN_MAX))
+    assert len(large) == SHOWN_MAX + len("41414141@NYC: ")
+    assert writer.lost(3, "disk full") == ['-- {"event":"gap","gap":{"events":3},"reason":"disk full"}']

@@ -327,16 +327,3 @@ def test_who_left_is_no_longer_watched() -> None:
     group.view(2, "AB")
     group.run(10.0)
     assert not [event for name in "AB" for event in group[name].events if isinstance(event, Suspect)]
-
-
-def test_the_same_run_puts_the_same_bytes_on_the_wire() -> None:
-    def run() -> list[tuple[str, Physical | None, str]]:
-        group = Hosts(multicast=False, discovery=SEEDS)
-        group.site("ABCDE")
-        group.kill("E")
-        group.run(5.0)
-        group.view(2, "ABCD")
-        group.run(5.0)
-        return group.story()
-
-    assert run() == run()

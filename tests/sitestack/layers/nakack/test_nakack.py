@@ -270,19 +270,6 @@ def test_every_stream_arrives_whole_in_order_and_once_whatever_the_wire_does(los
                 assert member.firsts(owner) == list(range(1, group[owner].sent + 1)), (seed, member.name, owner)
 
 
-def test_the_same_seed_gives_the_same_run() -> None:
-    def run() -> tuple[int, object]:
-        group = Casters("ABCD", 7, Faults(0.2, 0.2, spread_s=0.05))
-        group.install(view_of(1, "ABCD"))
-        for name in "ABCD" * 10:
-            group.send(name, 3)
-            group.run(0.01)
-        group.run(5.0)
-        return len(group.wire.sent), [member.stack.statistics() for member in group.living()]
-
-    assert run() == run()
-
-
 def test_reordering_alone_causes_no_requests() -> None:
     """F3: no spurious requests while nothing is lost."""
     group = Casters("AB", 3, Faults(spread_s=0.014))

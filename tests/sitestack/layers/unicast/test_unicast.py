@@ -351,18 +351,6 @@ def test_mids_leap_over_what_was_given_up_and_never_fall() -> None:
     assert group.wire.sent[-2].header == UnicastData(2, 1, 5, True)
 
 
-def test_the_same_seed_gives_the_same_packets() -> None:
-    def run() -> list[Packet]:
-        group = Talkers(seed=3)
-        group.wire.faults = Faults(0.3, 0.3, spread_s=0.01)
-        for n in range(30):
-            group.send("A", "B", str(n))
-            group.run(0.01)
-        return group.wire.sent
-
-    assert run() == run()
-
-
 def test_a_peer_that_acknowledges_nothing_is_doubted_and_it_is_said_whether_it_ever_did() -> None:
     """Large datagrams may not reach it; but no large one is sent to a peer that has never answered."""
     layer = layer_of()
