@@ -58,6 +58,8 @@ class Baseline(Event):
     in_stream: ClassVar[bool] = True
     site: str
     origins: dict[Address, int]
+    #: Whether these messages are in the application's state, which came from another site.
+    in_state: bool = False
 
 
 class Certainty(Enum):

@@ -89,7 +89,8 @@ def _event(record: records.Record) -> tuple[str, dict[str, Any]]:
             told = {"origin": origin, "from": record.first, "to": record.last, "reason": record.reason}
             return "gap", told if record.scope is Scope.ALL else {**told, "scope": record.scope.name.lower()}
         case records.Baseline():
-            return "baseline", {"origin": [record.site, record.origin.hex()], "next": record.next}
+            told = {"origin": [record.site, record.origin.hex()], "next": record.next}
+            return "baseline", {**told, "in_state": True} if record.in_state else told
         case records.Drop():
             return "drop", {"why": record.why, "from": record.source, "n": record.n}
     raise AssertionError(f"{record!r} makes a line a message")

@@ -57,6 +57,8 @@ KIND_NUMBERS = {kind: number for number, kind in KINDS.items()}
 _WITH_PAYLOAD = (KIND_NUMBERS[records.Send], KIND_NUMBERS[records.Deliver])
 #: Until 0.2.0 a gap had no scope.
 _GAP, _OLDER_GAP_FIELDS = KIND_NUMBERS[records.Gap], 7
+#: A baseline without a state has no last field, so that 0.2.0 reads it.
+_BASELINE, _PLAIN_BASELINE_FIELDS = KIND_NUMBERS[records.Baseline], 5
 DIGEST_BYTES = 32
 
 _Vector = Mapping[str, ViewId]
@@ -108,6 +110,8 @@ class Encoder:
         fields = self._packers[kind](record)
         if not self._keep_payloads and (kind is records.Send or kind is records.Deliver):
             fields[-1] = None
+        if isinstance(record, records.Baseline) and not record.in_state:
+            fields = fields[:_PLAIN_BASELINE_FIELDS]
         frame = _frame([KIND_NUMBERS[kind], *fields])
         if not self._new:
             return frame
@@ -177,6 +181,8 @@ class Decoder:
             value[-1] = None
         if kind == _GAP and len(value) == _OLDER_GAP_FIELDS:
             value.append(Scope.ALL.value)
+        if kind == _BASELINE and len(value) == _PLAIN_BASELINE_FIELDS:
+            value.append(False)
         record: records.Record = parse(value)
         if isinstance(record, records.Send | records.Deliver):
             sound = record.first > 0 and record.count > 0 and len(record.sizes) == 4 * record.count

@@ -128,7 +128,7 @@ class Replica:
             return APPLIED
         if here >= batch.last:
             return refused(Admission.DELIVERED)
-        return Outcome(Admission.DELIVERED, events=(Baseline(batch.site, {batch.origin: batch.last}),))
+        return Outcome(Admission.DELIVERED, events=(Baseline(batch.site, {batch.origin: batch.last}, in_state=True),))
 
     def _reach(self, site: str, origin: Address, last: int) -> tuple[int, int]:
         """Settle an origin admitted up to `last`; return two numbers that must not be delivered again:
@@ -145,7 +145,7 @@ class Replica:
             return refused(Admission.SETTLED)
         here, begun = self._reach(gap.site, gap.origin, gap.last)
         here, begun = min(max(before, here), gap.last), min(begun, gap.last)
-        events: list[Event] = [Baseline(gap.site, {gap.origin: begun})] if begun > here else []
+        events: list[Event] = [Baseline(gap.site, {gap.origin: begun}, in_state=True)] if begun > here else []
         if max(here, begun) < gap.last:
             events.append(Gap(gap.site, gap.origin, max(here, begun) + 1, gap.last, gap.reason))
         return Outcome(events=tuple(events), numbers=(Numbers(gap.origin, before, gap.last),))

@@ -165,6 +165,8 @@ class Baseline(_Timed):
     site: str
     origin: Address
     next: int
+    #: Whether a state that came from another site has the messages before. Written only if true.
+    in_state: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,8 @@ class _Reader:
                 self.relayed(record).gap(record.first, record.last)
             case records.Baseline():
                 view = self.stays[-1].view
-                self.relayed(record).start_at(record.next, may_inherit=view is not None and view.kind == "merge")
+                merged = view is not None and view.kind == "merge"
+                self.relayed(record).start_at(record.next, may_inherit=merged or record.in_state)
             case records.Unreach():
                 history.unreached.append(record)
             case records.Stop():

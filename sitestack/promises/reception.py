@@ -101,8 +101,8 @@ class Reception:
     def start_at(self, number: int, may_inherit: bool = False) -> None:
         """Set the baseline, the number from which the process receives.
 
-        A later one counts after a merge only (`may_inherit`): there the process may take the state of
-        the other part, with the messages before it.
+        A later one counts only if the process may have taken a state with the messages before it
+        (`may_inherit`): that of the other part after a merge, or that of another site.
         """
         self._close()
         if not self.delivered and not self.gaps:

@@ -110,9 +110,9 @@ class Told(Journal):
         """Messages of another site that never come."""
         return self.add(records.Gap(0, 0, site, address(origin), first, last, "budget"))
 
-    def baseline(self, origin: str, number: int, site: str) -> Told:
-        """Where this process starts to receive."""
-        return self.add(records.Baseline(0, 0, site, address(origin), number))
+    def baseline(self, origin: str, number: int, site: str, in_state: bool = False) -> Told:
+        """Where this process starts to receive; `in_state`: a state of another site has the messages before."""
+        return self.add(records.Baseline(0, 0, site, address(origin), number, in_state))
 
     def unreach(self, first: int, certainty: Certainty, target: str = "", site: str = "", count: int = 1) -> Told:
         """A unicast to `target`, or a multicast to a whole site, that failed."""

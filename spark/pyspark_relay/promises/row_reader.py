@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from pyspark_relay.facts import STREAM
+from pyspark_relay.source.decoding import IN_STATE
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
@@ -107,7 +108,7 @@ class RowReader:
             case "gap":
                 return records.Gap(0, w, site, origin, first, last, row["reason"], Scope[row["scope"].upper()])
             case "baseline":
-                return records.Baseline(0, w, site, origin, first)
+                return records.Baseline(0, w, site, origin, first, row["reason"] == IN_STATE)
             case "unreach":
                 scope, target = Scope[row["scope"].upper()], self._target(row)
                 meant = first, last - first + 1, target, row["target_site"]

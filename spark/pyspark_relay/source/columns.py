@@ -71,7 +71,8 @@ COLUMNS: tuple[ColumnDoc, ...] = (
     ColumnDoc(
         "reason",
         StringType(),
-        "stop, reject, gap, unreach, drop: why; problem: `torn`, `corrupt`, `missing`, `unreadable` or `retired`",
+        "stop, reject, gap, unreach, drop: why; baseline: `in_state` for a state of another site; "
+        "problem: `torn`, `corrupt`, `missing`, `unreadable` or `retired`",
     ),
     ColumnDoc("certainty", StringType(), "unreach: `not_delivered` or `unknown`"),
     ColumnDoc("source", StringType(), "drop: where the refused input came from"),

@@ -26,6 +26,8 @@ from sitestack.model.view import ViewId
 Schema: TypeAlias = Any  # pyarrow has no types
 Batch: TypeAlias = Any
 
+#: The reason of a baseline with a state of another site.
+IN_STATE = "in_state"
 _SCOPES = {scope: scope.name.lower() for scope in Scope}
 _VIEW_ID = pa.struct([pa.field("counter", pa.int64()), pa.field("creator", pa.string())])
 _SIGNED_MAX = (1 << 31) - 1
@@ -215,7 +217,7 @@ def _fields(header: Header, record: records.Record) -> dict[str, Any]:
             numbers = {"first": record.first, "last": record.last, "scope": _SCOPES[record.scope]}
             return {**_origin(record), **numbers, "reason": record.reason}
         case records.Baseline():
-            return {**_origin(record), "first": record.next}
+            return {**_origin(record), "first": record.next, "reason": IN_STATE if record.in_state else None}
         case records.Unreach():
             target = None if record.target is None else record.target.hex()
             numbers = {"first": record.first, "last": record.last, "scope": _SCOPES[record.scope]}

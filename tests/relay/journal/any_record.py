@@ -113,7 +113,7 @@ any_record: st.SearchStrategy[records.Record] = st.one_of(
         _sites,
     ),
     st.builds(records.Gap, _clocks, _clocks, _texts, addresses, _numbers, _numbers, _texts, st.sampled_from(Scope)),
-    st.builds(records.Baseline, _clocks, _clocks, _texts, addresses, _numbers),
+    st.builds(records.Baseline, _clocks, _clocks, _texts, addresses, _numbers, st.booleans()),
     st.builds(
         records.Unreach,
         _clocks,

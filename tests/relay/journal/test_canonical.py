@@ -98,6 +98,7 @@ def test_the_rest_of_the_vocabulary() -> None:
         {"ev": "gap", "origin": ["SFO", HEX_B], "from": 5, "to": 9, "reason": "other_part", "scope": "site"}
     ]
     assert lines(records.Baseline(1, 2, "SFO", B, 5)) == [{"ev": "baseline", "origin": ["SFO", HEX_B], "next": 5}]
+    assert lines(records.Baseline(1, 2, "SFO", B, 5, True))[0]["in_state"] is True
     assert lines(records.Drop(1, 2, "auth", "10.0.0.1", 3)) == [{"ev": "drop", "why": "auth", "from": "10.0.0.1", "n": 3}]
     unreach = records.Unreach(1, 2, "NYC", A, Scope.UNICAST, 3, 2, B, "SFO", "gone", "unknown")
     assert lines(unreach) == [

@@ -58,6 +58,11 @@ def test_a_gap_of_an_earlier_release_is_one_among_the_messages_to_all() -> None:
     assert Decoder().decode(msgpack.packb([kind, *fields[:-1]])) == gap
 
 
+def test_an_earlier_release_reads_a_baseline_without_a_state() -> None:
+    baseline = records.Baseline(1, 2, "NYC", UUID, 3)
+    assert msgpack.unpackb(Encoder(False).encode(baseline)[FRAME.size :]) == [11, 1, 2, "NYC", UUID, 3]
+
+
 def test_segments_rotate_by_size_and_carry_their_owner(tmp_path: Path) -> None:
     drops = [records.Drop(t, t, "auth", "10.0.0.1", t) for t in range(1, 101)]
     store = write(JournalOptions(tmp_path / "deep" / "down", segment_bytes=400), drops)

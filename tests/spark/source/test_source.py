@@ -40,7 +40,7 @@ WRITTEN: list[records.Record] = [
     records.View(8, W, NEXT, VID, (A, B), ("A", "B"), "merge", ((VID, (A,)),)),
     records.Deliver(9, W, "SFO", B, Scope.SITE, 3, 2, "relay", None, NEXT, {}, SIZES, DIGEST),
     records.Gap(10, W, "SFO", B, 5, 7, "budget", Scope.SITE),
-    records.Baseline(11, W, "SFO", B, 8),
+    records.Baseline(11, W, "SFO", B, 8, True),
     records.Unreach(12, W, "NYC", A, Scope.UNICAST, 1, 2, B, "SFO", "down", "unknown"),
     records.Reject(13, W, "full"),
     records.Drop(14, W, "stale", "SFO", 3),
@@ -123,7 +123,7 @@ def test_what_else_is_recorded_has_its_fields_in_columns(tmp_path: Path) -> None
     [gap] = rows_of(tmp_path, "gap")
     assert said(gap, "origin_site", "origin", "scope", "first", "last", "reason") == ("SFO", "42" * 16, "site", 5, 7, "budget")
     [baseline] = rows_of(tmp_path, "baseline")
-    assert said(baseline, "first", "last") == (8, None)
+    assert said(baseline, "first", "last", "reason") == (8, None, "in_state")
     [unreach] = rows_of(tmp_path, "unreach")
     named = ("scope", "first", "last", "target", "target_site", "reason", "certainty")
     assert said(unreach, *named) == ("unicast", 1, 2, "42" * 16, "SFO", "down", "unknown")
