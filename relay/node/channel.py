@@ -64,14 +64,12 @@ from sitestack.transport.router_link import RouterStatistics
 from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.shared import SharedTransport
 
-#: Seconds for switching a site offline or online, and the pause between two attempts.
+#: Seconds for a switch, and the pause between two attempts.
 SWITCH_S, SWITCH_AGAIN_S = 15.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class RelayChannelStatistics(ChannelStatistics):
-    """All counters of one member. The layers include the relay layer."""
-
     bridge: BridgeStatistics
     #: None without gossip routers.
     routers: RouterStatistics | None
@@ -131,7 +129,7 @@ class RelayChannel(Channel[BetweenSites]):
 
     @property
     def global_view(self) -> GlobalView | None:
-        """The members of all living sites. None until `open_channel` returns."""
+        """None until `open_channel` returns."""
         return self._global_view
 
     @property
@@ -141,7 +139,7 @@ class RelayChannel(Channel[BetweenSites]):
 
     @property
     def state_arrived(self) -> tuple[int, int]:
-        """Received bytes of another site's state, and its size. Both are 0 without a transfer."""
+        """Received bytes of another site's state, and its size; 0 without a transfer."""
         return self._relay.site_state.requester.arrived
 
     def problems(self) -> dict[str, str]:
@@ -171,11 +169,9 @@ class RelayChannel(Channel[BetweenSites]):
             log.info("certificates reloaded", expires_s=self._bridge.statistics().certificate_expires_s)
 
     def _change_budget(self, entries: int, size: int) -> None:
-        """Set the maximum batches, views and bytes held for other sites."""
         self._hand_in(Budget(entries, size))
 
     def _change_peers(self, config: NodeConfig) -> None:
-        """Connect to new peers of this configuration, and close the links to removed ones."""
         before, self._known_sites = self._known_sites, config.peer_sites()
         self.sites = (self.site, *self._known_sites)
         for site in [each for each in self._known_sites if each not in before]:
@@ -200,7 +196,7 @@ class RelayChannel(Channel[BetweenSites]):
         with trio.move_on_after(SWITCH_S):
             while (site in self._relay.state.switches.offline) is not offline:
                 switched = self._switched
-                self._hand_in(SwitchSite(site, offline))  # retried: the request may be lost with a coordinator
+                self._hand_in(SwitchSite(site, offline))  # the request may be lost with a coordinator
                 with trio.move_on_after(SWITCH_AGAIN_S):
                     await switched.wait()
             return True
@@ -307,13 +303,13 @@ async def _repeat(action: Callable[[], None], interval_s: float) -> None:
 
 
 def _unlinked(global_view: GlobalView | None, offline: Container[str]) -> dict[str, str]:
-    """Return a sentence for each site that has had no link for the grace time, unless it is offline."""
+    """Return a sentence for each site without a link for the grace time, unless it is offline."""
     down = () if global_view is None else global_view.down
     return {f"relay.bridge.peers.{site}": "there is no link" for site in down if site not in offline}
 
 
 def _shared_names(view: View) -> str:
-    """Describe members that share a name: two given the same name, or a process and its predecessor."""
+    """Describe members that share a name."""
     members = {name: [repr(member) for member, called in view.named() if called == name] for name in view.shared_names}
     return "; ".join([f"{len(each)} members are called {name!r}: {', '.join(each)}" for name, each in members.items()])
 
@@ -370,6 +366,5 @@ def require_secured(config: NodeConfig, insecure: bool) -> None:
 
 
 def _disk(local: Local, config: NodeConfig) -> AbstractContextManager[SpillFiles | None]:
-    """Return the spill files of this member, or a null context if spilling is off."""
     directory = config.relay.budget.spill.directory
     return spill_files(Path(directory), local.site, local.name, local.address) if directory else nullcontext()

@@ -16,7 +16,6 @@ from sitestack.model.view import View
 
 #: Types that a channel across sites yields beside those of one site.
 BetweenSites: TypeAlias = GlobalView | Role | SiteSwitched | Unreachable
-#: Items of `async for event in channel`.
 Event: TypeAlias = Message | View | Gap | GlobalView | Role | SiteSwitched | Unreachable
 #: Items of `Channel.batches`.
 BatchEvent: TypeAlias = Delivery | View | Gap | GlobalView | Role | SiteSwitched | Unreachable

@@ -19,14 +19,12 @@ class SiteKeys:
     def __init__(self, directory: Path) -> None:
         """Read the ring. Raises ConfigurationError if it is unusable."""
         self._directory = directory
-        #: Version of the last read file; None without one.
         self._version = self._look_at_file()
         self.ring = read_key_ring(directory)
-        #: Error of the file; empty while it is usable.
         self.problem = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the key ids, which reveal nothing of the keys, and the file's age (s)."""
+        """Return the key ids and the file's age (s)."""
         changed = time.time() if self._version is None else self._version[0] / 1e9
         ids = [each.hex() for each in self.ring.keys]
         return {"in_use": self.ring.in_use.hex(), "known": ids, "age_s": round(max(0.0, time.time() - changed), 3)}

@@ -72,7 +72,7 @@ else:
 class Extension:
     """Additions of a higher package to a channel whose stack has layers and events of that package."""
 
-    #: Non-blocking handlers by type of event or effect, called in the order of the turn's events.
+    #: Non-blocking handlers by type of event or effect.
     handlers: Mapping[type[Event], Callable[[Any], None]] = field(default_factory=dict)
     #: Events that the application receives, in order with the deliveries.
     shown: frozenset[type[Event]] = frozenset()
@@ -88,7 +88,7 @@ class Extension:
 class ChannelStatistics:
     """All counters of one member."""
 
-    #: Statistics of each layer by its name, and the drop counters under "drops".
+    #: By layer, and the drop counters under "drops".
     stack: dict[str, object]
     driver: DriverStatistics
     transport: object
@@ -140,10 +140,9 @@ class Channel(Sending, Generic[X_co]):
         self._named: dict[type[Named], Named] = {}
         self._roster = Roster(local.site)
         self._joined = trio.Event()
-        #: The site's parameters, if they differ from this member's and so prevent it from joining.
+        #: The site's parameters, if they prevent this member from joining.
         self._refusal: OtherParameters | None = None
         self._gone = trio.Event()
-        #: Why this member was excluded; None if it was not.
         self.excluded: SlowConsumer | None = None
         self._leaving = False
         self._inbox: Inbox[Event | View | StateMark] = Inbox()
@@ -154,7 +153,7 @@ class Channel(Sending, Generic[X_co]):
         first: set[type[Event | View]] = {View, *self._extension.first}
         self._receive_end = ReceiveEnd(self._inbox, self._state, self._hand_in, backlog_bytes_max, self._note_skipped, first)
         self._gate = CreditGate(self._receive_end.waits_for)
-        #: Handlers of events other than deliveries. Events without a handler stay inside the stack.
+        #: Events without a handler stay inside the stack.
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             ViewInstalled: self._install,
             OtherParameters: self._refuse,
@@ -163,7 +162,7 @@ class Channel(Sending, Generic[X_co]):
             **dict.fromkeys(get_args(StateEvent), self._state.handle),
         }
         self.structures = Structures(self._post_structured, self._post_structured_now, stack.count_drop)
-        #: The lock service, if the members of the site agree on deliveries even in a split.
+        #: None unless the members agree on deliveries even in a split.
         self.locks: Locks | None = None
         if (config.membership.when_split, config.agreement, config.order) == ("majority", "uniform", "total"):
             self.locks = Locks(local.address, self.structures, lambda: time.time_ns() // 1_000)
@@ -262,15 +261,11 @@ class Channel(Sending, Generic[X_co]):
         await self._gone.wait()
 
     def _abandon(self) -> None:
-        """Drop all deliveries, present and future. Leaving the block of `open_channel` does this."""
         if not self._gone.is_set():
             self._receive_end.abandon()
 
     def _exclude(self) -> None:
-        """Leave because the application has stopped the site for too long.
-
-        Tasks that receive or send get SlowConsumer.
-        """
+        """Leave because the application has stopped the site for too long: tasks get SlowConsumer."""
         why = f"its application took nothing for {self.config.channel.backlog_hold_s:g} s while the site waited for it"
         self.excluded = SlowConsumer(f"{self.name} in {self.site} has left: {why}")
         self._leaving = True
@@ -343,13 +338,13 @@ class Channel(Sending, Generic[X_co]):
                 batch = event.batch
                 if batch is None:
                     continue
-                is_silent = self._batching.is_silent(batch)  # ask for each delivery: asking also discards the mark
+                is_silent = self._batching.is_silent(batch)  # asking also discards the mark
                 source = self._roster.show(event.source)
                 parts = batch.split() if batch.has_envelopes else (batch,)
                 for part in parts:
                     if (part.has_envelopes and self.keys.is_repeat(part)) or is_silent:
                         continue
-                    # Messages between channels have no keys, for which a batch is split.
+                    # messages between channels have no keys
                     if len(parts) > 1 or not (part.has_envelopes and self._take_internal(source, part)):
                         inbox.put(Delivery(source, part, self._roster))
             else:

@@ -1,8 +1,7 @@
 """The clock of a member's stack: monotonic seconds that include the time of a suspended machine.
 
-CLOCK_MONOTONIC, which trio uses, stops while a machine sleeps or a virtual machine is frozen; Linux
-counts that time in CLOCK_BOOTTIME. The peers have counted it: they have excluded this member, and
-have forgotten what it sent last. So a suspension is to the stack what a pause of the process is.
+CLOCK_MONOTONIC, which trio uses, stops while a machine sleeps; CLOCK_BOOTTIME counts that time, and
+so have the peers. A suspension is to the stack like a pause of the process.
 """
 
 from __future__ import annotations
@@ -12,15 +11,13 @@ import time
 
 import trio
 
-#: The least difference that counts as a suspension (s). Much more than the noise of two readings.
+#: The least difference that counts as a suspension (s).
 STEP_S = 1.0
 
 
 def suspended_s() -> float:
-    """Return the seconds for which this machine has been suspended since it started.
-
-    A pause between the readings makes the result too small, never too large. 0 where the system
-    does not tell.
+    """Return the seconds for which this machine has been suspended since it started, never too many; 0
+    where unknown.
     """
     if sys.platform != "linux":
         return 0.0
@@ -31,7 +28,6 @@ def suspended_s() -> float:
 class StackClock:
     def __init__(self) -> None:
         self._base_s = suspended_s()
-        #: The seconds for which the machine was suspended since this clock was made.
         self.slept_s = 0.0
 
     def now(self) -> float:

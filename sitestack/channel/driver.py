@@ -1,9 +1,7 @@
-"""The one task of a channel: it sleeps until there is work, and runs the turn loop
-(`stack/turn.py`).
+"""The one task of a channel: it sleeps until there is work, and runs the turn loop (`stack/turn.py`).
 
-A member is idle or streaming. An idle member responds at once: `send` runs its turn itself, and
-after a turn for a datagram the task waits for the next one without a checkpoint. A streaming member
-runs all other tasks before each turn. Larger turns lower the cost per message (decision 20).
+An idle member responds at once: `send` runs its turn itself. A streaming member runs all other
+tasks before each turn, for larger turns (decision 20).
 """
 
 from __future__ import annotations
@@ -27,19 +25,16 @@ from sitestack.transport import Transport
 DROPS_INTERVAL_S = 1.0
 
 
-#: Seconds after which a turn accepts no further datagram. Several times a busy turn, and much
-#: shorter than a heartbeat interval.
+#: Seconds after which a turn accepts no further datagram: much less than a heartbeat interval.
 TURN_S_MAX = 0.05
 
 
-#: Two inputs from outside the transport within this time (s) begin a stream. Much less than a round
-#: trip, and much more than the pause between two messages of a burst.
+#: Two inputs from outside the transport within this time (s) begin a stream.
 STREAM_GAP_S = 0.0001
-#: Bytes in one turn, in or out, and datagrams in, that indicate a stream. A round trip brings one
-#: to three datagrams of some hundred bytes.
+#: Bytes in one turn, in or out, and datagrams in, that indicate a stream.
 STREAM_BYTES = 8 * 1024
 STREAM_DATAGRAMS = 8
-#: Turns for which a stream is assumed to last. Not seconds: on a busy machine turns take longer.
+#: Turns for which a stream is assumed to last.
 STREAM_TURNS = 16
 
 
@@ -53,10 +48,7 @@ class DriverStatistics:
 
 
 class Driver:
-    """Runs a stack over a transport until the member has left.
-
-    The driver journals and transmits; the channel does the rest of a turn.
-    """
+    """Runs a stack over a transport until the member has left."""
 
     def __init__(
         self,
@@ -76,23 +68,21 @@ class Driver:
         self._loop = TurnLoop(stack, Shell(self._journal, self._transmit, act, hand_over), self._is_late)
         self._recorder = recorder
         self.awake = True
-        #: Cancel scope of the sleep, or None. An idle member keeps it for many turns.
+        #: An idle member keeps it for many turns.
         self._nap: trio.CancelScope | None = None
         self._in_turn = False
         self._input_at = -math.inf
         self._streaming = 0
         self._turn_bytes = 0
-        #: Error of a turn run outside of this task, for this task to raise.
+        #: Error of a turn run outside of this task.
         self._failure: BaseException | None = None
         self._drops_due = -math.inf
         self._turns = self._immediate = self._received = self._sent = 0
 
     async def run(self) -> None:
-        """Run turns until this member has left.
+        """Run turns until this member has left, each after a sleep or a checkpoint.
 
-        A turn without a preceding sleep is preceded by a checkpoint, so that the application can
-        run. The checkpoint comes first because an application often sends right after a delivery,
-        and cancelling a sleep costs more.
+        The checkpoint comes first because an application often sends right after a delivery.
         """
         while not self.left:
             await trio.lowlevel.checkpoint()
@@ -104,9 +94,7 @@ class Driver:
                 self.turn(self.now())
 
     async def _sleep(self) -> None:
-        """Sleep until a turn is due. An idle member runs the turns for datagrams here and keeps
-        sleeping.
-        """
+        """Sleep until a turn is due; an idle member runs the turns for datagrams here."""
         due = self._loop.due
         with trio.CancelScope(deadline=math.inf if due is None else self._clock.to_trio(due)) as self._nap:
             try:
@@ -121,10 +109,7 @@ class Driver:
                 self._nap = None
 
     def _sleep_less(self, now: float) -> None:
-        """Shorten the sleep to the due time of the last turn.
-
-        A sleep that ends too early costs less than extending it every turn.
-        """
+        """Shorten the sleep to the due time of the last turn."""
         nap, due = self._nap, self._loop.due
         if nap is None or due is None:
             return
@@ -144,11 +129,10 @@ class Driver:
                 self._nap.cancel()
 
     def hurry(self) -> None:
-        """Run the turn for such input now, in the calling task, if this member is idle; else
-        `wake`.
+        """Run the turn for such input now if this member is idle; else `wake`.
 
-        An error of the turn is raised by the channel's task, since the input was accepted. Must not
-        be called in the middle of a turn's work: the turn's events are delivered inside this call.
+        The channel's task raises an error of the turn. Must not be called in the middle of a turn's
+        work.
         """
         now = self.now()
         if now < self._input_at + STREAM_GAP_S:
@@ -169,18 +153,12 @@ class Driver:
         self._sleep_less(now)
 
     def finish(self, answered: bool) -> None:
-        """Make this turn the last one: the member has left."""
         self.left, self.answered = True, answered
 
     def turn(self, now: float) -> None:
-        """Run one turn without waiting, or none if there is nothing to do.
-
-        A wake-up may be spurious: the member's own multicast came back, or the transport dropped a
-        datagram.
-        """
+        """Run one turn without waiting, or none after a spurious wake-up."""
         was_awake, self.awake = self.awake, False
-        # First finish the backlog of the last turn. More waits in the sockets, and the kernel drops
-        # the excess.
+        # first finish the backlog of the last turn
         arrived = [] if self._loop.is_behind else self.transport.receive()
         if not (arrived or was_awake or self._loop.is_due(now)):
             return

@@ -96,7 +96,6 @@ def shared_state(get_state: Callable[[], bytes] | None, set_state: Callable[[byt
 def make_recorder(
     local: Local, config: SiteConfig, journal: Journal | None, event_records: EventRecords = NO_EVENTS
 ) -> Recorder | None:
-    """Return the recorder of a member; None if it keeps no journal."""
     if journal is None:
         return None
     return Recorder(
@@ -175,7 +174,6 @@ def make_local(site: str, name: str) -> Local:
 
 
 def read_clocks() -> tuple[int, int]:
-    """Return the clocks of the journal: monotonic and wall-clock nanoseconds."""
     return time.monotonic_ns(), time.time_ns()
 
 

@@ -1,8 +1,7 @@
 """The portal: trio in a thread, for channels of programs that run on asyncio or on threads.
 
 All such channels of a process share the thread, which lives as long as one of them (decision 35). A
-call is a trio task. It sees errors and cancellation like any trio task, and its outcome returns to
-the loop or thread that made it.
+call is a trio task, whose outcome returns to the loop or thread that made it.
 """
 
 from __future__ import annotations
@@ -44,9 +43,7 @@ class Call(Generic[R]):
     def __init__(
         self, work: Callable[[], Awaitable[R]], caller: object, post: Callable[[Callable[[], object]], object]
     ) -> None:
-        """`caller` identifies the calling task or thread. `post` runs a function there, while it waits
-        for this call.
-        """
+        """`post` runs a function at the caller, while it waits for this call."""
         self.caller = caller
         self.post = post
         self.is_done = False
@@ -84,11 +81,11 @@ class Call(Generic[R]):
 
     @property
     def was_cancelled(self) -> bool:
-        """Whether a cancelled call has done nothing. One that was cancelled too late has an outcome."""
+        """Whether a cancelled call has done nothing."""
         return not self._results and self._error is None
 
     def result(self) -> R:
-        """Return the result of a call that is done and was not cancelled, or raise its error."""
+        """Return the result of a call that was not cancelled, or raise its error."""
         if self._error is not None:
             raise self._error
         return self._results[0]
@@ -97,13 +94,12 @@ class Call(Generic[R]):
 class Portal:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: Number of open channels and transports; the thread runs while there is one.
+        #: Open channels and transports; the thread runs while there is one.
         self._users = 0
         self._thread: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
 
     def acquire(self) -> None:
-        """Start the thread for its first user."""
         with self._lock:
             self._users += 1
             if self._thread is None:
@@ -115,7 +111,6 @@ class Portal:
                 begun.wait()
 
     def release(self) -> None:
-        """End the thread with its last user."""
         with self._lock:
             self._users = max(0, self._users - 1)
             if self._users == 0 and self._thread is not None:
@@ -125,7 +120,7 @@ class Portal:
                 self._thread = None
 
     def forget_thread(self) -> None:
-        """Begin anew in a forked process, which has no thread: calls of its parent's channels raise."""
+        """Begin anew in a forked process, which has no thread."""
         self._lock, self._users, self._thread, self._token = threading.Lock(), 0, None, None
 
     async def _serve(self, begun: threading.Event) -> None:
@@ -174,7 +169,7 @@ class Lease(Generic[T]):
         return entered
 
     async def _hold(self, task_status: trio.TaskStatus[T]) -> None:
-        CALLER.set(None)  # the tasks of the channel serve no caller
+        CALLER.set(None)  # the channel's tasks serve no caller
         is_inside = False
         try:
             with self._scope:
@@ -209,7 +204,7 @@ class Lease(Generic[T]):
 
 def at_caller(function: Callable[..., T]) -> Callable[..., T]:
     """Return a function for the thread of the portal that runs this one at the caller of the present
-    call, which waits meanwhile: a program's state is read and changed in the program's own thread.
+    call, which waits meanwhile.
     """
 
     @wraps(function)
@@ -235,7 +230,6 @@ def at_caller(function: Callable[..., T]) -> Callable[..., T]:
 
 
 def at_callers(arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Return the arguments of `open_channel`, with the callbacks of the state at their caller."""
     callbacks = {name: arguments[name] for name in ("get_state", "set_state") if callable(arguments.get(name))}
     return {**arguments, **{name: at_caller(cast("Callable[..., object]", each)) for name, each in callbacks.items()}}
 

@@ -1,9 +1,8 @@
-"""Where members can be reached: the table behind the transport's address cache, and behind
-discovery's answers.
+"""Where members can be reached: the table behind the transport's address cache, and behind discovery's
+answers.
 
-The owner of a contact versions it: the newest version wins wherever it arrives, and in whatever
-order (A1). A removed contact leaves a tombstone, so that no stale copy brings it back (A2). Tables
-belong to one node (A9).
+The newest version of a contact wins (A1). A removed contact leaves a tombstone (A2). Tables belong
+to one node (A9).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from sitestack.model.printable import escaped
 
 #: Maximum characters of a name in logs and tables; longer names are cut.
 NAME_CHARS_MAX = 64
-#: Maximum addresses of one contact: a host has a few interfaces. More, or none, are refused.
+#: Maximum addresses of one contact.
 PHYSICAL_MAX = 8
 #: Maximum characters of a host name, as in DNS.
 HOST_CHARS_MAX = 253
@@ -24,8 +23,6 @@ HOST_CHARS_MAX = 253
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """A member in discovery: its UUID, its logical name, and its physical addresses, best first."""
-
     address: Address
     name: str
     physical: tuple[Physical, ...]
@@ -41,9 +38,7 @@ def is_reachable(contact: Contact) -> bool:
 
 
 def printable(name: str) -> str:
-    """Shorten the name, and escape characters that could forge a log line or control a terminal
-    (C25).
-    """
+    """Shorten the name, and escape control characters (C25)."""
     return escaped(name[:NAME_CHARS_MAX])[:NAME_CHARS_MAX]
 
 
@@ -54,8 +49,7 @@ class _Tombstone:
 
 
 class AddressCache:
-    """A bounded table of contacts. When full, it evicts the one updated longest ago, but never a
-    pinned one.
+    """A bounded table of contacts. When full, it evicts the one updated longest ago.
 
     Members of the view are pinned, and may exceed the bound.
     """
@@ -64,7 +58,7 @@ class AddressCache:
         self.contacts_max = contacts_max
         self.tombstone_s = tombstone_s
         self._contacts: dict[Address, Contact] = {}
-        #: The time of the last sign of life or statement of each contact.
+        #: Time of the last sign of life.
         self._heard: dict[Address, float] = {}
         self._tombstones: dict[Address, _Tombstone] = {}
         self._pinned: frozenset[Address] = frozenset()
@@ -95,9 +89,7 @@ class AddressCache:
         return tombstone is not None and now < tombstone.until
 
     def last_known(self, member: Address) -> tuple[Physical, ...]:
-        """Return the addresses of a removed member, which may still be there if it was falsely
-        excluded.
-        """
+        """Return the addresses of a removed member, which may have been falsely excluded."""
         tombstone = self._tombstones.get(member)
         return () if tombstone is None else tombstone.contact.physical
 
@@ -143,7 +135,7 @@ class AddressCache:
         return known is not None
 
     def _clear_tombstones(self, now: float) -> None:
-        """Drop expired tombstones, oldest first; at the bound the oldest is dropped early."""
+        """Drop expired tombstones; at the bound the oldest early."""
         while self._tombstones:
             oldest = next(iter(self._tombstones))
             if len(self._tombstones) <= self.contacts_max and now < self._tombstones[oldest].until:
@@ -151,10 +143,7 @@ class AddressCache:
             del self._tombstones[oldest]
 
     def pin(self, members: Collection[Address], now: float) -> None:
-        """Keep the contacts of these members of the view.
-
-        They are alive, so a removal is undone.
-        """
+        """Keep the contacts of these members of the view, and undo their removals."""
         self._pinned = frozenset(members)
         for member in members:
             tombstone = self._tombstones.pop(member, None)

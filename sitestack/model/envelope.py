@@ -1,8 +1,6 @@
 """The envelope of a message: the application's headers, and its role in a group call.
 
-Few messages have one. So all messages of a batch have envelopes or none has, marked by one bit of
-its body (`message.py`). An envelope is part of the body, which only the two ends read, so it also
-crosses the bridges unchanged.
+All messages of a batch have envelopes or none has, marked by one bit of its body (`message.py`).
 
 Layout: kind (u8), call (u64), count of headers (u8), then each header as length (u8), name (UTF-8),
 length (u16), value; then the payload. All numbers are little-endian.
@@ -26,12 +24,10 @@ HEADERS_MAX = 16
 HEADERS_BYTES_MAX = 1_024
 _NAME_BYTES_MAX = 255
 
-#: The header that identifies a repeated message: of messages with one key each member delivers the
-#: first.
+#: Of messages with one key each member delivers the first.
 KEY = "idempotency-key"
 KEY_BYTES_MAX = 128
 
-#: The header with the name of a structure.
 STRUCTURE = "structure"
 
 NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
@@ -40,7 +36,6 @@ NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
 class Kind(IntEnum):
     """The kind of a message with an envelope."""
 
-    #: An ordinary message with headers.
     MESSAGE = 0
     #: A message that the application has to answer.
     REQUEST = 1
@@ -48,7 +43,6 @@ class Kind(IntEnum):
     #: A message that the channel itself answers, after delivering all messages before it.
     PROBE = 3
     DELIVERED = 4
-    #: A message of a replicated structure, which the header STRUCTURE names.
     STRUCTURE = 5
 
 
@@ -61,7 +55,7 @@ class Envelope:
     """The parts of a message besides its payload."""
 
     kind: Kind = Kind.MESSAGE
-    #: The caller's number of the call that this is a request of or an answer to; 0 for none.
+    #: The caller's number of the call; 0 for none.
     call: int = 0
     headers: Mapping[str, bytes] = field(default_factory=lambda: NO_HEADERS, hash=False)
 

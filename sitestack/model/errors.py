@@ -1,8 +1,7 @@
-"""Errors of the site stack, split by the side at fault.
+"""Errors of the site stack.
 
 `LocalError`: the caller asked for something impossible. `RemoteError`: bytes from outside make no
-sense; they are counted and dropped at the border and never travel through a layer. A broken
-invariant of our own is an `assert`.
+sense; they are counted and dropped at the border. A broken internal invariant is an `assert`.
 """
 
 from __future__ import annotations

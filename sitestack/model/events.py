@@ -1,7 +1,6 @@
-"""The events that travel through a stack besides frames; package `relay` adds its own.
+"""The events that travel through a stack besides frames; package `relay` adds others.
 
-Each docstring names the sender of the event, its direction, and its receiver. Layers pass events
-that they do not handle.
+Layers pass events that they do not handle.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ class Event:
     """Base of everything except frames that travels through the stack."""
 
     __slots__ = ()
-    #: True for an event at a place among the deliveries; the application sees others as soon as
-    #: they are known.
+    #: True for an event at a place among the deliveries.
     in_stream: ClassVar[bool] = False
 
 
@@ -65,8 +63,7 @@ class Disconnect(Event):
 class Left(Event):
     """This member has left, and may close its socket."""
 
-    #: False: the others did not answer in time. The last messages of this member may be lost, as in
-    #: a crash.
+    #: False: the others did not answer in time; the last messages may be lost.
     answered: bool = True
 
 
@@ -86,25 +83,23 @@ class ViewInstalled(Event):
     """Announced at the view's place in the stream, after all messages of older views."""
 
     view: View
-    #: The previous view of this member; None when it has just joined.
+    #: None when it has just joined.
     previous: View | None
     #: The states of layers: for a joiner those of one old member, in a merge those of the other
-    #: parts. The stack has delivered each to its layer already.
+    #: parts.
     states: tuple[Header, ...] = ()
-    #: True when nothing new is sent in the view. Either this member only catches up with it and has
-    #: promised the next flush, or it is quarantined.
+    #: True when nothing new is sent in the view: this member has promised the next flush, or is
+    #: quarantined.
     blocked: bool = False
-    #: True when this member blocks until it has merged with the part that excluded it
-    #: (`membership/quarantine.py`), or the view is not primary (`membership/majority.py`).
+    #: True when this member blocks until it has merged (`membership/quarantine.py`), or the view is
+    #: not primary (`membership/majority.py`).
     quarantined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked(Event):
-    """Announced when a flush or a quarantine begins.
-
-    Nothing new is sequenced, forwarded or multicast before the next view, or `Unblocked` after a
-    quarantine.
+    """Announced when a flush or a quarantine begins: nothing new is sequenced, forwarded or multicast
+    until the next view, or `Unblocked`.
     """
 
     quarantined: bool = False
@@ -131,17 +126,13 @@ class Unsuspect(Event):
 
 @dataclass(frozen=True, slots=True)
 class Unreached(Event):
-    """Up from membership to a leader's shell: these processes do not answer and stay out of its
-    view.
-
-    Once for each failed merge or join, which become rarer; otherwise at most once a minute.
+    """Up from membership to a leader's shell: these processes do not answer and stay out of its view.
+    At most once a minute.
     """
 
     members: tuple[Address, ...]
-    #: Their logical names; the short hex form of the address for a process that only others have
-    #: reported.
+    #: Logical names; hex for a process that only others have reported.
     names: tuple[str, ...]
-    #: The attempt that failed: to merge with their part, or to let them join.
     attempt: Literal["merge", "join"]
 
 
@@ -209,10 +200,9 @@ class DigestAnswer(Event):
 
 @dataclass(frozen=True, slots=True)
 class ReachCut(Event):
-    """Down from membership to NAKACK: fetch missing frames, deliver up to the cut, discard the
-    rest.
+    """Down from membership to NAKACK: fetch missing frames, deliver up to the cut, discard the rest.
 
-    `CutReached` answers. A later `ReachCut` of the same block replaces this one.
+    A later `ReachCut` of the same block replaces this one.
     """
 
     cut: dict[Address, int]
@@ -229,8 +219,7 @@ class CheckMember(Event):
     """Down from membership or the shell to failure detection: check this member for death."""
 
     member: Address
-    #: Its port refuses connections and accepted them before. A stranger can cause that, too, but
-    #: only a living member answers.
+    #: Its port refuses connections and accepted them before; a stranger can cause that, too.
     refused: bool = False
 
 
@@ -241,10 +230,7 @@ class FindMembers(Event):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One answer to a search.
-
-    `coordinator` and `view` are None for a process that has no view yet.
-    """
+    """One answer to a search; `coordinator` and `view` are None without a view."""
 
     address: Address
     name: str
@@ -263,8 +249,7 @@ class Found(Event):
 class OtherParameters(Event):
     """Up from discovery to the shell: this process has other parameters; neither admits the other.
 
-    A joiner gets it instead of `Found`, and cannot join. A member gets it at most once per interval
-    and process.
+    At most once per interval and process.
     """
 
     member: Address
@@ -274,10 +259,7 @@ class OtherParameters(Event):
 
 @dataclass(frozen=True, slots=True)
 class SetInitialHosts(Event):
-    """Down from the shell to discovery: the present initial hosts, which replace the earlier ones.
-
-    Their names may have new addresses (a pod has moved). Some of the addresses may have no process.
-    """
+    """Down from the shell to discovery: the present initial hosts, which replace the earlier ones."""
 
     initial_hosts: tuple[Physical, ...]
 
@@ -321,18 +303,14 @@ class TryNextPhysical(Event):
 
 @dataclass(frozen=True, slots=True)
 class Stalled(Event):
-    """Up from failure detection to membership: this coordinator was paused, and may be excluded.
-
-    The first fresh heartbeat of its own view follows as a `SeenView`.
-    """
+    """Up from failure detection to membership: this coordinator was paused, and may be excluded."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenView(Event):
     """Up from failure detection to membership: a heartbeat of another view or a stranger (A11).
 
-    At most once per interval and member. Around a view change it is normal, so only a lasting
-    difference matters.
+    At most once per interval and member; normal around a view change.
     """
 
     member: Address
@@ -341,7 +319,7 @@ class SeenView(Event):
 
 @dataclass(frozen=True, slots=True)
 class CloseConnection(Event):
-    """Down to unicast: close both directions of the connection to this peer without notice.
+    """Down to unicast: close both directions of the connection to this peer.
 
     A new connection carries over unacknowledged frames.
     """
@@ -369,8 +347,8 @@ class Watch(Event):
 class WatchAt(ShellEffect):
     """Up from discovery to the shell: the members to watch that have known addresses.
 
-    The shell keeps a TCP connection to each. When one closes and no process, or another one,
-    answers there, it reports `Gone`.
+    When a connection closes and no process, or another one, answers there, the shell reports
+    `Gone`.
     """
 
     targets: tuple[tuple[Address, Physical], ...]
@@ -388,8 +366,7 @@ class PathDoubt(Event):
     """Down from NAKACK and UNICAST: retransmissions to this process do not seem to arrive."""
 
     member: Address
-    #: Whether it has ever answered this member. Any stranger may name an address; more is sent only
-    #: to one that answered.
+    #: Whether it has ever answered this member: more is sent only then.
     answers: bool
 
 
@@ -402,14 +379,11 @@ class SendAlone(Event):
 
 @dataclass(frozen=True, slots=True)
 class NarrowPath(Event):
-    """Up from path MTU discovery to the shell: datagrams above `bytes_max` do not reach this
-    member.
-
+    """Up from path MTU discovery to the shell: datagrams above `bytes_max` do not reach this member.
     None: they do again.
     """
 
     member: Address
-    #: Its logical name; the short hex form of its address for a non-member.
     name: str
     bytes_max: int | None
 

@@ -15,11 +15,10 @@ class FairHold:
     """Holds frames in the order of their arrival.
 
     At a bound, a sender below its share evicts the last frame of the largest holder; any other
-    loses its own. So thousands of senders with equal shares are not searched for each frame.
+    loses its own.
     """
 
     def __init__(self, count_max: int, bytes_max: int, size: Callable[[Frame], int]) -> None:
-        """`size` returns the bytes that a frame counts."""
         self.count, self.bytes = Level(count_max), Level(bytes_max)
         self._count_max, self._bytes_max, self._size = count_max, bytes_max, size
         self._numbers = count()
@@ -50,7 +49,6 @@ class FairHold:
         return [frame for _, frame in frames]
 
     def _share(self, sender: Address) -> float:
-        """Return the part of the tighter bound that a sender uses."""
         return max(len(self._frames[sender]) / self._count_max, self._bytes_of[sender] / self._bytes_max)
 
     def _give_up_last(self, sender: Address) -> None:

@@ -1,8 +1,7 @@
 """Frozen dataclasses whose objects are created as quickly as those of plain ones.
 
-A frozen dataclass assigns its fields past its own guard. A frame or a batch then costs four to six
-times the assignments alone, and one batch makes dozens of such objects in a stack. The type checker
-sees every assignment, so the guard at run time can be removed.
+A frozen dataclass assigns its fields past its own guard, for four to six times the cost. The type
+checker sees every assignment, so the guard can be removed.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ T = TypeVar("T")
 
 
 def fast_frozen(kind: type[T]) -> type[T]:
-    """Remove the run-time guard of a frozen dataclass with slots; only for objects made for every
-    batch or packet.
-    """
+    """Remove the run-time guard of a frozen dataclass with slots."""
     copies = [
         (each.name, object, field(default=each.default, default_factory=each.default_factory, init=each.init))
         for each in fields(kind)  # type: ignore[arg-type] # the bound of a dataclass has no public name

@@ -1,8 +1,7 @@
 """The frame: the unit that layers exchange and that travels between members.
 
-A frame carries at most one batch and a tuple of headers. Each layer appends its header on the way
-down and removes it on the way up. Frames are immutable: a retransmission keeps the very frame
-(S15).
+Each layer appends its header on the way down and removes it on the way up. A retransmission keeps
+the very frame (S15).
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ class Header:
 
     __slots__ = ()
 
-    #: True: a unicast with this header on top overtakes unicasts that wait for credit. Its receiver
-    #: may need it before it can return any.
+    #: True: a unicast with this header overtakes unicasts that wait for credit, which its receiver
+    #: may need to return any.
     OVERTAKES: ClassVar[bool] = False
-    #: True: a unicast with this header on top means the same in every view, and to a non-member. It
-    #: has no view tag, and waits for no credit.
+    #: True: a unicast with this header means the same in every view. It has no view tag, and waits
+    #: for no credit.
     OUTSIDE_VIEWS: ClassVar[bool] = False
 
     @property
@@ -35,9 +34,8 @@ class Header:
 
 H = TypeVar("H", bound=Header)
 
-#: All members of the site (`dest=None` means multicast and nothing else, LA-26), one member, or the
-#: unknown process at a physical address. Discovery needs the last before any UUID is known: an
-#: explicit kind instead of a null destination (A4).
+#: All members (`dest=None` means multicast and nothing else, LA-26), one member, or the unknown
+#: process at a physical address: an explicit kind instead of a null destination (A4).
 Destination = Address | Physical | None
 
 
@@ -46,35 +44,30 @@ Destination = Address | Physical | None
 class Frame:
     """One protocol message, with the headers of all layers that it has passed."""
 
-    #: The member that put the frame on the wire; after delivery by NAKACK, the owner of its stream.
+    #: The sender on the wire; after delivery by NAKACK, the owner of its stream.
     source: Address
     dest: Destination
     headers: tuple[Header, ...] = ()
     batch: Batch | None = None
-    #: True: neither NAKACK nor UNICAST numbers or repeats it; the sending layer handles a loss.
+    #: True: neither NAKACK nor UNICAST numbers or repeats it.
     unreliable: bool = False
-    #: Not on the wire: the number of this frame in its multicast stream, set by NAKACK on delivery.
-    #: In the coordinator's stream it is the `gseq`.
+    #: Not on the wire: the number in its multicast stream, set by NAKACK. In the coordinator's
+    #: stream it is the `gseq`.
     seqno: int = 0
-    #: Not on the wire: the owner of that stream. It stays when the sequencer restores the original
+    #: Not on the wire: the owner of that stream, also when the sequencer restores the original
     #: sender as source.
     stream: Address | None = field(default=None, compare=False)
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes that windows and retransmission buffers count for this frame besides its fixed
-        cost.
-        """
+        """Bytes of this frame besides its fixed cost."""
         if self.batch is not None:
             return len(self.batch.body)
         return sum([header.payload_bytes for header in self.headers])
 
     @property
     def is_out_of_band(self) -> bool:
-        """Whether the frame is delivered without waiting for others.
-
-        A piece of a cut frame has no batch, and keeps its place.
-        """
+        """Whether the frame is delivered without waiting for others. A piece of a cut frame is not."""
         return self.batch is not None and self.batch.scope is Scope.OOB
 
     def push(self, header: Header) -> Frame:
@@ -84,7 +77,7 @@ class Frame:
         return self._with(self.headers[:-1])
 
     def _with(self, headers: tuple[Header, ...]) -> Frame:
-        """Return this frame with other headers; `dataclasses.replace` takes three times as long."""
+        """Return this frame with other headers, three times as fast as `dataclasses.replace`."""
         return Frame(self.source, self.dest, headers, self.batch, self.unreliable, self.seqno, self.stream)
 
     def top(self, kind: type[H]) -> H | None:

@@ -14,17 +14,16 @@ from sitestack.model.message import Scope
 
 
 class GapReason(StrEnum):
-    # The first five are reasons of another site, for messages of its members.
+    # The first five are reasons of another site.
     #: Dropped to stay within the budget.
     BUDGET = "budget"
     #: Too large for any frame of the link.
     TOO_LARGE = "too_large"
-    #: Every site that they were held for had them, or they were sent before the reporting relay
-    #: knew of them.
+    #: Dropped once every required site had them, or sent before the reporting relay knew of them.
     NOT_HELD = "not_held"
-    #: The operator of their site had taken this one offline, so that nothing was held for it.
+    #: The operator of their site had taken this one offline.
     OFFLINE = "offline"
-    #: Their relay spilled them to its disk, which failed to store or return them.
+    #: Lost by the disk of their relay.
     DISK = "disk"
     #: Another part of this site delivered them while the site was split, or this member was
     #: excluded.
@@ -45,9 +44,8 @@ class Gap(Event):
     """Messages `first` to `last` of an origin, which will never be delivered here.
 
     Those of another site, always of scope ALL, were dropped there (R21, X5). Those of this site
-    were delivered by another part; the sequencer reports them right after a merge view (S21). With
-    the reason `backlog`, this member delivered them, of any sender and scope, and its application
-    did not read them in time. The journal does not list these as gaps.
+    were delivered by another part, and are reported right after a merge view (S21). With the reason
+    `backlog`, the application did not read them in time; the journal does not list these as gaps.
     """
 
     in_stream: ClassVar[bool] = True

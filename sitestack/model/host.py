@@ -39,7 +39,7 @@ def parse_place(text: str, default_host: str = "") -> Physical | None:
         host = host.removeprefix("[").removesuffix("]")
         if not is_ipv6(host):
             return None
-        with suppress(ValueError):  # `unfit_host` says why
+        with suppress(ValueError):  # `unfit_host` has the reason
             host = ipaddress.IPv6Address(host).compressed
     elif is_ipv6(host):
         return None
@@ -47,10 +47,7 @@ def parse_place(text: str, default_host: str = "") -> Physical | None:
 
 
 def unfit_host(host: str) -> str:
-    """Return why this host can never be reached, as the end of a sentence; empty when it may be.
-
-    Such a host is a configuration error, because no lookup of it will ever succeed.
-    """
+    """Return why this host can never be reached, as the end of a sentence; empty when it may be."""
     if is_ipv6(host):
         return _unfit_ipv6(host)
     try:

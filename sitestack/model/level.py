@@ -1,30 +1,21 @@
-"""Levels: the fill of each bounded container.
-
-Status, metrics and the checks at rest read levels only.
-"""
+"""Levels: the fill of each bounded container, for status, metrics and the checks at rest."""
 
 from __future__ import annotations
 
 
 class Level:
-    """The contents of a queue, a window, a buffer or a table: now, highest since the start, and
-    bound.
-
-    It belongs to the queue's owner, which counts in it, or makes it on request where a length
-    suffices (`of`). Readers never change a level.
-    """
+    """The contents of a queue, a window, a buffer or a table: now, highest since the start, and bound."""
 
     __slots__ = ("bound", "high", "now", "stands")
 
     def __init__(self, bound: int | None, stands: str = "") -> None:
-        """`bound` is None for contents that another bound keeps small.
-
-        `stands` states why contents may remain at rest; without such a reason they are a leak.
+        """`bound`: None if another bound keeps the contents small. `stands`: why contents may remain
+        at rest; otherwise they are a leak.
         """
         self.bound = bound
         self.stands = stands
         self.now = 0
-        #: The highest `now` so far; None where it is not counted.
+        #: None where it is not counted.
         self.high: int | None = 0
 
     @classmethod
@@ -35,10 +26,7 @@ class Level:
         return level
 
     def add(self, amount: int) -> None:
-        """Add to the contents, and note a new high.
-
-        Departing contents are subtracted from `now`.
-        """
+        """Add to the contents; departing contents are subtracted from `now`."""
         self.now = now = self.now + amount
         if now > (self.high or 0):
             self.high = now
@@ -52,7 +40,6 @@ class Level:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the contents are as expected without activity."""
         return not self.now or bool(self.stands)
 
     def __repr__(self) -> str:

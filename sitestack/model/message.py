@@ -1,10 +1,9 @@
 """The batch: the unit that is numbered, ordered, retransmitted, relayed and acknowledged; and an
 application's message.
 
-A batch holds 1..n application messages of one origin for one destination, numbered `first .. first
-+ count - 1` in the origin's counter of that scope. It is atomic from its origin to every delivery:
-nothing in between splits, merges or re-cuts it, and only the two ends read its body. A receiving
-channel splits messages with keys.
+A batch holds 1..n messages of one origin for one destination, numbered `first .. first + count - 1`
+in the origin's counter of that scope. It is never split or re-cut on its way, and only the two ends
+read its body.
 
 Body: `count` little-endian u32 sizes, then the payloads back to back. The highest bit of the first
 size marks a body whose payloads are all in envelopes (`envelope.py`).
@@ -26,7 +25,7 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.roster import NOBODY, Roster
 
-#: The bit of the first size that marks payloads in envelopes. No payload is so large.
+#: The bit of the first size that marks payloads in envelopes.
 _ENVELOPES = 1 << 31
 
 
@@ -47,7 +46,6 @@ class Scope(IntEnum):
 
 Buffer = bytes | bytearray | memoryview
 
-#: The scopes of messages to one member: their batches have a target, all others have none.
 UNICASTS = (Scope.UNICAST, Scope.OOB)
 
 
@@ -65,7 +63,7 @@ class Batch:
     count: int
     body: bytes
     target: Address | None = None
-    #: The site of the target of a unicast; empty for a multicast.
+    #: Empty for a multicast.
     target_site: str = ""
 
     @property
@@ -84,9 +82,7 @@ class Batch:
 
     @property
     def key(self) -> bytes:
-        """The key of the only message of this batch, if its sender set one (`envelope.py`); else
-        empty.
-        """
+        """The key of the only message of this batch, or empty."""
         if self.count != 1 or not self.has_envelopes:
             return b""
         try:
@@ -161,9 +157,7 @@ def unpack_body(body: bytes, number: int) -> Iterator[bytes]:
 
 @lru_cache(maxsize=32)
 def _cutter(size: int, number: int) -> Callable[[bytes, int], tuple[bytes, ...]]:
-    """Return a cutter for `number` payloads of one size: most batches are such, and like the one
-    before.
-    """
+    """Return a cutter for `number` payloads of one size, as in most batches."""
     return struct.Struct(f"{size}s" * number).unpack_from
 
 
@@ -197,10 +191,7 @@ class MessageId:
 
 
 class _MessageFields(NamedTuple):
-    """The fields of a message.
-
-    `stem` is the id of a message of its batch, which saves an id for each message.
-    """
+    """The fields of a message. `stem`: an id of a message of its batch."""
 
     source: Address
     payload: bytes
@@ -272,7 +263,7 @@ class Message(_MessageFields):
 
 
 class EnvelopedMessage(Message):
-    """A message with an envelope; a separate class, so that all others carry no extra field."""
+    """A message with an envelope."""
 
     __slots__ = ()
 
@@ -301,11 +292,11 @@ _make_message = partial(tuple.__new__, Message)
 
 
 def make_messages(source: Address, batch: Batch, roster: Roster) -> Iterator[Message]:
-    """Return the messages of a batch in order, each made by C code alone.
+    """Return the messages of a batch in order, made by C code.
 
     Raise ProtocolError("body").
     """
-    # An id and not the batch: one kept message would keep the whole body alive.
+    # an id: the batch would keep the whole body alive
     stem = MessageId(batch.site, batch.origin, batch.scope, batch.first)
     if batch.has_envelopes:
         return _enveloped(source, batch, stem, roster)
@@ -314,6 +305,6 @@ def make_messages(source: Address, batch: Batch, roster: Roster) -> Iterator[Mes
 
 
 def _enveloped(source: Address, batch: Batch, stem: MessageId, roster: Roster) -> Iterator[Message]:
-    # All are opened before the first is returned: a batch is accepted whole or not at all.
+    # a batch is accepted whole or not at all
     for n, (envelope, payload) in enumerate(list(batch.opened()), batch.first):
         yield EnvelopedMessage(source, payload, replace(stem, n=n), roster, envelope)

@@ -1,7 +1,4 @@
-"""Text from other processes, made safe to print.
-
-Some characters control a terminal, and a line end forges a log line (C25).
-"""
+"""Text from other processes, made safe to print (C25)."""
 
 from __future__ import annotations
 

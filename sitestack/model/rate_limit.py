@@ -1,4 +1,4 @@
-"""A limit of once per interval and key, against storms of answers, questions and reports."""
+"""A limit of once per interval and key."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from sitestack.model.level import Level
 
 
 class RateLimit:
-    """Keys by the time they were last allowed, at most `keys_max`.
-
-    Beyond, the oldest is forgotten and may be allowed too early.
-    """
+    """Keys by the time they were last allowed, at most `keys_max`; beyond, the oldest is forgotten."""
 
     __slots__ = ("_allowed", "interval_s", "keys_max")
 
@@ -27,7 +24,7 @@ class RateLimit:
         last = self._allowed.get(key)
         if last is not None and now - last < self.interval_s:
             return False
-        self._allowed.pop(key, None)  # moves the key to the end, so that the first key is the oldest
+        self._allowed.pop(key, None)  # moves the key to the end
         self._allowed[key] = now
         if len(self._allowed) > self.keys_max:
             del self._allowed[next(iter(self._allowed))]

@@ -1,4 +1,4 @@
-"""The logical names of members at one place among the deliveries: names change only with views."""
+"""The logical names of members at one place among the deliveries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Named(Protocol):
 
 
 class Roster:
-    """Names by address, made anew at each view. The table is built on first use, which is rare."""
+    """Names by address, made anew at each view, on first use."""
 
     __slots__ = ("_names", "_shown", "_site", "_views")
 
@@ -23,8 +23,7 @@ class Roster:
         self._site = site
         self._views = tuple(views)
         self._names: dict[ProxyUUID, str] | None = None
-        #: Members with their sites and names; bounded by the members that have sent something since
-        #: the view.
+        #: Bounded by the members that have sent something since the view.
         self._shown: dict[Address, ProxyUUID] = {}
 
     def name_of(self, member: Address) -> str:

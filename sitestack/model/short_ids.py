@@ -1,8 +1,7 @@
 """Short ids: numbers of two bytes that replace the uuids of a view's members on the wire (LA-21 to
 LA-23).
 
-They exist inside the codec alone. Decoded values contain addresses. So no layer above can compare
-an id with an address, or look up one by the other in a dict (LA-22).
+They exist inside the codec alone, so no layer can compare an id with an address (LA-22).
 """
 
 from __future__ import annotations
@@ -20,11 +19,8 @@ NAME_BYTES = 8
 
 
 class ShortIds:
-    """A table of ids. Its name is a digest of its contents, so different tables have different
-    names.
-
-    Therefore an id is only read by the table that it was written by: also after a failover, in
-    another part of a split site, and when a datagram is late by several views.
+    """A table of ids, named by a digest of its contents, so an id is only read by the table that it
+    was written by.
     """
 
     __slots__ = ("by_address", "by_id", "name")
@@ -39,10 +35,7 @@ class ShortIds:
         self.name = digest.digest()
 
     def write(self, value: Any) -> Any:
-        """Return the id of an address that has one; else plain bytes. Turn tuples into lists.
-
-        Anything else is no value of a frame. An id stands for 16 bytes, of whichever site.
-        """
+        """Return the id of an address that has one; else plain bytes. Turn tuples into lists."""
         if isinstance(value, tuple):
             return list(value)
         assert isinstance(value, Address), value

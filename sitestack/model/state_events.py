@@ -1,7 +1,4 @@
-"""Events about the application's state: for a joiner, or for a site that fetches it.
-
-Each docstring names the sender of the event, its direction, and its receiver, as in `events.py`.
-"""
+"""Events about the application's state: for a joiner, or for a site that fetches it."""
 
 from __future__ import annotations
 
@@ -34,10 +31,10 @@ class StateGiven(Event):
     point: ViewId
     data: bytes | None
     #: Its contents besides the multicasts before the view, if it goes back to a state of another
-    #: site. `note` has the same as bytes, which the relay layer encodes on the way down.
+    #: site; `note` has the same as bytes.
     contains: Contents = field(default_factory=dict)
     note: bytes = b""
-    #: How many bytes of `data` precede the application's own, for receivers that read them.
+    #: How many bytes of `data` are extras.
     extras_bytes: int = 0
 
 
@@ -52,8 +49,8 @@ class StateAwaited(Event):
 class StateArrived(Event):
     """Up from state transfer, once: the state that a joiner's application starts with.
 
-    The application receives nothing before it. The state contains the multicasts before view
-    `point`. `data` is None when no member has a state: the application keeps its present one.
+    The state contains the multicasts before view `point`. `data` is None when no member has a
+    state.
     """
 
     #: The application must have its contents when it comes.
@@ -95,18 +92,15 @@ class FetchState(Event):
 
 @dataclass(frozen=True, slots=True)
 class SiteStateArrived(Event):
-    """Up from the relay layer: the state of another site, or None. The application receives nothing
-    before it.
+    """Up from the relay layer: the state of another site. The application receives nothing before it.
 
-    `data` is None when no site has sent a state in time, so that the application continues with its
-    present one.
+    `data` is None when no site has sent a state in time.
     """
 
     in_stream: ClassVar[bool] = True
     data: bytes | None
     contains: Contents
-    #: Messages missing here when the state was requested, and not in it: the last numbers, per site
-    #: and origin.
+    #: Messages missing here at the request, and not in it: the last numbers, per site and origin.
     missing: Contents
 
 

@@ -1,15 +1,15 @@
-"""Rate and round-trip time of a stream whose bytes are confirmed in the order in which they were sent."""
+"""Rate and round-trip time of a stream whose bytes are confirmed in order."""
 
 from __future__ import annotations
 
 import math
 
-#: Least length (s) of a trip, so that bytes confirmed at once have a finite rate.
+#: Least length (s) of a trip.
 TRIP_S_MIN = 1e-4
 
 
 class TripMeter:
-    """Measures one trip at a time: from sending a byte until it is confirmed (BBR's delivery-rate sample)."""
+    """Measures one trip at a time (BBR's delivery-rate sample)."""
 
     __slots__ = ("_began", "_left", "_size", "least_s", "rate")
 
@@ -19,7 +19,7 @@ class TripMeter:
         #: Length (s) of the shortest trip so far, which waited in no queue.
         self.least_s = math.inf
         self._began = 0.0
-        #: Bytes under way when the present trip began, and those of them not yet confirmed.
+        #: Bytes under way when the present trip began, and those not yet confirmed.
         self._size = self._left = 0
 
     def sent(self, under_way: int, now: float) -> None:

@@ -1,8 +1,7 @@
 """Views: the agreed, ordered membership of a site.
 
 The first member is the coordinator. View ids order by counter, then creator. A lineage is a chain
-of views that continues one stream of decisions: its name is the view that forked or merged last
-(see `next_lineage`).
+of views, named by the view that forked or merged last (`next_lineage`).
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ class ViewId(NamedTuple):
 class SubView(NamedTuple):
     id: ViewId
     members: tuple[Address, ...]
-    #: The lineage that ends here: its part continues in the merge view, and no other part can
-    #: continue it.
+    #: The lineage that ends here.
     lineage: ViewId
 
 
@@ -47,8 +45,8 @@ class View:
     members: tuple[Address, ...]
     names: tuple[str, ...]
     subviews: tuple[SubView, ...] = ()
-    #: Whether its members deliver and send. False only with `membership.when_split: majority`, in a
-    #: part without the majority. Each member computes it; it is not on the wire.
+    #: Whether its members deliver and send. False only with `membership.when_split: majority`. Not
+    #: on the wire.
     is_primary: bool = field(default=True, metadata={"wire": False})
 
     def is_sound(self) -> bool:
@@ -104,8 +102,7 @@ def next_lineage(old: View, survivors: Collection[Address], new_id: ViewId) -> V
     """Return the lineage of the view that follows `old` with these of its members.
 
     The part that keeps more than half of the old view, or exactly half with its first member,
-    continues the lineage. Any other part starts a new one, named by its view. So at most one side
-    of a split continues, and the epoch fences a paused relay of the other side (R9, R10).
+    continues the lineage (R9, R10). Any other part starts a new one, named by its view.
     """
     kept = sum(member in survivors for member in old.members)
     continues = 2 * kept > len(old.members) or (2 * kept == len(old.members) and old.coordinator in survivors)

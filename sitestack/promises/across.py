@@ -18,16 +18,15 @@ from sitestack.promises.violation import Findings, Violation
 
 
 def check_no_remote_only(histories: Sequence[History]) -> list[Violation]:
-    """X4, quiescent runs. The survivors at home deliver every message that any process of another
-    site delivers.
+    """X4, quiescent runs. The survivors at home deliver every message that any process of another site
+    delivers.
 
-    A relay sends only messages that one more member holds, so this is promised unless two holders
-    are lost at once. Four kinds of messages are exempt:
+    Exempt are messages:
 
-    * those delivered in a view that two or more members did not leave together with the survivor;
-    * those delivered in a view that a member left with others for a view that it created;
-    * those of one part of a split site that was lost later;
-    * those in the state that the survivor joined with.
+    * delivered in a view that two or more members did not leave together with the survivor;
+    * delivered in a view that a member left with others for a view that it created;
+    * of one part of a split site that was lost later;
+    * in the state that the survivor joined with.
     """
     findings = Findings("X4")
     abroad: dict[Stream, Ranges] = {}
@@ -47,13 +46,10 @@ def check_no_remote_only(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_introduced(histories: Sequence[History]) -> list[Violation]:
-    """G5. A process that delivers a relayed message has its sender in the global view: both come in
-    one stream.
+    """G5. A process that delivers a relayed message has its sender in the global view.
 
-    Not promised where a site was split: the global view shows one part while both parts relay, and
-    after a merge one part receives its missed messages again. So this is checked only where neither
-    site has ever been split, and where journals name the global view in force. `check_all` omits
-    it, because other relays may show views and messages in other orders.
+    Checked only where neither site has ever been split, and where journals name the global view in
+    force. `check_all` omits it.
     """
     findings = Findings("G5")
     whole = {site for site, members in by_site(histories).items() if _is_whole(members)}
@@ -80,8 +76,7 @@ def check_introduced(histories: Sequence[History]) -> list[Violation]:
     return findings.violations()
 
 
-#: The messages of its own site that a process delivered in a view, and that another site delivered
-#: too.
+#: Messages of its own site that a process delivered in a view, and that another site delivered too.
 _Told = tuple[History, records.View, dict[Stream, Ranges]]
 
 
@@ -97,9 +92,7 @@ def _find_told(history: History, abroad: dict[Stream, Ranges]) -> Iterator[_Told
 
 
 def _find_wanting(told: Sequence[_Told], survivors: Sequence[History]) -> dict[ViewId, list[History]]:
-    """Map each view to its survivors that lack some message of it; only these have to be compared
-    with others.
-    """
+    """Map each view to its survivors that lack some message of it."""
     together: dict[ViewId, dict[Stream, Ranges]] = {}
     for _, view, both in told:
         for stream, numbers in both.items():
@@ -152,6 +145,5 @@ def _check_told(
 
 
 def _is_whole(members: Sequence[History]) -> bool:
-    """Whether all views of a site make one line: no merges, and a single lineage."""
     views = [stay.view for history in members for stay in history.stays if stay.view is not None]
     return all(view.kind == "view" for view in views) and len({view.lineage for view in views}) <= 1

@@ -1,10 +1,7 @@
-"""L6, L7, L9, L10: members of a site that stay together deliver the same messages in the same
-views.
+"""L6, L7, L9, L10: members of a site that stay together deliver the same messages in the same views.
 
-Two members part at the end of a view when they go to different next views, or one of them has no
-next view. The last messages that one of them delivered in the shared view may be missing at the
-other. In `survivors` mode a crash is such a parting too. If the origin lives, it sends such a
-message again in its next view.
+Two members part at the end of a view when they go to different next views, or one has none. The
+last messages that one of them delivered may be missing at the other.
 """
 
 from __future__ import annotations
@@ -27,8 +24,8 @@ from sitestack.promises.violation import Damage, Findings, Violation
 def check_same_view(histories: Sequence[History]) -> list[Violation]:
     """L6. Two processes of a site that deliver the same multicast deliver it in the same view.
 
-    Exempt is a message of a view that the first process left without the second one and, for a
-    message of this site, without the origin: in their next view the message may be sent again.
+    Exempt is a message of a view that the first process left without the second one and without the
+    origin.
     """
     findings = Findings("L6")
     by_uuid = {history.uuid: history for history in histories}
@@ -52,9 +49,8 @@ def check_same_view(histories: Sequence[History]) -> list[Violation]:
 def check_virtual_synchrony(histories: Sequence[History]) -> list[Violation]:
     """L7. Members that go together from V to V' have delivered the same multicasts in V.
 
-    Exempt is a message accounted for before V: delivered, declared lost, before the member's
-    baseline, or in the state that it joined with, as after a merge. L6 judges whether the earlier
-    delivery was right.
+    Exempt is a message accounted for before V: delivered, declared lost, before the baseline, or in
+    the state that the member joined with.
     """
     findings = Findings("L7")
     for members in by_site(histories).values():
@@ -88,8 +84,7 @@ def check_agreement(histories: Sequence[History]) -> list[Violation]:
     its site in V.
 
     Exempt are messages of a member that then parted from the survivor, numbers in a gap or before a
-    baseline, and those in the state that the survivor joined with. X5 covers the late arrival of
-    other sites' messages.
+    baseline, and those in the state that the survivor joined with.
     """
     return _check_agreement("L9", histories, by_survivors_only=True)
 
@@ -157,7 +152,6 @@ def _is_fixed(one: History, vid: ViewId, other: History, origin: History | None)
 
 
 def _is_disputed(delivered: list[tuple[NumberRun, ViewId, History]]) -> bool:
-    """Whether some number was delivered in two views: only then processes have to be compared."""
     by_view: dict[ViewId, list[tuple[int, int]]] = {}
     for run, vid, _ in delivered:
         by_view.setdefault(vid, []).append((run.first, run.last))
@@ -196,9 +190,7 @@ def _check_agreement(invariant: str, histories: Sequence[History], by_survivors_
 
 
 def _find_wanting(told: Sequence[History], survivors: Sequence[History]) -> dict[_Step, list[History]]:
-    """Return the members that are owed some missing message of a view; only these have to be
-    compared.
-    """
+    """Return the members that are owed some missing message of a view."""
     delivered: dict[_Step, dict[Stream, Ranges]] = {}
     following: dict[_Step, records.View | None] = {}
     for history in told:

@@ -1,13 +1,8 @@
 """The end of a run, judged from journals alone.
 
-Processes that are stopped together at the end of a run leave one by one, and the last ones see the
-first ones leave. A run is not judged by that. A process that stops after the last send, with
-nothing sent or delivered after its departure, has survived the run. Its journal counts only up to
-where the survivors begin to leave.
-
-This compares the wall clocks of different processes, with seconds of tolerance. It only decides
-which records are judged, never whether a promise is kept. A simulated world knows its survivors and
-does not need it.
+A process that stops after the last send, with nothing sent or delivered after its departure, has
+survived the run. Its journal counts only up to where the survivors begin to leave. This compares
+wall clocks, with seconds of tolerance, and only decides which records are judged.
 """
 
 from __future__ import annotations
@@ -22,8 +17,7 @@ from sitestack.model.address import Address
 from sitestack.promises.floors import Floors
 from sitestack.promises.history import History
 
-#: Seconds without a send before the first survivor leaves; with fewer, messages may still be under
-#: way at the end.
+#: Seconds without a send before the first survivor leaves.
 QUIET_S = 1.0
 #: A process that leaves gracefully writes its `Stop` at most this many seconds after the others'
 #: views have lost it.
@@ -38,7 +32,7 @@ class Ending:
 
     #: Survivor -> how many of its records belong to the run.
     lengths: Mapping[Address, int]
-    #: Seconds from the last send to the first survivor's stop; None without survivors.
+    #: Seconds from the last send to the first survivor's stop, or None.
     quiet_s: float | None
 
     @property
@@ -96,8 +90,7 @@ def _find_cut(journal: Sequence[records.Record], survivors: Mapping[Address, int
     """Return the number of records before the first view without a leaving survivor, and those
     survivors.
 
-    `survivors` maps them to the wall clock of their stop, in ns. A process that is in a later view
-    of that kind is not leaving: its site was offline, or not linked, for a while.
+    `survivors`: wall clock of each stop, in ns. A process that is in a later view is not leaving.
     """
     views = [
         (number, type(record), members) for number, record in enumerate(journal) if (members := _members(record)) is not None

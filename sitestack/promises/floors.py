@@ -1,9 +1,7 @@
 """The messages that can be judged when beginnings of journals have been deleted.
 
-A message that was sent after the last deleted record is in no deleted part of any journal: its
-sends and deliveries are all known. So each stream has a floor, the first number sent after that
-moment. Lower numbers are left out of all journals alike. Only this decision compares the wall
-clocks of different machines, with seconds of tolerance.
+Each stream has a floor, the first number sent after the last deleted record. Lower numbers are left
+out of all journals alike. Only this compares wall clocks, with seconds of tolerance.
 """
 
 from __future__ import annotations
@@ -43,8 +41,7 @@ class Floors:
                 elif isinstance(record, records.Deliver) and (record.w < since or record.origin in journals):
                     stream = Stream(record.site, record.origin, record.scope, uuid if record.scope in UNICASTS else None)
                     highest[stream] = max(highest.get(stream, 0), record.last)
-        # A process that sent nothing more is not judged as a sender. Without its journal, only its
-        # later messages are judged.
+        # A process that sent nothing more is not judged as a sender.
         return cls({stream: last + 1 for stream, last in highest.items()} | known)
 
     def of(self, stream: Stream) -> int:

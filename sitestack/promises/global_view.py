@@ -11,11 +11,9 @@ from sitestack.promises.violation import Findings, Violation
 
 
 def check_union(histories: Sequence[History]) -> list[Violation]:
-    """G1. The members are the disjoint union of one site view a live site, each tagged with its
-    site.
+    """G1. The members are the disjoint union of one site view a live site.
 
-    Views that no process journaled cannot be compared. A site that is down may keep its component,
-    without members.
+    Views that no process journaled cannot be compared.
     """
     findings = Findings("G1")
     known = _site_views(histories)
@@ -44,9 +42,8 @@ def check_monotonic(histories: Sequence[History]) -> list[Violation]:
     """G3. Per process no component goes backwards within a lineage of its site, and two lineages do
     not alternate.
 
-    View ids of different lineages cannot be compared: when one part of a split site is lost for
-    good, the other part stands for the site from then on, and its counter may be lower. That
-    happens once, because a lost part stays lost (R10).
+    The other part stands for a site after one part is lost, perhaps with a lower counter; once,
+    because a lost part stays lost (R10).
     """
     findings = Findings("G3")
     known = _site_views(histories)
@@ -77,10 +74,7 @@ def check_monotonic(histories: Sequence[History]) -> list[Violation]:
 
 def check_convergence(histories: Sequence[History]) -> list[Violation]:
     """G4, quiescent runs. All survivors end with one global view, whose members are exactly the
-    survivors.
-
-    Those of a site, also without a global view, end with one site view of exactly its survivors. A
-    violation names every process whose end differs from the first survivor's.
+    survivors, and with one site view.
     """
     findings = Findings("G4")
     survivors = [history for history in histories if history.survives]

@@ -1,4 +1,4 @@
-"""The history of one process: its records, read once and kept in the form that the checkers need."""
+"""The history of one process, in the form that the checkers need."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Fate(Enum):
 class Stay:
     view: records.View | None
     delivers: list[records.Deliver]
-    #: Stream -> the numbers delivered here; multicasts only.
+    #: Multicasts only.
     received: dict[Stream, Ranges] = field(default_factory=dict)
 
 
@@ -49,17 +49,15 @@ class History:
     #: Each with the lineage of the view in force, None before the first view.
     roles: list[tuple[records.Role, ViewId | None]] = field(default_factory=list)
     delivered_messages: int = 0
-    #: Whether the journal may begin in the middle: the first view may not be the one it joined
-    #: with.
+    #: Whether the journal may begin in the middle.
     is_cut: bool = False
 
     @classmethod
     def of(cls, journal: Iterable[records.Record], running: bool = False, floors: Floors | None = None) -> History:
-        """Build the history of the process with these records; a `Start` must come first.
+        """Build the history of the process with these records.
 
-        `running` marks a process that lived to the end of the run. Otherwise it stopped if it has a
-        `Stop` record, and crashed if not. `floors` leave out the messages that cannot be judged
-        after beginnings of journals have been deleted. Raise ValueError without a `Start`.
+        `running`: it lived to the end of the run. Otherwise it stopped if it has a `Stop` record,
+        or crashed. Raise ValueError without a `Start`.
         """
         rest = iter(journal)
         start = next(rest, None)
@@ -84,7 +82,7 @@ class History:
         return self.stays[1].view if len(self.stays) > 1 else None
 
     def placed_stays(self) -> Iterator[tuple[Stay, records.View]]:
-        """Return the stays in views, each with its view: all but the time before the first view."""
+        """Return the stays in views, each with its view."""
         return ((stay, stay.view) for stay in self.stays if stay.view is not None)
 
     def next_view(self, vid: ViewId) -> records.View | None:
@@ -95,11 +93,7 @@ class History:
         return self.stays[stay + 1].view if stay is not None and stay + 1 < len(self.stays) else None
 
     def came_with(self, vid: ViewId, following: records.View) -> bool:
-        """Whether the process went to `following` with the members from view `vid`.
-
-        True for every process that installs a plain view; for a merge view only for those from
-        `vid`.
-        """
+        """Whether the process went to `following` with the members from view `vid`."""
         stay = self.stay_in.get(following.vid)
         if stay is None:
             return False

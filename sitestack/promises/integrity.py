@@ -1,7 +1,5 @@
-"""L1: every delivered message was sent, once, with the same contents and in the same batches.
-
-The other checkers compare numbers only. They can, because this one compares every delivered batch
-with the sent one: first and last number, sizes and digest.
+"""L1: every delivered message was sent, once, with the same contents and in the same batches. The
+other checkers compare numbers only.
 """
 
 from __future__ import annotations
@@ -18,8 +16,7 @@ from sitestack.promises.history import Fate, History
 from sitestack.promises.reception import Stream
 from sitestack.promises.violation import Findings, Violation
 
-#: L1's text for a delivery by kind, also for other code that finds it; `batch` and `sent` are as
-#: `1..4`.
+#: L1's text for a delivery by kind; `batch` and `sent` are as `1..4`.
 CORRUPTED = {
     "no origin": "delivered {stream} {batch}, and there is no journal of its origin",
     "never sent": "delivered {stream} {batch}, which was never sent",
@@ -32,12 +29,10 @@ FOREIGN = "journals a send of {origin} as its own"
 
 
 def check_integrity(histories: Sequence[History]) -> list[Violation]:
-    """L1. For every deliver(m) there is exactly one send(m) in the journal of m's origin, with
-    equal sha256 and size.
+    """L1. For every deliver(m) there is exactly one send(m) in the journal of m's origin, with equal
+    sha256 and size.
 
-    Exempt is the last batch of a crashed origin, whose `send` may not have reached its journal: the
-    first batch after the last journaled one, of one of its streams. Its deliveries must then agree
-    with each other.
+    Exempt is the last batch of a crashed origin. Its deliveries must agree with each other.
     """
     findings = Findings("L1")
     sent = {history.uuid: _index_sends(history, findings) for history in histories}

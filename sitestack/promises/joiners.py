@@ -1,11 +1,9 @@
-"""Inherited history: a process joins with a state that includes its companions' deliveries before
-its first view.
+"""Inherited history: a process joins with a state that includes its companions' deliveries before its
+first view.
 
 A message can be delivered there and again later, when its paused sender comes back with a merge
-view. A process that joined in between is not owed it a second time. Nor is a process that founded a
-site alone and then met the others in a merge. Like a joiner, it inherits their deliveries from a
-sender that was in none of its views. A companion passes its inherited history on, even if no
-process that delivered it lives any more.
+view. A process that joined in between is not owed it, nor one that founded a site alone and then
+met the others. A companion passes its inherited history on.
 """
 
 from __future__ import annotations
@@ -21,18 +19,13 @@ from sitestack.promises.reception import Stream
 
 
 def find_inherited(joiner: History, stream: Stream, members: Iterable[History]) -> Ranges:
-    """Return the numbers of a stream of its own site that the joiner inherits.
-
-    Others had them before they were in its first view with it, or delivered them, in views without
-    it, before they were in its first view with the sender.
-    """
+    """Return the numbers of a stream of its own site that the joiner inherits."""
     if stream.site != joiner.site:
         return Ranges()
     others = {history.uuid: history for history in members}
 
     @cache
     def inherited(uuid: Address, until: int) -> Ranges:
-        """Return the numbers that a process had inherited when its stay of this number began."""
         heir, found = others.get(uuid, joiner), Ranges()
         for view in _meetings(heir, stream):
             if heir.stay_in[view.vid] < until:
@@ -53,9 +46,8 @@ def _meetings(history: History, stream: Stream) -> Iterator[records.View]:
 
 
 def _delivered(other: History, stream: Stream, until: int, heir: History, view: records.View) -> Ranges:
-    """Return the deliveries of `other` before its stay of this number, which began with `view`.
-
-    If that is a later view than the heir's first one: in views without the heir.
+    """Return the deliveries of `other` before its stay of this number, which began with `view`; for a
+    later view than the heir's first one those without the heir.
     """
     found, reception = Ranges(), other.receptions.get(stream)
     for run in () if reception is None else reception.runs:

@@ -13,8 +13,7 @@ _NS_PER_MS = 1_000_000
 def measure_lag(histories: Sequence[History]) -> dict[str, dict[str, float]]:
     """Return p50 and p99 in ms from `Send.w` to `Deliver.w` for each pair of sites, as "NYC>SFO".
 
-    Multicasts only, weighted by messages. The figures mean something only between processes of one
-    host, or of hosts whose clocks agree far better than the lag.
+    Multicasts only. Meaningful only between clocks that agree far better than the lag.
     """
     sent = {(send.origin, send.first): send.w for history in histories for send in history.sends if send.scope is Scope.ALL}
     samples: dict[str, list[tuple[int, int]]] = {}

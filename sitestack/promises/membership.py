@@ -1,9 +1,7 @@
-"""L4, L5, M1: views are equal at all members and advance, and only messages of members are
-delivered.
+"""L4, L5, M1: views are equal at all members and advance, and only messages of members are delivered.
 
-A merge view names the views that it joins. M2 needs no checker: a message of one part that another
-part delivers has two views (L6), or came back by way of another site (X6). M4 is X1, X2 and X5,
-which are always checked. M3, the number of merges in a heal, is checked only in a simulated world.
+M2 needs no checker: such a message has two views (L6), or came back (X6). M3 is checked only in a
+simulated world; M4 is X1, X2 and X5.
 """
 
 from __future__ import annotations
@@ -43,11 +41,10 @@ def check_views(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_membership(histories: Sequence[History]) -> list[Violation]:
-    """L5. A multicast of the own site is delivered in a view that has its origin as a member, and
-    in the view it names.
+    """L5. A multicast of the own site is delivered in a view that has its origin as a member, and in
+    the view it names.
 
-    The first view precedes the first delivery. Exempt are unicasts, which depend on connections and
-    not on views: a process may send one to a future or former member (U2-10).
+    Exempt are unicasts (U2-10).
     """
     findings = Findings("L5")
     for history in histories:
@@ -71,7 +68,7 @@ def check_membership(histories: Sequence[History]) -> list[Violation]:
     return findings.violations()
 
 
-#: The checked place of a delivery: few distinct values in a stay have to be checked.
+#: The checked place of a delivery: few distinct values in a stay.
 _PLACE = attrgetter("vid", "site", "origin", "scope")
 
 

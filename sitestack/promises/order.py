@@ -31,10 +31,9 @@ def check_fifo(histories: Sequence[History]) -> list[Violation]:
     """L3. Per origin of the own site the delivered numbers strictly increase, and no number between
     them is missing.
 
-    A number may be missing if an earlier gap covers it. It may also have been delivered only in
-    views without this process, or only by members that had parted from it, or be in the state that
-    it joined with. A unicast may be missing if its origin reports it unreached. Messages out of
-    band have no order.
+    A number may be missing if an earlier gap covers it, if only views without this process or
+    members that had parted delivered it, if it is in the state that it joined with, or, of a
+    unicast, if its origin reports it unreached. Messages out of band have no order.
     """
     findings = Findings("L3")
     unreached = unreached_unicasts(histories, "not_delivered", "unknown")
@@ -55,12 +54,11 @@ def check_fifo(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_remote_fifo(histories: Sequence[History]) -> list[Violation]:
-    """X1. Per origin of another site the delivered numbers strictly increase, and a gap covers
-    every hole.
+    """X1. Per origin of another site the delivered numbers strictly increase, and a gap covers every
+    hole.
 
-    Counted from the baseline, or else from the first number that the process delivers; the
-    conservation check X5 finds earlier losses. Gaps stand between their neighbours, and their
-    numbers are never delivered.
+    Counted from the baseline, or else from the first delivered number. Gaps stand between their
+    neighbours, and their numbers are never delivered.
     """
     findings = Findings("X1")
     unreached = unreached_unicasts(histories, "not_delivered", "unknown")
@@ -127,7 +125,7 @@ def _runs_by_stream(members: Sequence[History]) -> dict[Stream, _Delivered]:
 
 
 def _owed(history: History, hole: Hole, runs: _Delivered) -> Ranges:
-    """Return the part of a hole that this process owed: companions delivered it, or no process did."""
+    """Return the part of a hole that this process owed."""
     owed, elsewhere = Ranges(), Ranges()
     for other, run in runs:
         if other is history:
@@ -147,7 +145,7 @@ def _shared(history: History, hole: Hole, other: History, run: NumberRun) -> boo
     following = other.next_view(view.vid)
     if following is None:
         # The other process ended in this view, perhaps with a last message that no other process
-        # has. A process that still delivers in this view must have it too.
+        # has.
         stay = history.stays[hole.stay].view
         return stay is not None and stay.vid == view.vid
     return history.came_with(view.vid, following)

@@ -74,7 +74,7 @@ class Ranges:
     __hash__ = None  # type: ignore[assignment]  # a mutable set
 
     def __or__(self, other: Ranges) -> Ranges:
-        # Not the sets themselves: a list would make room for as many ranges as they have numbers.
+        # a list of the sets would make room for as many ranges as they have numbers
         return Ranges(sorted([*iter(self), *iter(other)]))
 
     def __and__(self, other: Ranges) -> Ranges:
@@ -105,9 +105,6 @@ class Ranges:
 
 
 def unite_into(sets: dict[K, Ranges], key: K, numbers: Ranges) -> None:
-    """Add numbers to the set of a key.
-
-    Equal sets, which an undisturbed run has many of, are shared and not copied.
-    """
+    """Add numbers to the set of a key; equal sets are shared."""
     known = sets.get(key)
     sets[key] = numbers if known is None or known == numbers else known | numbers

@@ -58,8 +58,7 @@ SAFETY: tuple[Checker, ...] = (
     check_monotonic,
     check_merges,
 )
-#: Checkers of promises at the end of a quiescent run: faults healed, sends stopped, time to arrive
-#: passed.
+#: Checkers of promises at the end of a quiescent run.
 LIVENESS: tuple[Checker, ...] = (
     check_agreement,
     check_validity,
@@ -72,10 +71,7 @@ LIVENESS: tuple[Checker, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The findings of the checkers.
-
-    Messages are counted at each process: one missed by three processes counts three.
-    """
+    """The findings of the checkers, counted at each process."""
 
     deliveries: int
     lost: int
@@ -86,7 +82,7 @@ class Report:
     violations: tuple[Violation, ...]
     #: "NYC>SFO" -> {"p50": ms, "p99": ms}.
     lag_ms: Mapping[str, Mapping[str, float]]
-    #: Whether the run was judged at its end too: losses without a later delivery show only there.
+    #: Whether the run was judged at its end too.
     quiescent: bool
     total_order: bool
     processes: int
@@ -123,9 +119,8 @@ class Report:
 def check_all(histories: Sequence[History], quiescent: bool, total_order: bool) -> Report:
     """Check every invariant that journals can show.
 
-    `quiescent` asserts that faults were healed, sends had stopped and all messages had time to
-    arrive before the run ended. Only then are losses at the end, agreement and convergence judged.
-    `total_order` False, for `order: fifo`, leaves out L8.
+    `quiescent`: faults were healed, sends had stopped and all messages had time to arrive; only
+    then are losses at the end, agreement and convergence judged. `total_order` False leaves out L8.
     """
     checkers = [*SAFETY]
     if total_order:

@@ -15,15 +15,13 @@ from sitestack.promises.violation import Damage, Findings, Violation
 
 
 def check_conservation(histories: Sequence[History]) -> list[Violation]:
-    """X5, quiescent runs. Every origin's messages are accounted for at every survivor of another
-    site.
+    """X5, quiescent runs. Every origin's messages are accounted for at every survivor of another site.
 
     Sent = delivered + gap + before the baseline + unreached. Of a crashed origin only the messages
-    that some survivor of its site has delivered count as sent: the others died with it. The same
-    holds when the origin left and no member of its last view lives, or that view split, because
-    survivors may have been in the other part. It also holds for messages that a leaver reports it
-    never saw delivered. A process owes no message accounted for by the members of its first view
-    before that view. Sites without a journaled global view are not relayed.
+    that some survivor of its site has delivered count as sent, also when it left and no member of
+    its last view lives, or that view split. Messages that a leaver reports undelivered do not
+    count. A process owes no message accounted for by the members of its first view before that
+    view.
     """
     findings = Findings("X5")
     for stream, expected, members in find_owed(histories):
@@ -32,8 +30,8 @@ def check_conservation(histories: Sequence[History]) -> list[Violation]:
 
 
 def find_owed(histories: Sequence[History]) -> Iterator[tuple[Stream, Ranges, Sequence[History]]]:
-    """Yield for each origin and other site the stream, the numbers owed to that site's survivors,
-    and its processes.
+    """Yield for each origin and other site the stream, the numbers owed to that site's survivors, and
+    its processes.
     """
     sites = by_site(histories)
     joined = [site for site, members in sites.items() if any(each.global_views for each in members)]
@@ -107,9 +105,7 @@ def _has_heirs(leaver: History, members: Sequence[History]) -> bool:
 
 
 def _unreached_sites(histories: Sequence[History]) -> dict[tuple[Stream, str], Ranges]:
-    """Map (stream, site) to messages reported as not reaching that site; site "" has those of a
-    leaver.
-    """
+    """Map (stream, site) to messages reported as not reaching that site; site "": those of a leaver."""
     found: dict[tuple[Stream, str], Ranges] = {}
     for history in histories:
         for each in history.unreached:
@@ -137,14 +133,12 @@ def _check_site(findings: Findings, stream: Stream, expected: Ranges, members: S
 
 
 def _inherited(stream: Stream, members: Sequence[History]) -> dict[Address, Ranges]:
-    """Return, for each process, the numbers accounted for before it joined.
-
-    They were accounted for by members of its first view that came from another view.
+    """Return, for each process, the numbers accounted for by members of its first view that came from
+    another view.
     """
     by_uuid = {history.uuid: history for history in members}
     found: dict[Address, Ranges] = {history.uuid: Ranges() for history in members}
-    # View ids rise along a process's views, so elder members are always visited before younger
-    # ones.
+    # Elder members are always visited before younger ones.
     joined = [(view, history) for history in members if (view := history.first_view) is not None]
     for view, history in sorted(joined, key=lambda each: each[0].vid):
         for uuid in view.members:

@@ -49,10 +49,8 @@ _Order = tuple[tuple[Any, ...], ...]
 def check_total_order(histories: Sequence[History]) -> list[Violation]:
     """L8. Two processes deliver their common multicasts of a view in one order.
 
-    If places are journaled, a place (view, gseq) belongs to one batch, and places strictly
-    increase. Comparing one view at a time suffices, because numbers restart in each view and by L6
-    both deliver a message in the same view. Unicasts have no common order, nor do multicasts in
-    runs with `order: fifo`.
+    A journaled place (view, gseq) belongs to one batch, and places strictly increase. Unicasts have
+    no common order, nor do multicasts with `order: fifo`.
     """
     findings = Findings("L8")
     for members in by_site(histories).values():
@@ -94,12 +92,9 @@ class Misplaced(NamedTuple):
 
 
 def judge_orders(vid: ViewId, believed: Sequence[tuple[Sequence[OrderedBatch], str]]) -> Iterator[Misplaced]:
-    """Yield the faults of the distinct orders of a view, each order with the label of one of its
-    processes.
+    """Yield the faults of the distinct orders of a view, each with the label of one of its processes.
 
-    The order that is believed most must come first. The fewest batches are blamed. Beginnings and
-    ends of orders that are equal everywhere may be left out: only the part between contradicting
-    batches matters.
+    The order that is believed most must come first. The fewest batches are blamed.
     """
     for number, (order, _) in enumerate(believed):
         for at, why in _falls(order):
@@ -141,7 +136,7 @@ def _compare(order: Sequence[OrderedBatch], reference: Sequence[OrderedBatch]) -
     share.
     """
     rank = {place.batch: at for at, place in reversed(list(enumerate(reference)))}
-    # For a batch that stands twice the later place counts, at the rank of its first.
+    # For a batch that stands twice the later place counts.
     common = {place.batch: at for at, place in enumerate(order) if place.batch in rank}
     indices = list(common.values())
     return [indices[index] for index in find_misplaced([rank[batch] for batch in common])]
@@ -151,7 +146,7 @@ def find_misplaced(ranks: Sequence[int]) -> list[int]:
     """Return the fewest indices without which the ranks rise: all but a longest rising subsequence."""
     if _rises(ranks):
         return []
-    # From the right, so that of two batches that changed places the late one is named, as in L3.
+    # from the right, so that of two batches that changed places the late one is named
     tails: list[int] = []
     ends: list[int] = []
     following: list[int] = [-1] * len(ranks)

@@ -14,10 +14,6 @@ from sitestack.promises.violation import Damage, Findings, Violation
 def check_unicasts(histories: Sequence[History]) -> list[Violation]:
     """X10 at any time. Only the destination delivers a unicast, and none that is reported as not
     delivered.
-
-    One failure is reported with one certainty. A unicast that is reported as perhaps not delivered
-    may have been delivered. L2 and X2 check that each is delivered at most once, L3 and X1 the
-    order of its counter.
     """
     findings = Findings("X10")
     targets = _targets_by_digest(histories)

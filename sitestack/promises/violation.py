@@ -35,19 +35,14 @@ class Violation:
 
 
 class Findings:
-    """Collects the violations of one invariant: one for each place and kind, with the first example
-    and the count.
-    """
+    """Violations of one invariant: one for each place and kind, with the first example and the count."""
 
     def __init__(self, invariant: str) -> None:
         self._invariant = invariant
         self._found: dict[tuple[str, str], tuple[str, int, list[Damage]]] = {}
 
     def add(self, where: str, kind: str, what: str, damage: Damage | None = None) -> None:
-        """Add a violation.
-
-        `kind` separates the faults of one place; only the first `what` of a kind is kept.
-        """
+        """Add a violation; only the first `what` of a kind is kept."""
         example, times, harmed = self._found.get((where, kind), (what, 0, []))
         if damage is not None:
             harmed.append(damage)

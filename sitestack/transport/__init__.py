@@ -34,9 +34,8 @@ class Transport(Protocol):
         ...
 
     def listener(self) -> socket.socket | WatchDesk | None:
-        """Return the listening TCP socket at which others watch this member, or a shared desk.
-
-        None if a closed connection would prove nothing.
+        """Return the listening TCP socket at which others watch this member, or a shared desk; None if
+        a closed connection would prove nothing.
         """
         ...
 

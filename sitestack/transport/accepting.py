@@ -52,12 +52,11 @@ async def accept_bounded(
 ) -> NoReturn:
     """Serve each connection in a task of this nursery, named `name`, until cancelled.
 
-    While `connections_max` are served, others wait in the system's listen queue. Where newer
-    callers replace older ones (`Places`), the bound counts unproven callers twice: as many may be
-    closing.
+    While `connections_max` are served, others wait in the system's listen queue. With `Places` the
+    bound counts unproven callers twice, as many may be closing.
 
-    If the system cannot accept a connection, log the first failure of a row and pause, since
-    accepting would fail again at once. `relieve` closes the least needed descriptor.
+    If the system cannot accept, log the first failure of a row and pause. `relieve` closes the
+    least needed descriptor.
     """
     free, failing = trio.Semaphore(connections_max), False
 
@@ -69,7 +68,7 @@ async def accept_bounded(
 
     while True:
         try:
-            free.acquire_nowait()  # no checkpoint: the queue of the system must not fill while there is room here
+            free.acquire_nowait()  # no checkpoint: the system's queue must not fill
         except trio.WouldBlock:
             await free.acquire()
         try:

@@ -1,7 +1,4 @@
-"""The address of this machine that a site uses: an address, a subnet, an interface name, or open.
-
-Sockets of members use IPv4 or IPv6, never both: an address of IPv4 in IPv6 is refused.
-"""
+"""The address of this machine that a site uses: an address, a subnet, an interface name, or open."""
 
 from __future__ import annotations
 
@@ -24,14 +21,14 @@ from sitestack.model.host import is_address, is_ipv6
 LOOPBACK = "127.0.0.1"
 _SIOCGIFADDR = 0x8915
 _NAME_BYTES_MAX = 15
-#: Seconds between two attempts while there is no route, or no name resolves.
+#: Seconds between two attempts.
 RETRY_S = 0.5
 
 
-#: Linux: the interfaces' IPv6 addresses, as the system call for IPv4 has none.
+#: Linux: the interfaces' IPv6 addresses.
 _IPV6_TABLE = Path("/proc/net/if_inet6")
 _LINK_SCOPE = 0x20
-#: Flags of addresses that the kernel refuses to bind to: not yet checked, or found twice on the link.
+#: Flags of addresses that the kernel refuses to bind to.
 _UNUSABLE = 0x40 | 0x08
 
 
@@ -52,7 +49,7 @@ def make_socket(host: str, kind: int, *, also_ipv4: bool = False) -> socket.sock
 
 
 def is_here(host: str) -> bool:
-    """Return whether this machine has this address. True if no descriptor is left to check it."""
+    """Return whether this machine has this address; True if no descriptor is left to check it."""
     try:
         with make_socket(host, socket.SOCK_DGRAM) as probe:
             probe.bind((host, 0))
@@ -71,11 +68,8 @@ def at_both(external: Physical, own: Physical) -> tuple[Physical, ...]:
 def find_interface(interface: str, group: str, ipv6: bool = False) -> str:
     """Return the address to bind to. An empty `interface` means the one on the route to `group`.
 
-    A subnet such as 10.1.0.0/24 selects this machine's address in it. So one configuration serves
-    machines on several networks with different interface names and default routes. `ipv6` is for
-    an interface name.
-
-    Raises ConfigurationError.
+    A subnet such as 10.1.0.0/24 selects this machine's address in it. `ipv6` is for an interface
+    name. Raises ConfigurationError.
     """
     if not interface:
         found = route_to(group)
@@ -92,9 +86,7 @@ def find_interface(interface: str, group: str, ipv6: bool = False) -> str:
 async def route_towards(hosts: Sequence[str], timeout_s: float) -> str:
     """Return this machine's address on the route to the first reachable host.
 
-    Waits for the network, which may start after the services of a machine. Raises
-    ConfigurationError at the timeout: a member at the loopback interface would find no other
-    member, and start a separate site.
+    Waits for the network. Raises ConfigurationError at the timeout.
     """
     with trio.move_on_after(timeout_s):
         while True:
@@ -164,9 +156,8 @@ def _address_of(name: str, ipv6: bool) -> str:
 
 
 def _ipv6_addresses() -> list[tuple[str, str, int]]:
-    """Return the usable IPv6 addresses with the names and indexes of their interfaces.
-
-    Addresses of one link are left out. Preferred and permanent addresses come first.
+    """Return the usable IPv6 addresses with the names and indexes of their interfaces, preferred and
+    permanent ones first, without those of one link.
     """
     found = []
     with suppress(OSError):  # a kernel without IPv6
@@ -247,10 +238,10 @@ def why_not_bound(error: OSError, host: str, port: int, protocol: str = "UDP") -
 
 
 class Names:
-    """Host names with ports, and their last known addresses. A name may have many, and change them.
+    """Host names with ports, and their last known addresses, which stay in use during an outage of the
+    name server.
 
-    An unknown name is no error: at a common start, names appear after members. During an outage of
-    the name server, the last known addresses stay in use.
+    An unknown name is no error.
     """
 
     def __init__(self, names: Iterable[Physical], versions: Collection[int] = (4, 6)) -> None:
@@ -288,7 +279,7 @@ class Names:
                 changed(addresses)
 
     async def _look_up_all(self) -> None:
-        """Resolve all names in parallel, since a name server may be slow to report an unknown name."""
+        """Resolve all names in parallel."""
         async with trio.open_nursery() as nursery:
             for name in self._names:
                 nursery.start_soon(self._look_up, name)

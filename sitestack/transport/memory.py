@@ -1,7 +1,5 @@
-"""Datagrams inside one process: a network for tests of everything above the sockets.
-
-It carries bytes, like a real wire. Delivery is immediate and in order unless `allow` loses a
-datagram.
+"""Datagrams inside one process: a network for tests. Delivery is immediate and in order unless `allow`
+loses a datagram.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from sitestack.model.level import Level
 #: Returns whether a datagram from the first address to the second arrives.
 Allow = Callable[[Physical, Physical], bool]
 
-#: Like a kernel's receive buffer: excess datagrams are lost.
+#: Excess datagrams are lost.
 QUEUED_DATAGRAMS_MAX = 4_096
 
 

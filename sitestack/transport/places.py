@@ -1,7 +1,5 @@
-"""Bounded places for callers that have shown nothing yet: no proof, no HELLO, no request.
-
-Any process that reaches a port can occupy a place. At a bound the oldest such caller is evicted: an
-honest one needs a few round trips, and an idle one is evicted.
+"""Bounded places for callers that have shown nothing yet: no proof, no HELLO, no request. At a bound
+the oldest is evicted.
 """
 
 from __future__ import annotations
@@ -24,13 +22,12 @@ class Places(Generic[H]):
 
     def __init__(self, places_max: int, host_max: int) -> None:
         self.pushed_out = 0
-        #: Number of connections that ended without a proof; the owner of the listener counts them.
+        #: Connections that ended without a proof, counted by the owner of the listener.
         self.unproven = 0
         self._places_max = places_max
         self._host_max = host_max
         #: Holder -> its host, the oldest first.
         self._unproved: dict[H, str] = {}
-        #: Holders exempt from eviction for now.
         self._kept: dict[H, str] = {}
 
     def __len__(self) -> int:

@@ -1,9 +1,4 @@
-"""One member's connection to one gossip router: opened, proved, kept alive, and reopened after a
-pause.
-
-A member soon leaves a router that does not respond: members that communicate through it would
-suspect each other.
-"""
+"""One member's connection to one gossip router: opened, proved, kept alive, and reopened after a pause."""
 
 from __future__ import annotations
 
@@ -34,10 +29,10 @@ READ_BYTES = 256 * 1024
 GREETING_TIMEOUT_S = 2.0
 #: Pauses before the next attempt (s), varied by half.
 PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
-#: Interval of pings, and timeout of a response (s). Less than the failure detection between
+#: Interval of pings, and timeout of a response (s); less than the failure detection between
 #: members.
 PING_S, ANSWER_S = 0.5, 2.0
-#: Interval (s) of repeated registration and query, which repairs any earlier error.
+#: Interval (s) of repeated registration and query.
 REFRESH_S = 10.0
 OTHERS_MAX = 4_096
 
@@ -72,15 +67,13 @@ class RouterLink:
         queue_bytes_max: int,
         take: Callable[[RouterLink, bytes], None],
     ) -> None:
-        """`take` is called with each arriving datagram frame."""
         self.place = place
         self.state = LinkState.PAUSED
         self.others: dict[Address, Entry] = {}
         #: Whether the router has listed all others since the connection was opened.
         self.listed = False
-        #: Whether `others` or the state has changed since the last poll.
         self.changed = False
-        #: Why there is no connection; empty while there is one.
+        #: Empty while there is a connection.
         self.problem = "it has not been called yet"
         #: Bytes to write; bounded by `queue_bytes_max`.
         self.waiting = bytearray()
@@ -94,7 +87,6 @@ class RouterLink:
         self._nonces = (b"", b"")
         self._writing = False
         self._pause_s = PAUSE_S
-        #: When the next attempt is made, the present one fails, or the next ping is sent.
         self.due = 0.0
         self._asked_at: float | None = None
         self._refresh_at = 0.0
@@ -263,7 +255,7 @@ class RouterLink:
             raise ProtocolError("frame_kind")
 
 
-#: Maximum number of routers: each costs a connection, and a name may have any number of addresses.
+#: Maximum number of routers.
 ROUTERS_MAX = 16
 
 
@@ -279,7 +271,7 @@ class RouterStatistics:
 
 
 class RouterLinks:
-    """All routers of one member, which are independent of each other. The first `poll` connects."""
+    """All routers of one member. The first `poll` connects."""
 
     def __init__(
         self,
@@ -288,12 +280,10 @@ class RouterLinks:
         queue_bytes_max: int,
         take: Callable[[RouterLink, bytes], None] = lambda _link, _frame: None,
     ) -> None:
-        """`take` is called with each datagram frame from a router."""
         self._registrant = registrant
         self._queue_bytes_max = queue_bytes_max
         self._take = take
         self._selector = selectors.DefaultSelector()
-        #: Whether the other members changed between two polls.
         self._has_news = False
         self._gone_connected = self._gone_lost_bytes = 0
         self.links: list[RouterLink] = []

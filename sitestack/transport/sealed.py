@@ -1,4 +1,4 @@
-"""A transport that seals and opens the datagrams of another. The shell does so only here."""
+"""A transport that seals and opens the datagrams of another."""
 
 from __future__ import annotations
 
@@ -18,29 +18,21 @@ from sitestack.seal.seal import Seal, SealStatistics
 from sitestack.transport import Transport
 from sitestack.transport.watch import Report, WatchDesk, Watcher
 
-#: Seconds without reading after all arrived datagrams were rejected. A flood of unsealed datagrams
-#: is then processed in portions: a wake-up costs fifty times as much as a rejection.
+#: Seconds without reading after all arrived datagrams were rejected: a wake-up costs fifty times as
+#: much as a rejection.
 REFUSED_PAUSE_S = 0.001
 
 
 class SealedTransport:
-    """Seals sent datagrams and opens received ones. Those that cannot be opened are counted and
-    dropped.
-    """
+    """Seals sent datagrams and opens received ones; drops are counted."""
 
     def __init__(self, carrier: Transport, proofs: Proofs, count_drop: Callable[[str, int], None]) -> None:
-        """`carrier` is closed with this transport; `count_drop` is called with a reason and a
-        number.
-
-        `proofs` are for connections of the same member; their keys change with those of the seal.
-        """
+        """`carrier` is closed with this transport. `proofs` are for connections of the same member."""
         self.proofs = proofs
         self.carrier = carrier
         self._count_drop = count_drop
-        #: Whether all datagrams of the last receive were rejected.
         self._refused_all = False
-        # Each opening has a new sender id: counters restart at zero, and none may repeat with one
-        # key.
+        # counters restart at zero, and none may repeat with one key
         self._seal = Seal(
             proofs.cluster,
             proofs.ring,
@@ -69,9 +61,7 @@ class SealedTransport:
         await self.carrier.wait()
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """Return opened datagrams. Answer introductions at once: the sender holds datagrams until
-        then.
-        """
+        """Return opened datagrams. Answer introductions at once."""
         arrived = self.carrier.receive()
         if not arrived:
             return arrived

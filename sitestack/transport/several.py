@@ -1,9 +1,7 @@
 """UDP over several interfaces: one member on several networks (send_on_all_interfaces, LA-7).
 
-Multicasts leave by all interfaces, so that a site survives the failure of one network. Unicasts
-leave by the interface on their route. A member on several of the networks receives copies, from
-different addresses. They are harmless: the datagram names its sender, a seal opens once, and
-unsealed datagrams are numbered or idempotent.
+Multicasts leave by all interfaces, unicasts by the one on their route. Copies are harmless: a seal
+opens once, and unsealed datagrams are numbered or idempotent.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class SeveralUdp:
         try:
             for host in hosts:
                 first = not self._parts
-                # An external address leads to the first interface.
+                # an external address leads to the first interface
                 one = (
                     replace(config, interface=host)
                     if first
@@ -98,7 +96,7 @@ class SeveralUdp:
             self._routes_until = now + ROUTE_S
         part = self._routes.get(host)
         if part is None:
-            # Resolving a name would block. The transport counts datagrams addressed to one.
+            # resolving a name would block
             own = route_to(host) if is_address(host) else None
             alike = [part for each, part in self._parts.items() if is_ipv6(each) == is_ipv6(host)]
             part = self._routes[host] = self._parts.get(own or "", alike[0] if alike else self._first)

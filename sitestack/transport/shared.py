@@ -1,9 +1,8 @@
 """One pair of sockets for the channels of several clusters (the shared transport of JGroups).
 
-Every channel uses its part as a transport. Its datagrams leave by the sockets. Arriving datagrams
-go to the part of the cluster that they name (`sitestack/wire/cluster.py`). Sharing is invisible on
-the wire. A busy channel reads the sockets itself and queues datagrams for the others; one task
-reads for waiting channels. Sending shares the kernel's buffer, and with TCP the connections.
+Arriving datagrams go to the part of the cluster that they name (`sitestack/wire/cluster.py`). A
+busy channel reads the sockets itself and queues datagrams for the others; one task reads for
+waiting channels.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ from sitestack.wire.cluster import mark_of, marks_of
 
 #: Maximum channels of a transport, below the multicast groups that Linux allows a socket (20).
 CHANNELS_MAX = 16
-#: Seconds without reading after no arrived datagram was for a waiting channel. The others read
-#: themselves, and in a flood a wake-up per datagram costs fifty times as much as dropping it.
+#: Seconds without reading after no arrived datagram was for a waiting channel.
 OTHERS_PAUSE_S = 0.001
 #: Overhead of a queued datagram in bytes: about its size in memory.
 OVERHEAD_BYTES = 256
@@ -46,16 +44,12 @@ class PartStatistics(TrafficStatistics):
 
 
 class TransportPart:
-    """The transport of one channel over shared sockets.
-
-    Its queue of unread datagrams is bounded like a socket's; excess datagrams are dropped and
-    counted.
+    """The transport of one channel over shared sockets. Excess datagrams of its bounded queue are
+    dropped and counted.
     """
 
     def __init__(self, shared: SharedTransport, config: SiteConfig, proofs: Proofs | None, group: Physical | None) -> None:
-        """`group` is the destination of multicasts; None if the carrier knows it, or has no
-        multicast.
-        """
+        """`group`: destination of multicasts; None if the carrier knows it, or has no multicast."""
         self.cluster = config.site
         self.proofs = proofs
         self.group = group
@@ -142,7 +136,7 @@ class SharedTransport:
     """The sockets of one process, for the channels of several clusters. Made by `open_transport`."""
 
     def __init__(self, config: SiteConfig, carrier: Transport) -> None:
-        """`carrier` was opened with this configuration, and is closed with this transport."""
+        """`carrier` is closed with this transport."""
         self.carrier = carrier
         self.is_closed = False
         self._config = config
@@ -152,7 +146,6 @@ class SharedTransport:
         self._used = trio.Event()
         self._unclaimed = 0
         places = carrier.physical()
-        #: The process's address, for the names of tasks.
         self.place = places[0]
         listener = carrier.listener()
         self.desk: WatchDesk | None = None

@@ -1,21 +1,15 @@
 """TCP for one member of a site (TCP of JGroups): for networks that block UDP.
 
-Datagrams travel as frames (size, bytes) on one connection per pair of members. A sender connects,
-and its first frame names its own address, so that responses use the same connection. Two members
-that connect simultaneously have two connections, until one is idle. An idle connection is closed,
-and reopened on demand.
+Datagrams travel as frames (size, bytes) on one connection per pair of members; two that connect
+simultaneously have two until one is idle. The first frame names the sender's address, so that
+responses use the same connection. For the layers above this is as unreliable as UDP, and there is
+no multicast.
 
-For the layers above this is as unreliable as UDP. Datagrams are counted and lost if a connection's
-bounded queue is full, or if the connection breaks; the layers retransmit them. There is no
-multicast: the resolver sends to each member.
+`Greeting` makes and checks the first frames and their proofs. A connection without its first frame
+is one of PENDING_MAX, for GREETING_TIMEOUT_S.
 
-`Greeting` makes and checks the first frames and their proofs, which exclude processes without a key
-of a secured site. A connection without its first frame is one of PENDING_MAX, for
-GREETING_TIMEOUT_S.
-
-The transport uses its own selector instead of trio's streams and `accepting.py`. A turn of the
-stack reads and writes all connections without a checkpoint. So no task switch separates a datagram
-from its response, and connections need no tasks.
+The transport uses a selector instead of trio's streams: a turn of the stack reads and writes all
+connections without a checkpoint, and connections need no tasks.
 """
 
 from __future__ import annotations
@@ -46,7 +40,7 @@ PENDING_MAX, PENDING_HOST_MAX = 64, 32
 #: Seconds for the first frame.
 GREETING_TIMEOUT_S = 2.0
 _SIZE = struct.Struct("<I")
-#: Maximum connections. Further incoming ones are closed at once, and no further ones are opened.
+#: Maximum connections; further ones are closed at once, or not opened.
 CONNECTIONS_MAX = 1_024
 READ_BYTES = 256 * 1024
 #: Seconds for connecting, and before another attempt at an unreachable member.
@@ -54,7 +48,7 @@ CONNECT_TIMEOUT_S = 5.0
 PAUSE_S = 0.2
 #: Milliseconds that sent bytes may stay unacknowledged before the connection is closed.
 SILENT_MS_MAX = 10_000
-#: Errors if the process or the machine can open no more sockets for now.
+#: Errors if no more sockets can be opened for now.
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -89,7 +83,7 @@ class Greeting:
     def __init__(self, place: Physical, proofs: Proofs | None) -> None:
         self._place = place
         self._proofs: list[Proofs] = []
-        #: Whether both ends prove that they have a key. Once true, it stays true.
+        #: Whether both ends prove that they have a key; stays true.
         self.is_proved = False
         if proofs is not None:
             self.add(proofs)
@@ -151,7 +145,6 @@ class TcpStatistics(TrafficStatistics):
     connections_made: int = 0
     connections_taken: int = 0
     reaped: int = 0
-    #: Closed without a first frame or proof, by timeout or eviction.
     unproven: int = 0
     #: Closed by the other end or by an error.
     broken: int = 0
@@ -167,14 +160,13 @@ class _Connection:
         #: The other member's address; None before its first frame.
         self.peer = peer
         self.established = peer is None
-        #: Nonce of the accepting end, for the proof of the other one.
         self.nonce = b""
         #: Whether the connecting end still waits for a nonce and must not send.
         self.mute = False
         self.began_at = self.used_at = now
-        #: Read bytes of incomplete frames; bounded by one turn's reading and a frame.
+        #: Bounded by one turn's reading and a frame.
         self.arrived = bytearray()
-        #: Bytes to write; bounded by `send_queue_bytes_max`.
+        #: Bounded by `send_queue_bytes_max`.
         self.waiting = bytearray()
         self.writing = False
 
@@ -197,11 +189,10 @@ class TcpTransport:
         external = Physical(config.external_host or host, config.external_port or port)
         self._places = at_both(external, Physical(host, port))
         self.greeting = Greeting(external, proofs)
-        #: All connections, at most CONNECTIONS_MAX; datagrams to a member use the one in
-        #: `_by_peer`.
+        #: At most CONNECTIONS_MAX; datagrams to a member use the one in `_by_peer`.
         self._connections: dict[socket.socket, _Connection] = {}
         self._by_peer: dict[Physical, _Connection] = {}
-        #: Member -> earliest time to connect again; bounded, since `_reap` clears it.
+        #: Member -> earliest time to connect again.
         self._pauses: dict[Physical, float] = {}
         self._reap_at = 0.0
         self._queued_high = 0
@@ -220,7 +211,7 @@ class TcpTransport:
         await trio.lowlevel.wait_readable(self._selector)
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """Return arrived datagrams. Reads at most READ_BYTES per connection, so that none starves."""
+        """Return arrived datagrams, at most READ_BYTES per connection."""
         now = trio.current_time()
         arrived: list[tuple[bytes, Physical]] = []
         if not self._listening and now >= self._reap_at:
@@ -276,8 +267,7 @@ class TcpTransport:
                 sock, (host, *_) = self._listener.accept()
             except OSError as error:
                 if error.errno in EXHAUSTED:
-                    # Connections that cannot be accepted would wake this member repeatedly: ignore
-                    # them until the next reaping.
+                    # Connections that cannot be accepted would wake this member repeatedly.
                     self._selector.unregister(self._listener)
                     self._listening = False
                 return  # the queue is empty
@@ -356,7 +346,7 @@ class TcpTransport:
         self._drop(connection)
 
     def _reap(self, now: float) -> None:
-        """Close idle connections (LA-29), and those that could not be opened in time."""
+        """Close idle connections (LA-29), and those not opened in time."""
         idle_s = self._config.connection_idle_s_max
         self._reap_at = now + min(idle_s / 4, GREETING_TIMEOUT_S / 2)
         self._pauses = {peer: until for peer, until in self._pauses.items() if until > now}

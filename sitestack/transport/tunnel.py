@@ -1,15 +1,8 @@
-"""TUNNEL of JGroups: all datagrams go through gossip routers, over connections that the members
-open.
+"""TUNNEL of JGroups: all datagrams go through gossip routers, over connections that the members open.
 
-For a site whose members accept no connections, even from each other. A member's physical address is
-its uuid: the router knows the member by the connection of its registration. A multicast is one
-datagram to the router, which copies it.
-
-A member registers at each of several routers. A unicast goes through the first router that knows
-its target. A multicast goes through the fewest routers that reach all members, so that members
-connect that have lost different routers.
-
-For the layers above this is as unreliable as UDP: they retransmit datagrams lost with a connection.
+A member's physical address is its uuid: the router knows it by the connection of its registration.
+A unicast goes through the first router that knows its target, a multicast through the fewest
+routers that reach all members. For the layers above this is as unreliable as UDP.
 """
 
 from __future__ import annotations
@@ -47,18 +40,18 @@ def place_of(member: Address) -> Physical:
 
 class TunnelTransport:
     def __init__(self, config: TransportConfig, routers: Sequence[Physical], registrant: Registrant) -> None:
-        """Connect at the first `receive`: the routers may start after the members."""
+        """Connect at the first `receive`."""
         me = registrant.entry.address
         self._physical = place_of(me)
         registered = replace(registrant, entry=Entry(me, registrant.entry.name, (self._physical,)))
         self.links = RouterLinks(routers, registered, config.send_queue_bytes_max, self._take)
-        #: Arrived datagrams that are not received yet; bounded by one turn's reading.
+        #: Bounded by one turn's reading.
         self._arrived: deque[tuple[bytes, Physical]] = deque()
         #: The routers that a multicast goes to, and the one for each member.
         self._casting: list[RouterLink] = []
         self._ways: dict[str, RouterLink] = {}
         self._places: dict[bytes, Physical] = {}
-        #: Called with members that no router knows any more, which may be dead.
+        #: Called with members that no router knows any more.
         self.report: Callable[[Address], None] = lambda _member: None
         self._seen = TunnelStatistics()
 
@@ -110,7 +103,7 @@ class TunnelTransport:
         seen = self._seen
         for to, data in datagrams:
             if to is None:
-                # Without other members there is no target; without a router the datagram is unsent.
+                # without other members there is no target
                 seen.unsent_datagrams += not self.links.up()
                 for link in self._casting:
                     self._count(link.send(framed(routing.CAST, data)), data)

@@ -1,9 +1,7 @@
 """UDP and IP multicast for one member of a site (UDP of JGroups), or of several (`shared.py`).
 
-One socket at this member's port sends everything. Where the network has multicast, a second one
-listens to the site's group. One selector watches both, so a turn waits for one file descriptor.
-Loss is no error: lost datagrams are counted if possible, and the protocols above repair it. A third
-socket, TCP at the port of the first, is opened here for `watch.py`.
+One socket at this member's port sends everything; a second one listens to the site's group. A third
+socket, TCP at the port of the first, is for `watch.py`.
 """
 
 from __future__ import annotations
@@ -93,17 +91,15 @@ _MEMINFO = struct.Struct("9I")
 
 #: Seconds between two attempts to join the group again.
 RENEW_INTERVAL_S = 1.0
-#: Send errors for an interface that is removed, lost its address, is down, or was replaced.
+#: Send errors for an interface that is gone, down or replaced.
 _AWAY = frozenset({errno.ENODEV, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.ENETDOWN})
 
 
 class GroupMembership:
     """A group's two sockets, one that receives and one that sends, through one interface.
 
-    The kernel forgets both memberships when the interface disappears, even if it returns with the
-    same address (a reloaded driver, a reconnected container). A member notices when sending to the
-    group fails, as heartbeats will. It does not notice an absence between two sends; members then
-    request missed multicasts by unicast.
+    The kernel forgets both memberships when the interface disappears. A member notices when sending
+    to the group fails, as heartbeats will.
     """
 
     def __init__(
@@ -116,7 +112,6 @@ class GroupMembership:
         self._interface = struct.pack("@I", interface_index(host)) if is_ipv6(host) else socket.inet_aton(host)
         self._request = _packed(group.host) + self._interface
         self._renew_at = float("-inf")
-        #: Whether sending to the group has failed since the last join.
         self.lost = lost
 
     def join(self) -> None:
@@ -138,7 +133,7 @@ class GroupMembership:
         if now < self._renew_at:
             return
         self._renew_at = now + RENEW_INTERVAL_S
-        self.leave()  # the kernel may have forgotten it, but then the socket still counts it
+        self.leave()  # the socket still counts a forgotten membership
         with suppress(OSError):  # not back yet
             self.join()
             self.lost = False
@@ -173,12 +168,11 @@ class UdpTransport:
         opened.
         """
         self._config = config
-        #: The destination of multicasts; None if one datagram does not reach all members.
+        #: None if one datagram does not reach all members.
         self._group = group if config.multicast else None
-        #: The address of this machine that the sockets are bound to.
         self.host = host = find_interface(config.interface, "" if group is None else group.host, config.ipv6)
         self._options = _V6 if is_ipv6(host) else _V4
-        #: Whether the multicast socket is bound to no group, and so needs each datagram's destination.
+        #: Whether the multicast socket is bound to no group.
         self._hears_all = group is None or (is_ipv6(host) and _is_of_link(group.host))
         self._selector = selectors.DefaultSelector()
         self._sockets: list[socket.socket] = []
@@ -220,9 +214,8 @@ class UdpTransport:
     def _open_multicast(self, group: Physical | None) -> socket.socket:
         """Open the multicast socket. Members on one machine share the group's port.
 
-        Bound to its group, the socket receives nothing else. For several groups it is unbound, and
-        the kernel reports each datagram's destination. So is it for an IPv6 group of one link, since
-        binding to it would tie the socket to one interface.
+        For several groups, and for an IPv6 group of one link, it is unbound, and the kernel reports
+        each datagram's destination.
         """
         at = group
         if at is None or self._hears_all:
@@ -243,7 +236,7 @@ class UdpTransport:
         sock, membership = self._multicast, GroupMembership(self._multicast, self._unicast, group, self.host)
         try:
             if sys.platform == "linux":
-                with suppress(OSError):  # IPv6: kernels from 4.20 on; the others hear all groups of the machine
+                with suppress(OSError):  # IPv6: kernels from 4.20 on; others hear all groups of the machine
                     sock.setsockopt(self._options.level, self._options.all, 0)
             membership.join()
         except OSError as error:
@@ -327,9 +320,7 @@ class UdpTransport:
         return arrived
 
     def _receive_of_groups(self, size: int) -> tuple[bytes, Any]:
-        """Receive like `recvfrom`. A datagram for no joined group gets the own address, so it is
-        skipped.
-        """
+        """Receive like `recvfrom`; a datagram for no joined group gets the own address."""
         data, told, _, source = self._multicast.recvmsg(size, self._options.told_bytes)
         if not told or any(each[self._options.destination] in self._joined for _, _, each in told):
             return data, source
@@ -337,26 +328,21 @@ class UdpTransport:
         return data, self._own
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
-        """Send in order. A bounded queue holds datagrams while the kernel's buffer is full; the
-        excess is dropped.
-        """
+        """Send in order. A bounded queue holds datagrams while the kernel's buffer is full."""
         for membership in self._memberships.values():
             if membership.lost:
                 membership.renew()
         for to, data in datagrams:
             address = to or self._group
             if address is None:
-                self._seen.unsent_datagrams += 1  # the layer that knows the members' addresses fans out
+                self._seen.unsent_datagrams += 1  # the resolver fans out
             elif address.host not in self._numeric and not self._is_numeric(address.host):
                 self._seen.unsent_datagrams += 1
             elif self._queue or not self._send_now(address, data):
                 self._enqueue(address, data)
 
     def _is_numeric(self, host: str) -> bool:
-        """Return whether a host named by another member is an address of the sockets' IP version.
-
-        Resolving a name would block the process.
-        """
+        """Return whether a host named by another member is an address of the sockets' IP version."""
         if not is_address(host) or is_ipv6(host) != is_ipv6(self.host):
             return False
         if len(self._numeric) == NUMERIC_MAX:
@@ -406,9 +392,7 @@ class UdpTransport:
         self._selector.close()
 
     def statistics(self) -> UdpStatistics:
-        """Return the counters. Those of the kernel are read now, and are zero once the sockets are
-        closed.
-        """
+        """Return the counters; the kernel's are zero once the sockets are closed."""
         return replace(
             self._seen,
             overrun_datagrams=sum(map(_overrun, self._sockets)),
@@ -440,7 +424,7 @@ def _enlarge(sock: socket.socket, option: int, forced: int, size: int) -> None:
 
 
 def _size(sock: socket.socket, option: int) -> int:
-    """Return the size of a buffer. Linux doubles it for its bookkeeping, and reports the double."""
+    """Return the size of a buffer, which Linux doubles."""
     size = sock.getsockopt(socket.SOL_SOCKET, option)
     return size // 2 if sys.platform == "linux" else size
 

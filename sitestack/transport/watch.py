@@ -67,11 +67,10 @@ PENDING_MAX, PENDING_HOST_MAX = 64, 32
 #: heartbeats.
 WATCHERS_MAX = 256
 ANSWER_TIMEOUT_S = 2.0
-#: Pauses before the next attempt (s), varied by half. Short at first: a dying process closes its
-#: sockets one by one.
+#: Pauses before the next attempt (s), varied by half.
 PAUSE_S = 0.005
 PAUSE_S_MAX = 5.0
-#: Seconds after which a connection counts as good: when it closes, reconnect at once.
+#: Seconds after which a connection counts as good: reconnect at once.
 HELD_S = 1.0
 #: Seconds of silence before, and between, the kernel's probes of the other end.
 KEEPALIVE_S = 30
@@ -136,7 +135,7 @@ class Watcher:
             nursery.start_soon(self._be_found, listener, name=f"watchers of {owner}")
 
     def watch(self, targets: Iterable[Target]) -> None:
-        """Watch exactly these targets from now on. Hosts named by others are not resolved."""
+        """Watch exactly these targets from now on."""
         wanted = dict.fromkeys([each for each in targets if is_address(each[1].host)])
         for target in [each for each in self._targets if each not in wanted]:
             self._targets.pop(target).cancel()
@@ -258,7 +257,7 @@ class Watcher:
             else:
                 self._watchers += 1
                 try:
-                    await sock.send(answer)  # among the first bytes of a connection: the kernel accepts them all
+                    await sock.send(answer)  # the kernel accepts the first bytes of a connection
                     await _wait_closed(sock)
                 finally:
                     self._watchers -= 1
@@ -325,22 +324,18 @@ _Ask = Callable[[trio.SocketStream], Awaitable[_Found]]
 class WatchDesk:
     """The listener of a shared transport.
 
-    It asks each watcher for its target, and passes the connection to that member's `Watcher`. The
-    connection ends with the member's channel. For a departed member the desk answers with a UUID
-    that no member has. The process is alive and its port refuses no connection, so the watchers
-    would otherwise wait for heartbeats.
+    It asks each watcher for its target, and passes the connection to that member's `Watcher`. For a
+    departed member the desk answers with a UUID that no member has: the port of the living process
+    refuses no connection.
     """
 
     def __init__(self, listener: socket.socket, owner: str, places: Sequence[Physical]) -> None:
-        """Name the tasks after `owner`. The opener of the listener closes it; `places` are its
-        addresses.
-        """
+        """`places`: the addresses of the listener, which its opener closes."""
         self.pending = make_places()
         self._listener = listener
         self._owner = owner
         self._places = places
         self._watchers: dict[Address, Watcher] = {}
-        #: By cluster: the proofs of departed members.
         self._left: dict[str, Proofs] = {}
         self._nobody = Address(secrets.token_bytes(UUID_BYTES))
 

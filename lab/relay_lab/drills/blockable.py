@@ -1,8 +1,7 @@
 """`relay`, with an event loop that a drill can block: `python -m relay_lab.drills.blockable node ...`.
 
-SIGUSR1 starts a blocking call in the main thread, as a careless library or a slow disk does: no
-task runs, while other threads and the kernel continue. SIGUSR2 ends it. This is a separate program
-so that a node contains none of it.
+SIGUSR1 starts a blocking call in the main thread: no task runs, while other threads and the kernel
+continue. SIGUSR2 ends it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ UNBLOCK = signal.SIGUSR2
 
 
 def install() -> None:
-    # Blocked in all threads, it waits until it is asked for: a handler would not run while the loop stands.
+    # Blocked in all threads until it is waited for: a handler would not run while the loop is
+    # blocked.
     signal.pthread_sigmask(signal.SIG_BLOCK, [UNBLOCK])
     signal.signal(BLOCK, _block)
 

@@ -1,6 +1,4 @@
-"""The common base of members in all places: a child process that leads to the member, its last output, and its
-status over HTTP.
-"""
+"""The common base of members in all places: a child process, its last output, and its status over HTTP."""
 
 from __future__ import annotations
 
@@ -24,9 +22,8 @@ async def run_command(
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command to its end and return it with its output, whatever its exit code.
 
-    `text` is its standard input, `name` its name in errors. It runs in a session of its own, so the
-    terminal's Ctrl-C does not reach it. Raises PlaceFailed after `limit_s` seconds, also inside a
-    cancel shield, where no other limit would end it.
+    `text` is its standard input, `name` its name in errors. It runs in a separate session, out of
+    reach of Ctrl-C. Raises PlaceFailed after `limit_s` seconds.
     """
     with trio.move_on_after(limit_s):
         return await trio.run_process(
@@ -40,23 +37,23 @@ async def run_command(
     raise PlaceFailed(f"{name} did not answer within {limit_s:g} s.")
 
 
-#: How many of the last lines of a member's log a report of its death repeats.
+#: Last lines of a member's log in a report of its death.
 LAST_WORDS_LINES = 5
-#: A member that does not answer within this time is asked again.
+#: Seconds before a silent member is asked again.
 ANSWER_TIMEOUT_S = 2.0
-#: Members are asked at addresses of this machine's own networks, which no proxy knows.
+#: no proxy knows the members' addresses
 _OPENER = build_opener(ProxyHandler({}))
 
 
 def last_words(seat: Seat, exit_code: int | None, log: str) -> str:
-    """One sentence on how a member ended, with the end of its log."""
+    """Return a sentence on how a member ended, with the end of its log."""
     lines = log.splitlines()[-LAST_WORDS_LINES:]
     said = f": {' / '.join(lines)}" if lines else ", without output."
     return f"Member {seat.name} of {seat.site} ended with exit code {exit_code}{said}"
 
 
 async def fetch_over_http(url: str, token: str = "") -> Status:
-    """Return the status that a member serves to callers with its token. Raises OSError without an answer in time."""
+    """Return the status that a member serves over HTTP. Raises OSError without an answer in time."""
     request = Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
 
     def ask() -> Status:
@@ -78,7 +75,7 @@ class Child:
         self._process: trio.Process | None = None
 
     async def spawn(self, command: Sequence[str], *, own_session: bool = False, output: int = subprocess.DEVNULL) -> None:
-        """Start the process. In a session of its own the terminal's Ctrl-C does not reach it. `output`: a file descriptor."""
+        """Start the process. `output`: a file descriptor."""
         with self._open_log() as log:
             self._process = await trio.lowlevel.open_process(
                 tie(command), stdin=subprocess.PIPE, stdout=output, stderr=log, start_new_session=own_session

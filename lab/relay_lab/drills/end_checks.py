@@ -12,7 +12,7 @@ from relay_lab.drills.sites import Sites, is_member, sees
 def queues(statuses: Mapping[Seat, Status]) -> dict[str, int]:
     contents: dict[str, int] = {}
     for status in statuses.values():
-        # What is held for a lost part of another site stays until the age of the budget (decision 8).
+        # Held for a lost part until the age of the budget (decision 8).
         lost = max([link.get("lost_parts_entries", 0) for link in status["links"]], default=0)
         held = [q["now"] for q in status["queues"] if q["queue"] == "stack.relay.buffer_entries"]
         is_lost = lost > 0 and held == [lost]
@@ -23,7 +23,7 @@ def queues(statuses: Mapping[Seat, Status]) -> dict[str, int]:
 
 
 def unrest(statuses: Mapping[Seat, Status], seats: Sequence[Seat]) -> list[str]:
-    """Sentences on everything that is not at rest, when exactly these members should run."""
+    """Return sentences on everything that is not at rest, when exactly these members should run."""
     found = [f"{seat.name} of {seat.site} does not answer." for seat in seats if seat not in statuses]
     for seat, status in statuses.items():
         if not is_member(status):
@@ -47,9 +47,10 @@ def _told(status: Status) -> str:
 
 
 def unlike_others(sites: Sites, heard: Mapping[Seat, Status], at_end: Mapping[Seat, Status]) -> list[str]:
-    """Problems of members with a full disk: they must deliver everything, and count the records that they lost (B6).
+    """Return problems of members with a full disk: they must deliver everything, and count lost
+    records (B6).
 
-    `heard` holds the last status of each member, `at_end` that of the members that run at the end.
+    `heard`: the last status of each member, `at_end`: those at the end.
     """
     problems = []
     for seat in sites.full:

@@ -16,7 +16,7 @@ Pair = tuple[Seat, Seat]
 
 
 class MemberDied(Exception):
-    """A member ended without an order of the drill. The text names the member and ends with its last output."""
+    """A member ended without an order of the drill; its name and last output."""
 
 
 class PlaceFailed(Exception):
@@ -24,7 +24,7 @@ class PlaceFailed(Exception):
 
 
 class Member(Protocol):
-    """A member of a drill, whatever runs it. It may be started again after its end."""
+    """A member of a drill, which may be started again."""
 
     async def start(self) -> None:
         """Start the process; do not wait until it has joined its site."""
@@ -39,25 +39,25 @@ class Member(Protocol):
         """End the process at once, as by SIGKILL."""
 
     async def pause(self) -> None:
-        """Stop the process where it stands, as by SIGSTOP."""
+        """Stop the process, as by SIGSTOP."""
 
     async def resume(self) -> None:
         """Resume a paused process."""
 
     async def end(self, grace_s: float) -> str:
-        """Ask the member to leave, and kill it when it takes longer. Returns a sentence when something was wrong with that."""
+        """Ask the member to leave, and kill it when it takes longer; return a sentence on a problem."""
 
 
 class Executor:
-    """Starts, feeds, queries, harms and stops the members of one run. `Sites` decides which of them should run.
+    """Starts, feeds, queries, harms and stops the members of one run.
 
-    `Venue.prepare` refuses the operations that a place does not support, so a method without an override is never
-    called there.
+    `Venue.prepare` refuses unsupported operations, so methods without an override are never called
+    there.
     """
 
     #: Whether the members' monotonic clock is that of this machine.
     same_clock = True
-    #: By what means the place does a verb, in a sentence for the report.
+    #: Verb -> the place's means, in a sentence.
     MEANS: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, members: Mapping[Seat, Member]) -> None:
@@ -72,7 +72,7 @@ class Executor:
         await self._members[seat].start()
 
     async def upgrade(self, seat: Seat) -> None:
-        """Start a member again that has ended, with this release in place of the earlier one that it ran."""
+        """Restart a member that has ended, with this release."""
         raise NotImplementedError
 
     async def feed(self, seat: Seat, lines: bytes) -> None:
@@ -95,7 +95,7 @@ class Executor:
         await self._members[seat].resume()
 
     async def leave(self, seat: Seat, grace_s: float) -> str:
-        """Let a member leave; it is killed when it takes longer. Returns a sentence when something was wrong with that."""
+        """Let a member leave; kill it when it takes longer. Return a sentence on a problem."""
         return await self._members[seat].end(grace_s)
 
     async def block(self, seat: Seat) -> None:
@@ -105,7 +105,7 @@ class Executor:
         raise NotImplementedError
 
     async def stop_reader(self, seat: Seat) -> None:
-        """Stop the reader of the member's deliveries; it is not started again."""
+        """Stop the reader of the member's deliveries for good."""
         raise NotImplementedError
 
     async def fill_disk(self, seat: Seat) -> None:
@@ -123,18 +123,18 @@ class Executor:
         raise NotImplementedError
 
     def memory_bytes(self, seat: Seat) -> int:
-        """The memory that a member's process has now; 0 when that is not known."""
+        """Return the memory of a member's process; 0 if unknown."""
         return 0
 
     def means(self) -> Sequence[str]:
         return list(self._means)
 
     def idle(self) -> Sequence[str]:
-        """Sentences on harm that met nothing, as far as the place can tell: then the drill has shown nothing."""
+        """Return sentences on faults that met nothing."""
         return ()
 
     async def journals(self) -> Sequence[Path]:
-        """Where the journals are, when every member has stopped; without those of members whose disk was full."""
+        """Return the paths of the journals, without those of full disks."""
         raise NotImplementedError
 
     def _used(self, means: str) -> None:

@@ -1,8 +1,4 @@
-"""Ports, multicast groups and configuration files of a drill's members on this machine, for one run.
-
-Each member gets a separate configuration file, because members on one machine need different ports
-for the bridge. On real machines one file serves a site.
-"""
+"""Ports, multicast groups and configuration files of a drill's members on this machine, for one run."""
 
 from __future__ import annotations
 
@@ -22,33 +18,33 @@ from sitestack.model.host import is_ipv6
 
 
 def make_keys(drill: Drill, directory: Path) -> Path:
-    """Make the keys of all sites, and of those whose keys attackers have: the key directory."""
+    """Make the keys of all sites, and of those whose keys attackers have; return the directory."""
     keys = directory / "keys"
     make_key_directory(keys, list(dict.fromkeys([*drill.sites, *[each.key_of for each in drill.attacks if each.key_of]])))
     return keys
 
 
 LOOPBACK = "127.0.0.1"
-#: Range for the ports of multicast groups: below the ports that the system gives out by itself.
+#: Range for the ports of multicast groups, below those that the system gives out.
 _GROUP_PORTS = (20_000, 32_000)
 
-#: How members find each other: by multicast, a list of hosts, one of IPv6, or gossip routers, with UDP or TCP;
+#: How members find each other: by multicast, hosts, IPv6 hosts, or gossip routers, with UDP or TCP;
 #: in a tunnel they also talk through these.
 Discovery = Literal["multicast", "hosts", "ipv6", "router", "router-tcp", "tunnel"]
 _KINDS: dict[Discovery, str] = {"router": "udp", "router-tcp": "tcp", "tunnel": "tunnel"}
-#: Routers of a run: two, so that one can be lost.
+#: two, so that one can be lost
 _ROUTERS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The members' own ports, which no proxy stands before."""
+    """The members' own ports."""
 
     bridges: Mapping[Seat, int]
     datagrams: Mapping[Seat, int]
     #: Multicast group and port of each site, where there is multicast.
     groups: Mapping[str, tuple[str, int]]
-    #: Seat -> address, for members with an address on a wire or of the loopback network.
+    #: For members with an address on a wire or of the loopback network.
     addresses: Mapping[Seat, str] = field(default_factory=dict)
     #: The ports of the gossip routers, and the transport of members that use them.
     routers: Sequence[int] = ()
@@ -60,7 +56,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Detours:
-    """Ports of proxies, by which members reach each other instead of directly."""
+    """Ports of proxies, by which members reach each other."""
 
     #: (calling member, called member) -> the port to call.
     bridges: Mapping[tuple[Seat, Seat], int] = field(default_factory=dict)
@@ -72,7 +68,7 @@ DIRECT = Detours()
 
 @contextmanager
 def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Ports]:
-    """Ports for all members; inside the block the system gives the bridge ports to no other process."""
+    """Yield ports for all members; inside the block no other process gets the bridge ports."""
     reserved: list[socket.socket] = []
     sites = [*dict.fromkeys(seat.site for seat in seats)]
     try:
@@ -95,8 +91,7 @@ def write_configurations(
     keys: Path | None = None,
 ) -> dict[Seat, Path]:
     """Write the configuration file of each member into `directory`. `overrides` replace other values.
-
-    `keys` is the key directory; None: the members are insecure.
+    `keys`: the key directory; None: insecure.
     """
     files = {}
     for seat in ports.bridges:
@@ -122,7 +117,7 @@ def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]
         if other.site != seat.site:
             peers.setdefault(other.site, []).append(str(Physical(ports.host(other), detours.bridges.get((seat, other), port))))
     discovery: dict[str, Any] = {}
-    if ports.routers:  # a key that earlier releases do not know
+    if ports.routers:  # earlier releases do not know the key
         discovery["routers"] = [f"{LOOPBACK}:{port}" for port in ports.routers]
     ours = {other: port for other, port in ports.datagrams.items() if other.site == seat.site}
     places = [Physical(ports.host(other), detours.datagrams.get(other, port)) for other, port in ours.items()]
@@ -137,14 +132,14 @@ def _configuration(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]
 
 
 def _transport(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]:
-    """One group for the site where there is multicast, else a port for each member."""
+    """Use one group for the site where there is multicast, else a port for each member."""
     if seat.site in ports.groups:
         group, port = ports.groups[seat.site]
         return {"interface": ports.host(seat), "multicast_group": group, "multicast_port": port}
     if ports.routers:
         return {"interface": LOOPBACK, "multicast": False, "kind": ports.kind}
     plain: dict[str, Any] = {"interface": ports.host(seat), "multicast": False, "port": ports.datagrams[seat]}
-    if is_ipv6(ports.host(seat)):  # a key that earlier releases do not know
+    if is_ipv6(ports.host(seat)):  # earlier releases do not know the key
         plain["ipv6"] = True
     if seat in detours.datagrams:
         plain |= {"external_host": LOOPBACK, "external_port": detours.datagrams[seat]}
@@ -152,14 +147,14 @@ def _transport(seat: Seat, ports: Ports, detours: Detours) -> dict[str, Any]:
 
 
 def draw_group() -> tuple[str, int]:
-    """A random multicast group and port, so that two runs at the same time hardly ever hear each other."""
+    """Return a random multicast group and port, so that runs do not hear each other."""
     system = random.SystemRandom()
     group = f"239.{system.randint(192, 195)}.{system.randint(0, 255)}.{system.randint(1, 254)}"
     return group, system.randint(*_GROUP_PORTS)
 
 
 def _reserve_pair(reserved: list[socket.socket]) -> int:
-    """A port that is reserved in TCP and at this moment free in UDP, where a port cannot be bound twice."""
+    """Return a port that is reserved in TCP and free in UDP."""
     while True:
         port = _reserve(reserved)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
@@ -168,9 +163,9 @@ def _reserve_pair(reserved: list[socket.socket]) -> int:
 
 
 def _reserve(reserved: list[socket.socket]) -> int:
-    """A free TCP port. While its socket in `reserved` is open, the system gives the port to no process that asks for any port.
+    """Return a free TCP port, reserved while its socket is open.
 
-    The socket is bound but does not listen: a process that sets SO_REUSEADDR, as members do, can bind the port and listen.
+    The socket is bound but does not listen: members, which set SO_REUSEADDR, can bind the port.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     reserved.append(sock)

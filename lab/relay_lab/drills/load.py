@@ -1,4 +1,4 @@
-"""The load of a drill: members publish at a steady rate, until all harm has taken effect that is done under it."""
+"""The load of a drill: members publish at a steady rate, until all actions under load have taken effect."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from relay_lab.drills.plan import Action, Drill, Seat, draw_method
 from relay_lab.drills.sites import Sites
 
 _FEED_INTERVAL_S = 0.02
-#: Seconds of load after the effect of the last action, so that the effect is measured.
+#: Seconds of load after the effect of the last action.
 AFTER_S = 2.0
-#: Maximum seconds of load after its planned end; the effect of later actions under load is unknown.
+#: Maximum seconds of load after its planned end.
 EXTRA_S_MAX = 120.0
 
 
@@ -24,9 +24,9 @@ class DrillPlan:
     drill: Drill
     #: The messages that one member of each site publishes.
     lines: Sequence[bytes]
-    #: Makes the line with a number beyond those, while an action has not taken effect; None: there are no more.
+    #: Makes the line with a number beyond those; None: there are no more.
     more: Callable[[int], bytes] | None = None
-    #: Decides the open choices of the drill: the time of harm, and its target.
+    #: Decides the time and target of faults.
     seed: int = 0
 
 
@@ -45,10 +45,10 @@ class Load:
         self._load = plan.drill.load
         self._sites = sites
         self.fed = 0
-        #: Actions that were still under way when the load ended.
+        #: Actions in progress when the load ended.
         self.late: list[Action] = []
         self._began = 0.0
-        #: Actions that belong under load and have not taken effect, and when the last one of them has.
+        #: Actions under load that have not taken effect, and the time of the last effect.
         self._pending = [action for _, action in draw_method(plan.drill, plan.seed) if not action.after_load]
         self._settled_at = -math.inf
 
@@ -72,7 +72,7 @@ class Load:
     async def _feed(self, sender_now: Callable[[], Seat | None]) -> None:
         """Feed the current sender at the rate of the load.
 
-        Lines that fall due without a sender go to the next one; where all members send, there is no next one.
+        Without a sender, due lines go to the next one.
         """
         sent = 0
         while sent < self._wanted():
@@ -92,7 +92,7 @@ class Load:
         return lines[number] if number < len(lines) or more is None else more(number)
 
     def _wanted(self) -> float:
-        """How many lines each sender is to publish: without limit while an action has not taken effect, or only just has."""
+        """Return how many lines each sender is to publish."""
         now = trio.current_time()
         is_waited_for = bool(self._pending) or now < self._settled_at + AFTER_S
         if self._plan.more is not None and is_waited_for and now < self._began + self._load.seconds + EXTRA_S_MAX:

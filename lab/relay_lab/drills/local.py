@@ -1,4 +1,4 @@
-"""Drills on this machine: a process for each member, which signals harm; wires or proxies for the links that a drill harms."""
+"""Drills on this machine: a process for each member, and wires or proxies for links with faults."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from sitestack.channel.version import installed_version
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
-#: Larger than the journal of any drill; `fill` takes the rest.
+#: Larger than the journal of any drill.
 SIZE_BYTES = 8 << 20
 _FILLER = "filler"
 _CHUNK_BYTES = 64 * 1024
-#: Mounting a tmpfs takes milliseconds; a `mount` that takes longer hangs.
+#: Seconds for mounting a tmpfs.
 _LIMIT_S = 30.0
 
 
@@ -78,9 +78,9 @@ def _run(*command: str) -> bool:
     return False
 
 
-#: How long a graceful leave may take when the drill is being given up.
+#: Seconds for a graceful leave of an aborted drill.
 ABORT_TIMEOUT_S = 3.0
-#: The attacker's own address where there are no wires: it shares none with a member.
+#: The attacker's address without wires.
 _STRANGER = "127.0.0.2"
 
 Disks: TypeAlias = Mapping[Seat, SmallDisk]
@@ -136,7 +136,7 @@ class LocalExecutor(Executor):
         await self._processes[seat].stop_reader()
 
     async def fill_disk(self, seat: Seat) -> None:
-        """Fill the small disk; where none could be mounted, limit the size of the files that the process may write."""
+        """Fill the small disk; without one, limit the file size of the process."""
         disk = self._disks[seat]
         self._filled[seat] = None
         if disk.mounted:
@@ -154,7 +154,7 @@ class LocalExecutor(Executor):
             self._processes[seat].limit_files(None)
 
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
-        """Change the conditions that the proxies look up, or those of the wires."""
+        """Change the conditions of the proxies or wires."""
         if isinstance(self._network, Wires):
             self._used("links: wires between network namespaces, tc (htb, u32) at the receiver's end.")
             await self._network.harm(pairs, do, amount)
@@ -164,7 +164,7 @@ class LocalExecutor(Executor):
             self._network.change(source, destination, do, amount)
 
     async def attack(self, action: Action, statuses: Mapping[Seat, Status]) -> AttackReport:
-        """A process at a port of the switch; where there are no wires, on loopback."""
+        """Start a process at a port of the switch, or on loopback without wires."""
         source, enter, wired = _STRANGER, list[str](), isinstance(self._network, Wires)
         if isinstance(self._network, Wires):
             source, enter = await self._network.admit_stranger()
@@ -195,11 +195,11 @@ class LocalExecutor(Executor):
         return self._processes[seat].memory_bytes()
 
     def idle(self) -> Sequence[str]:
-        """Harm to wires that has met no packet."""
+        """Return the wire faults that have met no packet."""
         return self._network.idle() if isinstance(self._network, Wires) else ()
 
     async def journals(self) -> Sequence[Path]:
-        """One directory, without the journals on disks that were full: they have holes, so nothing can be judged by them."""
+        """Return one directory, without the journals on full disks, which have holes."""
         for seat, disk in self._disks.items():
             if seat not in self._filled:
                 shutil.copytree(disk.directory, self._journal, dirs_exist_ok=True)
@@ -212,7 +212,7 @@ class LocalExecutor(Executor):
 
 
 class LocalVenue:
-    """Processes on this machine, where every verb can be done, if it lets us make wires."""
+    """Processes on this machine."""
 
     def __init__(self, *, insecure: bool = False, before: str = "") -> None:
         self._insecure = insecure
@@ -221,7 +221,7 @@ class LocalVenue:
         self._has_wires = False
 
     async def prepare(self, drill: Drill) -> None:
-        """Check for wires, and for the earlier release. Raises ConfigurationError when one is missing."""
+        """Check for wires, and for the earlier release. Raises ConfigurationError."""
         self._has_wires = takes_wires(drill) and await has_wires()
         if self._before:
             self._earlier = await find_earlier(self._before)
@@ -235,17 +235,16 @@ class LocalVenue:
 
 
 def takes_wires(drill: Drill) -> bool:
-    """Whether wires can carry out all harm to links, and some of it better than proxies: inside a site, or to long
-    packets.
+    """Return whether wires can inject all link faults, and some of them better than proxies.
 
-    An attacker then has a port of the switch, and disturbs only the members.
+    An attacker then has a port of the switch.
     """
     all_of_it = all(action.do in WIRE_VERBS for action in drill.method if action.link)
     return all_of_it and (drill.harms_sites or drill.does("mtu") or bool(drill.attacks))
 
 
 def refuse_links(drill: Drill, wired: bool) -> Iterator[str]:
-    """Sentences on harm to links that needs wires, where there are none."""
+    """Yield sentences on link faults that need wires, without them."""
     needy = [each for each in drill.method if each.do in WIRES_ONLY and (each.do == "mtu" or drill.harms_inside(each))]
     if not needy or wired:
         return
@@ -268,16 +267,16 @@ async def open_local(
     insecure: bool = False,
     earlier: Earlier | None = None,
 ) -> AsyncIterator[Executor]:
-    """The place of one run, with no member started. After the block no process, port or mount is left, whatever happened.
+    """Make the place of one run. Afterwards no process, port or mount is left.
 
-    `wired`: whether members have a network namespace each, and wires between them; else proxies do the harm to links.
-    `insecure`: whether members have no keys; else they get ones that are made for this run alone. `earlier`: what members run
-    until they are upgraded.
+    `wired`: members have network namespaces, with wires between them; else proxies inject link
+    faults. `insecure`: members have no keys. `earlier`: the release of members until they are
+    upgraded.
     """
     seats = seat_members(drill.sites, drill.members)
     proxied = drill.harms_sites and not wired
     async with AsyncExitStack() as stack:
-        # No proxy can stand in a multicast.
+        # no proxy can carry a multicast
         ports = stack.enter_context(reserved_ports(seats, "hosts" if proxied else discovery))
         disks: dict[Seat, SmallDisk] = {}
         if drill.does("fill-disk"):

@@ -1,7 +1,7 @@
-"""One member of a drill on this machine: `relay node` as a child process, harmed by signals and by its file size
-limit.
+"""One member of a drill on this machine: `relay node` as a child process, with faults by signals and
+by its file size limit.
 
-Its deliveries may go to another process, which can be stopped as a hanging application stops.
+Another process, which can be stopped, may read its deliveries.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Earlier:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """Runs modules of that release: isolated, so that neither the working directory nor a variable leads to this one."""
+        """Return the command that runs modules of that release, isolated from this one."""
         return self.python, "-I", "-m"
 
 
@@ -53,7 +53,7 @@ async def find_earlier(python: str) -> Earlier:
 
 
 def refuse_upgrade(drill: Drill, earlier: Earlier | None) -> Iterator[str]:
-    """Sentences on upgrades without an earlier release, and the other way round."""
+    """Yield sentences on upgrades without an earlier release, and the reverse."""
     if drill.does("upgrade") and earlier is None:
         yield "upgrade needs --before, the Python of an environment in which an earlier release is installed."
     if earlier is not None and not drill.does("upgrade"):
@@ -62,12 +62,11 @@ def refuse_upgrade(drill: Drill, earlier: Earlier | None) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    #: Comes before its command, and leads into its network namespace.
+    #: Command prefix that enters its network namespace.
     enter: Sequence[str] = ()
     blockable: bool = False
-    #: Whether a process that can be stopped reads its deliveries.
     reader: bool = False
-    #: What runs until the member is upgraded; None: this release from the beginning.
+    #: The release until the member is upgraded; None: this one.
     earlier: Earlier | None = None
 
 
@@ -136,7 +135,7 @@ class MemberProcess(Child):
             await self._reader.wait()
 
     def memory_bytes(self) -> int:
-        """The resident set of the process; 0 when it is gone, or when the system does not tell."""
+        """Return the resident set of the process; 0 if unknown."""
         try:
             pages = Path(f"/proc/{self.running().pid}/statm").read_text(encoding="ascii").split()[1]
         except OSError:
@@ -144,16 +143,15 @@ class MemberProcess(Child):
         return int(pages) * resource.getpagesize()
 
     def limit_files(self, size: int | None) -> None:
-        """No file of the process may grow beyond this size, so that writing fails as on a full disk; None: no limit."""
+        """Limit the size of the process's files, so that writing fails as on a full disk; None: no
+        limit.
+        """
         _, hard = resource.prlimit(self.running().pid, resource.RLIMIT_FSIZE)
         soft = hard if size is None else size
         resource.prlimit(self.running().pid, resource.RLIMIT_FSIZE, (soft, hard))
 
     async def end(self, grace_s: float) -> str:
-        """SIGTERM, and SIGKILL when the process takes longer. Returns a sentence when something was wrong with its end.
-
-        Afterwards there is no process, even when this is cancelled.
-        """
+        """Send SIGTERM, later SIGKILL; return a sentence on a problem. Afterwards there is no process."""
         process = self._process
         if process is None:
             return ""
@@ -174,12 +172,12 @@ class MemberProcess(Child):
         return self.last_words() if process.returncode else ""
 
 
-#: Pause (s) between two attempts to reach a router that is starting.
+#: Pause (s) between two attempts to reach a starting router.
 _RETRY_S = 0.1
 
 
 class RouterProcess:
-    """One router, at a port that stays the same when it is started again."""
+    """One router, at a port that stays the same."""
 
     def __init__(self, port: int, configs: Sequence[Path], directory: Path) -> None:
         """`configs`: a member's configuration of each site. `directory` takes its log."""

@@ -1,4 +1,6 @@
-"""The condition of each direction between two members: the proxies look it up for every piece of data that they carry."""
+"""The condition of each direction between two members, which the proxies look up for every piece of
+data.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,14 @@ import trio
 
 from relay_lab.drills.plan import Seat
 
-#: open: everything passes. cut: datagrams are lost, connections break and new ones are refused. stall: datagrams are lost, and
-#: bytes of connections wait. half-open: bytes are accepted and not delivered, and such a connection never delivers again.
+#: open: everything passes. cut: datagrams are lost, connections break. stall: datagrams are lost,
+#: bytes of connections wait. half-open: bytes are accepted and not delivered.
 Mode = Literal["open", "cut", "stall", "half-open"]
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How one direction is. Loss, duplication and reordering are shares of datagrams; a TCP connection has none of them."""
+    """Condition of one direction. Loss, duplication and reordering are shares of datagrams."""
 
     mode: Mode = "open"
     delay_s: float = 0.0
@@ -25,7 +27,7 @@ class Condition:
     loss: float = 0.0
     duplication: float = 0.0
     reordering: float = 0.0
-    #: Longer packets vanish, headers included; 0: none does. Only the kernel does this, see `wires`.
+    #: Longer packets vanish, headers included; 0: none does. See `wires`.
     packet_bytes_max: float = 0.0
 
 

@@ -1,4 +1,4 @@
-"""A drill as data: its sites, the load, the harm with its times, and the expected result. Pure."""
+"""A drill as data: its sites, the load, the faults with their times, and the expected result. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-#: Harm to a member. `restart` stops it gracefully if it runs, starts it again, and waits until it has joined.
-#: `upgrade` restarts a
-#: member of an earlier release with this one. `start` does not wait. `block` is a blocking call in its event
-#: loop. `stop-reader`
-#: stops the reader of its deliveries.
+#: Faults of a member. `restart` stops it gracefully if it runs, starts it again, and waits until it
+#: has joined. `upgrade` restarts a member of an earlier release with this one. `start` does not
+#: wait. `block` is a blocking call in its event loop. `stop-reader` stops the reader of its
+#: deliveries.
 MemberVerb: TypeAlias = Literal[
     "kill",
     "pause",
@@ -26,15 +25,13 @@ MemberVerb: TypeAlias = Literal[
     "unblock",
     "stop-reader",
 ]
-#: Harm to a link; see `lab/relay_lab/drills/network.py`.
+#: Faults of a link; see `lab/relay_lab/drills/network.py`.
 LinkVerb: TypeAlias = Literal["cut", "stall", "half-open", "delay", "slow", "lose", "duplicate", "reorder", "mtu", "heal"]
 
-#: Attacks of a process on a site's network that is no member; see `lab/relay_lab/drills/hostile/`.
-#: By datagrams: `replay` recorded ones, unchanged and edited; `forge` every header; `bomb` with ones that are
-#: expensive to read;
-#: `flood`, also at a port without a listener, for comparison. By connections to its relay: `idle`,
-#: `slow-handshake` and `announce`
-#: hold them; `plain`, `old-tls` and `claim` send false contents.
+#: Attacks of a process that is no member; see `lab/relay_lab/drills/hostile/`. By datagrams:
+#: `replay` recorded ones; `forge` every header; `bomb` with ones that are expensive to read;
+#: `flood`, also at a port without a listener. By connections to the relay: `idle`, `slow-handshake`
+#: and `announce` hold them; `plain`, `old-tls` and `claim` send false contents.
 AttackVerb: TypeAlias = Literal[
     "replay", "forge", "bomb", "flood", "flood-unheard", "idle", "slow-handshake", "announce", "plain", "old-tls", "claim"
 ]
@@ -44,11 +41,11 @@ ATTACK_VERBS: tuple[str, ...] = get_args(AttackVerb)
 DATAGRAM_ATTACKS = ("replay", "forge", "bomb", "flood", "flood-unheard")
 #: Verbs that need an amount.
 GRADED = ("delay", "slow", "lose", "duplicate", "reorder", "mtu", *DATAGRAM_ATTACKS, "idle")
-#: Verbs that end an earlier harm. A role in their target means the member that had it when the harm was done.
+#: Verbs that end an earlier fault. A role in their target means the earlier member.
 UNDOING = ("resume", "free-disk", "unblock", "heal")
-#: Roles that a target may name; resolved at the time of the action.
+#: Roles that a target may name, resolved at the time of the action.
 ROLES = ("relay", "second", "member")
-#: The member of a site that the seed picks, the same one throughout a run.
+#: The member of a site that the seed picks, fixed for a run.
 ANY = "any"
 
 
@@ -56,20 +53,21 @@ ANY = "any"
 class Action:
     do: Literal[MemberVerb, LinkVerb, AttackVerb] = "kill"
     at_s: float = 0.0
-    #: Up to this many seconds later; the seed decides how many.
+    #: Up to this many seconds later, by the seed.
     spread_s: float = 0.0
-    #: A member: SITE.relay, SITE.second (the next in line), SITE.member (the last in line), SITE.any, or a name. Of an
+    #: A member: SITE.relay, SITE.second, SITE.member (the last in line), SITE.any, or a name. Of an
     #: attack the site.
     target: str = ""
     #: A link: `X - Y` both ways, `X > Y` one way; X and Y are sites or members.
     link: str = ""
-    #: Seconds for `delay`, bytes per second for `slow`, a probability for `lose`, `duplicate` and `reorder`; for `mtu` the
-    #: bytes of the longest packet that passes, with its headers; of an attack the packets per second, or the connections.
+    #: Seconds for `delay`, bytes per second for `slow`, a probability for `lose`, `duplicate` and
+    #: `reorder`; for `mtu` the bytes of the longest packet that passes; of an attack the packets
+    #: per second, or the connections.
     amount: float = 0.0
-    #: Whether it is meant for the time after the load. Otherwise the load lasts until it has taken effect.
+    #: Whether it is meant for the time after the load.
     after_load: bool = False
     for_s: float = 0.0
-    #: The site whose keys the attacker has, which is none of the drill's; empty: the attacker has no key.
+    #: The site, outside the drill, whose keys the attacker has; empty: none.
     key_of: str = ""
 
     def __str__(self) -> str:
@@ -79,48 +77,47 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class DrillLoad:
-    """The steady state: members of each site send.
-
-    It lasts for `seconds`, and longer while an action has not taken effect that is not meant for the time after it.
+    """The steady state: members of each site send for `seconds`, and longer while an action under load
+    has not taken effect.
     """
 
     rate: float = 200.0
     message_bytes: int = 100
     seconds: float = 8.0
-    #: one: the last member of each site that runs, which is the last to relay. all: every member, also one that stands still.
+    #: one: the last member of each site that runs. all: every member, also a paused one.
     senders: Literal["one", "all"] = "one"
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The expected result of a drill. In every drill no message is lost, duplicated or reordered, and every promise
-    holds.
-    """
+    """The expected result of a drill, besides no loss, duplicate or reordering, and all promises."""
 
-    #: none: everything arrives. exact: messages beyond the budget are missing, and gaps report exactly these.
+    #: none: everything arrives. exact: gaps report exactly the messages beyond the budget.
     gaps: Literal["none", "exact"] = "none"
-    #: Member (SITE.NAME) or site (each member of it) -> the most messages that may be declared lost there; elsewhere none may.
+    #: Member (SITE.NAME) or site -> the most messages that may be declared lost there; elsewhere
+    #: none.
     gaps_max: dict[str, int] = field(default_factory=dict)
-    #: The longest time that members of one site may hear nothing of the other; 0: the silence is only measured.
+    #: The longest silence of another site; 0: only measured.
     silence_s_max: float = 0.0
-    #: The longest time that members may hear nothing of their own site; 0: it is only measured.
+    #: The longest silence of the own site; 0: only measured.
     own_silence_s_max: float = 0.0
-    #: `silence_s_max` in containers and in a cluster, where members start and end more slowly; 0: it is the same there.
+    #: `silence_s_max` in containers and in a cluster; 0: the same.
     silence_elsewhere_s_max: float = 0.0
-    #: Whether all links must last: none may be given up for silence, or because the peer took no bytes (F26).
+    #: Whether all links must last (F26).
     steady_links: bool = False
     #: Whether all views must last, without any suspicion.
     steady_views: bool = False
-    #: The most that a member's memory may grow from the first attack on; 0: it is only measured.
+    #: Growth of a member's memory from the first attack on; 0: only measured.
     growth_mib_max: float = 0.0
-    #: How many times as late as without it messages of other sites may be during an attack, at the 99th percentile; 0: it is
-    #: only measured. Without it: the worst of the pauses between attacks; for a flood that of `flood-unheard`, if there is one.
+    #: Times as late as without it that messages of other sites may be during an attack, at the 99th
+    #: percentile; 0: only measured. Compared with the worst pause between attacks; a flood with
+    #: `flood-unheard`, if there is one.
     lag_times_max: float = 0.0
     #: Site -> its members at the end. Empty: all that were not killed and have not left.
     views: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def gaps_allowed(self, site: str, name: str) -> int:
-        """How many messages may be declared lost at this member."""
+        """Return how many messages may be declared lost at this member."""
         return self.gaps_max.get(f"{site}.{name}", self.gaps_max.get(site, 0))
 
 
@@ -135,12 +132,11 @@ class Drill:
     load: DrillLoad = field(default_factory=DrillLoad)
     method: tuple[Action, ...] = ()
     verdict: Expectation = field(default_factory=Expectation)
-    #: Configuration keys of a node that differ from a drill's defaults.
     config: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def harms_sites(self) -> bool:
-        """Whether a link inside a site is harmed, so that its members must reach each other by proxies."""
+        """Whether a link inside a site has a fault."""
         return any(one.site == other.site for one, other in self._links())
 
     @property
@@ -176,12 +172,12 @@ class Place:
     """A site, or one member of it by role or name."""
 
     site: str
-    #: A role, `any` or a name; empty: all members of the site.
+    #: Empty: all members of the site.
     who: str = ""
 
 
 def seat_members(sites: Sequence[str], members: int) -> list[Seat]:
-    """The members of all sites, site by site: A, B, C in the first, D, E, F in the second, and so on."""
+    """Return the members of all sites: A, B, C in the first, D, E, F in the second, and so on."""
     total = len(sites) * members
     labels = [chr(ord("A") + place) if total <= 26 else f"M{place + 1:03d}" for place in range(total)]
     return [Seat(sites[place // members], label) for place, label in enumerate(labels)]
@@ -204,7 +200,7 @@ def parse_place(text: str, sites: Sequence[str], members: int) -> Place:
 
 
 def parse_link(text: str, sites: Sequence[str], members: int) -> tuple[Place, Place, bool]:
-    """Both ends, and whether it means both ways. Raises ValueError with a sentence."""
+    """Return both ends, and whether it means both ways. Raises ValueError with a sentence."""
     for sign in ("-", ">"):
         one, found, other = text.partition(sign)
         if found:

@@ -1,9 +1,8 @@
-"""Proxies in user space that apply network faults to the traffic between members.
+"""Proxies in user space that inject network faults between members.
 
 `StreamProxy` stands before the bridge port of one member for the calls of another. `DatagramProxy`
-stands before the UDP ports of all members of a site. These find each other by initial hosts, since a
-proxy cannot forward multicast. It carries no TCP, so the connection watch does not work in such
-drills and a dead member is noticed by its silence only.
+stands before the UDP ports of all members of a site, which find each other by initial hosts. It
+carries no TCP, so connections are not watched.
 """
 
 from __future__ import annotations
@@ -20,12 +19,11 @@ from relay_lab.drills.network import Direction, Network
 from relay_lab.drills.plan import Seat
 
 _READ_BYTES = 64 * 1024
-#: Delayed pieces of one direction at a time; beyond this nothing more is read from the sender. They are
-#: often smaller than a read.
+#: Delayed pieces of one direction at a time; beyond, the sender is not read.
 _PIECES_MAX = 1_024
-#: Delayed datagrams at a time; beyond this datagrams are lost.
+#: Delayed datagrams at a time; beyond, datagrams are lost.
 _DELAYED_MAX = 10_000
-#: Extra delay of a reordered datagram, so that its successors overtake it.
+#: Extra delay of a reordered datagram.
 _REORDER_S = 0.02
 _RECEIVE_BUFFER_BYTES = 4 << 20
 
@@ -33,7 +31,9 @@ Place = tuple[str, int]
 
 
 class StreamProxy:
-    """One port, whose connections lead to `target`; `there` and `back` are the conditions of the two directions."""
+    """One port, whose connections lead to `target`; `there` and `back`: conditions of the two
+    directions.
+    """
 
     def __init__(self, listener: trio.SocketListener, target: Place, there: Direction, back: Direction) -> None:
         self._listener = listener
@@ -61,7 +61,7 @@ class StreamProxy:
                 whole = True
                 nursery.cancel_scope.cancel()
         except OSError:
-            pass  # the target does not listen; closing the connection tells the caller
+            pass  # closing the connection tells the caller
         finally:
             for stream in (near, far):
                 if stream is not None:
@@ -85,7 +85,7 @@ async def _break_when_cut(line: Direction, connection: trio.CancelScope) -> None
 async def _carry(
     source: trio.SocketStream, destination: trio.SocketStream, line: Direction, connection: trio.CancelScope
 ) -> None:
-    """Carry one direction until its end of file has been passed on. An error on either side ends the whole connection."""
+    """Carry one direction until its end of file. An error on either side ends the connection."""
     send, receive = trio.open_memory_channel[tuple[float, bytes]](_PIECES_MAX)
     try:
         async with trio.open_nursery() as nursery:
@@ -97,7 +97,7 @@ async def _carry(
 
 
 async def _read(source: trio.SocketStream, send: trio.MemorySendChannel[tuple[float, bytes]], line: Direction) -> None:
-    """Read pieces and queue each with the time at which it is due; the last piece is empty and stands for the end."""
+    """Read pieces and queue each with its due time; an empty one is the end."""
     deaf = False
     while True:
         await line.until("open", "half-open")
@@ -128,7 +128,7 @@ async def _write(
 
 
 def _close(stream: trio.SocketStream, whole: bool) -> None:
-    """Close a connection; one that was broken off is reset, so that both sides learn that bytes may be missing."""
+    """Close a connection; reset a broken one, so that both sides notice."""
     if not whole:
         with suppress(OSError):
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -168,7 +168,7 @@ class DatagramProxy:
             try:
                 data, place = await front.recvfrom(_READ_BYTES)
             except OSError:
-                continue  # about an earlier datagram to a member that is gone
+                continue  # about an earlier datagram
             source = self._members.get(place)
             if source is None or source == destination:
                 continue
@@ -190,7 +190,7 @@ class DatagramProxy:
 
 
 def fates(line: Direction, rng: random.Random) -> list[float]:
-    """The delay of each copy of one datagram, in seconds: an empty list when it is lost, two delays when it is duplicated."""
+    """Return the delay of each copy of one datagram, in seconds; none when it is lost."""
     condition = line.condition
     if condition.mode != "open" or (condition.loss and rng.random() < condition.loss):
         return []

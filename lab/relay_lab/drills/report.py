@@ -1,4 +1,4 @@
-"""The report of a drill in one file: its verdict, its figures, and deliveries over time, in HTML. Pure."""
+"""The report of a drill in one file: verdict, figures, and deliveries over time. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relay_lab.drills.result import DrillResult, NotBegun, Verdict, overall, sum
 _VERBS: tuple[str, ...] = (*MEMBER_VERBS, *get_args(LinkVerb))
 RUN_COLUMNS = ("seed", "verdict", "lost", "duplicated", "reordered", "gaps", "silence s", "at rest after s")
 _COUNTED = ("sent", "delivered", "lost", "duplicated", "reordered", "gaps")
-#: A chart cuts off peaks beyond this many times the usual rate: the burst of a replay would flatten everything else.
+#: A chart cuts off peaks beyond this many times the usual rate.
 _PEAK_MAX = 3.0
 
 
@@ -50,7 +50,7 @@ def show_verdict(verdict: Verdict) -> str:
 
 
 def list_runs(results: Sequence[DrillResult]) -> list[tuple[str, ...]]:
-    """Return a row for each run; none for a single run, whose figures are the same."""
+    """Return a row for each run; none for a single run."""
     return [
         (
             str(result.seed),
@@ -70,7 +70,7 @@ def list_means(results: Sequence[DrillResult]) -> str:
 
 
 def _harm(result: DrillResult) -> list[tuple[float, str]]:
-    """Return time and action of each harm: the timeline without observations."""
+    """Return time and action of each fault."""
     return [(each.at_s, each.what) for each in result.timeline if each.what.split()[0] in _VERBS]
 
 
@@ -83,7 +83,9 @@ def _silence(result: DrillResult) -> str:
 
 
 def draw_report(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
-    """Return the report on all runs, failed ones first; `aborted` has a sentence for each run without a result."""
+    """Return the report on all runs, failed ones first; `aborted`: a sentence for each run without a
+    result.
+    """
     title = f"{drill.name} on {place}"
     parts = [f"<h1>{escape(title)}</h1><p>{escape(drill.why)}</p>", draw_verdict(*_headline(results, aborted))]
     parts.append(draw_tiles([*_figures(drill, results, aborted)]))
@@ -119,7 +121,9 @@ def _draw_run(result: DrillResult) -> Iterator[str]:
 
 
 def draw_site(result: DrillResult, site: str) -> str:
-    """Return a chart of what one member of a site delivers: a line for each sending site, marks of harm, a span of silence."""
+    """Return a chart of the deliveries of one member of a site, with marks of faults and the longest
+    silence.
+    """
     rates, silent = result.rates, result.silence
     series = {
         f"from {sender}{', its own' if sender == site else ''}": [

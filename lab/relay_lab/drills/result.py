@@ -12,7 +12,7 @@ from relay_lab.drills.hostile.evidence import Evidence
 from relay_lab.drills.plan import Drill
 from relay_lab.drills.verdict import MemberVerdict, Rates, Silence, order_agrees
 
-#: Not exercised: no fault was found, but the harm did not happen, or not under load.
+#: Not exercised: no failure, but the fault did not happen, or not under load.
 Verdict = Literal["pass", "fail", "not exercised"]
 
 
@@ -29,22 +29,22 @@ class DrillResult:
     drill: Drill
     seed: int
     sites: dict[str, list[str]]
-    #: A verdict for each process: a member that was started again has several.
+    #: A verdict for each process.
     members: tuple[MemberVerdict, ...]
     report: Report
     seconds: float
-    #: Seconds from the end of the load and of all harm until everything was at rest.
+    #: Seconds from the end of load and faults until everything was at rest.
     quiet_s: float
     #: Queue -> its level at the end, summed over all members (B3).
     queues: dict[str, int]
     timeline: tuple[Moment, ...]
     #: Sentences on problems other than deliveries.
     problems: tuple[str, ...]
-    #: The longest silence of another site after the first harm, and that of the own site.
+    #: The longest silence of another site after the first fault, and of the own site.
     silence: Silence | None = None
     own_silence: Silence | None = None
     rates: Rates = field(default_factory=Rates)
-    #: By what means harm was done, in sentences.
+    #: Means of injecting faults, in sentences.
     means: tuple[str, ...] = ()
     #: Sentences on the parts of the drill that did not happen.
     unexercised: tuple[str, ...] = ()
@@ -52,27 +52,27 @@ class DrillResult:
 
     @property
     def failover_s(self) -> float | None:
-        """The longest silence at a member of another site after the first harm; None when there was no harm."""
+        """The longest silence of another site after the first fault; None without one."""
         return None if self.silence is None else self.silence.seconds
 
     @property
     def lost(self) -> int:
-        """Lost messages, counted at each member that lacks them: the higher one of the members' counts and the checkers'."""
+        """Lost messages at each member: the higher one of the members' and the checkers' counts."""
         return max(self.report.lost, sum(each.lost for each in self.members))
 
     @property
     def duplicated(self) -> int:
-        """Messages that were delivered again, counted at each member."""
+        """Messages delivered again, counted at each member."""
         return max(self.report.duplicated, sum(each.duplicated for each in self.members))
 
     @property
     def reordered(self) -> int:
-        """Messages that were delivered out of order, counted at each member."""
+        """Messages delivered out of order, counted at each member."""
         return max(self.report.reordered, sum(each.reordered for each in self.members))
 
     @property
     def gaps(self) -> int:
-        """Messages that were declared lost, counted at each member, also at members that were cut off."""
+        """Messages declared lost, counted at each member."""
         return sum(each.gaps for each in self.members)
 
     @property
@@ -144,9 +144,10 @@ class DrillResult:
 
 
 def summary(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]) -> dict[str, Any]:
-    """One object for all runs of one drill: messages are added up, the hashes are those of the last run.
+    """Return one object for all runs of one drill: messages are added up, the hashes are those of the
+    last run.
 
-    `aborted` are the runs that came to no result, in a sentence each.
+    `aborted`: a sentence for each run without a result.
     """
     silences = [result.failover_s for result in results if result.failover_s is not None]
     totals = _totals(results)
@@ -166,13 +167,13 @@ def summary(drill: Drill, results: Sequence[DrillResult], aborted: Sequence[str]
 
 
 class NotBegun(str):
-    """The sentence on a run whose members did not come up: nothing was harmed, so nothing failed."""
+    """Sentence on a run whose members did not come up: no fault was injected."""
 
     __slots__ = ()
 
 
 def overall(results: Sequence[DrillResult], aborted: Sequence[str] = ()) -> Verdict:
-    """The worst verdict of all runs; one that began and came to no result failed."""
+    """Return the worst verdict of all runs; one that began without a result failed."""
     verdicts = {result.verdict for result in results}
     verdicts |= {"not exercised" if isinstance(each, NotBegun) else "fail" for each in aborted}
     if "fail" in verdicts:

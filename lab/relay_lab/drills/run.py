@@ -1,6 +1,7 @@
-"""One drill: start the sites, load them, do harm, wait until they are at rest, stop, and judge by the journals.
+"""One drill: start the sites, load them, inject faults, wait until they are at rest, stop, and judge
+by the journals.
 
-This module prints nothing: `observe` is called with the progress, and the result has all figures.
+`observe` is called with the progress.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ Phase = Literal["starting", "sending", "quieting", "stopping", "checking", "done
 #: Called with the phase, the deliveries so far at all members together, and the expected ones.
 Observe = Callable[[Phase, int, int], None]
 
-#: Seconds from the end of the load and of all harm within which everything must come to rest.
+#: Seconds within which everything must come to rest.
 REST_TIMEOUT_S = 60.0
-#: Seconds for which nothing may change before the sites count as at rest.
+#: Seconds without change that count as rest.
 SETTLE_S = 1.0
 #: Maximum number of kinds of packets in the report of an attack.
 _KINDS_MAX = 8
@@ -68,15 +69,15 @@ class _Run:
         self._observe = observe
         self._sites = Sites(plan.drill, executor)
         self._timeline: list[Moment] = []
-        #: The beginning of the load, on trio's clock and on the monotonic clock of the journals.
+        #: The beginning of the load, on trio's clock and on the journals' clock.
         self._began = 0.0
         self._began_ns = 0
         self._load = Load(plan, self._sites)
-        #: When the first harm was done and when the load ended, on the clock of the journals; 0: not yet.
+        #: Times of the first fault and of the end of the load, on the journals' clock; 0: not yet.
         self._harm_ns = self._end_ns = 0
         self._seen: dict[str, str] = {}
         self._at_end: dict[Seat, Status] = {}
-        #: The last status of each member, also of those that are gone.
+        #: The last status of each member.
         self._heard: dict[Seat, Status] = {}
         self._at_begin: dict[Seat, Status] = {}
         self._attacks: list[Attack] = []
@@ -185,7 +186,6 @@ class _Run:
             await trio.sleep(POLL_S)
 
     def _weigh(self) -> None:
-        """Measure the members' memory, once there is an attack."""
         if not self._harm_ns or not self._drill.attacks:
             return
         for seat in self._sites.seats:
@@ -199,7 +199,7 @@ class _Run:
         self._timeline.sort(key=lambda each: each.at_s)
 
     def _look(self, statuses: dict[Seat, Status]) -> None:
-        """Add changes of each site, as its relay sees it, to the timeline."""
+        """Add changes of each site to the timeline."""
         self._heard.update(statuses)
         for site in self._drill.sites:
             here = {seat: status for seat, status in statuses.items() if seat.site == site}
@@ -211,9 +211,7 @@ class _Run:
                 self._note(f"{site}: {told}")
 
     async def _quiesce(self) -> tuple[float, list[str]]:
-        """Wait until all queues stay at rest. Returns the seconds this took, and sentences on queues that are not at
-        rest.
-        """
+        """Wait until all queues stay at rest; return the seconds, and sentences on restless queues."""
         began = since = trio.current_time()
         delivered, found = -1, ["No member was asked."]
         while (now := trio.current_time()) < began + REST_TIMEOUT_S:
@@ -234,7 +232,7 @@ class _Run:
         found: list[Problem] = []
         order = {(seat.site, seat.name): place for place, seat in enumerate(self._sites.seats)}
         logs = []
-        # Members on other machines have other monotonic clocks, which the wall clocks translate.
+        # Members on other machines have other monotonic clocks.
         wall_ns = None if self._executor.same_clock else time.time_ns() - time.monotonic_ns()
         for each in find_journals(journals, found):
             seat = Seat(each.site, each.name)
@@ -242,7 +240,7 @@ class _Run:
             log.part, log.apart = seat in self._sites.touched, seat in self._sites.apart
             logs.append(log)
         number_processes(logs)
-        # A member that was started again has several logs, which follow each other in time.
+        # A member that was started again has several logs.
         return report, sorted(logs, key=lambda log: (order[log.site, log.name], log.began_ns))
 
 

@@ -1,4 +1,4 @@
-"""The sites of a drill: running members, their roles, and their harm. An `Executor` carries everything out."""
+"""The sites of a drill: running members, roles, and faults. An `Executor` carries everything out."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from relay_lab.drills.plan import (
 )
 
 POLL_S = 0.1
-#: Seconds until all members must see each other, on a slow machine.
+#: Seconds until all members must see each other.
 START_TIMEOUT_S = 120.0
-#: Seconds to wait for a site's relay when it is to be harmed.
+#: Seconds to wait for a site's relay.
 RELAY_TIMEOUT_S = 20.0
 #: Seconds for a graceful leave, after which the process is killed.
 LEAVE_TIMEOUT_S = 15.0
@@ -33,7 +33,7 @@ State = Literal["waiting", "joining", "running", "paused", "excluded", "leaving"
 
 
 class NotReady(Exception):
-    """The members did not all see each other in time. The text lists the members that each of them sees."""
+    """The members did not all see each other in time; the text lists their views."""
 
 
 class NotStarted(NotReady):
@@ -43,7 +43,7 @@ class NotStarted(NotReady):
 class Sites:
     def __init__(self, drill: Drill, executor: Executor) -> None:
         self.seats = seat_members(drill.sites, drill.members)
-        #: Members that were harmed: whether they may lack a message depends on the harm, and only the checkers can tell.
+        #: Members with faults: only the checkers know which messages they may lack.
         self.touched: dict[Seat, None] = {}
         #: Members that were paused or cut off from their site.
         self.apart: dict[Seat, None] = {}
@@ -55,18 +55,18 @@ class Sites:
         self._states: dict[Seat, State] = dict.fromkeys(self.seats, "waiting")
         #: Whether all members have been there.
         self._complete = False
-        #: Role or name -> the member that it meant when harm was done.
+        #: Role or name -> the member at the time of the fault.
         self._had: dict[Place, Seat] = {}
 
     def of(self, site: str) -> list[Seat]:
         return [seat for seat in self.seats if seat.site == site and self._states[seat] == "running"]
 
     def sender_of(self, site: str) -> Seat | None:
-        """The member of a site that publishes: the last one that runs, which is the last to relay."""
+        """Return the member of a site that publishes: the last one that runs."""
         return next(reversed(self.of(site)), None)
 
     def if_there(self, seat: Seat) -> Seat | None:
-        """This member, if it runs or stands still; None while it cannot take anything."""
+        """Return this member, unless it has ended."""
         return seat if self._states[seat] in ("running", "paused") else None
 
     def survivors(self) -> list[Seat]:
@@ -74,7 +74,8 @@ class Sites:
         return [seat for seat in self.seats if self._states[seat] in ("joining", "running", "paused")]
 
     async def start(self) -> None:
-        """Start the first and the second in line of each site, then the others; return when all of them see all of them.
+        """Start the first and the second in line of each site, then the others; return once every
+        member sees all members.
 
         Raises NotStarted, MemberDied.
         """
@@ -101,7 +102,7 @@ class Sites:
         return {seat: status for seat in self.seats if (status := answers[seat]) is not None}
 
     async def feed(self, seat: Seat, lines: Iterable[bytes]) -> None:
-        """Let a member publish. Raises MemberDied, unless the drill has stopped the member meanwhile."""
+        """Let a member publish. Raises MemberDied, unless the drill has stopped it."""
         try:
             await self._executor.feed(seat, b"".join([line + b"\n" for line in lines]))
         except MemberDied:
@@ -114,8 +115,8 @@ class Sites:
                 nursery.start_soon(self._leave, seat)
 
     async def act(self, action: Action) -> str:
-        """Carry out an action. Returns the name of its target. Raises NotReady when no member has the role,
-        MemberDied.
+        """Carry out an action; return the name of its target. Raises NotReady without a member of the
+        role, MemberDied.
         """
         if action.do not in MEMBER_VERBS:
             return await self._harm_link(action)
@@ -125,7 +126,7 @@ class Sites:
         return seat.name
 
     async def find(self, place: Place) -> Seat:
-        """The member that has a role, as soon as there is one. Raises NotReady when that takes too long."""
+        """Return the member of a role, as soon as there is one. Raises NotReady at the timeout."""
         named = [seat for seat in self.seats if (seat.site, seat.name) == (place.site, place.who)]
         if named:
             return named[0]
@@ -153,7 +154,7 @@ class Sites:
                 await (self._executor.resume if action.do == "resume" else self._executor.unblock)(seat)
                 self._states[seat] = "running"
             case "stop-reader":
-                # Its site excludes it, and then it ends by itself.
+                # its site excludes it, and it ends
                 self._states[seat] = "excluded"
                 self.apart[seat] = None
                 await self._executor.stop_reader(seat)
@@ -182,7 +183,7 @@ class Sites:
             pairs += [(destination, source) for source, destination in pairs]
         distinct = list(dict.fromkeys(pairs))
         if one.site == other.site:
-            # Of one member and all others it is the one that is harmed: they are a site as before.
+            # Of one member and all others the one is affected.
             alone = [seat for place, end in ((one, sources), (other, destinations)) if place.who for seat in end]
             harmed = dict.fromkeys(alone or sources)
             self.touched.update(harmed)
@@ -196,7 +197,7 @@ class Sites:
         return [await self._whom(place, do)]
 
     async def _whom(self, place: Place, do: str) -> Seat:
-        """Return the member that a place means; to undo harm, the harmed one, whatever its present role."""
+        """Return the member that a place means; to end a fault, the earlier one."""
         if do not in UNDOING or place not in self._had:
             self._had[place] = await self.find(place)
         return self._had[place]
@@ -231,7 +232,7 @@ class Sites:
             return status
         except MemberDied as error:
             if self._states[seat] == "joining" and self._complete:
-                # A member that cannot join again is a result of the drill, so the run continues.
+                # A member that cannot join again is a result of the drill.
                 self._states[seat] = "gone"
                 self.problems.append(str(error))
             elif self._states[seat] in ("joining", "running"):
@@ -239,7 +240,7 @@ class Sites:
             return None
 
     def _waves(self) -> list[list[Seat]]:
-        """Members that start together: the first of each site, the second of each, all others. So ranks follow the seats."""
+        """Return members that start together: the first of each site, the second of each, all others."""
         ranked = [(place % self._drill.members, seat) for place, seat in enumerate(self.seats)]
         return [[seat for rank, seat in ranked if min(rank, 2) == wave] for wave in range(3)]
 
@@ -276,7 +277,7 @@ def sees(status: Status, seats: Sequence[Seat]) -> bool:
 
 
 def _seen(status: Status, alone: bool) -> list[tuple[str, str]]:
-    """(site, name) of all members that a status shows; a site that is alone has no global view."""
+    """Return (site, name) of all members that a status shows."""
     if alone:
         return sorted((str(status.get("site")), name) for name in (status.get("view") or {}).get("members", ()))
     sites = (status.get("global_view") or {}).get("sites", {})

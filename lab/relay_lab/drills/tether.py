@@ -1,8 +1,8 @@
-"""Ties a child process to this one: the child is killed when this process ends, whatever ends it.
+"""Ties a child process to this one: the child is killed when this process ends.
 
-`python tether.py PARENT_PID COMMAND ...` forks a watcher and becomes the command. When the parent ends before the command, the
-watcher kills the command, even a stopped one. PR_SET_PDEATHSIG would not do: it fires at the end of the thread that started
-the child, and trio starts children in threads that come and go.
+`python tether.py PARENT_PID COMMAND ...` forks a watcher and becomes the command. When the parent
+ends first, the watcher kills the command, even a stopped one. PR_SET_PDEATHSIG fires at the end of
+the thread that started the child, which trio may end early.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ def tie(command: Sequence[str | os.PathLike[str]]) -> list[str]:
 
 
 def afterwards(command: Sequence[str]) -> list[str]:
-    """Return a command line that ends at a line on its standard input, and runs `command` at the end of the input.
-
-    So `command` runs after a process that holds the other end of the pipe, unless that process writes a line.
+    """Return a command line that runs `command` when its standard input ends without a line: after the
+    process at the other end of the pipe.
     """
     return ["sh", "-c", 'read -r _ || exec "$@"', "sh", *command]
 
 
 def _become(parent_pid: int, command: list[str]) -> None:
-    """Replace this process by the command, beside a watcher. Does nothing when the parent has ended already."""
+    """Replace this process by the command, beside a watcher, unless the parent has ended."""
     try:
         parent = os.pidfd_open(parent_pid)
     except ProcessLookupError:
@@ -42,7 +41,7 @@ def _become(parent_pid: int, command: list[str]) -> None:
 
 
 def _watch(parent: int, child: int) -> None:
-    """Wait until either has ended, and kill the child with its parent. Keep no other descriptor open; never return."""
+    """Wait until either has ended, and kill the child with its parent. Never return."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     parent, child = os.dup2(parent, 0), os.dup2(child, 1)

@@ -1,4 +1,4 @@
-"""The kinds of places for drills, by name. Each is imported only when it is asked for: most runs need no engine or cluster."""
+"""The kinds of places for drills, by name, each imported on demand."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Deliveries of members by their journals: lost, duplicated, reordered, gaps, order, and the longest silence.
+"""Deliveries of members by their journals: lost, duplicated, reordered, gaps, order, and the longest
+silence.
 
-These numbers, for each member, are what users ask for; the checkers judge the promises. Losses are counted more
-strictly here:
-for a member without harm, only a reported gap excuses a missing message.
+Losses are counted more strictly than by the checkers: for a member without faults, only a reported
+gap excuses a missing message.
 """
 
 from __future__ import annotations
@@ -28,27 +28,26 @@ class MemberLog:
     site: str
     name: str
     uuid: Address
-    #: Whether the process ended without a farewell; then it is owed nothing.
+    #: Whether the process ended without a farewell.
     crashed: bool
     sent: Ranges
     received: Mapping[Stream, Reception]
-    #: When messages of each site arrived (monotonic clock of the machine, ns), in order, and how many at once.
+    #: Site -> arrivals of its messages, in order (monotonic clock of the machine, ns).
     arrivals: Mapping[str, Sequence[Arrival]]
     #: From the first record to the last, on the same clock.
     began_ns: int
     ended_ns: int
     #: SHA-256 over the ids in the order of delivery.
     order_hash: str
-    #: Whether the member was harmed; then only the checkers can tell which messages it may miss.
+    #: Whether the member had a fault; then only the checkers know which messages it may miss.
     part: bool = False
-    #: Whether the member was paused or cut off from its site, so its silence and gaps do not describe the
-    #: others.
+    #: Whether the member was paused or cut off from its site.
     apart: bool = False
-    #: When each batch that it sent was accepted, by the number of its first message, on the same clock.
+    #: First number -> when the batch was accepted, on the same clock.
     sends: Mapping[int, int] = field(default_factory=dict)
     #: Origin, first number, time and count of each batch of another site.
     relayed: Sequence[tuple[Address, int, int, int]] = ()
-    #: Which process of this name it was, from 1 on (`number_processes`).
+    #: Number of the process of this name, from 1 on.
     incarnation: int = 1
 
     @property
@@ -60,14 +59,12 @@ class MemberLog:
 def read_log(site: str, name: str, uuid: Address, journal: Iterable[records.Record], wall_ns: int | None = None) -> MemberLog:
     """Return the log of one process from its records.
 
-    `wall_ns` is the reader's wall clock less its monotonic clock, for a process with another
-    monotonic clock. Its times are then converted to the reader's, as exactly as both wall clocks
-    agree. One offset serves the whole life of a process, so differences between its times stay
-    exact.
+    `wall_ns`: the reader's wall clock less its monotonic clock, for a process with another
+    monotonic clock, whose times are converted.
     """
     told = list(journal)
     shift = told[0].w - told[0].t - wall_ns if told and wall_ns is not None else 0
-    # The first record may be damaged, and the name is known.
+    # the first record may be damaged
     history = History.of([records.Start(0, 0, site, uuid, name, 0, 0, ""), *told])
     order = hashlib.sha256()
     arrivals: dict[str, list[Arrival]] = {}
@@ -107,10 +104,10 @@ class MemberVerdict:
     reordered: int
     #: Messages of other sites that were declared lost.
     gaps: int
-    #: Messages both delivered and reported lost: a gap must not cover more than the missing messages.
+    #: Messages both delivered and reported lost.
     overstated: int
     order_hash: str
-    #: Which process of this name it was, from 1 on: a member that was started again has several, in order.
+    #: Number of the process of this name, from 1 on.
     incarnation: int = 1
 
     @property
@@ -124,7 +121,7 @@ def _title(name: str, incarnation: int) -> str:
 
 
 def number_processes(logs: Iterable[MemberLog]) -> None:
-    """Number the processes of each name in the order in which they began, which tells them apart wherever they are named."""
+    """Number the processes of each name in the order in which they began."""
     earlier: Counter[tuple[str, str]] = Counter()
     for log in sorted(logs, key=lambda log: log.began_ns):
         earlier[log.site, log.name] += 1
@@ -132,14 +129,16 @@ def number_processes(logs: Iterable[MemberLog]) -> None:
 
 
 def judge(logs: Sequence[MemberLog]) -> list[MemberVerdict]:
-    """A verdict for each process, in the order of the logs. The journals must cover the whole life of every process."""
+    """Return a verdict for each process. The journals must cover the whole life of every process."""
     number_processes(logs)
     due = _due(logs)
     return [_judge_member(log, due) for log in logs]
 
 
 def _due(logs: Sequence[MemberLog]) -> dict[Stream, Ranges]:
-    """What every member must have: all that survivors sent; of a crashed member's messages, those that a survivor delivered."""
+    """Return the messages that every member must have: all of survivors; of a crashed member, those
+    that a survivor delivered.
+    """
     due: dict[Stream, Ranges] = {}
     for log in logs:
         stream = Stream(log.site, log.uuid, Scope.ALL, None)
@@ -176,9 +175,10 @@ def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges]) -> MemberVerdict
 
 
 def missed_at_home(logs: Sequence[MemberLog]) -> list[str]:
-    """Return sentences on messages that reached another site and not the sender's, without a gap there.
+    """Return sentences on messages that reached another site and not the sender's, without a gap
+    there.
 
-    Harmed members may miss messages for that reason, and are left out.
+    Members with faults are left out.
     """
     told = []
     for sender in logs:
@@ -199,7 +199,9 @@ def missed_at_home(logs: Sequence[MemberLog]) -> list[str]:
 
 
 def order_agrees(verdicts: Sequence[MemberVerdict]) -> bool:
-    """Whether all unharmed members of each site delivered the same messages in the same order."""
+    """Return whether all members without faults of each site delivered the same messages in the same
+    order.
+    """
     hashes: dict[str, set[str]] = {}
     for verdict in verdicts:
         if not verdict.crashed and not verdict.part:
@@ -209,7 +211,7 @@ def order_agrees(verdicts: Sequence[MemberVerdict]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """From when to when a member heard nothing of a site, in seconds after the load began."""
+    """Silence of a site at a member, in seconds after the load began."""
 
     begin_s: float
     end_s: float
@@ -224,12 +226,11 @@ class Silence:
 def longest_silence(
     logs: Sequence[MemberLog], since_ns: int, until_ns: int, zero_ns: int, *, own: bool = False
 ) -> Silence | None:
-    """How long, at worst, a member that was there all the time heard nothing of another site after a fault, under load.
+    """Return the longest silence of another site (`own`: of its own) at a permanent member after a
+    fault, under load.
 
-    `own`: of its own site instead.
-
-    The longest time between two arrivals of which the first came before the load ended at `until_ns`, and the second after
-    the fault at `since_ns`; None when nothing came after the fault. The load began at `zero_ns`.
+    It begins before the load ended at `until_ns`, and ends after the fault at `since_ns`; None
+    without an arrival after the fault. `zero_ns`: the beginning of the load.
     """
     silences = [
         Silence(round((before - zero_ns) / 1e9, 3), round((after - zero_ns) / 1e9, 3), log.title, site)
@@ -243,14 +244,14 @@ def longest_silence(
     return max(silences, key=lambda silence: silence.seconds, default=None)
 
 
-#: The most steps of a chart, and the shortest step in seconds: short enough to show a failover.
+#: Maximum steps of a chart, and the shortest step in seconds.
 _STEPS_MAX = 200
 _STEP_S_MIN = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    #: The beginning of the first step, in seconds after the load began; negative when something was delivered before.
+    #: Beginning of the first step, in seconds after the load began.
     begin_s: float = 0.0
     step_s: float = _STEP_S_MIN
     #: (receiving site, sending site) -> messages per second in each step.
@@ -258,9 +259,9 @@ class Rates:
 
 
 def delivery_rates(logs: Sequence[MemberLog], zero_ns: int) -> Rates:
-    """For each pair of sites the mean over the running members of the receiving site.
+    """Return for each pair of sites the mean over the running members of the receiving site.
 
-    Members that were paused or cut off from their site do not count, unless that befell all of them.
+    Without members that were paused or cut off, unless all were.
     """
     ends = [arrivals[-1][0] for log in logs for arrivals in log.arrivals.values()]
     begins = [arrivals[0][0] for log in logs for arrivals in log.arrivals.values()]

@@ -1,12 +1,14 @@
-"""Wires between members on this machine: a bridge in a network namespace, with a wire to a namespace for each member.
+"""Wires between members on this machine: a bridge in a network namespace, with a wire to a namespace
+for each member.
 
-    namespace of the switch     bridge: p0  p1  p2 ...      traffic control at p0 harms packets to A
-                                         |   |   |
-    namespaces of the members           A   B   C           eth0, with an address that only members reach
+namespace of the switch     bridge: p0  p1  p2 ...      traffic control at p0 harms packets to A
+|   |   |
+namespaces of the members           A   B   C           eth0, with an address that only members
+reach
 
-All are made in a user namespace, so that no rights are needed. A process that waits for the end of its standard input holds
-each of them, so that all end with this process. A dropped packet goes to a class whose queue has no room. The harm
-needs sch_htb, sch_fifo and cls_u32 of the kernel.
+All are in a user namespace, so no rights are needed. A process that waits for the end of its
+standard input holds each, so all end with this process. A dropped packet goes to a class without
+room. Needs sch_htb, sch_fifo and cls_u32 of the kernel.
 """
 
 from __future__ import annotations
@@ -25,21 +27,20 @@ from relay_lab.drills.executor import Pair, PlaceFailed
 from relay_lab.drills.network import OPEN, Condition, harmed
 from relay_lab.drills.plan import Seat
 
-#: Verbs that wires support. A cut is silent: packets vanish, and connections stall until a timeout.
+#: Verbs that wires support. A cut is silent.
 WIRE_VERBS = ("cut", "stall", "slow", "mtu", "heal")
-#: Verbs that need wires where they are done inside a site: no proxy on loopback does them.
+#: Verbs that need wires inside a site.
 WIRES_ONLY = ("slow", "mtu")
-#: Packets may be as long as on loopback, so that none is sent in fragments.
+#: As on loopback, so that no packet is sent in fragments.
 MTU_BYTES = 65_535
 
 _OPEN = "1:1"
 _DROP = "1:2"
-#: Classes of slow wires have the numbers from this one on.
 _SLOW = 3
-#: A rate that limits nothing, and one that does not matter.
+#: A rate without effect.
 _UNHARMED = "10gbit"
 _NOTHING = "8kbit"
-#: The queue of a slow wire in seconds at its rate, and its least size, one packet; packets beyond it are dropped.
+#: Queue of a slow wire in seconds at its rate, and its least size, one packet.
 _WAITING_S = 0.5
 _WAITING_BYTES_MIN = 2 * MTU_BYTES
 _CLASS = re.compile(r"class htb 1:([0-9a-f]+) .*?\(dropped (\d+), overlimits (\d+) ", re.DOTALL)
@@ -47,7 +48,7 @@ _CLASS = re.compile(r"class htb 1:([0-9a-f]+) .*?\(dropped (\d+), overlimits (\d
 
 class Met(NamedTuple):
     dropped: int = 0
-    #: How often a packet had to wait for a slow wire.
+    #: Packets that had to wait for a slow wire.
     slowed: int = 0
 
     def plus(self, other: Met) -> Met:
@@ -55,9 +56,8 @@ class Met(NamedTuple):
 
 
 def port_commands(port: str, incoming: Mapping[str, Condition]) -> list[str]:
-    """Return commands for `tc` that apply the condition of each source address; the port must be unharmed before.
-
-    Addresses with the same rate share it, as on one wire.
+    """Return commands for `tc` that apply the condition of each source address to an unharmed port.
+    Addresses with the same rate share it.
     """
     harmed = {address: each for address, each in incoming.items() if each != Condition()}
     if not harmed:
@@ -82,7 +82,7 @@ def port_commands(port: str, incoming: Mapping[str, Condition]) -> list[str]:
 
 
 def _matches(condition: Condition, rates: list[float]) -> Iterator[tuple[int, str, str]]:
-    """Priority, match and class: the first match decides."""
+    """Yield priority, match and class: the first match decides."""
     if condition.mode != "open":
         yield 1, "", _DROP
         return
@@ -94,7 +94,7 @@ def _matches(condition: Condition, rates: list[float]) -> Iterator[tuple[int, st
 
 
 def longer_than(limit: int) -> list[tuple[int, int]]:
-    """Values and masks that together match every 16-bit length above the limit, and no other."""
+    """Return values and masks that together match every 16-bit length above the limit, and no other."""
     zeros = [bit for bit in range(16) if not limit >> bit & 1]
     return [((limit >> bit | 1) << bit, 0xFFFF << bit & 0xFFFF) for bit in zeros]
 
@@ -110,19 +110,18 @@ def read_met(told: str) -> Met:
     return met
 
 
-#: The members' addresses: of the range for benchmarks (RFC 2544), in namespaces where there is nothing else.
+#: The members' addresses, of the range for benchmarks (RFC 2544).
 _SUBNET = "198.18.0"
 _FIRST_ADDRESS = 16
 #: The address of a process at the switch that is no member.
 _STRANGER = f"{_SUBNET}.1"
-#: Seconds for a command: the kernel answers at once.
 _LIMIT_S = 30.0
-#: Seconds for a holder to end after its standard input has.
+#: Seconds for a holder to end after its standard input.
 _END_S = 2.0
 _OWN_USERS = ("unshare", "--user", "--map-root-user", "--net")
-#: Tells that the namespace is there, and holds it.
+#: Reports that the namespace is there, and holds it.
 _HOLD = "ip link set lo up && echo ready && read end"
-#: All that wires are made of, tried in namespaces that end with it.
+#: All parts of wires, tried in namespaces.
 _TRIAL = " && ".join(
     [
         "ip link add switch type bridge",
@@ -157,7 +156,8 @@ class Wires:
         return _enter(self._wires[seat].holder)
 
     async def admit_stranger(self) -> tuple[str, list[str]]:
-        """Add a port of the switch for a process that is no member. Returns its address and the command prefix.
+        """Add a port of the switch for a process that is no member; return its address and the command
+        prefix.
 
         It receives all traffic of the switch.
         """
@@ -182,11 +182,11 @@ class Wires:
                 await _inside(self._switch, "tc -batch -", "\n".join([*commands, ""]))
 
     async def _count(self, port: str) -> None:
-        """Add the packets harmed so far, before the harm changes."""
+        """Add the packets harmed so far."""
         self._met = self._met.plus(read_met(await _inside(self._switch, f"tc -s class show dev {port}")))
 
     def idle(self) -> list[str]:
-        """Sentences on harm that was done, undone, and has met no packet."""
+        """Return sentences on ended faults that met no packet."""
         if "heal" not in self._done:
             return []
         told = []
@@ -198,7 +198,7 @@ class Wires:
 
 
 async def has_wires() -> bool:
-    """Whether wires can be made here: user namespaces, and the kernel's traffic control."""
+    """Return whether wires can be made here."""
     try:
         done = await run_command([*_OWN_USERS, "sh", "-c", _TRIAL], _LIMIT_S, name="unshare")
     except (OSError, PlaceFailed):
@@ -208,7 +208,7 @@ async def has_wires() -> bool:
 
 @asynccontextmanager
 async def open_wires(seats: Sequence[Seat]) -> AsyncIterator[Wires]:
-    """A wire for each of these members, unharmed. Raises PlaceFailed. Afterwards nothing is left of them."""
+    """Make a wire for each of these members; nothing is left afterwards. Raises PlaceFailed."""
     holders: list[trio.Process] = []
     try:
         switch = await _hold([*_OWN_USERS], holders)

@@ -1,10 +1,7 @@
-"""The bridge:
+"""The bridge: TCP connections to relays of other sites. The gateway, which is pure, decides.
 
-TCP connections to relays of other sites. The gateway, which is pure, decides. A reader never stops
-reading: the window of the link bounds received data, not TCP.
-
-Bytes leave within the turn that writes them, as far as the kernel accepts them. A task writes the
-rest.
+A reader never stops reading: the window of the link bounds received data. Bytes leave within the
+turn that writes them, as far as the kernel accepts them; a task writes the rest.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ from sitestack.model.level import Level
 
 Handle = Callable[[Event], None]
 
-#: Largest `unanswered_timeout_s`: the system stores its milliseconds in a C int.
+#: The system stores its milliseconds in a C int.
 UNANSWERED_S_MAX = (2**31 - 1) // 1_000
 
 
@@ -84,22 +81,20 @@ class BridgeConfig:
 
 @dataclass(slots=True)
 class BridgeStatistics:
-    """Counters of the bridge's connections."""
-
     listening: bool = False
     #: Gossip routers at which this relay waits.
     routers_waiting: int = 0
-    #: Error of listening; empty without one.
     listen_error: str = ""
     #: Closed connections that still send their farewell.
     lingering: int = 0
     accepted: int = 0
     #: Connections rejected above `connections_max`, or above half of it for one site.
     refused: int = 0
-    #: Connections without proof (or HELLO, without certificates), and those replaced by newer ones.
+    #: Connections without proof, or without HELLO if there are no certificates; and those replaced
+    #: by newer ones.
     pending: int = 0
     pushed_out: int = 0
-    #: Connections in either direction whose other end failed to prove its site or send HELLO.
+    #: Connections whose other end failed to prove its site or send HELLO.
     unproven: int = 0
     #: Connections closed because the other site's authority is no longer trusted.
     distrusted: int = 0
@@ -115,14 +110,12 @@ class _Connection:
     def __init__(self, number: int, stream: Stream, dialed: tuple[str, Physical] | None, site: str | None) -> None:
         self.number = number
         self.stream = stream
-        #: Site and address of an outgoing connection; None for an incoming one.
+        #: None for an incoming connection.
         self.dialed = dialed
-        #: Site that the other end has proved; None without certificates.
+        #: The proved site; None without certificates.
         self.site = site
-        #: Unsent data: at most one chunk and a farewell, since the gateway waits for
-        #: `BridgeWritten`.
+        #: At most one chunk and a farewell: the gateway waits for `BridgeWritten`.
         self.queue: deque[bytes] = deque()
-        #: Whether the task is writing.
         self.writing = False
         self.closing = False
         self.changed = trio.Event()
@@ -141,10 +134,8 @@ class Bridge:
         credentials: Credentials | None = None,
         routers: RouterCalls | None = None,
     ) -> None:
-        """`handle` submits an event and requests a turn.
-
-        `note` submits it during a turn. Without `credentials`, callers need no proof of the site
-        they name. `routers`: None for none.
+        """`handle` submits an event and requests a turn; `note` submits it during a turn. Without
+        `credentials`, callers need no proof.
         """
         self._config = config
         self._handle = handle
@@ -152,7 +143,7 @@ class Bridge:
         self._nursery = nursery
         self._proving = Proving(credentials, config.pending_max, config.handshake_s)
         self._numbers = itertools.count(1)
-        #: All connections. The bridge bounds incoming ones; the gateway opens one for each address.
+        #: The bridge bounds incoming ones; the gateway opens one for each address.
         self._connections: dict[int, _Connection] = {}
         self._lingered = trio.Event()
         bound = config.connections_max + 2 * config.pending_max
@@ -176,7 +167,7 @@ class Bridge:
                 self._close(number)
 
     async def farewell(self) -> None:
-        """Close all connections, and wait until all data has left, at most for `linger_s`."""
+        """Close all connections; wait at most `linger_s` until all data has left."""
         self._stop_listening()
         for number in list(self._connections):
             self._close(number)
@@ -211,17 +202,14 @@ class Bridge:
         )
 
     def levels(self) -> dict[str, Level]:
-        """Return the levels of the connection tables.
-
-        Outgoing connections are few and unbounded.
-        """
+        """Outgoing connections are few and unbounded."""
         return {
             "connections": Level.of(len(self._connections), self._config.connections_max, "a relay has one for each link"),
             "pending": self._proving.places.level(),
         }
 
     def reread_certificates(self) -> bool:
-        """Reread the certificate files, and return whether they have changed.
+        """Reread the certificate files; return whether they have changed.
 
         Links continue, except to sites whose authority is no longer trusted.
         """
@@ -234,7 +222,6 @@ class Bridge:
         return True
 
     def forget_troubles(self) -> None:
-        """Forget the failures of calls, since the addresses have changed."""
         self._proving.forget_troubles()
 
     async def _accept(self, stream: trio.SocketStream) -> None:
@@ -259,10 +246,7 @@ class Bridge:
         return len(accepted) >= connections_max or (site is not None and accepted.count(site) >= (connections_max + 1) // 2)
 
     async def _dial(self, site: str, address: Physical) -> None:
-        """Connect to a peer.
-
-        Look up a host name each time, since a relay that moves keeps its name.
-        """
+        """Connect to a peer, whose host name is looked up each time."""
         stream: trio.SocketStream | None = None
         with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError, ValueError):
             if address in self._routers:
@@ -290,10 +274,7 @@ class Bridge:
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     async def _run(self, connection: _Connection, said: bytes = b"") -> None:
-        """Serve a connection to its end, and notify the gateway unless it closed the connection.
-
-        `said`: bytes already received.
-        """
+        """Serve a connection to its end. `said`: bytes already received."""
         self._connections[connection.number] = connection
         try:
             self._handle(BridgeConnected(connection.number, connection.dialed, connection.site))
@@ -320,7 +301,7 @@ class Bridge:
     async def _read(self, connection: _Connection) -> None:
         """Read until the peer closes.
 
-        Discard data after our own close, or it would reset our farewell.
+        Unread data after our own close would reset our farewell.
         """
         dialed, stream, heard = connection.dialed, connection.stream, False
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
@@ -335,7 +316,6 @@ class Bridge:
             self._proving.refused(*dialed, stream.failure)
 
     async def _write(self, connection: _Connection) -> None:
-        """Write all data until the connection is closing, then send the end of file."""
         try:
             while connection.queue or not connection.closing:
                 if not connection.queue:

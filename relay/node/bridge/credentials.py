@@ -49,19 +49,18 @@ class Credentials:
         self._directory = directory
         self._site = site
         self._clock = clock
-        #: Versions of the read files. Empty after a failure, so that the next check reads again.
+        #: Versions of the read files; empty after a failure, to read again.
         self._state = self._look_at_files()
         self._error = ""
         self._read: _Read | None = self._load()
 
     @property
     def server(self) -> ssl.SSLContext | None:
-        """Context for incoming connections; None if links are impossible (`refusal`)."""
+        """None if links are impossible (`refusal`)."""
         return None if self._read is None or self.refusal else self._read.server
 
     @property
     def client(self) -> ssl.SSLContext | None:
-        """Context for outgoing connections, as `server`."""
         return None if self._read is None or self.refusal else self._read.client
 
     @property
@@ -78,12 +77,10 @@ class Credentials:
 
     @property
     def problem(self) -> str:
-        """Error of the files or certificate, or empty."""
         return self._error or self.refusal
 
     @property
     def warning(self) -> str:
-        """Notice that the certificate ends soon, or empty."""
         left = self.expires_s
         if self._read is None or left is None or not 0 < left < WARNING_DAYS * DAY_S:
             return ""
@@ -117,7 +114,7 @@ class Credentials:
 
     def _load(self) -> _Read:
         certificate, key = self._directory / BRIDGE_CERTIFICATE, self._directory / BRIDGE_KEY
-        read_secret(key)  # rejects a key that others can read
+        read_secret(key)  # rejects a readable key
         own, authorities = read_public(certificate), read_public(self._directory / AUTHORITY_CERTIFICATE)
         try:
             facts = read_facts(own)
@@ -127,7 +124,7 @@ class Credentials:
             named = "no site" if facts.site is None else f"site {facts.site!r}"
             raise ConfigurationError(f"{certificate}: names {named}, and this is a member of site {self._site!r}.")
         try:
-            is_issued_by(b"", authorities)  # so that later calls can parse the authorities
+            is_issued_by(b"", authorities)  # so that later calls can parse them
             trusted = authorities.decode("ascii")
             server, client = [
                 make_context(server=each, authorities=trusted, certificate=str(certificate), key=str(key))

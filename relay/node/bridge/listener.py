@@ -29,13 +29,10 @@ class Listener:
         admissions: Admissions,
         relieve: Callable[[], None],
     ) -> None:
-        """`place`:
-
-        None disables it. `interval_s`: pause (s) between attempts while the port is in use.
-        `relieve`: see `accept_bounded`.
+        """`place`: None disables it. `interval_s`: pause (s) between attempts while the port is in
+        use. `relieve`: see `accept_bounded`.
         """
         self.listening = False
-        #: Error of listening; empty without one.
         self.error = ""
         self._place = place
         self._connections_max = connections_max
@@ -75,13 +72,12 @@ class Listener:
     async def _bind(self, place: Physical) -> trio.SocketListener:
         """Bind the port, and retry until the system allows it.
 
-        An earlier relay on this machine may still hold the port, paused or dying, so the port is
-        shared. A connection to that process gets no answer, and the other site retries.
+        An earlier relay on this machine may still hold the port, so the port is shared.
         """
         while True:
             try:
                 listener = await self._try(place)
-            except (OSError, ValueError) as error:  # a ValueError is for an invalid host name
+            except (OSError, ValueError) as error:  # an invalid host name
                 self.error = f"cannot listen on {place}: {getattr(error, 'strerror', None) or error}"
                 await trio.sleep(self._interval_s)
             else:
@@ -101,8 +97,8 @@ class Listener:
 async def require_free(place: Physical | None) -> None:
     """Raise ConfigurationError if the port is in use or not permitted.
 
-    A member checks this before it joins, since any member may become the relay. Other errors may be
-    temporary, such as a missing address; listening retries after them.
+    Any member may become the relay, so each checks this before it joins. Other errors may be
+    temporary.
     """
     if place is None:
         return

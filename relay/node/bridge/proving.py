@@ -1,7 +1,5 @@
-"""Admission of connections: the other end proves its site before the gateway sees it.
-
-Without credentials, a caller must send HELLO, and the gateway trusts its site name. Unproved
-callers have separate bounds: number, time, and number for each host.
+"""Admission of connections: the other end proves its site, or without credentials sends HELLO, before
+the gateway sees it.
 """
 
 from __future__ import annotations
@@ -38,15 +36,12 @@ class Caller(NamedTuple):
 
 
 class Proving:
-    """Admission of callers:
-
-    `pending_max` at a time, a quarter of them from one host. Each has `handshake_s`. The gateway
-    bounds the outgoing connections.
+    """Admission of callers: `pending_max` at a time, a quarter of them from one host, each for
+    `handshake_s`.
     """
 
     def __init__(self, credentials: Credentials | None, pending_max: int, handshake_s: float) -> None:
         self.admissions = Admissions()
-        #: Number of connections without a proved site, or without HELLO.
         self.failed = 0
         self.places = Places[trio.CancelScope](pending_max, max(1, pending_max // 4))
         self._credentials = credentials
@@ -56,7 +51,6 @@ class Proving:
 
     @property
     def expires_s(self) -> float | None:
-        """Seconds until the certificate of this site ends; None without one."""
         return None if self._credentials is None else self._credentials.expires_s
 
     def problems(self) -> dict[str, str]:
@@ -100,10 +94,7 @@ class Proving:
         raise PushedOut
 
     async def _receive_hello(self, stream: trio.SocketStream) -> bytes:
-        """Return all bytes received once HELLO is complete.
-
-        Raises Unproven. A relay sends HELLO at once, so this adds no delay.
-        """
+        """Return all bytes received once HELLO is complete. Raises Unproven."""
         with hold_place(self.places, peer_host(stream)):
             with trio.move_on_after(self._handshake_s):
                 return await _receive_first_frame(stream)
@@ -131,7 +122,7 @@ class Proving:
         self._troubles.clear()
 
     def heard(self, site: str) -> None:
-        """Clear the failure of a called site: its relay sent data, so it accepts this site."""
+        """Clear the failure of a called site: its relay sent data."""
         self._troubles.pop(site, None)
 
     def refused(self, site: str, address: Physical, why: str) -> None:
@@ -139,7 +130,6 @@ class Proving:
         self._troubles[site] = f"{address} rejects the certificate of this site: {why}"
 
     def reread(self) -> bool:
-        """Reread the certificate files, and return whether they have changed."""
         return self._credentials is not None and self._credentials.look()
 
     def is_distrusted(self, stream: Stream) -> bool:

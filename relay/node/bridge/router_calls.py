@@ -1,8 +1,7 @@
 """Connections through gossip routers, for relays that cannot accept connections.
 
-A relay waits at each router, and calls other relays there. The result is a TCP connection on which
-both relays prove their sites. The router cannot read it. A waiting connection serves one call, so
-the relay opens the next one at once.
+A relay waits at each router, and calls other relays there. Both relays prove their sites on the
+resulting connection. A waiting connection serves one call.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from sitestack.wire.routing import framed
 
 #: Seconds for connecting and for the proofs.
 GREETING_TIMEOUT_S = 2.0
-#: Seconds between pings of a waiting relay, and unanswered pings before the router counts as dead.
+#: Seconds between pings of a waiting relay, and unanswered pings before the router is dead.
 PING_S, PINGS_MAX = 1.0, 2
-#: Bounds of the pause (s) before the next attempt to wait at a router, plus or minus a half.
+#: Bounds of the pause (s) before the next attempt to wait, plus or minus a half.
 PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
 _SIZE = struct.Struct("<I")
 #: Reason in a `NOBODY` frame -> meaning.
@@ -43,10 +42,7 @@ class RouterFailed(OSError):
 
 
 class RouterConversation:
-    """Frames on one connection.
-
-    It reads no byte beyond the frame, since that may belong to the peer.
-    """
+    """Frames on one connection. Reads no byte beyond the frame, which may belong to the peer."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
@@ -71,10 +67,7 @@ class RouterConversation:
             raise RouterFailed("the connection broke") from error
 
     async def frame(self, bytes_max: int = routing.GREETING_BYTES_MAX) -> bytes:
-        """Return the next frame.
-
-        Raises RouterFailed. After a cancellation, the next call continues.
-        """
+        """Return the next frame; after a cancellation, the next call continues. Raises RouterFailed."""
         await self._arrive(_SIZE.size)
         (size,) = _SIZE.unpack_from(self._arrived)
         if not 0 < size <= bytes_max:
@@ -96,9 +89,9 @@ class RouterConversation:
 
 @asynccontextmanager
 async def conversation(place: Physical, site: str, proofs: Proofs | None) -> AsyncIterator[RouterConversation]:
-    """Connect to a router, and exchange proofs of a key of the site.
+    """Connect to a router, and exchange proofs. The stream stays open if the block completes.
 
-    Raises RouterFailed. The stream stays open if the block completes, and is closed otherwise.
+    Raises RouterFailed.
     """
     stream: trio.SocketStream | None = None
     try:
@@ -120,7 +113,7 @@ async def conversation(place: Physical, site: str, proofs: Proofs | None) -> Asy
 async def _connect(place: Physical) -> trio.SocketStream:
     try:
         return await trio.open_tcp_stream(place.host, place.port)
-    except (OSError, ValueError) as error:  # a ValueError is for an invalid host name
+    except (OSError, ValueError) as error:  # an invalid host name
         cause: BaseException = error.__cause__ or error
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
@@ -152,7 +145,7 @@ class RouterCalls:
         self._proofs = proofs
         self._scopes: list[trio.CancelScope] = []
         self._waiting: set[Physical] = set()
-        #: Router -> error of waiting there; router -> error of calling a site that it does not serve.
+        #: Router -> error of waiting there, or of calling a site that it does not serve.
         self._troubles: dict[Physical, str] = {}
         self._unserved: dict[Physical, str] = {}
 

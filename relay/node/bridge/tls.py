@@ -1,8 +1,7 @@
 """TLS 1.3 over TCP: both ends prove their sites by certificates of a shared authority.
 
-It drives the engine of `ssl` directly. A farewell must end its own direction and then discard the
-peer's data, which `trio.SSLStream` cannot do. It decrypts all received records at once, so the
-stack needs as few turns as without TLS.
+It drives the engine of `ssl` directly: `trio.SSLStream` can neither end one direction and discard
+the peer's data, nor decrypt all received records at once.
 """
 
 from __future__ import annotations
@@ -43,16 +42,15 @@ def make_context(*, server: bool, authorities: str, certificate: str, key: str) 
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     context.options |= ssl.OP_NO_TICKET
     if server:
-        context.num_tickets = 0  # without tickets every connection is proved anew, and there is no early data to replay
+        context.num_tickets = 0  # no early data to replay
     context.load_verify_locations(cadata=authorities)
     context.load_cert_chain(certificate, key)
     return context
 
 
 class TlsStream(trio.abc.HalfCloseableStream):
-    """Encrypted stream.
-
-    One task may read while another writes. Bound: the data of one read or write, and one record.
+    """Encrypted stream. One task may read while another writes. Bound: the data of one read or write,
+    and one record.
     """
 
     def __init__(self, transport: trio.SocketStream, context: ssl.SSLContext, *, server: bool) -> None:
@@ -84,8 +82,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Return all received data, or nothing after the peer's end.
 
-        Ignores `max_bytes`. Once this end has closed its direction, received data is discarded
-        until the peer closes too.
+        Ignores `max_bytes`.
         """
         while True:
             if data := self._decrypt():
@@ -107,8 +104,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
     def send_now(self, data: bytes) -> bytes | None:
         """Encrypt and write without waiting.
 
-        Return None, or the data to pass to `send_all`. An empty rest means that encrypted bytes are
-        waiting.
+        Return None, or the data to pass to `send_all`; empty: encrypted bytes are waiting.
         """
         try:
             self._encrypt(data)
@@ -131,7 +127,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
     async def send_eof(self) -> None:
         """End this direction: close_notify, then the end of file."""
         with suppress(ssl.SSLError):
-            self._tls.unwrap()  # raises after writing close_notify, since the peer's has not arrived
+            self._tls.unwrap()  # raises after writing: the peer's has not arrived
         self._has_ended = True
         await self._transport.send_all(self._outgoing.read())
         await self._transport.send_eof()
@@ -157,7 +153,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
                 return
 
     async def _tell_why(self) -> None:
-        """Send the alert of a failed handshake, then read: unread data would reset the alert."""
+        """Send the alert of a failed handshake, then read: unread data would reset it."""
         with trio.move_on_after(ALERT_S), suppress(*_BROKEN):
             await self._transport.send_all(self._outgoing.read())
             await self._transport.send_eof()
@@ -177,8 +173,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLEOFError:
-            # An end without close_notify is harmless: a link ends with BYE, and the next begins
-            # with STATE.
+            # harmless: a link ends with BYE, and the next begins with STATE
             self._peer_has_ended = True
         except ssl.SSLError as error:
             if not parts:  # otherwise the next call fails again
@@ -200,9 +195,8 @@ async def prove(stream: trio.SocketStream, context: ssl.SSLContext, *, server: b
 
 
 def write_now(stream: trio.SocketStream, data: bytes) -> bytes | None:
-    """Write without waiting.
-
-    Return None, or the rest. After an error all data remains, and `send_all` raises the error.
+    """Write without waiting. Return None, or the rest; after an error all data, so that `send_all`
+    raises it.
     """
     try:
         sent = os.write(stream.socket.fileno(), data)

@@ -1,7 +1,4 @@
-"""Examination of other sites: whether a relay answers, admits this site and proves its own.
-
-Only the relay of a site listens, so one answering address is enough.
-"""
+"""Examination of other sites: whether a relay answers, admits this site and proves its own."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from sitestack.transport.interfaces import Names, family_of
 
 CONNECT_S = 2.0
 RESOLVE_S = 2.0
-#: Seconds for a call through a router, which itself waits for a relay.
+#: Seconds for a call through a router.
 ROUTER_S = 5.0
 #: Seconds beyond the round trip until the members of a busy site hold and acknowledge a batch.
 HELD_S = 0.07

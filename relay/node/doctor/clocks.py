@@ -1,9 +1,4 @@
-"""Comparison of the members' clocks, by the date in HTTP answers.
-
-It needs no token.
-
-Protocols do not depend on clocks, but certificates and comparisons of logs and journals do.
-"""
+"""Comparison of the members' clocks, by the date in HTTP answers, which needs no token."""
 
 from __future__ import annotations
 
@@ -24,7 +19,7 @@ DIFFERENCE_S_MAX = 2.0
 
 
 async def examine_clocks(config: NodeConfig, hosts: Sequence[str], clock: Callable[[], float] = time.time) -> list[Finding]:
-    """Return a finding for the clock of each host, or none if HTTP is not configured."""
+    """Return a finding for the clock of each host, or none without HTTP."""
     if config.http.bind is None:
         return []
     port = config.http.bind.port
@@ -49,8 +44,7 @@ async def _difference(place: Physical, clock: Callable[[], float]) -> float | No
             date = await _date(place)
         except (OSError, trio.BrokenResourceError, ValueError):
             return None
-        # The remote clock read from `date` to just below a second later, between both local
-        # readings.
+        # The remote clock read from `date` to just below a second later.
         return max(0.0, asked - (date + 1.0), date - clock())
     return None
 

@@ -18,7 +18,7 @@ from sitestack.transport.interfaces import find_interface
 
 
 async def examine(config: NodeConfig) -> list[Finding]:
-    """Return all findings, after a few seconds. It changes nothing and does not join the site."""
+    """Return all findings, after a few seconds. Changes nothing and does not join the site."""
     try:
         ring = read_key_ring(Path(config.security.keys)) if config.security.keys else None
     except ConfigurationError as error:
@@ -39,7 +39,7 @@ async def examine(config: NodeConfig) -> list[Finding]:
     except ConfigurationError as error:
         findings.append(Finding("transport", str(error), "Without a socket, no member can be asked."))
     hosts = {place.host: place for place in site.reached_at}
-    # A tunnel address is a uuid, which only routers can reach.
+    # only routers can reach a uuid
     reached = {} if config.transport.kind == "tunnel" else hosts
     for place in reached.values():
         findings += examine_path(config, place)

@@ -1,7 +1,6 @@
-"""Discovery queries that do not join: each path is tried separately, and answers are recorded.
+"""Discovery queries that do not join: each path is tried separately.
 
-They use discovery's headers (`sitestack/layers/discovery/headers.py`) in a separate stack. Members
-remember the sender for a minute, like any process that asks.
+Members remember the sender for a minute.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from sitestack.model.events import Event
 from sitestack.model.frame import Frame, Header
 from sitestack.stack.layer import Dropped, Effect, Layer, Local, Transmit
 
-#: Name of the sender. No member can have it, so a finished query never looks like a lost member.
+#: Not a valid member name, so a finished query never looks like a lost member.
 NAME = "@doctor"
 NOTED_MAX = 1_024
 
@@ -30,8 +29,6 @@ class Ask(Event):
 
 
 class Enquiry(Layer):
-    """The only layer of its stack."""
-
     name = "enquiry"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x10: WhoIsThere, 0x11: IAmHere}
 
@@ -39,7 +36,7 @@ class Enquiry(Layer):
         self._local = local
         self._parameters = parameters
         self._contact = Contact(local.address, local.name, (), 1)
-        #: Answers since the last query, and all contacts that members reported.
+        #: Answers since the last query, and all reported contacts.
         self.answered: dict[Address, IAmHere] = {}
         self.told: dict[Address, Contact] = {}
 
@@ -64,10 +61,9 @@ class Enquiry(Layer):
         return []
 
     def note(self, contact: Contact) -> None:
-        """Record a contact that a member, or an earlier examination, reported."""
         if is_reachable(contact) and contact.name != NAME and len(self.told) < NOTED_MAX:
             self.told[contact.address] = contact
 
     def names(self, members: Sequence[Address]) -> list[str]:
-        """Return the members' logical names, sorted, and escaped for terminals."""
+        """Return the members' logical names, sorted and escaped."""
         return sorted(printable(self.told[member].name) for member in members)

@@ -1,7 +1,4 @@
-"""Examination of the site: multicast, names, configured hosts and known members.
-
-A member that others report but that does not answer itself is found and unreachable.
-"""
+"""Examination of the site: multicast, names, configured hosts and known members."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from sitestack.transport import Transport
 from sitestack.transport.interfaces import Names
 from sitestack.wire.routing import Entry
 
-#: Seconds for answers to one query, which is sent twice in case of loss.
+#: Seconds for answers to one query, which is sent twice.
 ANSWER_S = 1.0
 RESOLVE_S = 2.0
 
@@ -43,7 +40,7 @@ class SiteExamination:
         registered: Iterable[Entry] = (),
     ) -> None:
         """`transport` replaces the sockets in tests. `registered`: members from gossip routers."""
-        # The running node may use its port.
+        # the running node may use its port
         self._config = replace(config, transport=replace(config.transport, port=0))
         self._ring = ring
         self._carrier = transport
@@ -139,10 +136,7 @@ class SiteExamination:
         return findings
 
     async def _ask(self, stack: Stack, driver: Driver, targets: Sequence[Physical | None]) -> dict[Address, IAmHere]:
-        """Query these addresses, and return the answers in time.
-
-        The first answer ends a query to single addresses.
-        """
+        """Query these addresses, and return the answers in time, or the first one of single addresses."""
         enquiry = self._enquiry
         enquiry.answered.clear()
         with trio.move_on_after(ANSWER_S):

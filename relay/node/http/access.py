@@ -11,18 +11,15 @@ from starlette.types import ASGIApp
 from relay.node.http.refusal import refuse
 from relay.node.http.token import Right, Tokens, is_loopback
 
-#: Keys in a request's state: function that keeps the connection's place until the answer, and the
-#: name of the token.
+#: Keys in a request's state.
 KEEP_PLACE, TOKEN_NAME = "keep_place", "token_name"
 
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 
 
 class Access:
-    """Access check.
-
-    With tokens, requests must have one with the right. Without, any program that reaches the port
-    has access, but pages of other origins do not.
+    """Access check. With tokens, requests must have one with the right. Without, pages of other
+    origins have no access.
     """
 
     def __init__(self, tokens: Tokens | None) -> None:
@@ -56,9 +53,8 @@ class Access:
 def why_foreign(request: Request) -> str:
     """Return why the request comes from a page of another origin, or an empty string.
 
-    Browsers send the page's origin with each cross-origin request and each change, and for images
-    and links at least the relation of the two sites. A DNS rebinding page sends its own host name,
-    which no program uses for a loopback address.
+    Browsers send the page's origin, or at least the relation of the two sites. A DNS rebinding page
+    sends its own host name.
     """
     host = request.headers.get("host", "")
     origin = request.headers.get("origin", host)

@@ -1,7 +1,4 @@
-"""HTTP paths of a node and their answers.
-
-They store nothing; only message posts wait for the node.
-"""
+"""HTTP paths of a node and their answers."""
 
 from __future__ import annotations
 
@@ -33,22 +30,19 @@ class Served:
     """Functions and facts of the node for its HTTP application."""
 
     describe: Describe
-    #: Sites that the node links to while it relays.
     peers: Callable[[], Sequence[str]]
     ring: EventRing
     channel: FindChannel
-    #: Counts sent messages to all sites.
     count_sent: Callable[[int], None]
     version: str
     is_secure: bool
-    #: Maximum streams. The other connections are for probes and requests.
+    #: The other connections are for probes and requests.
     streams_max: int = HttpSettings().streams_max()
 
 
 def make_app(node: Served, tokens: Tokens | None = None) -> Starlette:
-    """Return the application of one node.
-
-    With tokens, requests without one receive only liveness and readiness.
+    """Return the application of one node. With tokens, requests without one receive only liveness and
+    readiness.
     """
     access = Access(tokens)
     health = Health(
@@ -85,7 +79,7 @@ class _Answers:
         return JSONResponse(self._api)
 
     async def events(self, request: Request) -> Response | EventStream:
-        """Return a stream after the event that the client names, from the oldest one, or of new ones."""
+        """Return a stream after the named event, from the oldest one, or of new ones."""
         ring, query = self._node.ring, request.query_params
         messages = query.get("messages", "yes") != "no"
         if messages and not self._access.has(request, "read"):

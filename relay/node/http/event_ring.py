@@ -1,7 +1,7 @@
 """Numbered recent events of a node, read by any number of streams at their own pace.
 
-Numbers and bytes are bounded. The oldest events are evicted without waiting for readers. Streams
-without messages have a separate ring, so that messages do not evict rarer events.
+The oldest events are evicted without waiting for readers. Streams without messages have a separate
+ring.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ class UnknownId(Exception):
 
 @dataclass(slots=True)
 class _Entry:
-    """One item of the channel: a batch, or another event."""
-
     first: int
     count: int
     item: Delivery | View | Event
@@ -51,13 +49,13 @@ class _Entry:
 
 
 class EventRing:
-    """Events of one process. Numbers start at 1; ids also name the process."""
+    """Events of one process. Numbers start at 1."""
 
     def __init__(
         self, site: str, events_max: int = EVENTS_MAX, bytes_max: int = BYTES_MAX, changes_max: int = CHANGES_MAX
     ) -> None:
         self.newest = 0
-        #: Name of this process: after a restart, numbers refer to other events.
+        #: Name of this process, part of every id.
         self.run = secrets.token_hex(6)
         self.site = site
         self._entries: deque[_Entry] = deque()
@@ -88,7 +86,7 @@ class EventRing:
             self._grown = None
 
     def oldest(self, messages: bool) -> int:
-        """Return the number of the oldest held event, or the next number if none is held."""
+        """Return the number of the oldest held event, else the next number."""
         if messages:
             return self._entries[0].first if self._entries else self.newest + 1
         return self._changes_gone + 1
@@ -106,7 +104,7 @@ class EventRing:
     def read(self, after: int, messages: bool) -> tuple[bytes, int]:
         """Return the next events, encoded, and the number to continue from.
 
-        Empty at the end. The caller has checked for evicted events (`oldest`).
+        The caller has checked for evicted events (`oldest`).
         """
         chunk: list[bytes] = []
         size = 0
@@ -131,10 +129,7 @@ class EventRing:
         return {"events": self._events, "events_bytes": self._bytes}
 
     def _after(self, after: int, messages: bool) -> Iterator[_Entry]:
-        """Return the entries with later events, oldest first.
-
-        Search from the end, where most readers are.
-        """
+        """Return the entries with later events, oldest first; most readers are near the end."""
         found: list[_Entry] = []
         for entry in reversed(self._entries if messages else self._changes):
             if entry.last <= after:

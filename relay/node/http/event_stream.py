@@ -1,8 +1,7 @@
 """Answer to `GET /events`: server-sent events until the client or the node ends.
 
-Each stream reads the ring at its own pace. The connection closes if the client reads too slowly,
-and the stream ends if the ring evicts its next event. After a reconnect, a `gap` event names the
-missing events.
+The connection closes if the client reads too slowly, and the stream ends if the ring evicts its
+next event; after a reconnect, a `gap` event names the missing events.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from relay.node.output.event_json import to_server_sent
 #: Writes a piece of an answer.
 Write = Callable[[bytes], Awaitable[None]]
 
-#: Header with the node's site, percent-encoded: a client that changes nodes stays in one site.
+#: Header with the node's site, percent-encoded.
 SITE_HEADER = b"relay-site"
 MEDIA_TYPE = "text/event-stream; charset=utf-8"
-#: Seconds without an event before a comment, which lets both ends detect a closed connection.
+#: Seconds without an event before a comment.
 KEEP_ALIVE_S = 15.0
 #: Milliseconds that a conforming client waits before it reconnects.
 RETRY_MS = 500
@@ -71,12 +70,9 @@ class EventStream:
         return to_server_sent(self._ring.id_of(self._after), {"event": "gap", **about})
 
     async def _follow(self, write: Write) -> None:
-        """Send new events, and a comment after a pause.
-
-        The ring may grow by events of other streams.
-        """
+        """Send new events, and a comment after a pause."""
         ring, missed = self._ring, self._missed()
-        # The id lets a client that is disconnected before the first event resume here.
+        # A client that is disconnected before the first event resumes here.
         await write(f"retry: {RETRY_MS}\nid: {ring.id_of(self._after)}\n\n".encode() + missed)
         quiet_until = trio.current_time() + KEEP_ALIVE_S
         while ring.oldest(self._messages) <= self._after + 1:

@@ -1,7 +1,6 @@
 """Filter before the HTTP library: it passes whole, small requests, and bodies only on listed paths.
 
-The library also supports HTTP/2, WebSocket and long bodies, which the node does not need. The guard
-rejects text that both could parse differently, such as a line without a carriage return.
+The guard rejects text that both could parse differently, such as a line without a carriage return.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BODY, _OTHER_PROTOCOL = (b"content-length", b"transfer-encoding", b"expect"), (b"upgrade", b"http2-settings")
 
 
-#: Paths that are answered even beyond the maximum connections.
+#: Paths that are answered even beyond the bound.
 PROBES = (b"/healthz", b"/readyz")
 
 
 class Refused(Exception):
-    """The request is rejected. The arguments are the status code and the reason."""
+    """The request is rejected: status code and reason."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(status, why)
@@ -62,12 +61,11 @@ class Head:
             raise Refused(413, "The request must have no body.")
         if names.intersection(_OTHER_PROTOCOL):
             raise Refused(400, "The request asks for another protocol.")
-        #: Whether the client waits for permission to send the body.
         self.waits = b"expect" in names
         self.body_bytes = 0 if bytes_max is None else _length(headers, bytes_max)
 
     def encode(self) -> bytes:
-        """Return the head for the library, without `Expect`, which is already answered."""
+        """Return the head for the library, without `Expect`."""
         lines = [each for each in self._lines if each.partition(b":")[0].strip().lower() != b"expect"]
         return b"\r\n".join(lines) + _HEAD_END
 
@@ -87,8 +85,8 @@ def _length(headers: list[tuple[bytes, bytes]], bytes_max: int) -> int:
 class GuardedStream:
     """Stream of one connection for the library, until `refused` has a rejection.
 
-    Bound: one request and one read. The library closes idle connections. A body or an answer must
-    transfer each `PIECE_BYTES` within `piece_timeout_s` (seconds).
+    Bound: one request and one read. A body or an answer must transfer each `PIECE_BYTES` within
+    `piece_timeout_s`.
     """
 
     def __init__(
@@ -101,9 +99,8 @@ class GuardedStream:
     ) -> None:
         """`held`: bytes of the bodies of all connections, against their bound."""
         self.socket = stream.socket
-        #: Rejection of the last request; None without one.
         self.refused: Refused | None = None
-        #: Why there is no place for this connection, except for probes; empty if there is one.
+        #: Why there is no place, except for probes; empty if there is one.
         self.crowded = ""
         #: Covers the library, which a rejection cancels.
         self.scope = trio.CancelScope()
@@ -116,13 +113,12 @@ class GuardedStream:
         self._piece_timeout_s = piece_timeout_s
         self._bodies = bodies
         self._arrived = bytearray()
-        #: Whether a body is arriving. The library then counts the connection as idle.
+        #: The library then counts the connection as idle.
         self._in_body = False
-        #: Whether the library has closed its direction.
         self._ended = False
 
     async def shake_hands(self) -> bool:
-        """Return whether the client has completed the TLS handshake in time, if there is one."""
+        """Return whether the client has completed any TLS handshake in time."""
         if isinstance(self._stream, trio.SSLStream):
             with trio.move_on_after(self._piece_timeout_s), suppress(trio.BrokenResourceError):
                 await self._stream.do_handshake()
@@ -197,7 +193,6 @@ class GuardedStream:
         self.scope.cancel()
 
     def _hold(self, count: int) -> None:
-        """Count a body. Raises Refused beyond the bound of all bodies."""
         if not self._held.fits(count):
             raise Refused(503, "Retry later: there are too many long requests.")
         self._held.add(count)
@@ -208,7 +203,7 @@ class GuardedStream:
             self._held.now -= self._body_bytes.popleft()
 
     async def turn_away(self, answer: bytes) -> None:
-        """Send a last answer, then read: closing with unread data could discard the answer."""
+        """Send a last answer, then read: unread data could discard it."""
         async with self._stream:
             await self._stream.send_all(answer)
             if isinstance(self._stream, trio.SocketStream):
@@ -232,7 +227,7 @@ class GuardedStream:
         with trio.move_on_after(self._piece_timeout_s) as sending:
             try:
                 await self._stream.send_all(piece)
-            except trio.BusyResourceError as error:  # the library does not handle this error
+            except trio.BusyResourceError as error:  # the library does not handle it
                 raise trio.BrokenResourceError("the connection is being closed") from error
         if sending.cancelled_caught:
             raise trio.BrokenResourceError("the answer was not taken in time")
@@ -246,5 +241,5 @@ class GuardedStream:
     async def aclose(self) -> None:
         """Close the connection, unless a rejection must still be sent or a body is arriving."""
         if self.refused is None and (self._ended or not self._in_body):
-            with trio.move_on_after(self._piece_timeout_s):  # TLS says that it ends
+            with trio.move_on_after(self._piece_timeout_s):  # a farewell of TLS
                 await self._stream.aclose()

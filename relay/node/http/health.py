@@ -27,7 +27,6 @@ class Health:
     why_not_ready: Callable[[dict[str, Any], int], list[str]]
     #: Renders a status as metrics.
     expose: Callable[[dict[str, Any]], bytes]
-    #: Whether the process has keys.
     is_secure: bool
 
 
@@ -46,7 +45,7 @@ def make_starlette(routes: Sequence[BaseRoute]) -> Starlette:
 
 def health_routes(health: Health, access: Access) -> list[BaseRoute]:
     async def healthz(_request: Request) -> Response:
-        """Answer from the event loop, which proves that the process is alive."""
+        """Answer from the event loop: the process is alive."""
         return PlainTextResponse("alive\n" if health.is_secure else "alive, insecure\n")
 
     async def readyz(request: Request) -> Response:

@@ -1,8 +1,7 @@
 """`POST /messages`: publish messages, which the client may repeat until they are delivered.
 
-A key, from the client or made here, travels with the message
-(`sitestack/channel/sending/message_keys.py`). A client may repeat the message at any member of any
-site, and each member delivers it once.
+The key travels with the message (`sitestack/channel/sending/message_keys.py`): each member of any
+site delivers it once.
 """
 
 from __future__ import annotations
@@ -31,22 +30,19 @@ from sitestack.model.errors import ChannelClosed, MessageTooLarge, NoMajority
 MESSAGES = "/messages"
 #: Maximum bytes of a body, and of all bodies in memory.
 BODY_BYTES_MAX = 2 << 20
-#: Seconds that a request waits for credit before the answer 429. A line waits for the credit of
-#: the lines before it, as long as for delivery.
+#: Seconds that a request waits for credit before the answer 429.
 WRITABLE_S = 0.25
-#: Seconds that a message waits for local delivery before 504. Longer than a failover.
+#: Seconds that a message waits for local delivery before 504; longer than a failover.
 DELIVERED_S = 10.0
 #: Maximum lines of one request that are sent and not answered.
 LINES_UNDER_WAY_MAX = 512
-#: Lines that are sent without a checkpoint, about ten milliseconds.
+#: Lines sent without a checkpoint, about ten milliseconds.
 LINES_AT_ONCE = 128
-#: Bytes of answers to lines that are sent in one piece.
 PIECE_BYTES = 16 << 10
-#: Answers after which a request sends none of its later lines, to keep their order.
+#: Answers after which a request sends none of its later lines.
 _STOPS = (429, 503)
 
 Answer = tuple[int, dict[str, Any]]
-#: Returns the channel between join and leave.
 FindChannel = Callable[[], RelayChannel | None]
 
 
@@ -64,7 +60,7 @@ class Messages:
     def __init__(self, channel: FindChannel, count_sent: Callable[[int], None]) -> None:
         self._channel = channel
         self._count_sent = count_sent
-        #: Keys that requests wait for, one for each message.
+        #: Keys that requests wait for.
         self._under_way: set[str] = set()
 
     async def post(self, request: Request) -> Response | LineAnswers:
@@ -89,7 +85,7 @@ class Messages:
     async def begin(self, posted: Posted, writable_s: float) -> UnderWay | Answer:
         """Send the message, or return the answer if it is known or nothing was sent.
 
-        Waits `writable_s` (seconds) for credit. The caller must call `forget` for the key.
+        Waits `writable_s` (seconds) for credit. The caller must call `forget`.
         """
         channel = self._channel()
         if channel is None:
@@ -132,10 +128,9 @@ class Messages:
 
 
 class LineAnswers:
-    """ASGI answer to an NDJSON body: a line for each line, in order, as messages are delivered.
+    """ASGI answer to an NDJSON body: a line for each line, in order.
 
-    Once a line is answered 429 or 503, so are the lines after it: a program that repeats them
-    keeps its order.
+    Once a line is answered 429 or 503, so are the later ones.
     """
 
     def __init__(self, messages: Messages, lines: list[bytes], scope: str) -> None:
@@ -174,7 +169,7 @@ class LineAnswers:
                 if not isinstance(answer, UnderWay) and answer[0] in _STOPS:
                     stop = answer
                 try:
-                    begun.send_nowait(answer)  # no checkpoint, so that messages share turns of the member
+                    begun.send_nowait(answer)  # messages share turns of the member
                 except trio.WouldBlock:
                     await begun.send(answer)
                 if number % LINES_AT_ONCE == 0:
@@ -190,7 +185,7 @@ class LineAnswers:
 
 
 def _at_hand(begun: trio.MemoryReceiveChannel[UnderWay | Answer]) -> Iterator[UnderWay | Answer]:
-    """Yield the begun lines that need no waiting, without a checkpoint for each."""
+    """Yield the begun lines that need no waiting."""
     with suppress(trio.WouldBlock, trio.EndOfChannel):
         while True:
             yield begun.receive_nowait()

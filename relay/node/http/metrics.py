@@ -1,8 +1,4 @@
-"""Prometheus metrics of a node.
-
-No other module knows prometheus_client. A scrape renders one status, so metrics and `relay status`
-agree.
-"""
+"""Prometheus metrics of a node. A scrape renders one status, so metrics and `relay status` agree."""
 
 from __future__ import annotations
 
@@ -147,7 +143,7 @@ def _views(status: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _links(links: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
-    """Yield the lag of each other site. Every member knows it; only the relay has links."""
+    """Yield the lag of each other site, known to every member."""
     sites = {link["site"]: link for link in links}
     names = {
         "link_up": ("linked", "Whether this node has the link to the site."),
@@ -176,7 +172,6 @@ def _messages(status: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _queues(queues: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
-    """Yield the levels of all queues. A queue may lack a high-water mark or bound."""
     helps = {
         "now": ("queue", "Level of each queue; its name has the unit."),
         "high": ("queue_high", "Highest level of each queue."),
@@ -187,7 +182,6 @@ def _queues(queues: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
 
 
 def _machinery(status: Mapping[str, Any]) -> Iterator[Metric]:
-    """Yield metrics of retransmissions, bridge, journal and process."""
     statistics = status["statistics"]
     stack, bridge = statistics.get("stack", {}), statistics.get("bridge", {})
     journal, node = status["journal"] or {}, status["node"] or {}

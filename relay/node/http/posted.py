@@ -77,7 +77,6 @@ def read_object(text: bytes, scope: Any, key: str = "") -> Posted:
 
 
 def _posted(payload: bytes, scope: Any, key: Any) -> Posted:
-    """Check scope and key. Without a key, make one."""
     if not isinstance(key, str) or len(key) > KEY_BYTES_MAX or not _VISIBLE.fullmatch(key):
         raise Unfit(f"Idempotency-Key: must have 1 to {KEY_BYTES_MAX} ASCII characters without white space.")
     if scope not in ("all", "site"):

@@ -1,7 +1,6 @@
-"""Health check for containers:
+"""Health check for containers: `python -m relay.node.http.probe URL` exits with 0 after a 200.
 
-`python -m relay.node.http.probe URL` exits with 0 after a 200. It runs every few seconds, so it
-imports only sockets, a tenth of the cost of the command line.
+It imports only sockets, a tenth of the cost of the command line.
 """
 
 from __future__ import annotations

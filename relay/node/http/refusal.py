@@ -31,7 +31,7 @@ async def refuse_path(_request: Request, error: Exception) -> Response:
 
 
 def encode_refusal(status: int, why: str) -> bytes:
-    """Return a whole last answer, for a request that the HTTP library does not see."""
+    """Return a whole last answer."""
     body = json.dumps({"error": why}).encode()
     headers = {"Content-Type": "application/json", "Content-Length": len(body), "Connection": "close", **_retry_after(status)}
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *[f"{name}: {value}" for name, value in headers.items()]]

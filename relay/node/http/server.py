@@ -38,10 +38,9 @@ from sitestack.transport.places import NoPlace, Places
 
 SSLStream: TypeAlias = "trio.SSLStream[trio.SocketStream]"
 
-#: Seconds for each 64 KiB of an answer or body; the longest body may take 160 s. The kernel drops a
-#: connection without progress, so that a leaving node does not wait for it.
+#: Seconds for each 64 KiB of an answer or body. The kernel drops a connection without progress.
 PIECE_TIMEOUT_S = 5.0
-#: Seconds for the head of a request, from the connection or the last answer.
+#: Seconds for the head of a request.
 IDLE_TIMEOUT_S = 5.0
 #: Path -> maximum bytes of a body. Each connection holds at most one.
 BODIES = {MESSAGES.encode(): BODY_BYTES_MAX}
@@ -50,14 +49,13 @@ REQUESTS_MAX = 100
 BACKLOG = 64
 #: Maximum bytes of all bodies of unanswered requests.
 BODIES_BYTES_MAX = 64 << 20
-#: Connections beyond the maximum that are accepted for probes; the oldest gives way.
+#: Connections beyond the maximum, for probes; the oldest gives way.
 SPARE_MAX = 4
 #: Seconds for a rejected client to read the answer.
 REFUSE_TIMEOUT_S = 1.0
 #: Minimum seconds between log lines about internal errors.
 FAILURE_LOG_S = 60.0
 
-#: Errors of a closed or closing connection.
 _GONE = trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError
 
 
@@ -73,7 +71,7 @@ async def serve_http(
 
     Raises ConfigurationError if it cannot listen.
     """
-    # Listen first, so that a port in use fails at the start.
+    # a port in use fails at the start
     with listen_tcp(bind, BACKLOG, "http.bind") as sock:
         if sys.platform == "linux":  # accepted connections inherit the option
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(PIECE_TIMEOUT_S * 1000))
@@ -89,11 +87,7 @@ class _Server:
     """Server with bounded connections, in total and of one address.
 
     At the bound, the oldest connection without an authorized request closes. If there is none, the
-    new one takes a spare place, on which only probes are answered. Strangers therefore exclude
-    neither probes nor clients.
-
-    Answers run in the member's event loop. All connections together must take much less time than
-    the heartbeat timeout.
+    new one takes a spare place, for probes only.
     """
 
     def __init__(self, app: Starlette, admissions: Admissions, settings: HttpSettings, tls: ssl.SSLContext | None) -> None:
@@ -104,12 +98,12 @@ class _Server:
         self._places = Places[GuardedStream](settings.connections_max, settings.address_connections_max)
         self._spare = Places[GuardedStream](SPARE_MAX, SPARE_MAX)
         self._bodies = Level(BODIES_BYTES_MAX, "bodies of requests")
-        #: Number of connections that ended by an error, and the time (s) of the next log line.
+        #: Failed connections, and the time (s) of the next log line.
         self._failures = 0
         self._failure_log_at = -math.inf
         self._config = _Config()
         self._context = WorkerContext(None)
-        # Both follow the ASGI standard, with separate types.
+        # the same standard, with separate types
         self._app = cast(ASGIFramework, app)
 
     async def accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
@@ -149,7 +143,7 @@ class _Server:
             each.push_out()
 
     async def _run(self, guarded: GuardedStream) -> None:
-        """Answer one connection. An error in the library ends this connection, not the node."""
+        """Answer one connection; an error of the library ends only this one."""
 
         async def answer(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
             try:
@@ -163,12 +157,12 @@ class _Server:
 
         state = ConnectionState({KEEP_PLACE: partial(self._places.keep, guarded)})
         app = wrap_app(answer, self._config.wsgi_max_body_size, "asgi")
-        # TCPServer accepts connections without TLS, contrary to its types.
+        # TCPServer accepts connections without TLS.
         server = TCPServer(app, self._config, self._context, state, cast(SSLStream, guarded))
         try:
             await server.run()
         except* Exception as errors:
-            # A cancelled library still sends the end of an unstarted answer, and raises.
+            # A cancelled library still sends the end of an unstarted answer.
             if trio.current_effective_deadline() != -math.inf:
                 self._tell(errors)
 
@@ -189,7 +183,7 @@ class _Server:
 
 
 async def _log_access(app: ASGIFramework, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-    """Answer a request and log it. A status of 0 means that there was no answer."""
+    """Answer a request and log it; status 0: no answer."""
     began, about = trio.current_time(), cast(dict[str, Any], scope)
     status = 0
 
@@ -214,10 +208,8 @@ async def _log_access(app: ASGIFramework, scope: Scope, receive: ASGIReceiveCall
 
 
 class _Config(Config):
-    """Configuration of hypercorn for one given socket, which the caller closes."""
-
     include_server_header = False
-    #: None, since the node's log has the application's errors.
+    #: the node's log has the application's errors
     errorlog = None
 
     def __init__(self) -> None:

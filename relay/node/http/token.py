@@ -1,7 +1,7 @@
-"""Bearer tokens of HTTP, for a node that serves beyond its own machine.
+"""Bearer tokens of HTTP.
 
-The file `http.token` has a token a line: the token, then optionally its name and rights, as in
-`3f1c... prometheus operate` or `9b2e... shop publish,read`. A token alone has all rights.
+The file `http.token` has a token a line, as in `3f1c... prometheus operate` or `9b2e... shop
+publish,read`. A token alone has all rights.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ class Tokens:
         return found[0] if found and scheme.lower() == "bearer" else None
 
     def replace(self, others: Tokens) -> None:
-        """Accept the others from now on, instead of these."""
         self._tokens = others._tokens
 
 

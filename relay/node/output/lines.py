@@ -1,7 +1,6 @@
 """Line input and output of a node: standard streams, files and pipes.
 
-Blocking calls run in threads, which leaves the flags of a terminal unchanged. Each direction has
-its own limiter, since host name look-ups may occupy all shared threads.
+Blocking calls run in threads, with a limiter for each direction.
 """
 
 from __future__ import annotations
@@ -21,17 +20,16 @@ RETRY_S = 1.0
 
 
 class LineSource:
-    """Source of lines to publish.
-
-    A line longer than `line_bytes_max` is cut to one byte more, so that `send` rejects it.
+    """Source of lines to publish. One longer than `line_bytes_max` is cut to one byte more, so that
+    `send` rejects it.
     """
 
     def __init__(self, source: str, line_bytes_max: int) -> None:
         """Open the source. Raises ConfigurationError if it cannot be read."""
         self._line_bytes_max = line_bytes_max
-        # A named pipe opened for writing too does not wait for a writer, or end with the last one.
+        # does not wait for a writer, or end with the last one
         flags = os.O_RDWR if Path(source).is_fifo() else os.O_RDONLY
-        # Never closed: a thread may still read from it when the process ends.
+        # never closed: a thread may still read from it
         self._descriptor = 0 if source == STANDARD else _open("--publish", source, flags)
         self._limiter = trio.CapacityLimiter(1)
 
@@ -57,7 +55,6 @@ class LineSink:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._descriptor = 1 if target == STANDARD else _open("--events", target, flags)
         self._limiter = trio.CapacityLimiter(1)
-        #: True if the last line was written in part.
         self._torn = False
         self.lost_lines = 0
 
@@ -85,9 +82,8 @@ class LineSink:
 
 
 class EventOutput:
-    """Writer that counts the lines a failing sink rejects, and retries after a pause.
-
-    `say_lost(count, why)` makes lines that report the missing ones once the sink works again.
+    """Writer that counts the lines a failing sink rejects, and retries after a pause. `say_lost(count,
+    why)` makes lines about them.
     """
 
     def __init__(self, sink: LineSink, say_lost: Callable[[int, str], Sequence[str]]) -> None:

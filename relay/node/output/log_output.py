@@ -9,7 +9,7 @@ import select
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-#: Bytes of one write. A pipe or socket that `poll` reports writable accepts this many.
+#: Bytes of one write, which a writable pipe or socket accepts.
 PIECE_BYTES = select.PIPE_BUF
 #: Method name of a logger -> level.
 _NUMBERS = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
@@ -28,7 +28,6 @@ class LogOutput:
         self._descriptor = descriptor
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
-        #: True if the last line was written in part.
         self._torn = False
 
     def write(self, line: str) -> None:
@@ -42,7 +41,7 @@ class LogOutput:
             self.trouble = ""
 
     def drop_below(self, _logger: WrappedLogger, method: str, line: EventDict) -> EventDict:
-        """Drop a line below the level. As the first processor, it saves rendering the line."""
+        """Drop a line below the level, before it is rendered."""
         if _NUMBERS.get(method, logging.ERROR) < self.level:
             raise structlog.DropEvent
         return line

@@ -16,7 +16,7 @@ from sitestack.model.rate_limit import RateLimit
 
 _LEVELS = logging.getLevelNamesMapping()
 _STANDARD_ERROR = 2
-#: Field of structlog with a traceback, whose line ends are kept.
+#: Field of structlog whose line ends are kept.
 _TRACEBACK = "exception"
 #: Minimum seconds between two logged reports of one library, and the number of known libraries.
 _LIBRARY_INTERVAL_S = 10.0
@@ -37,7 +37,7 @@ def configure_log(settings: LogSettings, descriptor: int = _STANDARD_ERROR) -> L
             structlog.processors.format_exc_info,
             *renderers,
         ],
-        # The output filters by level, since the level may change after loggers are bound.
+        # the level may change after loggers are bound
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=lambda *_: output,
     )
@@ -50,10 +50,7 @@ def set_level(output: LogOutput, level: str) -> None:
 
 
 def escape_texts(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
-    """Escape control characters for the console.
-
-    Fields may hold text of another site, and terminals interpret control characters.
-    """
+    """Escape control characters, which fields of another site may hold."""
     for key, value in line.items():
         if isinstance(value, str):
             line[key] = "\n".join(map(escaped, value.split("\n"))) if key == _TRACEBACK else escaped(value)
@@ -61,17 +58,13 @@ def escape_texts(_logger: WrappedLogger, _method: str, line: EventDict) -> Event
 
 
 class LibraryLog(logging.Handler):
-    """Handler that logs reports of libraries at a limited rate.
-
-    For example, trio reports ten times a second while no descriptors are available.
-    """
+    """Handler that logs reports of libraries at a limited rate."""
 
     def __init__(self) -> None:
         super().__init__()
         self._rate = RateLimit(_LIBRARY_INTERVAL_S, _LIBRARIES_MAX)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log a report as one line of the node, unless the same library was logged recently."""
         if self._rate.allow(record.name, time.monotonic()):
             cause = record.exc_info[1] if record.exc_info else None
             structlog.get_logger().error(record.getMessage(), library=record.name, why=str(cause or ""))

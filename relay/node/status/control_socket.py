@@ -1,9 +1,6 @@
-"""Control socket of a running node.
+"""Control socket of a running node: each order and each answer is one JSON line.
 
-Each order and each answer is one JSON line.
-
-Like the status socket, it belongs to one user (mode 0600). That user could also send signals. HTTP
-accepts no orders: its token is for reading and publishing. The log names each order with its answer
+It belongs to one user (mode 0600). HTTP accepts no orders. The log names each order with its answer
 and the process that gave it.
 """
 
@@ -28,10 +25,10 @@ from sitestack.transport.accepting import Admissions, accept_bounded
 LINE_BYTES_MAX = 4_096
 #: Seconds for receiving an order, and again for sending its answer.
 LINE_TIMEOUT_S = 2.0
-#: Seconds that a client waits, longer than any order takes with the orders before it.
+#: Seconds that a client waits.
 ORDER_TIMEOUT_S = 30.0
 
-#: What the kernel says of the other end: process, user and group.
+#: Process, user and group of the other end, from the kernel.
 _CREDENTIALS = struct.Struct("3i")
 
 #: Carries out an order and returns the answer. Raises LocalError if it cannot.
@@ -44,11 +41,9 @@ def control_path(status: Path) -> Path:
 
 @asynccontextmanager
 async def open_control_socket(status: Path) -> AsyncIterator[trio.SocketListener]:
-    """Listen while the block runs.
+    """Listen while the block runs, inside that of the status socket.
 
     Raises ConfigurationError if the socket cannot be made.
-
-    The block is inside that of the status socket, so an existing control socket is stale.
     """
     path = control_path(status)
     if len(bytes(path)) > PATH_BYTES_MAX:

@@ -7,15 +7,13 @@ import trio
 
 from relay.node.status.histogram import Histogram
 
-#: Seconds between two checks: cheap, and short enough to see most of a stall.
+#: Seconds between two checks.
 INTERVAL_S = 0.25
-#: Shortest counted stall (s): the heartbeat interval. Other members do not notice shorter ones.
+#: Shortest counted stall (s): the heartbeat interval.
 STALL_S = 0.5
 
 
 class LoopWatch:
-    """Monitor that sleeps for `INTERVAL_S` and counts the delay of its wake-ups."""
-
     def __init__(self) -> None:
         self.stalls = 0
         #: Total and longest stall (s).

@@ -1,7 +1,4 @@
-"""Status of a running node: one JSON object for `relay status`, probes and drills.
-
-Pure: the daemon supplies received events and the channel's statistics.
-"""
+"""Status of a running node: one JSON object for `relay status`, probes and drills. Pure."""
 
 from __future__ import annotations
 
@@ -28,35 +25,29 @@ HOLD_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The part of a status that never changes."""
-
     site: str
     name: str
     pid: int
     version: str
     #: Whether the node authenticates its peers.
     secure: bool
-    #: URL for programs on this machine; empty without HTTP.
+    #: Empty without HTTP.
     http: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatistics:
-    """Counters of the process, beside those of its channel."""
+    """Counters of the process."""
 
-    #: Number of lost lines of `--events`.
     lost_event_lines: int
-    #: Number of lost log lines.
     lost_log_lines: int
     refused_status: int
-    #: Number of rejected HTTP connections: there were too many.
     refused_http: int
-    #: Stalls of the event loop: number, total seconds, and longest in seconds.
+    #: Number, total seconds, and longest in seconds.
     stalls: int
     stalled_s: float
     longest_stall_s: float
-    #: Delays of the event loop, looked at every 0.25 s; and how far each other site was behind,
-    #: looked at every second while HTTP is on.
+    #: Delays of the event loop; and how far each other site was behind, while HTTP is on.
     loop_delay: Histogram = field(default_factory=Histogram)
     lag: Mapping[str, Histogram] = field(default_factory=dict)
 
@@ -76,12 +67,10 @@ class NodeStatus:
         self._sent = self._others = self._gaps = self._unreachable = 0
 
     def joined(self, address: Address) -> None:
-        """Record the first view."""
         self.state = "member"
         self._address = address
 
     def sent(self, count: int) -> None:
-        """Count messages of scope ALL that the channel accepted."""
         self._sent += count
 
     def observe(self, item: Delivery | View | Event) -> None:
@@ -122,9 +111,8 @@ class NodeStatus:
     ) -> dict[str, Any]:
         """Return the status.
 
-        `statistics` and `levels` belong to the channel (None and empty until it opens), `journal`
-        to the journal and `node` to the process. `problems` has one sentence for each current
-        failure.
+        `statistics` and `levels` belong to the channel (None and empty until it opens). `problems`
+        has one sentence for each current failure.
         """
         plain = _plain(statistics) or {}
         return {
@@ -161,10 +149,7 @@ class NodeStatus:
 
 
 class SlowMembers:
-    """Watcher of members that senders wait for, polled at intervals.
-
-    It reports members without progress.
-    """
+    """Watcher of members that senders wait for."""
 
     def __init__(self) -> None:
         #: Logical name -> acknowledged bytes, and the time (s) of the last progress. Bound: one
@@ -174,7 +159,7 @@ class SlowMembers:
     def look(self, waited_for: Mapping[str, int], now: float) -> str:
         """Return a sentence about the members without progress for `HOLD_S`, or an empty string.
 
-        `waited_for`: bytes of this sender that each awaited member has taken.
+        `waited_for`: bytes taken by each awaited member.
         """
         before = self._stands
         self._stands = {

@@ -1,9 +1,4 @@
-"""Status socket of a running node.
-
-It sends one JSON object on each connection and closes it.
-
-The unix socket (mode 0600, C23) is in the run directory, which belongs to one user.
-"""
+"""Status socket of a running node: sends one JSON object on each connection (mode 0600, C23)."""
 
 from __future__ import annotations
 
@@ -24,7 +19,7 @@ from sitestack.model.errors import ConfigurationError
 from sitestack.transport.accepting import Admissions, accept_bounded
 
 SUFFIX = ".sock"
-#: The kernel's limit for a unix socket path, without the closing zero.
+#: The kernel's limit for a unix socket path.
 PATH_BYTES_MAX = 107
 #: Seconds for sending or fetching an answer.
 ANSWER_TIMEOUT_S = 2.0
@@ -50,7 +45,7 @@ def socket_path(directory: Path, site: str, name: str) -> Path:
 
 
 def find_sockets(directory: Path) -> list[Path]:
-    """Return all sockets in the run directory by name, including those of crashed nodes."""
+    """Return all sockets in the run directory by name, also of crashed nodes."""
     return sorted(path for path in directory.glob(f"*{SUFFIX}") if path.is_socket())
 
 
@@ -128,7 +123,7 @@ def parse_status(answer: bytes, where: str) -> dict[str, Any]:
 async def _claim(path: Path) -> None:
     """Prepare the directory, and remove the socket of a crashed node.
 
-    Raises ConfigurationError if a node already uses the socket.
+    Raises ConfigurationError if a node uses the socket.
     """
     if not _prepare(path):
         return
@@ -141,7 +136,7 @@ async def _claim(path: Path) -> None:
 
 
 def _prepare(path: Path) -> bool:
-    """Make the directory, and return whether the socket exists.
+    """Make the directory; return whether the socket exists.
 
     Raises ConfigurationError for an unusable path, or a directory that others can write to.
     """
@@ -165,7 +160,7 @@ def remove(path: Path) -> None:
 
 
 def bind_private(sock: socket.socket, path: Path) -> None:
-    """Bind under a restrictive umask, so that other users never have access."""
+    """Bind under a restrictive umask."""
     before = os.umask(0o177)
     try:
         sock.bind(str(path))

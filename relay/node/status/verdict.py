@@ -1,7 +1,4 @@
-"""The verdict on a node and the sites that it knows: healthy, degraded or down, with the reasons.
-
-`/readyz`, `relay status`, the dashboard and, by metrics, the alerts use this one function. Pure.
-"""
+"""The verdict on a node and the sites that it knows: healthy, degraded or down, with the reasons. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +15,8 @@ BUDGET_MAX = 0.7
 def judge(status: Mapping[str, Any], peers: Sequence[str], members: int = 0) -> dict[str, Any]:
     """Return the verdict as JSON: `state` and `reasons`.
 
-    Each reason has a sentence (`what`), the alert and section of the runbook that it belongs to, or
-    an empty one, and whether the node is not ready because of it (`blocks`).
-
-    `peers`: configured linked sites. `members`: required size of the global view.
+    Each reason has a sentence (`what`), its alert or an empty one, and whether the node is not
+    ready because of it (`blocks`). `members`: required size of the global view.
     """
     down = [_reason(what, blocks=True) for what in _why_down(status)]
     reasons = [*down, *_why_degraded(status, peers)]
@@ -32,10 +27,7 @@ def judge(status: Mapping[str, Any], peers: Sequence[str], members: int = 0) -> 
 
 
 def why_not_ready(verdict: Mapping[str, Any]) -> list[str]:
-    """Return the reasons why a node is not ready: no view, or a coordinator without a link.
-
-    A node that answers is alive, ready or not: do not restart it because another site is lost.
-    """
+    """Return the reasons why a node is not ready: no view, or a coordinator without a link."""
     return [each["what"] for each in verdict["reasons"] if each["blocks"]]
 
 

@@ -23,10 +23,9 @@ from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.tunnel import TunnelTransport
 from sitestack.wire.routing import Entry
 
-#: The version of contacts from a router: everything that a member later announces itself is newer.
+#: Versions of contacts from a router: a member's own statements are newer.
 REGISTERED_VERSION = 1
-#: How often (s) a tunnel member checks for a router, and for how long (s) it waits for a lost
-#: router.
+#: Interval (s) at which a tunnel member checks for a router, and maximum wait (s) for a lost one.
 CUT_OFF_INTERVAL_S, CUT_OFF_S_MAX = 0.5, 30.0
 
 
@@ -36,24 +35,19 @@ def registrant(local: Local, physical: tuple[Physical, ...], proofs: Proofs | No
 
 class Rendezvous:
     def __init__(self, links: RouterLinks, find_s: float, tunnel: TunnelTransport | None = None) -> None:
-        """`find_s`: maximum wait (s) for the first response of a router before the member starts
-        without.
-        """
+        """`find_s`: maximum wait (s) for a router before the member starts without."""
         self.links = links
         self._find_s = find_s
         self._tunnel = tunnel
 
     async def register(self) -> None:
-        """Register, and wait until a router has listed the members: an earlier search would find
-        none.
-        """
+        """Register, and wait until a router has listed the members."""
         await self.links.find(self._find_s)
 
     async def run(self, hand_in: Callable[[Event], None]) -> None:
         """Stay registered, and report other registered members, until cancelled.
 
-        Check a member that disappears from all routers: with TCP and in a tunnel no connection
-        between members reveals a kill. In a tunnel the transport stays registered.
+        Check a member that disappears from all routers. In a tunnel the transport stays registered.
         """
         if self._tunnel is not None:
             self._tunnel.report = lambda member: hand_in(CheckMember(member))
@@ -73,9 +67,8 @@ class Rendezvous:
     async def _look_after_tunnel(self, hand_in: Callable[[Event], None]) -> None:
         """Report `CutOff` while no router is reachable, so that silence makes no member suspect.
 
-        The router may be restarting. After CUT_OFF_S_MAX the reports stop, and each member
-        continues alone. One more report follows when a router is back, as the other members may
-        reconnect a little later.
+        After CUT_OFF_S_MAX each member continues alone. One more report follows when a router is
+        back.
         """
         since: float | None = None
         while True:
@@ -89,9 +82,7 @@ class Rendezvous:
             await trio.sleep(CUT_OFF_INTERVAL_S)
 
     def move(self, physical: tuple[Physical, ...]) -> None:
-        """Register again, at these addresses. Does nothing in a tunnel, where members have no
-        addresses.
-        """
+        """Register again, at these addresses; nothing in a tunnel."""
         if self._tunnel is None:
             self.links.move(physical)
 

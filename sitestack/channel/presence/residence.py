@@ -1,9 +1,7 @@
 """A member's residence: the address of its sockets, and the watching in both directions there.
 
-A machine may change its address while its processes run, by a new lease or another network. The
-sockets are then bound to a lost address. The member binds the new address under the same UUID and
-port, and announces it (LA-4); views do not change. Connections of the old address are closed, since
-neither end would ever see them close.
+A machine may change its address while its processes run. The member binds the new address under the
+same UUID and port, and announces it (LA-4). Connections of the old address are closed.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ class Residence:
         """Name the tasks after `owner`. `moved` is called with the new addresses, once the sockets
         are open.
         """
-        #: None before `run`, and where no connection reveals a member's death.
+        #: None where no connection reveals a member's death.
         self.watcher: Watcher | None = None
         self._config = config
         self._transport = transport
@@ -52,7 +50,6 @@ class Residence:
         self._targets: tuple[Target, ...] = ()
 
     def watch(self, targets: Sequence[Target]) -> None:
-        """Watch exactly these targets from now on, at this and later addresses."""
         self._targets = tuple(targets)
         if self.watcher is not None:
             self.watcher.watch(targets)
@@ -81,8 +78,7 @@ class Residence:
             await trio.sleep(LOOK_S)
             if is_here(carrier.host):
                 continue
-            # May be temporary: the port is in use there, the address is lost again, or no
-            # descriptors are left.
+            # May be temporary.
             with suppress(ConfigurationError, OSError):
                 host = find_host(self._config)
                 if host is not None and host != carrier.host:

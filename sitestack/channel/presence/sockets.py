@@ -47,8 +47,7 @@ async def resolve_names(config: S) -> tuple[S, HostNames]:
         for each, given in ((names.members, named), (names.routers, discovery.routers)):
             if given:
                 nursery.start_soon(find, each, name=f"names for a member of {config.site}")
-    # Unresolved routers stay in the configuration by name: a member with routers keeps resolving
-    # them.
+    # a member keeps resolving its routers
     routers = found.get(names.routers) or discovery.routers
     discovery = replace(discovery, initial_hosts=found.get(names.members, ()), routers=routers)
     return replace(config, discovery=discovery), names
@@ -106,11 +105,7 @@ def find_host(config: SiteConfig) -> str | None:
 
 
 def _others(config: SiteConfig) -> list[str]:
-    """Return the hosts whose routes determine the interface.
-
-    Loopback hosts do not count: they do not reveal the interface by which other machines reach this
-    one.
-    """
+    """Return the hosts whose routes determine the interface, without loopback hosts."""
     discovery, group = config.discovery, config.transport.group(config.site)
     named = [
         each.host

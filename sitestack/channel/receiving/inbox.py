@@ -18,8 +18,7 @@ from sitestack.model.state_events import Contents
 from sitestack.model.view import View, ViewId
 
 E = TypeVar("E")
-#: Overhead of a delivery in bytes: its objects and its queue slot, measured on 64 bits. Otherwise a
-#: backlog of tiny messages would use sixteen times its bound.
+#: Overhead of a delivery in bytes, measured on 64 bits.
 DELIVERY_BYTES = 250
 
 
@@ -65,7 +64,7 @@ BatchEvent: TypeAlias = Delivery | View | Gap
 
 
 def cost_bytes(item: object) -> int:
-    """Return an item's backlog in bytes. Items other than deliveries are rare and count nothing."""
+    """Return an item's backlog in bytes; only deliveries count."""
     return DELIVERY_BYTES + len(item.batch.body) if isinstance(item, Delivery) else 0
 
 
@@ -77,12 +76,11 @@ class StateMark:
     """
 
     at: ViewId | int
-    #: `MessageKeys.stored` when the mark was put: the state here has the messages of these keys.
+    #: `MessageKeys.stored` when the mark was put.
     keys: int = field(default=0, compare=False)
 
 
 def _gap_of(item: object) -> Gap | None:
-    """Return the backlog gap of a delivery, or the item itself if it is one; else None."""
     if isinstance(item, Delivery):
         batch = item.batch
         return Gap(batch.site, batch.origin, batch.first, batch.last, GapReason.BACKLOG, batch.scope)
@@ -90,10 +88,7 @@ def _gap_of(item: object) -> Gap | None:
 
 
 class Inbox(Generic[E]):
-    """Batches and other events in the order of their delivery.
-
-    It has no bound: flow control receives its bytes and limits the senders to the free space.
-    """
+    """Batches and other events in the order of their delivery, bounded by flow control."""
 
     def __init__(self) -> None:
         self._items: deque[Delivery | E | Gap] = deque()
@@ -114,7 +109,6 @@ class Inbox(Generic[E]):
         self.backlog_bytes.add(cost_bytes(item))
 
     def pop_oldest(self) -> Delivery | E | Gap:
-        """Remove and return the oldest item; there must be one."""
         item = self._items.popleft()
         self.backlog_bytes.now -= cost_bytes(item)
         return item
@@ -125,9 +119,8 @@ class Inbox(Generic[E]):
         self.backlog_bytes.now = 0
 
     def skip(self) -> list[Batch]:
-        """Replace all deliveries by gaps and return their batches.
-
-        There is one gap for each run of consecutive numbers between two views.
+        """Replace all deliveries by gaps, one for each run of consecutive numbers between two views;
+        return their batches.
         """
         skipped = [item.batch for item in self._items if isinstance(item, Delivery)]
         items: list[Delivery | E | Gap] = []
@@ -154,8 +147,7 @@ class Inbox(Generic[E]):
     def restart(self, mark: StateMark, gaps: Sequence[Gap]) -> None:
         """Drop everything that the state at this mark contains, and make the mark the next item.
 
-        Unicasts are no part of the state, so they are kept. They and the gaps of the state follow
-        the view of the mark, because a view comes first.
+        Unicasts are kept, and follow the view of the mark.
         """
         if self._abandoned:
             return
@@ -196,7 +188,6 @@ class Inbox(Generic[E]):
         self._items = kept
 
     def leave_out(self, contains: Contents) -> None:
-        """Drop items whose numbers of scope ALL are all contained. A gap keeps its higher numbers."""
         kept: deque[Delivery | E | Gap] = deque()
         for item in self._items:
             rest = _above(item, contains)
@@ -208,7 +199,6 @@ class Inbox(Generic[E]):
 
 
 def _above(item: Any, contains: Contents) -> Any:
-    """Return the part of an item that the state does not contain; None if it contains all of it."""
     if isinstance(item, Delivery) and item.batch.scope is Scope.ALL:
         batch = item.batch
         return None if batch.last <= contains.get(batch.site, {}).get(batch.origin, 0) else item

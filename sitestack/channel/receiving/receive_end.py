@@ -19,19 +19,17 @@ from sitestack.model.gap import Gap
 from sitestack.model.message import Batch
 from sitestack.model.view import View
 
-#: Reading from a full inbox has a checkpoint after this many messages. Much more than one turn
-#: delivers: otherwise even a fast reader would fall behind.
+#: Reading from a full inbox has a checkpoint after this many messages: much more than one turn
+#: delivers.
 TAKE_MESSAGES = 4_096
-#: Bytes of items, with their overhead, that leave the inbox at once (`take`).
+#: Bytes of items that leave the inbox at once (`take`).
 TAKE_BYTES = 256 * 1_024
 #: Checks of the guard per hold time.
 LOOKS = 8
 
 
 class ReceiveEnd:
-    """Iterator of received items. Not a generator, so that leaving a loop early leaves nothing to
-    close.
-    """
+    """Iterator of received items, not a generator: leaving a loop early leaves nothing to close."""
 
     def __init__(
         self,
@@ -42,11 +40,8 @@ class ReceiveEnd:
         note_skipped: Callable[[Batch], None],
         first: Collection[type[Event | View]] = (),
     ) -> None:
-        """`hand_in` passes events to the stack, which receives the backlog in steps of an eighth of
-        its bound.
-
-        `note_skipped` is called for each batch that becomes part of a gap. `first`: the types of which
-        the application must have received one to be ready.
+        """`hand_in` passes the backlog to the stack in steps of an eighth of its bound. `note_skipped`
+        is called for each batch that becomes part of a gap.
         """
         self._inbox = inbox
         self._state = state
@@ -56,18 +51,16 @@ class ReceiveEnd:
         self._report_step_bytes = max(1, backlog_bytes_max // 8)
         self._reported_bytes = 0
         self._taken_messages = 0
-        #: Number of items that the application has requested.
         self.takes = 0
-        #: Whether the backlog became a gap and nothing was read since. A silent reader stops
-        #: senders only once.
+        #: A silent reader stops senders only once.
         self.has_skipped = False
         self._closed = False
-        #: The error that iteration raises at the end; None for a normal end.
+        #: None for a normal end.
         self._failure: LocalError | None = None
         self._readers = trio.lowlevel.ParkingLot()
         #: The task that read last, or the caller that it serves.
         self._taker: object = None
-        #: Types of views that the application has not received yet: with all it is `ready`.
+        #: Types of views that the application has not received yet: without any it is `ready`.
         self.missing = set(first)
         self.ready = trio.Event()
 
@@ -106,9 +99,9 @@ class ReceiveEnd:
             return self._pop()
 
     async def take(self) -> list[Delivery | View | Event]:
-        """Return the items that are there, at least one, of about `TAKE_BYTES`. None at the end.
+        """Return the items that are there, at least one, of about `TAKE_BYTES`; none at the end.
 
-        They end before a mark of the state, which the application reaches by asking again.
+        They end before a mark of the state.
         """
         try:
             items = [await anext(self)]
@@ -164,23 +157,18 @@ class ReceiveEnd:
         self._hand_in(Credit(self._reported_bytes))
 
     def abandon(self, failure: LocalError | None = None) -> None:
-        """Drop all present and later items, so that nothing counts as backlog and senders continue.
-
-        `failure`: the error for a task that still tries to read.
-        """
+        """Drop all present and later items. `failure`: the error for a task that still tries to read."""
         self._failure = self._failure or failure
         self._inbox.abandon()
         self._report_backlog()
 
     def skip(self) -> None:
-        """Replace waiting deliveries by gaps, so that senders continue."""
         self.has_skipped = True
         for batch in self._inbox.skip():
             self._note_skipped(batch)
         self._report_backlog()
 
     def close(self) -> None:
-        """End the iteration after the items in the inbox: no more will come."""
         self._closed = True
         self._readers.unpark_all()
         self.ready.set()
@@ -189,18 +177,15 @@ class ReceiveEnd:
 class BacklogGuard:
     """Bounds the time for which a site waits for an application that reads nothing.
 
-    Credit ends with the backlog, so such an application blocks every sender of its site, and
-    messages of other sites. With policy `exclude` its member leaves. With `gap` it stays, and the
-    backlog becomes a gap. With `slow` all senders wait. The guard polls, so that a read only
-    increments a counter.
+    With policy `exclude` its member leaves, with `gap` the backlog becomes a gap, with `slow` all
+    senders wait. The guard polls, so that a read only increments a counter.
     """
 
     def __init__(self, receive_end: ReceiveEnd, gate: CreditGate, config: ChannelConfig, exclude: Callable[[], None]) -> None:
         """`exclude` is called at most once: if nothing was read for the hold time while senders
         waited.
 
-        Time while multicasts to all are held back does not count: the application may be waiting
-        for another site.
+        Time while multicasts to all are held back does not count.
         """
         self._receive_end = receive_end
         self._gate = gate

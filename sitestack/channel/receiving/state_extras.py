@@ -1,8 +1,7 @@
-"""Gaps and message keys that travel with the application's state.
+"""Gaps and message keys that travel with the application's state, before it, after `MARK`.
 
-A state lacks the messages of its provider's gaps, and its receiver is notified of them. A state
-contains the effects of its messages with keys, so its receiver must recognise their repeats. They
-precede the state, after `MARK`. A state without any travels unchanged.
+The receiver is notified of the provider's gaps and recognises repeats of the keys. A state without
+any travels unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from sitestack.model.gap import Gap
 from sitestack.model.message import Scope
 from sitestack.wire.codec import Codec
 
-#: First bytes of a state with extras. Random, so that a state of an application does not begin so.
+#: First bytes of a state with extras; random.
 MARK = bytes.fromhex("b752e5c08a7d4f19")
 _SIZE = struct.Struct(">I")
 
@@ -50,10 +49,7 @@ _EXTRAS = Codec("", {1: StateExtras})
 
 
 def join_extras(extras: StateExtras, state: bytes, bytes_max: int) -> bytes:
-    """Return the bytes that travel: the state, after its extras if there are any.
-
-    Above the bound the oldest keys are left out, so that they let no joiner fail.
-    """
+    """Return the bytes that travel. Above the bound the oldest keys are left out."""
     if not extras.gaps and not extras.keys and not state.startswith(MARK):
         return state
     packed = _EXTRAS.pack(extras)

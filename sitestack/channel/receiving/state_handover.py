@@ -1,11 +1,8 @@
-"""The application's state: provided for a joiner, or installed from another member, at the right
-view.
+"""The application's state: provided for a joiner, or installed from another member, at the right view.
 
-The inbox has a mark before each view. The state contains everything before the mark and nothing
-after it. So the state is read or installed when the receiving task reaches the mark. A snapshot for
+The inbox has a mark before each view, at which the state is read or installed. A snapshot for
 another site has a separate mark (`GiveSnapshot`). A snapshot from another site is installed first,
-and the inbox keeps the deliveries that it does not contain. Gaps and keys travel with a state
-(`state_extras.py`).
+and the inbox keeps the deliveries that it does not contain.
 """
 
 from __future__ import annotations
@@ -53,8 +50,6 @@ class SharedState:
 
 
 class StateHandover:
-    """Provides and installs the state at the marks of the inbox. Does nothing without a state."""
-
     def __init__(
         self,
         state: SharedState | None,
@@ -69,28 +64,22 @@ class StateHandover:
         self._keys = keys
         self._bytes_max = bytes_max
         self._note_gap = note_gap
-        #: Gaps of multicasts that the application has read since its state began. Beyond the bound
-        #: the oldest is forgotten, and not reported to a joiner.
+        #: Gaps of multicasts that the application has read since its state began; beyond the bound
+        #: the oldest is forgotten.
         self._gaps: deque[Gap] = deque(maxlen=GAPS_MAX)
-        #: Whether the last state that arrived cannot be read.
         self._damaged = False
-        #: Whether the inbox is withheld because the application has no state yet.
         self.withheld = state is not None
-        #: The view before which the application must provide its state, and the state that it must
-        #: install.
+        #: The view of the state to provide, and the state to install.
         self._give_at: ViewId | None = None
         self._arrived: StateArrived | None = None
         self._refused: StateRefused | StateNotGiven | None = None
-        #: Token of the due snapshot for another site. A newer one replaces it: the older request is
-        #: obsolete.
+        #: Token of the due snapshot for another site; a newer one replaces it.
         self._snapshot_at: int | None = None
-        #: The state from another site; its mark is the first item of the inbox.
+        #: Its mark is the first item of the inbox.
         self._fetched: SiteStateArrived | None = None
-        #: Contents of the application's state since it was installed from another site.
         self._contains: Contents = {}
 
     def mark(self, view: ViewId) -> None:
-        """Put a mark into the inbox: all its present items precede this view."""
         if self._state is not None:
             self._inbox.put(StateMark(view, self._keys.stored))
 
@@ -148,7 +137,7 @@ class StateHandover:
         self.withheld = False
 
     def _split(self, data: bytes) -> tuple[StateExtras, bytes] | None:
-        """Return the extras and the state. None for a damaged state: the inbox stays withheld."""
+        """Return the extras and the state; None for a damaged one."""
         try:
             return split_extras(data)
         except ProtocolError:
@@ -164,7 +153,6 @@ class StateHandover:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a joiner or a site waits for the application to reach the mark of its state."""
         return self._give_at is not None or self._snapshot_at is not None
 
     def check(self) -> None:
@@ -177,11 +165,9 @@ class StateHandover:
             raise StateTooLarge(f"the state has {self._refused.state_bytes} bytes, of {self._refused.state_bytes_max} at most")
 
     def reach(self, mark: StateMark, hand_in: Callable[[Event], None]) -> None:
-        """Install or provide the state if it is due at this mark, which the application has
-        reached.
+        """Install or provide the state if it is due at this mark.
 
-        Raises any error of `get_state`, and TypeError for a state that is no bytes. The joiners are
-        notified that they get no state.
+        Raises any error of `get_state`, and TypeError for a state that is no bytes.
         """
         assert self._state is not None
         if isinstance(mark.at, int):
@@ -205,7 +191,7 @@ class StateHandover:
         self._state.set(data)
 
     def _get(self, mark: StateMark) -> tuple[bytes, int]:
-        """Return the bytes that travel, and how many of them precede the application's state."""
+        """Return the bytes that travel, and how many of them are extras."""
         assert self._state is not None
         extras = StateExtras(tuple(self._gaps), self._keys.carried(mark.keys))
         state = copy_buffer("a state", self._state.get())

@@ -1,12 +1,9 @@
 """Message keys: members recognise a message that was sent again, by its sender or through another
 member.
 
-A key is a header of its message, so every member of every site receives both together. A member
-does not show its application a message whose key it has already delivered. So a program that does
-not know the fate of its message sends it again with the same key, through any member.
-
-A member remembers the keys of the last `KEYS_MAX` messages with keys, for `KEY_AGE_S`. A joining
-process starts with those that come with the application's state (`state_extras.py`), or with none.
+A member does not show its application a message whose key it has already delivered. It remembers
+the keys of the last `KEYS_MAX` messages with keys, for `KEY_AGE_S`; a joiner starts with those of
+the application's state (`state_extras.py`).
 """
 
 from __future__ import annotations
@@ -26,15 +23,12 @@ from sitestack.model.message import Batch, MessageId
 
 #: Maximum number of keys, about 30 MB. The oldest is evicted first.
 KEYS_MAX = 65_536
-#: Seconds for which a key is remembered. Longer than the default of `relay.budget.age_s`: one copy
-#: of a message may wait that long for a lost site that another copy has reached.
+#: Seconds for which a key is remembered: longer than the default of `relay.budget.age_s`.
 KEY_AGE_S = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveredKey:
-    """The message that was delivered with a key."""
-
     id: MessageId
     #: SHA-256 of its payload.
     digest: bytes
@@ -60,7 +54,7 @@ def _id_of(batch: Batch) -> MessageId:
 
 class MessageKeys:
     def __init__(self, keys_max: int = KEYS_MAX, age_s: float = KEY_AGE_S) -> None:
-        #: Number of messages that were not shown because their keys were repeats.
+        #: Messages not shown because their keys were repeats.
         self.repeats = 0
         self.stored = 0
         self._keys_max = keys_max
@@ -82,7 +76,7 @@ class MessageKeys:
             try:
                 await awaited.wait()
             finally:
-                # A cancelled wait must leave no entry: the message may never come.
+                # A cancelled wait must leave no entry.
                 if self._awaited.get(key) is awaited and not awaited.statistics().tasks_waiting:
                     del self._awaited[key]
         return known
@@ -138,14 +132,12 @@ class MessageKeys:
         self._bound()
 
     def is_other(self, batch: Batch) -> bool:
-        """Return whether another message with this one's key counts as the first."""
+        """Return whether another message with this key counts as the first."""
         known = self._known.get(batch.key) if batch.target is None else None
         return known is not None and known.id != _id_of(batch)
 
     def forget(self, batch: Batch) -> None:
-        """Forget the key of a message that became a gap before the application read it: a repeat is
-        shown.
-        """
+        """Forget the key of a message that became a gap: a repeat is shown."""
         known = self._known.get(batch.key)
         if known is not None and known.id == _id_of(batch):
             del self._known[batch.key]

@@ -31,20 +31,19 @@ from sitestack.structures.registry import Structures
 
 PLAIN, SILENT = Manner.PLAIN, Manner.SILENT
 
-#: `send` has a checkpoint after this many messages or bytes, about half a millisecond. A sender's
-#: turn costs as much as hundreds of messages, so turns must not be more frequent.
+#: `send` has a checkpoint after this many messages or bytes, about half a millisecond.
 BURST_MESSAGES = 1_024
 BURST_BYTES = 4 * 59_000
 
 
-#: Bytes, with sizes, in a portion of `send_many`: a full batch with the default settings.
+#: Bytes, with sizes, in a portion of `send_many`: a full batch by default.
 PORTION_BYTES = 59_000
 PORTION_MESSAGES = 4_096
-#: Portions between two checkpoints, like a burst of `send`.
+#: Portions between two checkpoints.
 PORTIONS_MAX = 4
 
 
-#: What identifies the caller of a trio task, where that is not the task itself (`portal.py`).
+#: Identity of the caller of a trio task, if not the task itself (`portal.py`).
 CALLER: ContextVar[object] = ContextVar("CALLER")
 
 #: How many members a call waits for, as `CallMode`.
@@ -53,7 +52,6 @@ Reach = Literal["all", "site"]
 
 
 def current_caller() -> object:
-    """Return what identifies the caller: the trio task, or the task or thread outside of trio."""
     return CALLER.get(None) or trio.lowlevel.current_task()
 
 
@@ -64,23 +62,18 @@ class CreditGate:
 
     def __init__(self, has_to_take: Callable[[object], bool]) -> None:
         self._has_to_take = has_to_take
-        #: Whether there is no credit, so that every sender has to wait.
         self.is_full = False
         #: Whether multicasts to all have to wait, even with credit.
         self.is_held_back = False
-        #: Whether sending fails in this view, so that no task waits.
         self.is_refusing = False
-        #: Whether the gate is open for good, as this member leaves or has left.
+        #: Whether this member leaves or has left.
         self._is_over = False
         #: Members that unicasts have to wait for.
         self.full_targets: frozenset[Address] = frozenset()
         self._waiting = trio.lowlevel.ParkingLot()
 
     async def wait(self, to_all: bool, to: Iterable[Address | None] = ()) -> None:
-        """Wait for credit, also with each member in `to`.
-
-        A multicast to all also waits until these are not held back.
-        """
+        """Wait for credit, also with each member in `to`; `to_all`: until multicasts are not held back."""
         caller = current_caller()
         while (self.is_full or (self.is_held_back and to_all) or not self.full_targets.isdisjoint(to)) and not (
             self._is_over or self.is_refusing or self._has_to_take(caller)
@@ -88,7 +81,6 @@ class CreditGate:
             await self._waiting.park()
 
     def limit(self, full_targets: frozenset[Address]) -> None:
-        """Make unicasts to these members wait, and to no others."""
         self.full_targets = full_targets
         self.look_again()
 
@@ -97,7 +89,6 @@ class CreditGate:
         self._waiting.unpark_all()
 
     def hold_back(self, waits: bool) -> None:
-        """Make multicasts to all wait from now on, or let them continue."""
         self.is_held_back = waits
         if not waits:
             self.look_again()
@@ -109,7 +100,7 @@ class CreditGate:
 
 
 class _Scopes(dict[Reach, Scope]):
-    """Scopes by name. An invalid name raises LocalError; a valid one costs nothing extra."""
+    """Scopes by name. An invalid name raises LocalError."""
 
     def __missing__(self, scope: object) -> Never:
         raise LocalError(f"the scope is 'all' or 'site', not {scope!r}; one member is a target")
@@ -295,7 +286,7 @@ class Sending(ABC):
             await self._post(payload, Scope.OOB, members, manner)
 
     async def _post(self, payload: bytes, kind: Scope, to: Sequence[Address | None], manner: Manner) -> None:
-        """Send to each of these members, or as a multicast (None). A checkpoint once in a burst."""
+        """Send to each of these members, or as a multicast (None)."""
         size = (len(payload) + SIZE_BYTES) * len(to)
         if self._burst_messages >= BURST_MESSAGES or self._burst_bytes + size > BURST_BYTES:
             self._burst_messages = self._burst_bytes = 0
@@ -316,7 +307,7 @@ class Sending(ABC):
         self._driver.wake()
 
     def _post_now(self, payload: bytes, to: Address, manner: Manner) -> None:
-        with suppress(LocalError):  # leaving, or the limit of targets is reached: the caller gets no answer
+        with suppress(LocalError):  # leaving: the caller gets no answer
             self._append(payload, Scope.UNICAST, to, manner)
             self._driver.wake()
 
@@ -447,9 +438,6 @@ class Sending(ABC):
         return {"calls": self._desk.calls.level, "gap_notes": Level.of(len(self._desk.gaps), GAPS_MAX, why)}
 
     def _members_of(self, scope: Reach) -> tuple[Address, ...]:
-        """Return the members of this site, by address, and with scope `all` those of the other
-        sites.
-        """
         own = self.view.members
         return own if scope == "site" else (*own, *[each for each in self._remote_members() if each.site != self.site])
 
@@ -471,7 +459,7 @@ class Sending(ABC):
         return tuple(found)
 
     def _members_at(self, place: Place) -> tuple[Address, ...]:
-        """Return the members that a place stands for. Raises LocalError if there are none."""
+        """Return the members of a place. Raises LocalError if there are none."""
         if place.site == self.site:
             return self.view.members if isinstance(place, AllOf) else (self.view.coordinator,)
         found = tuple([member for member in self._remote_members() if member.site == place.site])

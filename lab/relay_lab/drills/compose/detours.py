@@ -1,6 +1,8 @@
-"""Proxies on the links between sites, for harm that cannot be done to packets: half-open always, delay without sch_netem.
+"""Proxies on the links between sites, for faults beyond packets: half-open always, delay without
+sch_netem.
 
-The proxies listen on this machine at the gateway address of the WAN, at a port for each pair of a caller and a called member.
+They listen on this machine at the gateway address of the WAN, at a port for each pair of a caller
+and a called member.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from relay_lab.drills.network import Network
 from relay_lab.drills.plan import Drill, Seat, between_sites, parse_link
 from relay_lab.drills.proxy import StreamProxy, bind_streams
 
-#: The first port of the proxies. Nothing else listens at the gateway of a run's own network, so any port will do.
+#: The first port of the proxies at the gateway of a run's network.
 _PORT = 17_700
-#: Place of the first member's address in the subnet, with room for the addresses that an engine takes for itself.
+#: Place of the first member's address in the subnet; the engine takes earlier ones.
 _FIRST_ADDRESS = 16
 
 
@@ -41,7 +43,9 @@ def is_between_sites(drill: Drill, link: str) -> bool:
 
 
 def leads_by_proxies(drill: Drill, netem: bool) -> bool:
-    """Whether the drill does something between sites that only a proxy can do; `netem`: whether the kernel has it."""
+    """Return whether the drill injects a fault between sites that only a proxy can; `netem`: whether
+    the kernel has it.
+    """
     verbs = {action.do for action in drill.method if action.link and is_between_sites(drill, action.link)}
     return "half-open" in verbs or ("delay" in verbs and not netem)
 
@@ -56,7 +60,7 @@ def plan_detours(seats: Sequence[Seat], subnet: str) -> Detours:
 
 
 async def start_detours(detours: Detours, bridge_port: int, network: Network, nursery: trio.Nursery) -> None:
-    """Start all proxies in the nursery. The network of the WAN must exist already. Raises PlaceFailed."""
+    """Start all proxies in the nursery; the network of the WAN must exist. Raises PlaceFailed."""
     for (caller, called), port in detours.ports.items():
         try:
             listener = await bind_streams(detours.gateway, port)

@@ -1,4 +1,4 @@
-"""The container engine: the one door to the docker SDK. Every call blocks, and is made in a thread."""
+"""The container engine. Every call blocks, and is made in a thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from relay_lab.drills.child import LAST_WORDS_LINES
 from relay_lab.drills.executor import PlaceFailed
 from sitestack.model.errors import ConfigurationError
 
-#: Seconds for an answer of the engine; a graceful stop has its own time on top.
+#: Seconds for an answer of the engine, besides a graceful stop.
 _TIMEOUT_S = 60
 _PROJECT_LABEL = "com.docker.compose.project"
 _SERVICE_LABEL = "com.docker.compose.service"
@@ -29,9 +29,9 @@ _SERVICE_LABEL = "com.docker.compose.service"
 class ContainerState:
     running: bool
     exit_code: int
-    #: Process id of its first process on this machine; 0 when it does not run.
+    #: Process id on this machine; 0 when it does not run.
     pid: int
-    #: Engine's name of a network -> the container's address in it.
+    #: Engine's name of a network -> address.
     addresses: dict[str, str] = field(default_factory=dict)
 
 
@@ -52,7 +52,7 @@ class Engine:
         return [pool["Subnet"] for pool in pools if "Subnet" in pool]
 
     def image_id(self, name: str) -> str:
-        """The id of an image, which a run keeps even when its name comes to mean another image."""
+        """Return the id of an image, which a run keeps."""
         with _translated(f"find the image {name}"):
             return str(self._client.images.get(name).id)
 
@@ -66,7 +66,7 @@ class Engine:
             self._client.networks.get(network).disconnect(container.id)
 
     def connect(self, network: str, container: Container, alias: str, address: str) -> None:
-        """Put the container into a network again, under the name and at the address that it had."""
+        """Reconnect the container to a network, under its name and address."""
         with _translated(f"connect {container.name} to {network}"):
             self._client.networks.get(network).connect(container.id, aliases=[alias], ipv4_address=address)
 
@@ -117,7 +117,7 @@ class Container:
             self._container.stop(timeout=int(grace_s))
 
     def free(self) -> None:
-        """Resume frozen processes, if any: an engine cannot stop a frozen container."""
+        """Resume frozen processes: an engine cannot stop a frozen container."""
         with suppress(DockerException, OSError):
             self._container.reload()
             if self._container.status == "paused":

@@ -1,4 +1,6 @@
-"""A drill in containers: the engine harms members and whole sites; packet filters and traffic control harm single links."""
+"""A drill in containers: the engine acts on members and whole sites; packet filters and traffic
+control on single links.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from relay_lab.drills.executor import Executor, MemberDied, Pair, PlaceFailed, S
 from relay_lab.drills.network import OPEN, Condition, Network, harmed
 from relay_lab.drills.plan import Seat, between_sites
 
-#: Seconds after which a member that does not read its input counts as dead; a paused member does not read.
+#: Seconds after which a member that does not read its input counts as dead.
 _FEED_TIMEOUT_S = 10.0
 
 
@@ -45,7 +47,6 @@ class ContainerMember:
         self._input: socket.socket | None = None
 
     async def start(self) -> None:
-        """Start the container, which gets a new network namespace."""
         self.close_input()
         self._input = await trio.to_thread.run_sync(self.container.start)
         state = await trio.to_thread.run_sync(self.container.state)
@@ -75,7 +76,7 @@ class ContainerMember:
         self.close_input()
 
     async def pause(self) -> None:
-        """The engine's freezer: all processes of the container stand still."""
+        """Freeze all processes of the container."""
         await trio.to_thread.run_sync(self.container.pause)
 
     async def resume(self) -> None:
@@ -88,7 +89,7 @@ class ContainerMember:
         await trio.to_thread.run_sync(self.container.signal, UNBLOCK.name)
 
     async def end(self, grace_s: float) -> str:
-        """The stop signal of the image. Returns the last words when the exit code was not 0."""
+        """Send the stop signal of the image; return the last words if the exit code was not 0."""
         await trio.to_thread.run_sync(self.container.free)
         if self._blockable:
             await self.unblock()
@@ -97,7 +98,7 @@ class ContainerMember:
         return await self._last_words() if state.exit_code else ""
 
     async def abort(self) -> None:
-        """Leave nothing standing still, which an engine could not remove."""
+        """Resume everything, so that the engine can remove it."""
         self.close_input()
         await trio.to_thread.run_sync(self.container.free)
 
@@ -129,7 +130,7 @@ class Setting:
     token: str = field(repr=False)
     #: The directory in every container for the journals, on a shared volume.
     journal: str
-    #: The conditions that proxies between the sites look up; None where there are no proxies.
+    #: Conditions that proxies between the sites look up; None without proxies.
     detour: Network | None = None
     #: Whether the event loops of the members can be blocked.
     blockable: bool = False
@@ -160,13 +161,13 @@ class ComposeExecutor(Executor):
         self._setting = setting
         self._directory = directory
         self._conditions: dict[Pair, Condition] = {}
-        #: Whether traffic control was ever needed; dropping packets does without it.
+        #: Whether traffic control was ever needed.
         self._shaped = False
         #: Members without the WAN -> the address that they get back.
         self._cut_off: dict[Seat, str] = {}
 
     async def start(self, seat: Seat) -> None:
-        """Start a member; its links are harmed as they were before it ended, at its new addresses too."""
+        """Start a member; its links keep their faults, at its new addresses too."""
         await super().start(seat)
         if self._conditions:
             await self._harm({seat, *self._neighbours(seat)})
@@ -179,9 +180,9 @@ class ComposeExecutor(Executor):
         await self._containers[seat].unblock()
 
     async def harm_links(self, pairs: Sequence[Pair], do: str, amount: float) -> None:
-        """Harm links: the engine cuts whole sites off by taking the WAN away from one; everything else is done to packets.
+        """Inject faults into links: the engine cuts whole sites off, packet rules do the rest.
 
-        Where proxies stand between the sites, they do all the harm there.
+        Proxies between the sites do all of it there.
         """
         if self._setting.detour is not None:
             pairs = self._harm_detours(pairs, self._setting.detour, do, amount)
@@ -202,7 +203,7 @@ class ComposeExecutor(Executor):
         await self._harm({seat for pair in pairs for seat in pair})
 
     def _harm_detours(self, pairs: Sequence[Pair], detour: Network, do: str, amount: float) -> list[Pair]:
-        """Harm the links between sites by the proxies. Returns the pairs inside a site, which are left to do."""
+        """Inject faults into links between sites by the proxies; return the remaining pairs."""
         inside = [pair for pair in pairs if pair[0].site == pair[1].site]
         if len(inside) < len(pairs):
             self._used("links between sites: proxies in user space at the gateway of the WAN.")
@@ -217,7 +218,7 @@ class ComposeExecutor(Executor):
         self._used(f"{do}: {how}, in the network namespaces of the containers.")
 
     def _between_sites(self, pairs: Sequence[Pair]) -> str:
-        """The last site, if these pairs are all links between sites; else an empty text."""
+        """Return the last site if all these pairs are links between sites, else an empty text."""
         seats = list(self._setting.containers)
         return seats[-1].site if set(pairs) == set(between_sites(seats)) else ""
 
@@ -246,7 +247,7 @@ class ComposeExecutor(Executor):
                 nursery.start_soon(trio.to_thread.run_sync, connect)
 
     async def _harm(self, seats: Iterable[Seat]) -> None:
-        """Tell the kernel the conditions of all links of these members."""
+        """Apply the conditions of all links of these members."""
         states = {seat: await trio.to_thread.run_sync(each.state) for seat, each in self._setting.containers.items()}
         for seat in self._setting.containers:
             if seat in set(seats) and (pid := states[seat].pid):
@@ -261,13 +262,12 @@ class ComposeExecutor(Executor):
         return [other for pair, condition in self._conditions.items() if seat in pair and condition != OPEN for other in pair]
 
     async def journals(self) -> Sequence[Path]:
-        """One directory, into which the shared volume is copied."""
+        """Return one directory, into which the shared volume is copied."""
         first = next(iter(self._setting.containers.values()))
         await trio.to_thread.run_sync(first.copy_out, self._setting.journal, self._directory)
         return [self._directory]
 
     async def abort(self) -> None:
-        """Leave nothing standing still, so that it can be removed."""
         for member in self._containers.values():
             await member.abort()
 

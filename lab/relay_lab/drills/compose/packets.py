@@ -1,4 +1,6 @@
-"""Harm to the packets of a container: rules of iptables and traffic control, and the commands that run in its namespace."""
+"""Faults of a container's packets: rules of iptables and traffic control, and the commands that run in
+its namespace.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,14 @@ from relay_lab.drills.executor import PlaceFailed
 from relay_lab.drills.network import Condition
 from relay_lab.drills.plan import Action, Drill, parse_link
 
-#: Verbs that no proxy does between sites, since a connection has no packets.
+#: Verbs that no proxy supports between sites: a connection has no packets.
 _PACKETS_ONLY = ("lose", "duplicate", "reorder", "mtu")
-#: Seconds for a command: the kernel answers at once, unless another process holds the lock of iptables.
+#: Seconds for a command, which may wait for the lock of iptables.
 _LIMIT_S = 30.0
 
 
 def refuse_links(drill: Drill, netem: bool) -> Iterator[str]:
-    """Sentences on harm to links that cannot be done on this machine."""
+    """Yield sentences on link faults that this machine does not support."""
     detoured = leads_by_proxies(drill, netem)
     between = [action for action in drill.method if action.link and is_between_sites(drill, action.link)]
     inside = [action for action in drill.method if action.link and action not in between]
@@ -35,7 +37,7 @@ def refuse_links(drill: Drill, netem: bool) -> Iterator[str]:
 
 
 def _refuse_tools(packets: Sequence[Action]) -> Iterator[str]:
-    """Sentences on the tools and rights that harm to packets needs and this machine lacks."""
+    """Yield sentences on missing tools and rights."""
     if not packets:
         return
     dropping, shaping = [any(action.do in verbs for action in packets) for verbs in (DROPPING, SHAPING)]
@@ -47,13 +49,13 @@ def _refuse_tools(packets: Sequence[Action]) -> Iterator[str]:
 
 
 def cuts_sites(drill: Drill, action: Action) -> bool:
-    """Whether an action cuts whole sites off from each other, which the engine can do."""
+    """Return whether an action cuts whole sites off from each other."""
     one, other, both = parse_link(action.link, drill.sites, drill.members)
     return action.do in ("cut", "stall") and both and not one.who and not other.who and one.site != other.site
 
 
 async def has_netem() -> bool:
-    """Whether the kernel has sch_netem: tried in a network namespace that is thrown away."""
+    """Return whether the kernel has sch_netem, tried in a throw-away namespace."""
     if shutil.which("unshare") is None or shutil.which("tc") is None:
         return False
     tried = " && ".join(f"tc {command}" for command in shaping_commands(["lo"], {"192.0.2.1": Condition(delay_s=0.001)})[1:])
@@ -93,21 +95,19 @@ def _inside(pid: int, command: Sequence[str]) -> list[str]:
 
 
 CHAIN = "RELAY-DRILL"
-#: Verbs that are done by dropping packets.
 DROPPING = ("cut", "stall", "lose", "mtu", "heal")
-#: Verbs that are done by traffic control; those of NETEM need sch_netem, which not every kernel has.
+#: Verbs by traffic control; those of NETEM need sch_netem.
 SHAPING = ("slow", "delay", "duplicate", "reorder")
 NETEM = ("delay", "duplicate", "reorder")
-#: The length of the longest packet that there is.
 _LENGTH_MAX = 65_535
-#: A rate that limits nothing, for links that are not slowed.
+#: A rate without effect.
 _UNHARMED = "10gbit"
-#: The queue of a slow link in seconds at its rate, and its least size in bytes; packets beyond it are dropped.
+#: Queue of a slow link in seconds at its rate, and its least size in bytes.
 _WAITING_S = 0.5
 _WAITING_BYTES_MIN = 16_384
 #: Delay of the packets that reordered ones overtake.
 _OVERTAKEN_S = 0.01
-#: Length of netem's queue in packets: enough for a slow link with a long delay.
+#: Length of netem's queue in packets.
 _NETEM_PACKETS = 10_000
 
 
@@ -121,7 +121,7 @@ def drop_rules(incoming: Mapping[str, Condition]) -> str:
             lines.append(f"-A {CHAIN} -s {address} -j DROP")
             continue
         if condition.packet_bytes_max:
-            # The INPUT chain gets reassembled datagrams.
+            # INPUT gets reassembled datagrams
             too_long = f"{int(condition.packet_bytes_max) + 1}:{_LENGTH_MAX}"
             lines.append(f"-A {CHAIN} -s {address} -m length --length {too_long} -j DROP")
         if condition.loss:
@@ -151,7 +151,7 @@ def shaping_commands(interfaces: Sequence[str], outgoing: Mapping[str, Condition
 
 
 def _netem(condition: Condition) -> str:
-    # Netem reorders by delaying all but a few, which overtake the others.
+    # Netem reorders by delaying all but a few.
     delay_s = max(condition.delay_s, _OVERTAKEN_S if condition.reordering else 0.0)
     words = [
         f"delay {delay_s * 1e3:g}ms" if delay_s else "",

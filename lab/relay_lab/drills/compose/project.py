@@ -1,8 +1,8 @@
-"""The compose project of one run: the shipped compose file with other names, networks and configurations. Pure.
+"""The compose project of one run: the shipped compose file with other names, networks and
+configurations. Pure.
 
-The file is the only description of the sites. Compose resolves it (`docker compose config --format
-json`), and the members are read from its services. All settings that are not named here stay
-unchanged.
+Compose resolves the file (`docker compose config --format json`), and the members are read from its
+services.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from relay_lab.drills.compose.detours import Detours
 from relay_lab.drills.layout import merged
 from relay_lab.drills.plan import Drill, Seat, seat_members
 
-#: Range for the networks of drills: that for benchmarks (RFC 2544), which no real network uses.
+#: Range for the networks of drills: that for benchmarks (RFC 2544).
 _SUBNETS = ipaddress.ip_network("198.19.0.0/16")
 _SUBNET_PREFIX = 24
 _CONFIG = "/etc/relay/relay.yaml"
-#: Names of the services that make the keys of a site and the token for HTTP, and then wait, and where they have the token.
+#: Names of the services that make keys and token, and the place of the token.
 _KEYS = "keys-"
 TOKEN = "/etc/relay/http/token"
-#: The port of a site's members where there is no multicast.
+#: Port of a site's members without multicast.
 _MEMBER_PORT = 7601
 
 
@@ -39,7 +39,7 @@ class Topology:
     wan: str
 
     def refuse(self, drill: Drill) -> Iterator[str]:
-        """A sentence when the file has other sites or members than the drill."""
+        """Yield a sentence if the file has other sites or members than the drill."""
         if list(self.services) != seat_members(drill.sites, drill.members):
             there = "; ".join(
                 f"{site} with {', '.join(seat.name for seat in self.services if seat.site == site)}" for site in self.files
@@ -104,7 +104,7 @@ def derive_project(
     services = {}
     for seat, name in topology.services.items():
         service = dict(resolved["services"][name])
-        # A member that ends stays down until the drill starts it again.
+        # a member that ends stays down until the drill starts it again
         for key in ("build", "depends_on", "container_name", "ports", "restart"):
             service.pop(key, None)
         service["image"] = image
@@ -112,7 +112,7 @@ def derive_project(
         service["stdin_open"] = True
         if blockable:
             service["entrypoint"] = ["python", "-m", blockable_relay.__name__]
-        # The drill asks the members itself; six more processes every few seconds would only take time from them.
+        # the drill asks the members itself
         service["healthcheck"] = {"disable": True}
         service["configs"] = [{"source": seat.site, "target": _CONFIG}]
         service["volumes"] = [each for each in service["volumes"] if each["type"] == "volume"]
@@ -140,9 +140,10 @@ def derive_project(
 
 
 def derive_configuration(base: Mapping[str, Any], drill: Drill, subnet: str, multicast: bool) -> dict[str, Any]:
-    """A site's configuration for a run: the shipped one, moved to the run's network, with the drill's changes.
+    """Return a site's configuration for a run: the shipped one on the run's network, with the drill's
+    changes.
 
-    Without multicast the members find each other by a DNS name that all of them share.
+    Without multicast the members share a DNS name.
     """
     own: dict[str, Any] = {"transport": {"interface": subnet}}
     if not multicast:
@@ -152,7 +153,7 @@ def derive_configuration(base: Mapping[str, Any], drill: Drill, subnet: str, mul
 
 
 def draw_subnets(names: Sequence[str], taken: Sequence[str], rng: random.Random) -> dict[str, str]:
-    """A random subnet for each name, none of which overlaps a subnet that is taken."""
+    """Return a random subnet for each name, none of which overlaps a taken one."""
     used = [ipaddress.ip_network(each, strict=False) for each in taken]
     free = [
         subnet

@@ -1,6 +1,4 @@
-"""Containers as a place for drills: the compose file is read and the image built once; every run is a separate
-project.
-"""
+"""Containers as a place for drills: the image is built once; every run is a separate project."""
 
 from __future__ import annotations
 
@@ -41,11 +39,11 @@ from sitestack.model.errors import ConfigurationError
 
 COMPOSE_FILE = "docker-compose.yml"
 _OPTION = "relay drill --on compose"
-#: Prefix of project names, by which leftovers of an unclean end are recognised.
+#: Prefix of project names, by which leftovers are recognised.
 _PREFIX = "relay-drill-"
-#: Seconds for a command of Compose that fetches nothing; one that takes longer hangs.
+#: Seconds for a command of Compose that fetches nothing.
 _LIMIT_S = 180.0
-#: Seconds for a build, which may have to fetch all that the image is made of.
+#: Seconds for a build.
 _BUILD_LIMIT_S = 1800.0
 
 
@@ -90,7 +88,7 @@ class ComposeVenue:
 
 
 def find_project() -> Path:
-    """The directory of the compose file. Raises ConfigurationError."""
+    """Return the directory of the compose file. Raises ConfigurationError."""
     for directory in (Path.cwd(), Path(relay.__file__).parent.parent):
         if (directory / COMPOSE_FILE).is_file():
             return directory
@@ -98,9 +96,8 @@ def find_project() -> Path:
 
 
 def read_sites(file: Path, resolved: Mapping[str, Any]) -> tuple[Topology, Mapping[str, Mapping[str, Any]]]:
-    """The topology of a compose file, and the contents of the configuration files of its sites.
-
-    Raises ConfigurationError: the file in the working directory may be that of any other project.
+    """Return the topology of a compose file, and the configuration files of its sites. Raises
+    ConfigurationError.
     """
     try:
         files = dict.fromkeys(filter(None, map(config_file, resolved["services"].values())))
@@ -137,7 +134,7 @@ async def _open(ready: _Ready, drill: Drill, directory: Path, journal: Path) -> 
     executor: ComposeExecutor | None = None
     async with _swept(["--file", str(file)]), trio.open_nursery() as nursery:
         try:
-            # Cancelled half-way, it would leave containers without the label by which `down` finds them.
+            # Cancelled half-way, it would leave containers that `down` does not find.
             with trio.CancelScope(shield=True):
                 await _compose(["--file", str(file), "create", "--no-build", "--quiet-pull"], PlaceFailed)
             executor = await _executor(ready, drill, project, file, subnets, journal, detours, nursery)
@@ -183,7 +180,7 @@ async def _executor(
 
 
 async def _make_keys(file: Path, makers: Sequence[str]) -> str:
-    """Have the keys of the run made, before a member starts: the token for HTTP. Raises PlaceFailed."""
+    """Make the keys of the run; return the token for HTTP. Raises PlaceFailed."""
     if not makers:
         return ""
     await _compose(["--file", str(file), "up", "--no-build", "--wait", *makers], PlaceFailed)
@@ -214,15 +211,15 @@ def _configurations(ready: _Ready, drill: Drill, directory: Path, subnets: Mappi
     for site in drill.sites:
         path = directory / f"{site}.json"
         path.write_text(json.dumps(_derived(ready, drill, site, subnets), indent=2), encoding="utf-8")
-        # Inside the container another user reads the file.
+        # inside the container another user reads the file
         path.chmod(0o644)
         files[site] = str(path)
     return files
 
 
 def _derived(ready: _Ready, drill: Drill, site: str, subnets: Mapping[str, str]) -> dict[str, Any]:
-    """The configuration of a site. Without multicast where traffic control harms links inside sites: it cannot tell the
-    receivers of one multicast packet apart.
+    """Return the configuration of a site, without multicast where traffic control acts inside sites:
+    it cannot tell receivers apart.
     """
     shaped = drill.harms_sites and any(action.do in SHAPING for action in drill.method)
     base = ready.configurations[ready.topology.files[site]]
@@ -230,7 +227,7 @@ def _derived(ready: _Ready, drill: Drill, site: str, subnets: Mapping[str, str])
 
 
 async def _compose(arguments: Sequence[str], error: type[Exception] = ConfigurationError) -> bytes:
-    """Run `docker compose` out of reach of the terminal's Ctrl-C, which would end it while it cleans up.
+    """Run `docker compose` out of reach of Ctrl-C.
 
     Raises `error` when the command fails, PlaceFailed when it does not end.
     """

@@ -1,4 +1,4 @@
-"""The attacks on the bridge: connections that are silent, short, slow, or lie."""
+"""The attacks on the bridge: silent, short, slow and lying connections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ _READ_BYTES = 65_535
 #: Connections of attacks without a number.
 _CONNECTIONS = 50
 _HUGE = ((4 << 30) - 1, 64 << 20)
-#: An epoch that no relay has reached.
 _EPOCH = 1 << 40
 _ANSWERS_MAX = 5
 _ANSWER_BYTES = 24
@@ -87,7 +86,7 @@ class Assault:
         self._hold("announced frames", int(self._target.amount) or _CONNECTIONS, beginnings)
 
     def _hold(self, kind: str, count: int, beginnings: list[bytes]) -> None:
-        """Open connections, reopen closed ones, and send a byte a second on each, until the time is over."""
+        """Open connections, reopen closed ones, and send a byte a second on each, until the end."""
         deadline = time.monotonic() + self._target.seconds
         held: dict[int, _Held] = {}
         closed = refused = 0
@@ -132,9 +131,7 @@ class Assault:
             self._handshake(kind, context, self._hello(self._other().site))
 
     def _claim(self) -> None:
-        """Send a HELLO in the name of another site; where connections are TLS, with the certificate of a site of the
-        drill.
-        """
+        """Send a HELLO in the name of another site, with the certificate of a site of the drill."""
         if not self._target.secured:
             for kind in self._each("claims another site"):
                 with suppress(OSError), self._connect() as sock:
@@ -154,7 +151,7 @@ class Assault:
             self._handshake(kind, context, said)
 
     def _each(self, *kinds: str) -> Iterator[str]:
-        """The kinds in turn, evenly over the time of the attack; fewer when the relay takes its time."""
+        """Yield the kinds in turn, evenly over the time of the attack."""
         count = int(self._target.amount) or _CONNECTIONS
         deadline = self._began + self._target.seconds
         for at in range(count):
@@ -194,7 +191,7 @@ class Assault:
     def _listen(self, sock: socket.socket, *, is_certified: bool = False) -> None:
         """Read answers until the other end closes, for a bounded time.
 
-        A certified caller may receive the listener's name and a refusal, and nothing else.
+        A certified caller may receive the listener's name and a refusal only.
         """
         parser = FrameParser(_READ_BYTES)
         deadline = time.monotonic() + _ANSWER_S
@@ -227,7 +224,7 @@ class _Held:
         self._due = now
 
     def say(self, now: float, answer: Callable[[bytes], None]) -> bool:
-        """Send the next byte when it is due, and read answers. Returns whether the connection is open."""
+        """Send the next byte when due, and read answers; return whether the connection is open."""
         try:
             if self._data and now >= self._due:
                 self.sock.send(self._data[:1])

@@ -23,14 +23,14 @@ from sitestack.seal.seal import Seal
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import collect_headers
 
-#: Seconds for which the attacker only listens, to learn addresses and to have something to replay.
+#: Seconds for which the attacker only listens.
 _LISTEN_S = 2.0
 _LINGER_S = 0.5
-#: Different packets of a flood, which are sent again and again: to make each anew would take longer than to send it.
+#: Different packets of a flood, which are sent repeatedly.
 _FLOOD_PACKETS = 4_000
 #: Ports beside the group's without a listener.
 _UNHEARD = 1
-#: Where the sender's id and the key's id are in an envelope.
+#: Positions of the sender's id and the key's id in an envelope.
 _SENDER_AT = 8
 _KEY_ID_AT = _SENDER_AT + SENDER_ID_BYTES
 
@@ -80,11 +80,10 @@ class Assailant:
         self._lan.flood(self._addressed(supply), self._target.amount, self._target.seconds)
 
     def _flood(self, beside: int) -> None:
-        """Send short packets to each member and to the group in turn: half with a valid beginning, half garbage.
+        """Send short packets to each member and to the group in turn: half with a valid beginning,
+        half garbage.
 
-        Where members seal, a part of the garbage is a whole envelope without a valid proof, each
-        with a new sender. On loopback no packet goes to a port beside those of members: another
-        program might listen there.
+        Where members seal, a part of the garbage is a whole envelope without a valid proof.
         """
         spared = beside and not self._target.raw
         heard = [self._group] if spared else [*self._places(), self._group]
@@ -102,7 +101,9 @@ class Assailant:
         self._lan.flood(addressed, self._target.amount, self._target.seconds)
 
     def _replay(self) -> None:
-        """All that was heard: as it was, in our name and in that of its sender; then edited; then as it was, once more."""
+        """Send all recorded datagrams: unchanged, in our name and in that of the sender; edited;
+        unchanged again.
+        """
         lan, seconds = self._lan, self._target.seconds
         lan.begin()
         if not self._heard:
@@ -115,7 +116,7 @@ class Assailant:
         lan.flood((("verbatim again", each.dest, each.data) for each in self._heard), self._target.amount, seconds / 4)
 
     def _edited(self, data: bytes) -> bytes:
-        """One change: a bit, a byte at the end more or less, or the end of another datagram."""
+        """Change a bit, add or cut a byte, or append the end of another datagram."""
         rng = self._rng
         if not data:
             return b"\0"
@@ -147,9 +148,8 @@ class Assailant:
 
 
 def _make_seals(target: Target, heard: Sequence[Heard], rng: random.Random) -> list[Seal]:
-    """Return seals made with another site's key, used as if it were that of this site.
-
-    One is unchanged; one imitates an envelope: the id of the site's key, and the id of a sender.
+    """Return seals made with another site's key: one unchanged, one with the ids of the site's key and
+    of a sender.
     """
     ring = read_key_ring(Path(target.keys))
     guises = [(ring, rng.randbytes(SENDER_ID_BYTES))]

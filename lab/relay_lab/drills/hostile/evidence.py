@@ -15,7 +15,7 @@ _MIB = 1 << 20
 #: Share of the drill's rate that counts as a flood.
 _FLOOD_SHARE = 0.75
 _BASELINE = "flood-unheard"
-#: Nanoseconds after an attack in which delayed messages may arrive, and the shortest time without an attack.
+#: Nanoseconds after an attack in which delayed messages may arrive, and the shortest calm time.
 _AFTER_NS = 1_000_000_000
 _CALM_NS_MIN = 1_000_000_000
 
@@ -26,13 +26,13 @@ class Attack:
     report: AttackReport
     began_ns: int
     ended_ns: int
-    #: What members refused meanwhile, by reason.
+    #: Refusals by members, by reason.
     refused: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How late messages of other sites were, of all that were sent during one attack; in ms."""
+    """Lag of other sites' messages that were sent during one attack; in ms."""
 
     attack: str
     p50: float
@@ -43,12 +43,12 @@ class Lag:
 @dataclass(frozen=True, slots=True)
 class Evidence:
     attacks: tuple[Attack, ...] = ()
-    #: In each time under load without an attack, and during each.
+    #: In each calm time under load, and during each attack.
     calm: tuple[Lag, ...] = ()
     lags: tuple[Lag, ...] = ()
-    #: Member -> by how many bytes its memory grew at most after the first attack had begun.
+    #: Member -> growth of its memory after the first attack had begun, in bytes.
     growth: Mapping[Seat, int] = field(default_factory=dict)
-    #: Member -> views that it installed, and members that it suspected, after the load had begun.
+    #: Member -> installed views and suspected members, under load.
     views: Mapping[Seat, int] = field(default_factory=dict)
     suspicions: Mapping[Seat, int] = field(default_factory=dict)
 
@@ -77,7 +77,7 @@ def gather(
     growth: Mapping[Seat, int],
     statuses: tuple[Mapping[Seat, Status], Mapping[Seat, Status]],
 ) -> Evidence:
-    """Return the evidence of a run; `load` has start and end of its load, `statuses` are those of both times."""
+    """Return the evidence of a run; `load`: start and end, `statuses`: those of both times."""
     if not attacks:
         return Evidence()
     began, ended = statuses
@@ -115,7 +115,7 @@ def measure_lag(logs: Sequence[MemberLog], since_ns: int, until_ns: int, what: s
 
 
 def _percentile(lags: Sequence[tuple[int, int]], percent: int) -> float:
-    """The smallest lag in ms that at least this share of the messages does not exceed; 0 without any."""
+    """Return the smallest lag in ms that at least this share of the messages does not exceed."""
     wanted = sum(count for _, count in lags) * percent
     covered = 0
     for lag, count in lags:
@@ -136,7 +136,7 @@ def refusals(before: Mapping[Seat, Status], after: Mapping[Seat, Status]) -> dic
 
 
 def hostile_faults(drill: Drill, found: Evidence) -> Iterator[str]:
-    """Everything that the attacks did and must not have done, in sentences."""
+    """Yield sentences on forbidden effects of the attacks."""
     expected = drill.verdict
     if not found.attacks:
         return

@@ -1,6 +1,6 @@
 """Forged datagrams: every header that members exchange, with contents that fit the site. Pure.
 
-The forger knows more than a stranger can: the members' UUIDs and their view.
+The forger knows the members' UUIDs and their view.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sitestack.wire.slices import DIGEST_BYTES, SLICES_MAX, Slice
 #: Numbers at which a window, a counter or a connection may break.
 _NUMBERS = (0, 1, 2, 3, 100, 1 << 20, 1 << 40)
 _BODY = b"forged...."
-#: As deep as this sequences in sequences are empty.
+#: Depth from which sequences in sequences are empty.
 _DEEP = 3
 
 
@@ -60,14 +60,14 @@ class Forger:
         self._rng = rng
 
     def rounds(self) -> Iterator[Forged]:
-        """Every header once in every form, again and again without end, in the name of ever other members and of a stranger."""
+        """Yield every header in every form, without end, in the names of members and of a stranger."""
         while True:
             for kind in self._headers.values():
                 for dest in (None, self._rng.choice(self._known.members)):
                     yield from self._forms(kind, dest)
 
     def _forms(self, kind: type[Header], dest: Address | None) -> Iterator[Forged]:
-        """A header bare, and as the streams of members carry it: numbered, and with the tag of the view."""
+        """Yield a header bare, numbered, and with the tag of the view."""
         known, rng = self._known, self._rng
         source = rng.choice((*known.members, known.me))
         header = self.header(kind)
@@ -118,7 +118,7 @@ class Forger:
             return rng.choice(list(hint))
         made = self._record(hint, depth)
         while hasattr(hint, "is_sound") and not made.is_sound():
-            made = self._record(hint, _DEEP)  # where all sequences are empty they go together, and numbers are soon in range
+            made = self._record(hint, _DEEP)  # empty sequences go together, and numbers are soon in range
         return made
 
     def _record(self, kind: Any, depth: int) -> Any:
@@ -127,7 +127,7 @@ class Forger:
         return kind(**{name: self._value(hints[name], depth + 1) for name in names})
 
     def _special(self, hint: Any, depth: int) -> Any:
-        """A value that fits the site, for types that mean something there; None for all others."""
+        """Return a value that fits the site; None for other types."""
         known, rng = self._known, self._rng
         anybody = (*known.members, known.me)
         if hint is Address:
@@ -155,7 +155,7 @@ class Forger:
         return atoms.get(hint) if isinstance(hint, type) else None
 
     def _view(self) -> View:
-        """The next view, of which the forger is a member, the first one perhaps."""
+        """Return the next view, with the forger as a member, perhaps the first."""
         known = self._known
         members = self._rng.choice(((known.me, *known.members), (*known.members, known.me), known.members[:1]))
         after = ViewId(known.view.counter + 1, members[0])
@@ -170,7 +170,7 @@ _LATER = 99_999
 
 
 def bombs(forger: Forger, site: str, dest: Address, rng: random.Random) -> Iterator[Forged]:
-    """One of each kind, again and again without end, each in the name of another stranger."""
+    """Yield one of each kind, without end, each in the name of another stranger."""
     while True:
         stranger = Address(rng.randbytes(UUID_BYTES))
         yield Forged(
@@ -188,7 +188,7 @@ def bombs(forger: Forger, site: str, dest: Address, rng: random.Random) -> Itera
 
 
 def _never_whole(forger: Forger, stranger: Address, dest: Address, rng: random.Random) -> Iterator[Forged]:
-    """Yield first pieces that are never completed: of a frame, and of a datagram."""
+    """Yield first pieces of a frame and of a datagram that are never completed."""
     first = FragmentHeader(1, 0, 1 << 20, bytes(_LARGE_BYTES))
     yield _renamed("first fragments", forger.datagram(stranger, dest, (first, UnicastData(1, 1, 1, True))))
     piece = Slice(stranger, rng.randbytes(DIGEST_BYTES), 0, SLICES_MAX, bytes(_LARGE_BYTES))
@@ -196,7 +196,7 @@ def _never_whole(forger: Forger, stranger: Address, dest: Address, rng: random.R
 
 
 def _never_due(forger: Forger, site: str, stranger: Address, dest: Address) -> Iterator[Forged]:
-    """Yield frames that wait for something that never comes: an earlier unicast, a later view."""
+    """Yield frames that wait for an earlier unicast, or a later view, that never comes."""
     piece = FragmentHeader(1, 0, 1 << 20, bytes(_LARGE_BYTES))
     yield _renamed("unicasts ahead", forger.datagram(stranger, dest, (piece, UnicastData(1, 2, 2, False))))
     body = (_LARGE_BYTES - 4).to_bytes(4, "little") + bytes(_LARGE_BYTES - 4)

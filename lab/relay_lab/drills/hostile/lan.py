@@ -1,8 +1,7 @@
 """The attacker's sockets on the network of a site.
 
-At a port of a switch it reads and writes whole packets: it sees unicasts too, and can forge any
-source address. Elsewhere it joins the group, as any process on the network can, and sees multicasts
-alone.
+At a port of a switch it sees unicasts too, and can forge any source address. Elsewhere it joins the
+group, and sees multicasts alone.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _ANSWERS_MAX = 5
 _ANSWER_BYTES = 24
 _ETH_P_ALL = 0x0003
 _ETH_P_IP = b"\x08\x00"
-#: The switch port of this machine; its packets have entered at another port before.
+#: Port of this machine, whose packets have entered at another port before.
 _SWITCH = "switch"
 _UDP_HEADER = struct.Struct("!HHHH")
 #: Version and length of an IPv4 header without options.
@@ -108,7 +107,7 @@ class Lan:
         return Heard(Physical(*source), self._target.group, data)
 
     def _packet(self, ear: socket.socket) -> Heard | None:
-        """A datagram that came in at a port of the switch; each is seen again on its way out, and then it is left alone."""
+        """Return a datagram that came in at a port of the switch; None on its way out."""
         packet, (port_name, _, kind, *_) = ear.recvfrom(_READ_BYTES)
         ip = packet[14:]
         if kind == socket.PACKET_OUTGOING or port_name == _SWITCH or packet[12:14] != _ETH_P_IP:
@@ -125,7 +124,7 @@ class Lan:
         self._began_ns = time.monotonic_ns()
 
     def flood(self, packets: Iterable[tuple[str, Physical, bytes]], rate: float, seconds: float) -> None:
-        """Send packets, each with its kind, at a rate (per second) and for so long, or until there are no more."""
+        """Send packets at a rate (per second), for this time or until there are no more."""
         began = time.monotonic()
         count = 0
         supply: Iterator[tuple[str, Physical, bytes]] = iter(packets)
@@ -150,12 +149,12 @@ class Lan:
                 self.sent[kind] += 1
 
     def send_as(self, kind: str, source: Physical, to: Physical, data: bytes) -> None:
-        """Send one datagram in the name of an address that is not ours, where the attacker can."""
+        """Send one datagram in the name of another address, where possible."""
         if self._raw is None or not self._may(to):
             return
         udp = _UDP_HEADER.pack(source.port, to.port, 8 + len(data), 0) + data
         ends = socket.inet_aton(source.host) + socket.inet_aton(to.host)
-        # The kernel fills in the length, the id and the checksum of the header.
+        # The kernel fills in length, id and checksum.
         ip = struct.pack("!BBHHHBBH", _PLAIN_IP, 0, 0, 0, 0, 1, socket.IPPROTO_UDP, 0) + ends
         try:
             assert self._raw is not None

@@ -14,12 +14,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A member, as a long observer of the network knows it."""
+    """A member, as an observer of the network knows it."""
 
     site: str = ""
     name: str = ""
     host: str = ""
-    #: Its UUID, in hexadecimal digits.
+    #: In hexadecimal digits.
     uuid: str = ""
     bridge_port: int = 0
 
@@ -37,15 +37,15 @@ class Target:
     view_counter: int = 0
     view_creator: str = ""
     source: str = ""
-    #: Whether the attacker sees and can forge whole packets: at a private switch without other machines.
+    #: Whether the attacker sees and can forge whole packets.
     raw: bool = False
     seconds: float = 0.0
     #: Packets per second, or connections.
     amount: float = 0.0
     seed: int = 0
-    #: The directory with the keys of another site that the attacker has; empty: it has none.
+    #: Directory with the keys of another site; empty: none.
     keys: str = ""
-    #: Whether the members are secured: then a stranger on the bridge has to speak TLS.
+    #: Whether the members are secured, so that the bridge needs TLS.
     secured: bool = False
 
     def to_json(self) -> str:
@@ -57,12 +57,11 @@ class Target:
 class AttackReport:
     #: Kind of packet or connection -> how many.
     sent: dict[str, int] = field(default_factory=dict)
-    #: Bytes that came back to it, other than those of a handshake.
+    #: Without those of a handshake.
     answered_bytes: int = 0
-    #: The first of them, for a human.
     answers: tuple[str, ...] = ()
     seconds: float = 0.0
-    #: Start of the attack on the monotonic clock of the machine, after the start of the process.
+    #: On the monotonic clock of the machine.
     began_ns: int = 0
     #: Sentences on observations, and on attacks that were impossible.
     told: tuple[str, ...] = ()

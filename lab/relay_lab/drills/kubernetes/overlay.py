@@ -1,8 +1,7 @@
-"""A drill's changes of a site's manifests: a kustomize overlay on top of the shipped one. Pure.
+"""A drill's changes of a site's manifests: a kustomize overlay. Pure.
 
-The pods run a shell that only waits. `kubectl exec` starts the member in the pod: its standard
-input carries the load, and signals reach the member, since it is not the first process of its
-container.
+The pods run a shell that only waits. `kubectl exec` starts the member: its standard input carries
+the load, and signals reach it.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ _CONTAINER = "/spec/template/spec/containers/0"
 def overlay(
     base: str, base_namespace: str, drill: Drill, site: str, namespaces: Mapping[str, str], keys: Sequence[str]
 ) -> dict[str, Any]:
-    """The kustomization of a site. `base` is the path to the shipped one, `namespaces` maps sites to namespaces.
-
-    `keys` are the paths of its secret files.
+    """Return the kustomization of a site. `base`: path to the shipped one, `namespaces`: site ->
+    namespace, `keys`: paths of its secret files.
     """
     others = " ".join(f"{other}={_BRIDGE}.{namespaces[other]}:{_BRIDGE_PORT}" for other in drill.sites if other != site)
     return {
@@ -66,13 +64,15 @@ def _pods(members: int) -> list[dict[str, Any]]:
 
 
 def configuration(base: Mapping[str, Any], drill: Drill) -> dict[str, Any]:
-    """The configuration of all members of all sites. HTTP is for forwarded ports alone, which need no token."""
+    """Return the configuration of all members. HTTP is for forwarded ports alone, without a token."""
     own = {"http": {"bind": f"127.0.0.1:{HTTP_PORT}", "token": ""}}
     return merged(merged(base, own), drill.config)
 
 
 def run_member(name: str) -> Sequence[str]:
-    """The command in the pod that runs a member. The shell becomes the member, so the process id in PID_FILE is right."""
+    """Return the command in the pod that runs a member. The shell becomes the member, so the process
+    id in PID_FILE is right.
+    """
     node = f"relay node {CONFIG} --name {name} --publish - --journal {JOURNAL}/records"
     return ["sh", "-c", f"echo $$ >{PID_FILE}; exec {node}"]
 

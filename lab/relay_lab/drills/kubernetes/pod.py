@@ -1,4 +1,4 @@
-"""One member in its pod: the process that `kubectl exec` runs there, and the port by which it is asked."""
+"""One member in its pod: the process of `kubectl exec`, and a forwarded port."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from relay_lab.drills.plan import Seat
 from relay_lab.drills.tether import tie
 from sitestack.model.errors import ConfigurationError
 
-#: Seconds for a command: longer than any time limit of kubectl, so that its own error comes first.
+#: Seconds for a command, longer than kubectl's own limits.
 _LIMIT_S = 240.0
 
 
 class Kubectl:
-    """`kubectl` in the user's current context. The terminal's Ctrl-C does not reach its processes, which clean up."""
+    """`kubectl` in the user's current context, out of reach of Ctrl-C."""
 
     def __init__(self) -> None:
         """Raises ConfigurationError when there is no such command."""
@@ -65,9 +65,9 @@ def _said(done: subprocess.CompletedProcess[bytes]) -> str:
     return lines[-1] if lines else f"exit code {done.returncode}"
 
 
-#: A forwarded port that broke is opened again, but not for every question.
+#: Pause before a broken forwarded port is opened again.
 _FORWARD_INTERVAL_S = 1.0
-#: How long a pod that is deleted may take to be gone, and then to be there again.
+#: Seconds for a deleted pod to be replaced.
 _POD_TIMEOUT_S = 120.0
 _KILL_TIMEOUT_S = 10.0
 
@@ -86,7 +86,7 @@ class Pod(Child):
         self._forwarded_at = -_FORWARD_INTERVAL_S
 
     async def start(self) -> None:
-        """Start the member, in a new pod when it has run before. It publishes what `feed` gives it. Raises PlaceFailed."""
+        """Start the member, in a new pod if it has run before. Raises PlaceFailed."""
         if self._process is not None:
             await self._replace()
         command = [*self._place("exec"), "--stdin", self._name, "--", *run_member(self.seat.name)]
@@ -115,7 +115,7 @@ class Pod(Child):
         await self._signal("CONT")
 
     async def end(self, grace_s: float) -> str:
-        """SIGTERM, and SIGKILL when that takes too long. Returns a sentence when something was wrong with the end."""
+        """Send SIGTERM, later SIGKILL; return a sentence on a problem."""
         if self._process is None or self.has_ended():
             return self.last_words()
         await self._signal("TERM")
@@ -142,7 +142,7 @@ class Pod(Child):
         self._forward, self._url = None, ""
 
     async def _replace(self) -> None:
-        """A new pod with the same name; the journal of the old one is copied out first."""
+        """Make a new pod of the same name, after copying the journal."""
         await self.copy_out()
         await self.abort()
         patience = ("--grace-period=1", "--wait=true", f"--timeout={_POD_TIMEOUT_S:g}s")
@@ -168,7 +168,9 @@ class Pod(Child):
         return self.has_ended()
 
     async def _open_forward(self) -> None:
-        """`kubectl port-forward` ends when the other end does not listen; it is started again after a pause."""
+        """Run `kubectl port-forward`, which ends when the other end does not listen; restart it after
+        a pause.
+        """
         if self._url or trio.current_time() < self._forwarded_at + _FORWARD_INTERVAL_S:
             return
         self._forwarded_at = trio.current_time()

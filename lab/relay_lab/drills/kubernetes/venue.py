@@ -1,4 +1,4 @@
-"""A cluster as a place for drills: that of kubectl's current context, with new namespaces for every run."""
+"""A cluster as a place for drills: kubectl's current context, with new namespaces for every run."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def _open(kubectl: Kubectl, drill: Drill, directory: Path, journal: Path) 
 
 
 def _write_overlay(drill: Drill, site: str, namespaces: Mapping[str, str], directory: Path, keys: Path) -> Path:
-    """Write the overlay of a site. Kustomize takes bases only by relative paths, and files only from its own directory."""
+    """Write the overlay of a site. Kustomize takes bases only by relative paths."""
     manifests = find_manifests()
     target = (directory / site.lower()).resolve()
     target.mkdir()
