@@ -221,10 +221,12 @@ class LocalVenue:
         self._has_wires = False
 
     async def prepare(self, drill: Drill) -> None:
-        """Check for wires, and for the earlier release. Raises ConfigurationError."""
+        """Check for wires, keys, and the earlier release. Raises ConfigurationError when one is missing."""
         self._has_wires = takes_wires(drill) and await has_wires()
         if self._before:
             self._earlier = await find_earlier(self._before)
+        if self._insecure and drill.attacks:
+            raise ConfigurationError(f"relay drill {drill.name}: an attack is on members with keys; leave out --insecure.")
         if refusals := [*refuse_links(drill, self._has_wires), *refuse_upgrade(drill, self._earlier)]:
             raise ConfigurationError("\n".join(f"relay drill --on local: {refusal}" for refusal in refusals))
 

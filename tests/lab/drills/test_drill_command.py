@@ -238,6 +238,7 @@ def test_wrong_usage_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "wrong.yaml").write_text("name: wrong\nmethod: [{do: kill}]\n")
     for arguments, told in (
         (("nonsense",), "There is no drill 'nonsense'"),
+        (("hostile-bridge", "--insecure"), "an attack is on members with keys"),
         ((tmp_path / "wrong.yaml",), "method[0]: there is no ''"),
         (("kill-relay", "--report", tmp_path / "report.pdf"), "report.pdf must end with .html."),
         (("kill-relay", "--report", tmp_path / "nowhere" / "report.html"), "there is no directory"),
