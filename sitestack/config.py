@@ -187,8 +187,8 @@ class SiteConfig:
     site: str = ""
     #: Order of delivery: total, one for all members; or fifo, one per sender, which saves one hop.
     order: Order = "total"
-    #: Agreement on deliveries: among survivors, or (uniform) with crashed members too, which costs the time
-    #: stability takes.
+    #: Members that agree on deliveries: survivors, or (uniform) crashed ones too, for which each
+    #: delivery waits until it is stable.
     agreement: Agreement = "survivors"
     transport: TransportConfig = field(default_factory=TransportConfig)
     #: How members find each other.
@@ -239,7 +239,7 @@ def find_problems(config: SiteConfig) -> list[str]:
 
 def datagrams_of(message_bytes: int, datagram_bytes_max: int) -> int:
     """Return the maximum number of datagrams for a frame with a message of this size."""
-    datagram_bytes = max(datagram_bytes_max, DATAGRAM_BYTES_MIN) - OVERHEAD_BYTES  # as if sealed
+    datagram_bytes = max(datagram_bytes_max, DATAGRAM_BYTES_MIN) - OVERHEAD_BYTES  # leaves room for the seal
     piece_bytes = datagram_bytes - HEADERS_BELOW_BYTES - PIECE_OVERHEAD_BYTES
     return -(-(message_bytes + MESSAGE_OVERHEAD_BYTES) // piece_bytes)
 

@@ -57,7 +57,10 @@ class ChunkParser(FrameParser):
         self._chunk: FrameParser | None = None
 
     def next_frame(self) -> Header | None:
-        """As `FrameParser`. A chunk has whole frames only, and no chunk."""
+        """Return the next whole frame, or None.
+
+        Raises ProtocolError, also for a chunk that is nested or ends inside a frame.
+        """
         while True:
             if self._chunk is not None:
                 inner = self._chunk.next_frame()

@@ -95,7 +95,7 @@ class Dialer:
                 target.due = now + self._retry_s * 2**-HASTE * self._rng.uniform(0.0, 1.0)
 
     def _has_all(self) -> bool:
-        """Whether all sites are linked, as in nearly every turn: then no target waits."""
+        """Return whether all sites are linked, as in nearly every turn: then no target waits."""
         return self._linked.keys() >= self._peers.keys()
 
     def deadline(self) -> float | None:

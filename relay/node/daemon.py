@@ -46,24 +46,24 @@ from sitestack.transport.accepting import Admissions
 
 #: Seconds between two checks for problems.
 WATCH_INTERVAL_S = 1.0
-#: Seconds between two trims of free memory. A trim costs 0.05 ms, and about 0.06 ms for each
-#: megabyte that it frees. With a minute, a relay of large messages held up to 8 MB in excess.
+#: Seconds between two checks for problems.
 TRIM_INTERVAL_S = 5.0
-#: Seconds that a departed node waits for its last events to be read.
+#: Seconds between two trims of free memory. A trim costs 0.05 ms, and about 0.06 ms for each
+#: megabyte that it frees.
 LAST_EVENTS_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    #: Lines to publish: a file, or "-" for standard input.
+    #: A file, or "-" for standard input.
     publish: str | None = None
-    #: Target of events: a file, or "-" for standard output.
+    #: A file, or "-" for standard output.
     events: str | None = None
-    #: Path of the status socket. None: in the run directory, named after site and member.
+    #: None: in the run directory, named after site and member.
     status: Path | None = None
-    #: Write events as readable lines instead of JSON, and omit them from the log.
+    #: Write readable lines instead of JSON, and omit events from the log.
     readable: bool = False
-    #: Rebuilds the configuration from file and command line on SIGHUP. None: no reload.
+    #: Rebuilds the configuration on SIGHUP; None: no reload.
     reload: Callable[[], NodeConfig] | None = None
 
 
@@ -113,10 +113,9 @@ class _Node:
         self._channel: RelayChannel | None = None
         self._events: EventOutput | None = None
         self._store: JournalStore | None = None
-        #: Recent events for HTTP streams.
         self.ring = None if config.http.bind is None else EventRing(config.site)
         self._slow = SlowMembers()
-        #: How far each other site was behind. Bound: the sites that are configured or known.
+        #: Bound: the sites that are configured or known.
         self._lag: dict[str, Histogram] = {}
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
 
@@ -311,7 +310,6 @@ class _Node:
                 self._status.sent(1)
 
     async def _listen(self, channel: RelayChannel) -> None:
-        """Observe all deliveries and events and write their lines, until this member has left."""
         writer = EventLines(channel.site, readable=self._readable)
         if self._sink is not None:
             self._events = EventOutput(self._sink, writer.lost)
@@ -360,10 +358,7 @@ def _refused(admissions: Admissions) -> str:
 
 
 async def _start_http(config: NodeConfig, bind: Physical, node: _Node, nursery: trio.Nursery) -> None:
-    """Serve HTTP.
-
-    The libraries take as much memory as the rest of a node; hence the late import.
-    """
+    """Serve HTTP. The late import saves as much memory as the rest of a node takes."""
     from relay.node.http.app import Served, make_app  # noqa: PLC0415
     from relay.node.http.server import serve_http  # noqa: PLC0415
 
@@ -383,9 +378,8 @@ async def _start_http(config: NodeConfig, bind: Physical, node: _Node, nursery: 
 
 
 def find_trim() -> Callable[[int], int] | None:
-    """Return glibc's `malloc_trim`, or None with another libc.
-
-    Its argument is the number of bytes to keep at the end of the heap.
+    """Return glibc's `malloc_trim`, whose argument is the number of bytes to keep; None with another
+    libc.
     """
     try:
         trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
@@ -395,9 +389,9 @@ def find_trim() -> Callable[[int], int] | None:
 
 
 async def give_back_memory() -> None:
-    """Return free memory to the system at intervals, since glibc keeps it after a burst.
+    """Return free memory to the system at intervals: glibc keeps it after a burst.
 
-    Runs until cancelled, but returns at once with another libc.
+    Runs until cancelled; returns at once with another libc.
     """
     trim = find_trim()
     while trim is not None:

@@ -21,7 +21,7 @@ class Published:
     sent: int = 0
     #: One sentence for each rejected line.
     refused: list[str] = field(default_factory=list)
-    #: Messages that this member did not see delivered before it left. They may be lost.
+    #: Messages that this member did not see delivered before it left.
     uncertain: int = 0
 
 
@@ -65,6 +65,6 @@ async def subscribe(config: NodeConfig, sink: LineSink, readable: bool) -> None:
 
 
 async def _take_all(channel: RelayChannel) -> None:
-    """Read all deliveries, since a member that reads none blocks its site."""
+    """Read all deliveries: a member that reads none blocks its site."""
     async for _ in channel.batches():
         pass

@@ -277,7 +277,7 @@ def _end(segment: Segment) -> int:
 
 
 def _parse(data: bytes) -> SpillRecord:
-    """Raises ProtocolError."""
+    """Parse a record. Raises ProtocolError."""
     record = _CODEC.parse(data)
     assert isinstance(record, SpillRecord), "no other header has an id here"
     return record

@@ -44,7 +44,7 @@ from sitestack.wire.codec import Codec
 
 @dataclass(frozen=True, slots=True)
 class StateStatistics:
-    """The application's state on its way between sites, to this member and from it."""
+    """Transfers of application states between sites, to this member and from it."""
 
     #: The site that it is fetched from; empty without a fetch or a site to ask.
     site: str

@@ -79,7 +79,7 @@ class MapReplica(Structure):
         #: Conflicts that this member has seen.
         self.conflicts = 0
         self.on_conflict = on_conflict
-        #: Own writes that are not delivered yet, by number.
+        #: Undelivered own writes, by number.
         self.unacknowledged: dict[int, trio.Event] = {}
         self.has_left = False
         self._channel = channel
@@ -254,7 +254,7 @@ class MapReplica(Structure):
         return peer.site if isinstance(peer, ProxyUUID) else self._channel.site
 
     def _is_leader(self) -> bool:
-        """Whether this is the first member of its site that has the map."""
+        """Return whether this is the first member of its site that has the map."""
         for member in self._channel.view.members:
             if member == self._channel.me:
                 return True

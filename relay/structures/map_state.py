@@ -85,7 +85,7 @@ def bucket_of(key: str) -> int:
 
 
 def are_concurrent(newer: Entry, older: Entry) -> bool:
-    """Whether the writer of `newer` had not seen `older`. Writes of one origin follow each other."""
+    """Return whether the writer of `newer` had not seen `older`. Writes of one origin follow each other."""
     if newer.stamp.origin == older.stamp.origin or older.stamp in newer.seen:
         return False
     return len(newer.seen) < SEEN_MAX or older.stamp > newer.seen[-1]

@@ -35,7 +35,7 @@ class IdTable(Header):
     ids: dict[Address, int]
 
     def is_sound(self) -> bool:
-        """Whether each id is in range, and assigned once."""
+        """Return whether each id is in range, and assigned once."""
         given = self.ids.values()
         fits = 0 <= self.epoch <= EPOCH_MAX and 0 <= self.highest <= ID_MAX
         return fits and len(set(given)) == len(given) and all(0 < number <= self.highest for number in given)

@@ -213,7 +213,7 @@ class Stability(Layer):
         return effects
 
     def _has_missed(self, known: int, now: float) -> bool:
-        """Whether a member has missed a vector, other than the newest."""
+        """Return whether a member has missed a vector, other than the newest."""
         return known < self._sum_before or (now >= self._arrived_at and known < sum(self._stable.values()))
 
     def _coordinate(self, view: View, now: float) -> list[Effect]:

@@ -303,7 +303,9 @@ class TryNextPhysical(Event):
 
 @dataclass(frozen=True, slots=True)
 class Stalled(Event):
-    """Up from failure detection to membership: this coordinator was paused, and may be excluded."""
+    """Up from failure detection to membership: this coordinator was paused, and others may have
+    excluded it.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ class Header:
 
 H = TypeVar("H", bound=Header)
 
-#: All members (`dest=None` means multicast and nothing else, LA-26), one member, or the unknown
-#: process at a physical address: an explicit kind instead of a null destination (A4).
+#: None: a multicast to all members of the site (LA-26). An `Address`: one member. A `Physical`: the
+#: unknown process there, an explicit kind instead of a null destination (A4).
 Destination = Address | Physical | None
 
 

@@ -50,7 +50,7 @@ class View:
     is_primary: bool = field(default=True, metadata={"wire": False})
 
     def is_sound(self) -> bool:
-        """Whether there is a coordinator and every member has a name; the parser refuses other
+        """Return whether there is a coordinator and every member has a name; the parser refuses other
         views.
         """
         return 0 < len(self.members) == len(self.names)
@@ -61,7 +61,7 @@ class View:
         return self.members[0]
 
     def is_coordinator(self, member: Address) -> bool:
-        """Whether this member coordinates the site, as in `view.is_coordinator(channel.me)`."""
+        """Return whether this member coordinates the site, as in `view.is_coordinator(channel.me)`."""
         return member == self.coordinator
 
     def at_site(self, site: str) -> View:

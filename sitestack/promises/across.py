@@ -113,7 +113,7 @@ def _missing(other: History, stream: Stream, numbers: Ranges) -> Ranges:
 
 
 def _stood_by(survivor: History, history: History, view: records.View, by_uuid: dict[Address, History]) -> bool:
-    """Whether a survivor left this view together with all others, or all but one that died in it."""
+    """Return whether a survivor left this view together with all others, or all but one that died in it."""
     if view.vid not in survivor.stay_in:
         return False
     following = survivor.next_view(view.vid)
@@ -126,7 +126,7 @@ def _stood_by(survivor: History, history: History, view: records.View, by_uuid: 
 
 
 def _left_to_others(leaver: History, view: records.View, survivor: History, by_uuid: dict[Address, History]) -> bool:
-    """Whether a member created the next view without the survivor; its members then hold the
+    """Return whether a member created the next view without the survivor; its members then hold the
     messages.
     """
     made = {vid for each in by_uuid.values() for vid in each.stay_in if vid.creator == leaver.uuid}

@@ -144,7 +144,7 @@ def _overlaps(
 
 
 def _is_fixed(one: History, vid: ViewId, other: History, origin: History | None) -> bool:
-    """Whether the deliveries of `one` in view `vid` were settled there for `other`."""
+    """Return whether the deliveries of `one` in view `vid` were settled there for `other`."""
     following = one.next_view(vid)
     if following is None:
         return False

@@ -93,7 +93,7 @@ class History:
         return self.stays[stay + 1].view if stay is not None and stay + 1 < len(self.stays) else None
 
     def came_with(self, vid: ViewId, following: records.View) -> bool:
-        """Whether the process went to `following` with the members from view `vid`."""
+        """Return whether the process went to `following` with the members from view `vid`."""
         stay = self.stay_in.get(following.vid)
         if stay is None:
             return False

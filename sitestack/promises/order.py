@@ -136,8 +136,8 @@ def _owed(history: History, hole: Hole, runs: _Delivered) -> Ranges:
 
 
 def _shared(history: History, hole: Hole, other: History, run: NumberRun) -> bool:
-    """Whether `history` had to deliver this run of `other` before it delivered the number after the
-    hole.
+    """Return whether `history` had to deliver this run of `other` before it delivered the number after
+    the hole.
     """
     view = other.stays[run.stay].view
     if view is None or history.uuid not in view.members:

@@ -1,8 +1,5 @@
-"""Everything one process received from one stream: deliveries in order, folded into runs of
-consecutive numbers.
-
-Only this module walks over every delivery: the checkers of order, agreement and conservation work
-on the runs. An undisturbed origin has one run a view.
+"""Everything one process received from one stream, folded into runs of consecutive numbers. An
+undisturbed origin has one run a view.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ class Hole(NamedTuple):
     missing: Ranges
     before: int
     stay: int
-    #: Whether nothing of the stream had been delivered before, and there was no baseline.
+    #: Whether nothing of the stream had been delivered before, without a baseline.
     initial: bool
 
 
@@ -120,9 +117,7 @@ class Reception:
         return self.delivered | self._undelivered
 
     def accounted_before(self, stay: int) -> Ranges:
-        """Return `accounted` at the beginning of a stay; gaps and the baseline count whenever they
-        were declared.
-        """
+        """Return `accounted` at the beginning of a stay; gaps and the baseline count always."""
         earlier = Ranges((run.first, run.last) for run in self.runs if run.stay < stay)
         return earlier | self._undelivered
 

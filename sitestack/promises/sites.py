@@ -95,7 +95,7 @@ def _sent(origin: History, stream: Stream, members: Sequence[History], left_behi
 
 
 def _has_heirs(leaver: History, members: Sequence[History]) -> bool:
-    """Whether a survivor was in its last view, whose members all continued into a single view."""
+    """Return whether a survivor was in its last view, whose members all continued into a single view."""
     last = leaver.stays[-1].view
     if last is None:
         return False

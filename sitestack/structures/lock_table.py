@@ -109,7 +109,7 @@ class LockTable:
 
 
 def parse_address(data: Any) -> Address:
-    """Raises ProtocolError."""
+    """Parse an address. Raises ProtocolError."""
     if type(data) is not bytes or len(data) != UUID_BYTES:
         raise ProtocolError("lock_address")
     return Address(data)

@@ -74,7 +74,7 @@ class BenchProcess:
         await self._process.stdin.send_all(json.dumps(asdict(load)).encode() + b"\n")
 
     async def hear(self, timeout_s: float) -> dict[str, Any]:
-        """The next object. Raises BenchFailed when there is none in time."""
+        """Return the next object. Raises BenchFailed when there is none in time."""
         assert self._process.stdout is not None
         with trio.move_on_after(timeout_s):
             while b"\n" not in self._rest:
@@ -172,7 +172,9 @@ async def hear_all(members: Sequence[BenchProcess], load: Workload) -> list[dict
 
 
 def summarise(results: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """One run in figures: mean rate, median latency, worst 99th percentile and memory of a member, CPU time of all members."""
+    """Return one run in figures: mean rate, median latency, worst 99th percentile and memory of a
+    member, CPU time of all members.
+    """
     delivered = sum(result["delivered"] for result in results)
     datagrams = sum(result["sent_datagrams"] for result in results)
     summary = {

@@ -41,7 +41,9 @@ class RoundTrips:
                 self._answered.set()
 
     async def ask(self, trip: Trip, size: int, warm_up_s: float, window_s: float) -> dict[str, Any]:
-        """The round trips of a window, and how many there were with the warm-up. Raises TooSlowError when no answer comes."""
+        """Return the round trips of a window, and how many there were with the warm-up. Raises
+        TooSlowError when no answer comes.
+        """
         warm_up = await self._ask_for(trip, size, warm_up_s)
         trips = await self._ask_for(trip, size, window_s)
         return {**summary(trips), "asked": len(warm_up) + len(trips)}
@@ -72,6 +74,6 @@ class RoundTrips:
 
 
 def summary(trips: list[int]) -> dict[str, Any]:
-    """How many round trips, of nanoseconds each, and their percentiles in microseconds."""
+    """Return how many round trips, of nanoseconds each, and their percentiles in microseconds."""
     ordered = sorted(trips)
     return {"trips": len(ordered), **{f"p{part}_us": ordered[len(ordered) * part // 100] / 1000 for part in (50, 90, 99)}}

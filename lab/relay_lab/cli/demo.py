@@ -27,7 +27,7 @@ from sitestack.model.errors import ConfigurationError
 
 
 def default_text() -> bytes:
-    """The default text, which every installation has: the license of this package."""
+    """Return the default text, which every installation has: the license of this package."""
     text = distribution("sitestack").read_text("licenses/LICENSE")
     if text is None:
         raise ConfigurationError("relay demo: this installation carries no license text; name a file with --input.")
@@ -35,7 +35,9 @@ def default_text() -> bytes:
 
 
 def read_lines(file: Path | None) -> list[bytes]:
-    """The lines of the file, or of the default text, without their ends. Raises ConfigurationError when there are none."""
+    """Return the lines of the file, or of the default text, without their ends. Raises
+    ConfigurationError when there are none.
+    """
     try:
         text = default_text() if file is None else file.read_bytes()
     except OSError as error:
@@ -49,7 +51,9 @@ def read_lines(file: Path | None) -> list[bytes]:
 
 
 def demo_table(result: DrillResult) -> Table:
-    """One row per member. The hashes of the order are equal within a site if its members delivered in the same order."""
+    """Return one row per member. The hashes of the order are equal within a site if its members
+    delivered in the same order.
+    """
     table = Table(title="What every member delivered", title_justify="left", box=SIMPLE_HEAD, collapse_padding=True)
     table.add_column("site")
     table.add_column("member")

@@ -181,7 +181,9 @@ class Tally:
         self._traces[result.seed, name] = result.trace_hash
 
     def to_json(self, seconds: float) -> dict[str, Any]:
-        """The object that `--json` prints; `trace_hash` is that of the plan, or of the hashes of all in the order of seeds."""
+        """Return the object that `--json` prints; `trace_hash` is that of the plan, or of the hashes
+        of all in the order of seeds.
+        """
         traces = [self._traces[key] for key in sorted(self._traces)]
         return {
             "seeds": len(traces),

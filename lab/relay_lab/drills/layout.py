@@ -103,7 +103,7 @@ def write_configurations(
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Both mappings merged at all depths; where both have a value, `over` wins."""
+    """Return both mappings merged at all depths; where both have a value, `over` wins."""
     both = dict(base)
     for key, value in over.items():
         before = both.get(key)

@@ -320,7 +320,9 @@ def _victim(seat: Seat, ports: Ports, status: Status) -> Victim:
 
 
 async def _start_bridge_proxies(ports: Ports, network: Network, nursery: trio.Nursery) -> dict[Pair, int]:
-    """A proxy for each pair of members of different sites: (calling member, called member) -> its port."""
+    """Return a proxy for each pair of members of different sites: (calling member, called member) ->
+    its port.
+    """
     started = {}
     for caller, called in between_sites(list(ports.bridges)):
         listener = await bind_streams(LOOPBACK)
@@ -331,7 +333,7 @@ async def _start_bridge_proxies(ports: Ports, network: Network, nursery: trio.Nu
 
 
 async def _start_site_proxies(ports: Ports, network: Network, nursery: trio.Nursery, rng: random.Random) -> dict[Seat, int]:
-    """A proxy for each site: member -> the port of its front."""
+    """Return a proxy for each site: member -> the port of its front."""
     started: dict[Seat, int] = {}
     for site in dict.fromkeys(seat.site for seat in ports.bridges):
         fronts = {seat: await bind_datagrams(LOOPBACK) for seat in ports.bridges if seat.site == site}

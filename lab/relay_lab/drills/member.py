@@ -43,7 +43,7 @@ class Earlier:
 
 
 async def find_earlier(python: str) -> Earlier:
-    """The release that this interpreter runs. Raises ConfigurationError when it runs none."""
+    """Return the release that this interpreter runs. Raises ConfigurationError when it runs none."""
     found = Earlier(python, "")
     try:
         done = await trio.run_process([*found.command, "relay", "--version"], capture_stdout=True, capture_stderr=True)

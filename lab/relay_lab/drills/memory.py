@@ -1,8 +1,7 @@
 """Growth of the memory of processes: a line through the settled samples by least squares. Pure.
 
-A relay needs some two megabytes more than another member, and a member may take the role several
-times. So the line of a process has one slope and two heights, one for each role. With one height, a
-takeover would count as growth or hide it.
+A relay needs some two megabytes more than another member, so the line of a process has one slope
+and two heights, one for each role.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from typing import NamedTuple
 
 from relay_lab.drills.plan import Seat
 
-#: Seconds of a process's life that do not count: caches and tables fill.
+#: Seconds of a process's life that do not count.
 SETTLE_S = 20 * 60.0
 _HOUR_S = 3_600.0
-#: The shortest time, in seconds, for a slope: the buffer for a lost site changes memory by several percent
-#: within minutes.
+#: The shortest time, in seconds, for a slope.
 SPAN_S_MIN = _HOUR_S
 
 
@@ -47,7 +45,7 @@ class Weights:
         self.samples.setdefault((seat, pid), []).append(Sample(now - began, size, is_relay))
 
     def slopes(self, settle_s: float = SETTLE_S, span_s: float = SPAN_S_MIN) -> list[Slope]:
-        """The slope of every process that lived long enough after it had settled."""
+        """Return the slope of every process that lived long enough."""
         found = []
         for (seat, _), samples in self.samples.items():
             settled = [each for each in samples if each.age_s >= settle_s]

@@ -188,7 +188,7 @@ def between_sites(seats: Sequence[Seat]) -> list[tuple[Seat, Seat]]:
 
 
 def parse_place(text: str, sites: Sequence[str], members: int) -> Place:
-    """Raises ValueError with a sentence when there is no such place."""
+    """Return the place that a text names. Raises ValueError with a sentence."""
     site, dot, who = text.strip().partition(".")
     names = {seat.name: seat.site for seat in seat_members(sites, members)}
     if not dot and site in names:

@@ -208,7 +208,7 @@ async def bind_datagrams(host: str) -> trio.socket.SocketType:
 
 
 async def bind_streams(host: str, port: int = 0) -> trio.SocketListener:
-    """A listener at a port; 0: a free one."""
+    """Return a listener at a port; 0: a free one."""
     (listener,) = await trio.open_tcp_listeners(port, host=host)
     return listener
 

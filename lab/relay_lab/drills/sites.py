@@ -70,7 +70,7 @@ class Sites:
         return seat if self._states[seat] in ("running", "paused") else None
 
     def survivors(self) -> list[Seat]:
-        """All members that should be in the views now, paused ones included."""
+        """Return all members that should be in the views now, paused ones included."""
         return [seat for seat in self.seats if self._states[seat] in ("joining", "running", "paused")]
 
     async def start(self) -> None:
@@ -90,7 +90,7 @@ class Sites:
             raise NotStarted(await self._explain())
 
     async def statuses(self) -> dict[Seat, Status]:
-        """The status of every running member that answers. Raises MemberDied."""
+        """Return the status of every running member that answers. Raises MemberDied."""
         answers: dict[Seat, Status | None] = {}
 
         async def ask(seat: Seat) -> None:

@@ -26,13 +26,13 @@ SITES = ("NYC", "SFO", "LON")
 MEMBERS = 3
 PAUSE_S = (30.0, 90.0)
 CALM_S = 20.0
-#: The shares of small, of larger and of the largest messages, and the bytes that they have at most.
+#: Shares of small, larger and largest messages, and their maximum bytes.
 SIZES = ((0.90, 1 << 10), (0.095, 1 << 16), (0.005, 1 << 20))
 HARM_S = (1.0, 12.0)
-#: Seconds after a pause within which a member is in the view again. Messages sent until then may be a gap at
-#: this member.
+#: Seconds after a pause within which a member is in the view again; messages until then may be a
+#: gap.
 BACK_S = 15.0
-#: The longest silences of another site and of their own site for members that are never paused.
+#: Longest silences of another site and of the own site, for members that are never paused.
 SILENCE_S_MAX, OWN_SILENCE_S_MAX = 30.0, 10.0
 
 
@@ -55,7 +55,9 @@ class Lines(Sequence[bytes]):
 
 
 def plan_soak(seed: int, seconds: float, rate: float) -> DrillPlan:
-    """A soak with this seed: the load lasts so many seconds, at `rate` messages a second of one member of each site."""
+    """Return a soak with this seed: the load lasts so many seconds, at `rate` messages a second of one
+    member of each site.
+    """
     method = tuple(_draw_harm(random.Random(seed), seconds))
     drill = Drill(
         name="soak",
@@ -88,11 +90,10 @@ def _gaps_max(method: Sequence[Action], rate: float) -> dict[str, int]:
 
 
 def _draw_harm(rng: random.Random, seconds: float) -> list[Action]:
-    """Draw harm that ends before the next begins. The last in line of each site is never killed, so one member lives
-    long.
+    """Draw faults that end before the next begins. The last in line of each site is never killed, so
+    one member lives long.
 
-    The others are killed first, one after the other. The long-lived member relays from then on, so
-    its memory is not bent by a change of its role.
+    The others are killed first, so that it relays from then on.
     """
     mortal = [f"{seat.site}.{seat.name}" for place, seat in enumerate(seat_members(SITES, MEMBERS)) if (place + 1) % MEMBERS]
     unharmed = rng.sample(mortal, len(mortal))
@@ -165,16 +166,15 @@ class Soak:
         }
 
 
-#: Seconds between two looks at the members' memory.
 WEIGH_S = 5.0
-#: Seconds from one change of keys to the next, and between its steps: members read their keys every two seconds.
+#: Seconds between two changes of keys, and between the steps of one.
 ROTATE_S, STEP_S = 120.0, 10.0
 #: The directory of the keys that a drill makes, in its own.
 KEYS = "keys"
 
 
 class Rotation:
-    """Changes the keys of one site after the other, in the steps of the operations page."""
+    """Changes the keys of one site after the other."""
 
     def __init__(self, keys: Path, sites: tuple[str, ...], rng: random.Random) -> None:
         self.done = 0
@@ -197,7 +197,7 @@ class Rotation:
 
 
 async def run_soak(plan: DrillPlan, venue: Venue, directory: Path, journal: Path, observe: Observe) -> tuple[Soak, Weights]:
-    """Raises what `run_drill` raises."""
+    """Run a soak; return its result and the measured memory. Raises as `run_drill`."""
     weights = Weights()
     rotation = Rotation(directory / KEYS, plan.drill.sites, random.Random(plan.seed))
     place = _watched(venue.open(plan.drill, plan.seed, directory, journal), plan, weights, rotation)

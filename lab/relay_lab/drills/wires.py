@@ -226,7 +226,7 @@ async def open_wires(seats: Sequence[Seat]) -> AsyncIterator[Wires]:
 
 
 def _plug_in(wire: _Wire) -> str:
-    """The commands that lay a wire, in the namespace of the switch."""
+    """Return the commands that lay a wire, in the namespace of the switch."""
     there = f"nsenter --target {wire.holder.pid} --net ip"
     return " && ".join(
         [
@@ -240,7 +240,7 @@ def _plug_in(wire: _Wire) -> str:
 
 
 async def _hold(command: Sequence[str], holders: list[trio.Process]) -> trio.Process:
-    """A process that holds the namespaces that the command makes. Raises PlaceFailed."""
+    """Return a process that holds the namespaces that the command makes. Raises PlaceFailed."""
     holder = await trio.lowlevel.open_process(
         [*command, "sh", "-c", _HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     )

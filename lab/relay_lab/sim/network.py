@@ -47,7 +47,7 @@ class Network:
         self._vacated: set[Physical] = set()
 
     def attach(self, address: Physical, group: str, member: Address, receive: Receive) -> None:
-        """A process opens its socket. A second one at the same address replaces the first, as after a restart."""
+        """Open a process's socket, in place of an earlier one at the same address."""
         self._sockets[address] = receive
         self._members[address] = member
         self._vacated.discard(address)
@@ -88,7 +88,9 @@ class Network:
                 self._schedule.after(2 * self.latency.draw(self._rng), partial(gone, member))
 
     def separated(self, one: Physical, other: Physical) -> bool:
-        """Whether packets are cut off in either direction; then a watcher does not notice a closed connection."""
+        """Return whether packets are cut off in either direction, so that a watcher notices no closed
+        connection.
+        """
         return any((one.host in a and other.host in b) or (other.host in a and one.host in b) for a, b in self.cuts)
 
     def send(self, source: Physical, to: Physical | None, group: str, data: bytes) -> None:

@@ -167,7 +167,7 @@ class Process:
             self.touch()
 
     def receive(self, data: bytes, source: Physical) -> None:
-        """A datagram arrives in the socket's buffer, which is finite."""
+        """Store an arriving datagram in the socket's buffer, which is finite."""
         if self.alive and not (self.is_paused and len(self._arrived) >= SOCKET_DATAGRAMS_MAX):
             self._arrived.append((data, source))
             self.touch()

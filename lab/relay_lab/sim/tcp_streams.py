@@ -183,10 +183,10 @@ class TcpStreams:
         return any(source.host in a and target.host in b for a, b in self.cuts)
 
     def slowness(self, source: Physical, target: Physical) -> Slowness | None:
-        """How slow the route between two hosts is in this direction; None when it is not."""
+        """Return how slow the route between two hosts is in this direction; None when it is not."""
         found = [slowness for a, b, slowness in self.slow if source.host in a and target.host in b]
         return found[-1] if found else None
 
     def draw_latency(self) -> float:
-        """How long the next bytes are on their way where nothing is slow."""
+        """Return how long the next bytes are on their way where nothing is slow."""
         return self.latency.draw(self._rng)

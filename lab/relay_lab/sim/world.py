@@ -50,7 +50,7 @@ class World:
         return [p for p in self.processes if p.alive and (site is None or p.local.site == site)]
 
     def coordinator(self, site: str) -> Process | None:
-        """The living process that coordinates the newest view of the site."""
+        """Return the living process that coordinates the newest view of the site."""
         placed = [p for p in self.alive(site) if p.view is not None]
         if not placed:
             return None
@@ -74,7 +74,9 @@ class World:
         return len(views) == 1 and all(p.view is not None and set(p.view.members) == wanted for p in members)
 
     def trace_hash(self) -> str:
-        """A digest of every journal: equal seeds give equal hashes, in any process, under any hash seed."""
+        """Return a digest of every journal: equal seeds give equal hashes, in any process, under any
+        hash seed.
+        """
         digest = hashlib.sha256()
         for process in self.processes:
             for record in process.records:

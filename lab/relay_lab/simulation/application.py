@@ -122,7 +122,7 @@ def find_violations(
 
 
 def _lacking(items: Sequence[Item], application: Application) -> list[Item]:
-    """The items that an application has not, and that are in no gap of it."""
+    """Return the items that an application has not, and that are in no gap of it."""
     gaps: dict[tuple[str, str, int], list[Gap]] = {}
     for gap in application.gaps:
         gaps.setdefault((gap.site, gap.origin.hex(), int(gap.scope)), []).append(gap)

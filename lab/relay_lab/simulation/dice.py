@@ -25,12 +25,14 @@ def draw_site(rng: random.Random, plan: Plan) -> str:
 
 
 def draw_delay(rng: random.Random) -> float:
-    """A delay in seconds, with a uniform logarithm: as often from 5 to 50 ms as from 140 to 1,400 ms."""
+    """Return a delay in seconds, with a uniform logarithm: as often from 5 to 50 ms as from 140 to
+    1,400 ms.
+    """
     return math.exp(rng.uniform(*map(math.log, DELAYS_S)))
 
 
 def draw_large_site(rng: random.Random, plan: Plan) -> str:
-    """A site with at least `LARGE` members; an empty text when there is none."""
+    """Return a site with at least `LARGE` members; an empty text when there is none."""
     sites = [site for site, members in plan.sites if members >= LARGE]
     return rng.choice(sites) if sites else ""
 

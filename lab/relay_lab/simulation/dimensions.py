@@ -251,7 +251,7 @@ SPACES: dict[Kind, Space] = {
 
 @cache
 def covering(kind: Kind) -> Covering:
-    """The pairs of values and faults that plans of a kind have to meet."""
+    """Return the pairs of values and faults that plans of a kind have to meet."""
     space = SPACES[kind]
     dimensions = [
         {f"{feature}={name}": 1.0 if at else 3.0 for at, name in enumerate(values)}
@@ -273,5 +273,5 @@ def _rows(kind: Kind, block: int) -> list[list[str]]:
 
 
 def row_of(seed: int, kind: Kind) -> list[str]:
-    """The values and the faults of a seed's plan, by their names."""
+    """Return the values and the faults of a seed's plan, by their names."""
     return _rows(kind, seed // ROWS)[seed % ROWS]

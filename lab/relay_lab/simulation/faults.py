@@ -160,6 +160,8 @@ Fault = WholeFault | GreyFault
 
 
 def sites_of(fault: Fault) -> tuple[str, ...]:
-    """The sites that a fault names: one, or the two that it is between, or none when it is everywhere."""
+    """Return the sites that a fault names: one, or the two that it is between, or none when it is
+    everywhere.
+    """
     site, between = getattr(fault, "site", None), getattr(fault, "between", None)
     return (site,) if site is not None else between or ()

@@ -41,7 +41,7 @@ def draw(seed: int, kind: Kind = "swarm") -> Plan:
 
 
 def names_met(seed: int, kind: Kind = "swarm") -> list[str]:
-    """The values of a seed's plan, and those of its row's faults that it has."""
+    """Return the values of a seed's plan, and those of its row's faults that it has."""
     drawn = _Draw(seed, kind)
     drawn.plan()
     return drawn.met
@@ -79,7 +79,9 @@ class _Draw:
         return self._with_lasting(replace(plan, faults=tuple([fault for fault in faults if fault.at < LOAD_S])))
 
     def _fields(self) -> dict[str, Any]:
-        """The fields of the plan, and those that stand for others, drawn from the values of the row."""
+        """Return the fields of the plan, and those that stand for others, drawn from the values of the
+        row.
+        """
         drawn: dict[str, Any] = {}
         for feature, values in self._space.features.items():
             (name,) = [name for name in values if f"{feature}={name}" in self._row]

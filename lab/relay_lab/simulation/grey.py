@@ -15,7 +15,9 @@ MTUS = (1_400, 1_200, 548)
 
 
 def draw_stay(rng: random.Random) -> float:
-    """How long a grey fault stays: past failure detection and merges, or past the end of the load."""
+    """Return how long a grey fault lasts: past failure detection and merges, or past the end of the
+    load.
+    """
     return rng.choice((rng.uniform(5.0, 20.0), rng.uniform(20.0, 80.0)))
 
 

@@ -112,7 +112,9 @@ class Liveness:
         return DETECTION_S * further + late_s + REPEAT_S * (plan.loss + plan.corruption > LOSSY)
 
     def _stayed_together(self, part: _Part, sender: Process, receiver: Process, start: float, end: float) -> bool:
-        """Whether both were up for all of the allowed time, and no fault parted them or excused a delay."""
+        """Return whether both were up for all of the allowed time, and no fault parted them or excused
+        a delay.
+        """
         for each in (sender, receiver):
             # A part without the majority keeps its messages until it merges.
             if each.left or overlap_s(each.paused.until(end), start, end) or overlap_s(each.minor.until(end), start, end):
@@ -124,9 +126,9 @@ class Liveness:
         )
 
     def _is_excused(self, one: Process, other: Process, start: float, end: float) -> bool:
-        """An application of the site that does not read blocks its site.
+        """Return whether an application that does not read, or a hole, excuses a late delivery.
 
-        With `order: fifo` no member forwards messages around a hole: that blocks its two ends, and
+        With `order: fifo` no member forwards messages around a hole: it blocks its two ends, and
         with `agreement: uniform` all members that wait for them.
         """
         site, grey, plan = one.local.site, self._nemesis.grey, self._plan
@@ -137,7 +139,9 @@ class Liveness:
         return plan.order == "fifo" and any(ends & hosts or plan.agreement == "uniform" for ends in holes)
 
     def _stood(self, site: str, process: Process, now: float) -> str:
-        """The worst minute of a process, if it was blocked too long in it; a minute begins where a block begins."""
+        """Return the worst minute of a process, if it was blocked too long in it; a minute begins
+        where a block begins.
+        """
         blocked = process.blocked.until(now)
         if sum(until - since for since, until in blocked) <= BLOCKED_S_MAX:
             return ""
@@ -196,9 +200,11 @@ class _Part:
         self._views = {process.local.address: _views(process) for process in processes}
 
     def stayed(self, one: Process, other: Process, start_ns: int, end_ns: int) -> bool:
-        """Whether both shared a view at the start, and no member of it had a view without them until the end.
+        """Return whether both shared a view at the start, and no member of it had a view without them
+        until the end.
 
-        An excluded member is blocked until its merge, or for a bounded time (S20): it is in no part then.
+        An excluded member is blocked until its merge, or for a bounded time (S20): it is in no part
+        then.
         """
         both = {one.local.address, other.local.address}
         members = self._in_force(one.local.address, start_ns)
@@ -224,7 +230,7 @@ def _bytes(sent: records.Send) -> int:
 
 
 def _delivered(process: Process, site: str) -> dict[Key, int]:
-    """When it delivered the multicasts of its own site (ns), by their first numbers."""
+    """Return when it delivered the multicasts of its own site (ns), by their first numbers."""
     found = (r for r in process.records if isinstance(r, records.Deliver) and r.site == site)
     return {(r.origin, r.scope, r.first): r.t for r in found if r.scope in (Scope.ALL, Scope.SITE)}
 
@@ -235,7 +241,7 @@ def _heard_since(process: Process, since_ns: int) -> dict[Key, int]:
 
 
 def _times(fault: Fault, site: str) -> Iterator[float]:
-    """When a fault begins and ends for the members of a site, in seconds after the load began."""
+    """Yield when a fault begins and ends for the members of a site, in seconds after the load began."""
     if isinstance(fault, HARMLESS) or site not in (sites_of(fault) or (site,)):
         return
     yield fault.at

@@ -1,4 +1,4 @@
-"""The load: messages to all, to the own site, and to one member of any site, while the faults of a plan happen."""
+"""The load of a plan: messages to all sites, to the own site, and to single members, during the faults."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _refuse(body: bytes, scope: Scope, target: Address | None) -> Awaitable[None
 
 
 def uses_locks(config: SiteConfig) -> bool:
-    """Whether a channel with this configuration has a lock service."""
+    """Return whether a channel with this configuration has a lock service."""
     return (config.membership.when_split, config.agreement, config.order) == ("majority", "uniform", "total")
 
 

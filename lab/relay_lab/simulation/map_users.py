@@ -112,7 +112,7 @@ class MapUser:
         self._tasks.run()
 
     def end(self) -> None:
-        """The process has died."""
+        """Stop the tasks of a dead process."""
         self.has_died = True
         self._scope.cancel()
         self._tasks.run()

@@ -146,7 +146,7 @@ class Nemesis:
             self.covered["relay in between died with entries of others on their way"] += carried
 
     def _carries(self, end: Process, between: str) -> bool:
-        """Whether entries of this member are on their way over a route by way of that site."""
+        """Return whether entries of this member are on their way over a route by way of that site."""
         assert isinstance(end, RelayProcess)
         connections = end.relay.gateway.table.connections.items()
         routed = [each.session for connection, each in connections if isinstance(connection, RouteId)]
@@ -193,7 +193,7 @@ class Nemesis:
         return frozenset(host.host for host in self.hosts[site][:number])
 
     def _two_sites(self, between: tuple[str, str] | None, hosts: int | None = None) -> Cut:
-        """The hosts of two sites, of the first one only so many."""
+        """Return the hosts of two sites, of the first one only so many."""
         if between is None:
             one, other = self.hosts if len(self.hosts) == 2 else self._rng.sample(list(self.hosts), 2)
         else:
@@ -234,7 +234,7 @@ class Nemesis:
             schedule.after(middle, lambda: receiver.input(CloseConnection(one)))
 
     def _restart(self, victim: Process) -> None:
-        """A new process at the address of a dead one (LA-4), unless another has taken it already."""
+        """Start a new process at the address of a dead one (LA-4), unless another has taken it."""
         self.restarts -= 1
         if all(p.physical != victim.physical for p in self.world.alive()):
             self.covered["restart"] += 1

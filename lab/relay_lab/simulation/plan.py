@@ -90,6 +90,6 @@ class Plan:
         return self.connections or tuple(combinations([name for name, _ in self.sites], 2))
 
     def between(self) -> list[str]:
-        """The sites that messages of others pass through: all that are no end of a tree."""
+        """Return the sites that messages of others pass through: all that are no end of a tree."""
         ends = [name for pair in self.connections for name in pair]
         return [name for name, _ in self.sites if ends.count(name) > 1]

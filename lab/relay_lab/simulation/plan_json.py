@@ -63,7 +63,7 @@ def _parse_int(digits: str) -> int:
 
 
 def to_json(value: Any) -> Any:
-    """What JSON holds, such that reading it gives the same value; only what differs from the defaults."""
+    """Return plain JSON values of the fields that differ from their defaults."""
     if is_dataclass(value) and not isinstance(value, type):
         named = {KIND: type(value).__name__} if isinstance(value, Fault) else {}
         pairs = [(field, getattr(value, field.name)) for field in fields(value)]

@@ -47,7 +47,9 @@ from sitestack.stack.layer import Local
 
 
 def uneven(config: SiteConfig, rng: random.Random) -> SiteConfig:
-    """The configuration of one member, with its own heartbeats, patience, reports, windows, batches and datagrams."""
+    """Return the configuration of one member, with its own heartbeats, patience, reports, windows,
+    batches and datagrams.
+    """
     protocols = config.protocols
     detection = replace(
         protocols.failure_detection,
@@ -177,7 +179,7 @@ class RelayProcess(Process):
             stream.close()
 
     def admitted_by(self, other: RelayProcess) -> bool:
-        """Whether the other member's site has admitted every batch that this process holds."""
+        """Return whether the other member's site has admitted every batch that this process holds."""
         buffer, remote = self.relay.state.buffer, other.relay.state.remotes.get(self.local.site)
         admitted = {} if remote is None else remote.admitted
         held = [buffer.at(position).batch for position in range(buffer.first, buffer.end)]
@@ -205,7 +207,7 @@ class RelayProcess(Process):
                 self.rival_views.append(f"installs the primary view {mine.id} beside the primary view {other.id}")
 
     def _lives_beside(self, one: View, other: View) -> bool:
-        """Whether most members of a view are in it and not about to install the other one."""
+        """Return whether most members of a view are in it and not about to install the other one."""
         living = self.world.alive(self.local.site)
         rest = [p for p in living if p.view is not None and p.view.id == one.id and p.local.address not in other.members]
         return 2 * len(rest) > len(one.members)

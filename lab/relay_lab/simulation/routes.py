@@ -5,7 +5,9 @@ from relay_lab.simulation.plan import Plan
 
 
 def routes_of(plan: Plan, site: str) -> RoutesConfig:
-    """The routes of a site: the next hop to every site without a connection, and whose data it forwards."""
+    """Return the routes of a site: the next hop to every site without a connection, and whose data it
+    forwards.
+    """
     if not plan.connections:
         return RoutesConfig()
     neighbours = _neighbours(plan, site)

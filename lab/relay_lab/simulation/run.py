@@ -168,7 +168,9 @@ class SeedRun:
             self._wait(lambda: not any(map(unsettled, self.world.alive())), REST_S + self.plan.duplication_late_s)
 
     def _whole(self) -> bool:
-        """Whether nothing waits any more. A site that needs a majority is completed again when a slow leave has ended."""
+        """Return whether nothing waits any more. A site that needs a majority is completed again when
+        a slow leave has ended.
+        """
         if self.plan.when_split == "majority":
             self._complete_sites()
         return self.quiet() and not any(process.held_back for process in self.world.alive())
@@ -182,7 +184,7 @@ class SeedRun:
         return True
 
     def converged(self) -> bool:
-        """Whether all living processes have one global view, with all living processes in it."""
+        """Return whether all living processes have one global view, with all living processes in it."""
         world = self.world
         if self._awaited or self.nemesis.restarts:
             return False
@@ -196,7 +198,9 @@ class SeedRun:
         )
 
     def quiet(self) -> bool:
-        """Whether the processes have converged, and nothing that they sent or hold waits for anything."""
+        """Return whether the processes have converged, and nothing that they sent or hold waits for
+        anything.
+        """
         living = [p for p in self.world.alive() if isinstance(p, RelayProcess)]
         return (
             self.converged()
@@ -214,7 +218,7 @@ class SeedRun:
 
 
 def _idle(process: Process) -> bool:
-    """Whether nothing that this process sent or holds for others waits for anything."""
+    """Return whether nothing that this process sent or holds for others waits for anything."""
     if process.batching.levels()["credit_bytes"].now:
         return False
     return not isinstance(process, RelayProcess) or not process.expects_answers()

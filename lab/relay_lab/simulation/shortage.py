@@ -52,7 +52,7 @@ class _Produce:
         self._done = _Totals([*same, *[(t, self.batches[key][2]) for key, t in delivered.items()]])
 
     def behind(self, since: int, until: int) -> tuple[int, int]:
-        """The most entries that can have come between two times, both included, and their bytes."""
+        """Return the most entries that can have come between two times, both included, and their bytes."""
         (entries, size), (before, size_before) = self._begun.until(until), self._done.until(since - 1)
         return entries - before, size - size_before
 
@@ -109,7 +109,9 @@ class Shortage:
         return ""
 
     def _may_be_off_disk(self, produce: _Produce, since: int, gap: records.Gap, origin: Address, first: int) -> bool:
-        """A spill drops segments of a sixteenth: half of its bounds is more than enough for a reason."""
+        """Return whether a spill may have dropped entries: half of its bounds, as it drops segments of
+        a sixteenth.
+        """
         spill = self._budget.spill
         if spill is None:
             return True
@@ -121,7 +123,9 @@ class Shortage:
         return gap.reason != "not_held" or not self._relay_had(gap, origin, first)
 
     def _relay_had(self, gap: records.Gap, origin: Address, first: int) -> bool:
-        """Whether the relay of that time had itself delivered the batch that it reports as missing."""
+        """Return whether the relay of that time had itself delivered the batch that it reports as
+        missing.
+        """
         roles = [
             (record.t, process)
             for process in self._by_site[gap.site]
@@ -135,7 +139,9 @@ class Shortage:
         )
 
     def _may_be_gone(self, produce: _Produce, since: int, now: int) -> bool:
-        """A full buffer drops to an eighth below its bound. Entries of the same instant count as later."""
+        """Return whether a full buffer, which drops to an eighth below its bound, may have dropped the
+        entries.
+        """
         budget = self._budget
         entries, size = produce.behind(since, now)
         return (
@@ -152,7 +158,9 @@ def _is_produced(record: records.Record, uniform: bool) -> bool:
 
 
 def _has_begun(process: Process, gap: records.Gap) -> bool:
-    """Whether the process knew the start of this origin's messages before the report of their loss (R29)."""
+    """Return whether the process knew the start of this origin's messages before the report of their
+    loss (R29).
+    """
     for record in process.records:
         if record is gap:
             return False

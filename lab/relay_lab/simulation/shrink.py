@@ -21,7 +21,9 @@ RUNS_MAX = 300
 
 
 def shrink(plan: Plan, violations: Try) -> Plan:
-    """The smallest plan that is found to break the first promise that this one breaks. Raises ValueError if it breaks none."""
+    """Return the smallest plan that is found to break the first promise that this one breaks. Raises
+    ValueError if it breaks none.
+    """
     broken = violations(plan)
     if not broken:
         raise ValueError(f"seed {plan.seed} breaks no promise, so there is nothing to shrink")
@@ -88,7 +90,7 @@ def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
 
 
 def _first_sites(plan: Plan, number: int) -> Plan:
-    """The plan with the first sites only, and without all that names the others."""
+    """Return the plan with the first sites only, and without all that names the others."""
     if len(plan.sites) <= number:
         return plan
     sites = plan.sites[:number]

@@ -54,7 +54,7 @@ def unaccounted(histories: Sequence[History]) -> Iterator[str]:
 
 
 def unsettled(process: Process) -> list[str]:
-    """Every queue that is not as it is at rest, in words."""
+    """Return every queue that is not as it is at rest, in words."""
     levels = process.stack.levels()
     found = [f"{name} is {level.now} at rest" for name, level in levels.items() if not level.is_at_rest and name not in _BUFFER]
     if not isinstance(process, RelayProcess):
@@ -114,7 +114,7 @@ class SeedVerdict:
         self.liveness = Liveness(plan, nemesis, world.processes)
 
     def formed(self) -> None:
-        """All sites have formed. Where no datagram was lost or corrupted, that needs no merge (A13)."""
+        """Note the merges of a calm start: without loss and corruption none is needed (A13)."""
         plan = self._plan
         if plan.loss or plan.corruption:
             return
@@ -215,7 +215,7 @@ class SeedVerdict:
         ]
 
     def differing_maps(self) -> list[str]:
-        """The living members whose maps are not equal to the first one."""
+        """Return the living members whose maps are not equal to the first one."""
         users = [p.map_user for p in self._world.processes if isinstance(p, RelayProcess) and p.map_user is not None]
         return map_users.find_differences([user for user in users if user.is_open and not user.has_died])
 
@@ -327,7 +327,7 @@ def _merged(process: Process, since_ns: int) -> list[records.View]:
 
 
 def _missing(process: Process) -> int:
-    """How many of its multicasts a process has sent and not delivered itself."""
+    """Return how many of its multicasts a process has sent and not delivered itself."""
     me = process.local.address
     sent = sum(r.count for r in process.records if isinstance(r, records.Send) and r.target is None)
     back = sum(

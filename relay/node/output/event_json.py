@@ -31,10 +31,7 @@ class EventLines:
         self._to_line = to_readable if readable else to_line
 
     def lines(self, item: Delivery | View | Event) -> list[str]:
-        """Return the lines of one item, without newlines.
-
-        Events that programs do not receive have none.
-        """
+        """Return the lines of one item; events that programs do not receive have none."""
         return [self._to_line(each) for each in event_objects(item, self._site, self._clock())]
 
     def lost(self, count: int, why: str) -> list[str]:
@@ -42,10 +39,7 @@ class EventLines:
 
 
 def event_objects(item: Delivery | View | Event, site: str, heard_at: float) -> Iterator[dict[str, Any]]:
-    """Yield the objects of one item that arrived at `heard_at` (seconds since 1970).
-
-    A delivery yields one object for each message, or gaps if its encoding is malformed.
-    """
+    """Yield the objects of one item that arrived at `heard_at` (seconds since 1970)."""
     for kind, about in _describe(item, site):
         yield {"event": kind, "time": round(heard_at, 3), **about}
 

@@ -59,7 +59,7 @@ class LineSink:
         self.lost_lines = 0
 
     async def write(self, lines: Sequence[str]) -> None:
-        """Return when the lines are written.
+        """Write the lines; return once the target has them.
 
         Raises OSError: BrokenPipeError once no reader remains.
         """

@@ -163,7 +163,7 @@ class Batching(Layer):
         return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._credit.bytes
 
     def is_silent(self, batch: Batch) -> bool:
-        """Whether this delivery is an own multicast sent with `loopback=False`; ask once a
+        """Return whether this delivery is an own multicast sent with `loopback=False`; ask once a
         delivery.
         """
         if not self._silent or batch.origin != self._me or batch.site != self._site:
@@ -294,8 +294,8 @@ class Batching(Layer):
                     yield opened
 
     def _may_close(self, opened: BatchStream) -> bool:
-        """Whether a batch of this scope may be sent: any with none in transit, else a full one in the
-        window.
+        """Return whether a batch of this scope may be sent: any with none in transit, else a full one
+        in the window.
         """
         if opened.is_empty:
             return False

@@ -62,8 +62,8 @@ class Directory:
         return [Down(SetPhysical(member, contact.physical, contact.version))]
 
     def may_invalidate(self, member: Address, source: Address) -> bool:
-        """Whether `source` may remove a contact: its own, or, as coordinator, that of a member outside
-        the view (A2).
+        """Return whether `source` may remove a contact: its own, or, as coordinator, that of a member
+        outside the view (A2).
         """
         if source == member:
             return member != self.address
@@ -88,12 +88,12 @@ class Directory:
         return tuple(chosen[:CONTACTS_PER_FRAME])
 
     def tells_of(self, member: Address) -> bool:
-        """Whether this member answers for `member`: a stranger, or as one of the first in rank."""
+        """Return whether this member answers for `member`: a stranger, or as one of the first in rank."""
         view = self.view
         return view is None or view.rank(member) < 0 or view.rank(self.address) < TELLERS
 
     def may_answer(self, asker: Address, member: Address, now: float) -> bool:
-        """Whether the asker is known, and was not answered too recently (C15)."""
+        """Return whether the asker is known, and was not answered too recently (C15)."""
         return asker in self.contacts and self.answered.allow((asker, member), now)
 
 

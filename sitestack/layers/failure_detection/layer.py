@@ -133,7 +133,7 @@ class FailureDetection(Layer):
         self._heard[member] = now
 
     def _is_proof(self, source: Address, headers: tuple[Header, ...]) -> bool:
-        """Whether this frame clears a member that is being checked or suspected."""
+        """Return whether this frame clears a member that is being checked or suspected."""
         return source not in self._gone and (source not in self._deaf or (bool(headers) and type(headers[-1]) is IAmAlive))
 
     def _take_back(self, member: Address) -> list[Effect]:

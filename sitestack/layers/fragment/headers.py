@@ -18,8 +18,8 @@ class FragmentHeader(Header):
     index: int
     count: int
     data: bytes
-    #: On the last piece of a unicast, so that an undeliverable frame can be reported; not on the
-    #: wire.
+    #: Set on the last piece of a unicast, so that an undeliverable frame can be reported; not on
+    #: the wire.
     whole: Frame | None = field(init=False, default=None, compare=False, repr=False)
 
     @property

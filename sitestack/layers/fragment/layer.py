@@ -99,7 +99,7 @@ class Fragment(Layer):
         }
 
     def _certainly_fits(self, frame: Frame) -> bool:
-        """Whether the frame certainly fits; False: only encoding can decide."""
+        """Return whether the frame certainly fits; False: only encoding can decide."""
         size = FRAME_OVERHEAD_BYTES
         batch = frame.batch
         if batch is not None:

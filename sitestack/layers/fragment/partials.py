@@ -68,7 +68,7 @@ class Partials:
         return None, dropped + self._keep_bounds(now)
 
     def _contradicts(self, partial: _Partial, header: FragmentHeader) -> bool:
-        """Whether this piece does not continue the frame, or no honest sender would send it."""
+        """Return whether this piece does not continue the frame, or no honest sender would send it."""
         if (header.id, header.index, header.count) != (partial.id, len(partial.pieces), partial.count):
             return True
         return header.count < 2 or not header.data or partial.size + len(header.data) > self._frame_bytes_max

@@ -107,7 +107,7 @@ class WantedChanges:
         self.suspected = [m for m in self.suspected if m not in members]
 
     def may_merge(self, other: View, now: float) -> bool:
-        """Whether a merge with `other` may be tried now."""
+        """Return whether a merge with `other` may be tried now."""
         view = self._member.view
         return view is not None and not self.failed.waits((view.members, other.members), now)
 
@@ -122,7 +122,7 @@ class WantedChanges:
         return leaving
 
     def needs_flush(self, view: View, survivors: tuple[Address, ...], leaving: tuple[Address, ...]) -> bool:
-        """Whether the members change, a member has to be asked again, or this process is blocked."""
+        """Return whether the members change, a member has to be asked again, or this process is blocked."""
         changed = survivors != view.members or leaving or self.entrance.waiting or self.lagging
         return bool(changed) or self._member.blocked_since is not None
 

@@ -98,11 +98,11 @@ class Flush:
         return tuple([known[member] for member in members])
 
     def only_joiners_missing(self) -> bool:
-        """Whether the old members are ready and wait for joiners."""
+        """Return whether the old members are ready and wait for joiners."""
         return self.stage is Stage.PREPARING and all(member in self.done for member in self.survivors)
 
     def expects(self, proposal: ViewId, source: Address, stage: Stage) -> bool:
-        """Whether an answer belongs to the present stage."""
+        """Return whether an answer belongs to the present stage."""
         if proposal != self.proposal or self.stage is not stage or source not in self.everybody:
             return False
         return stage is not Stage.GIVING or source in self.missing()
@@ -153,8 +153,8 @@ class Flush:
         )
 
     def disputes(self, prepared: View | None) -> bool:
-        """Whether a survivor prepared another leader's view that may be in force and continue the
-        lineage (S23).
+        """Return whether a survivor prepared another leader's view that may be in force and continue
+        the lineage (S23).
 
         `prepared`: the view that this leader prepared last. If most members of the other view are
         survivors of this flush, the rest cannot continue it.

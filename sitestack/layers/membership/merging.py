@@ -287,7 +287,9 @@ class Merging:
         return self._replies_due is not None or self._survey is not None or self._fetch is not None
 
     def _quiet(self) -> bool:
-        """Whether this process coordinates its view, without a flush, a suspicion or a due change."""
+        """Return whether this process coordinates its view, without a flush, a suspicion or a due
+        change.
+        """
         view = self._member.view
         if view is None or view.coordinator != self._local.address or self._member.blocked_since is not None:
             return False

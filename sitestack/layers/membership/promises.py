@@ -48,7 +48,7 @@ class Promises:
             self.blocked_since = now
 
     def accepts(self, prepare: Prepare, me: Address) -> bool:
-        """Whether a prepare belongs to the promise.
+        """Return whether a prepare belongs to the promise.
 
         Without a view, any prepare that makes this process a member and is not below the promise.
         """

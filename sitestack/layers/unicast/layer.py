@@ -386,7 +386,7 @@ class Unicast(Layer):
             "reorder_frames": Level.of(buffers, config.reorder_frames_max),
             "reorder_all_bytes": self._reorder_all_bytes,
             "reorder_bytes": Level.of(buffer_bytes, config.reorder_bytes_max, high=self._reorder_bytes_high),
-            # Without those that a tombstone remembers.
+            # Messages that a tombstone remembers are not counted.
             "early_delivered": Level.of(early, config.reorder_frames_max),
         }
 

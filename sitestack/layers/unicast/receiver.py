@@ -222,7 +222,7 @@ class Receiver:
         return self._next_seqno is None or self._next_seqno <= NUMBER_MAX
 
     def expects(self, head: LaneHead) -> bool:
-        """Whether this is the next frame of the connection, with nothing missing or early."""
+        """Return whether this is the next frame of the connection, with nothing missing or early."""
         is_next = head.seqno == self._next_seqno and head.conn_id == self.conn_id
         return is_next and head.seqno > self._highest and not self.early
 
@@ -265,8 +265,8 @@ class Receiver:
         return tuple(missing[:RANGES_MAX])
 
     def wants_to_ask(self, now: float) -> bool:
-        """Whether a hole is old enough to request; the start of a connection only when more of it
-        arrives.
+        """Return whether a hole is old enough to request; the start of a connection only when more of
+        it arrives.
         """
         return self.is_open and self._lacks_some and now >= self._ask_at
 
@@ -274,7 +274,7 @@ class Receiver:
         return now >= self.heard_at + self._config.idle_s
 
     def is_past(self, now: float) -> bool:
-        """Whether the tombstone may be forgotten: no sender still retransmits its messages."""
+        """Return whether the tombstone may be forgotten: no sender still retransmits its messages."""
         return now >= self.heard_at + self._config.tombstone_s
 
     def deadline(self) -> float:

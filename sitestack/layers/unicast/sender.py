@@ -86,7 +86,7 @@ class Sender:
             self._retry_at = min(self._retry_at, now + self._jittered())
 
     def is_usual(self, size: int) -> bool:
-        """Whether a frame with a body of this size can be sent on a lane now."""
+        """Return whether a frame with a body of this size can be sent on a lane now."""
         is_open = self._opened and self._reads_lanes and not self.queue
         return is_open and self._next_seqno <= NUMBER_MAX and self._has_room(FRAME_COST_BYTES + size)
 
@@ -219,7 +219,7 @@ class Sender:
         return bool(self.window) and now >= self.give_up_at
 
     def is_idle(self, now: float) -> bool:
-        """Whether nothing is under way, and nothing was for `idle_s`."""
+        """Return whether nothing is under way, and nothing was for `idle_s`."""
         return not self.window and now >= self._active_at + self._config.idle_s
 
     def expire(self, now: float) -> list[Effect]:

@@ -1,8 +1,8 @@
 """The Spark data source and sink `relay`: `spark.read.format("relay").load(path)`, `readStream`.
 
 Rows are messages, or records of journals with option `rows`. They come from segment files, each a
-partition, or with option `url` from running nodes. With a schema of some columns (`select_schema`)
-a reader decodes only these. Of excluded segments only the headers are read.
+partition, or with option `url` from running nodes. A reader decodes only the selected columns
+(`select_schema`), and reads only the headers of excluded segments.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from relay_lab.bench.scenarios import Scenario, Workload
 
 _COMPARED = ("rate", "cpu_s_per_million", "cores", "rss_sum_mb", "p50_us", "p90_us", "p99_us", "cpu_s_per_trip")
 _DECIMALS = 6
-#: Seconds in which a Java machine compiles what runs often.
+#: Seconds in which a JVM compiles frequent code.
 _COMPILING_S = 5.0
 #: Lines of a process that are shown when it fails.
 _SAID_LINES = 20
@@ -41,7 +41,7 @@ class _Contender:
     pairs: dict[str, list[tuple[Figures, Figures]]] = field(default_factory=dict)
 
     async def measure(self, size: int, window_s: float) -> Figures:
-        """One window. Before the first one of a program in Java a long one that does not count: it is compiled as it runs."""
+        """Measure one window. A Java program first runs an uncounted one, in which it is compiled."""
         if self.installed.peer.major and not self.pairs:
             await self._measure(size, _COMPILING_S)
         return await self._measure(size, window_s)

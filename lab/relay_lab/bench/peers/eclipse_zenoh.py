@@ -16,7 +16,9 @@ _ALL, _QUESTIONS, _ANSWERS = "bench/all", "bench/question", "bench/answer"
 
 
 def connect(task: PeerTask, take: Callable[[bytes], None]) -> _Session:
-    """The session of a member. Ports: one for each member of one site, or for the router of each of two sites."""
+    """Return the session of a member. Ports: one for each member of one site, or for the router of
+    each of two sites.
+    """
     return _Session(task, take)
 
 
@@ -33,7 +35,8 @@ class _Session:
             if task.index == task.answerer:
                 answers.put(ANSWER + question[1:])
 
-        # One member is asked, or all of both sites are and one of them answers.
+        # Inside a site one member receives questions. Across sites all receive them and one
+        # answers.
         if task.trips and (task.work == "relay" or task.index == task.answerer):
             self._kept.append(session.declare_subscriber(_QUESTIONS, answer))
         self._answers = session.declare_subscriber(_ANSWERS) if task.trips and task.index == task.asker else None

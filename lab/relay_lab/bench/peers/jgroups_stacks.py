@@ -32,7 +32,7 @@ class StackPlan:
 
 
 def stack_5(plan: StackPlan, sites_file: str) -> str:
-    """The stack of a member. JGroups 5 has windows with acknowledgements instead of credits."""
+    """Return the stack of a member. JGroups 5 has windows with acknowledgements instead of credits."""
     bundler = "no-bundler" if plan.trips else "transfer-queue" if plan.total_order else "per-destination"
     atomic = {"send_atomically": True} if plan.total_order else {}
     group = {"mcast_addr": plan.multicast_group, "mcast_port": plan.multicast_port, "ip_ttl": 0}

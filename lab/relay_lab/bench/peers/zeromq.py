@@ -17,7 +17,9 @@ _QUEUED_MAX = 10_000
 
 
 def connect(task: PeerTask, take: Callable[[bytes], None]) -> _Sockets:
-    """The sockets of a member. Ports: a publisher and a router for each member of one site; four for each of two sites."""
+    """Return the sockets of a member. Ports: a publisher and a router for each member of one site;
+    four for each of two sites.
+    """
     return _Sockets(task, take)
 
 

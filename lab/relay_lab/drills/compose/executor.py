@@ -62,7 +62,7 @@ class ContainerMember:
             raise MemberDied(await self._last_words()) from None
 
     async def status(self) -> Status | None:
-        """The answer over HTTP; None when there is none. Raises MemberDied."""
+        """Return the answer over HTTP; None when there is none. Raises MemberDied."""
         try:
             return await fetch_over_http(self.url, self._token)
         except OSError:

@@ -64,7 +64,7 @@ async def has_netem() -> bool:
 
 
 def interfaces(pid: int) -> list[str]:
-    """The network interfaces that a process has, without the loopback."""
+    """Return the network interfaces that a process has, without the loopback."""
     lines = Path(f"/proc/{pid}/net/dev").read_text(encoding="utf-8").splitlines()[2:]
     return [name for line in lines if (name := line.partition(":")[0].strip()) != "lo"]
 

@@ -71,12 +71,12 @@ class AttackReport:
 
 
 def parse_target(text: str) -> Target:
-    """Raises ValueError when the text is not that of a target."""
+    """Return the target in a text. Raises ValueError for any other text."""
     return _parse(Target, text)
 
 
 def parse_report(text: str) -> AttackReport:
-    """Raises ValueError when the text is not that of a report."""
+    """Return the report in a text. Raises ValueError for any other text."""
     return _parse(AttackReport, text)
 
 

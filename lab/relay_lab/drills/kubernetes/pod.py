@@ -35,7 +35,10 @@ class Kubectl:
         self._path = path
 
     async def run(self, *arguments: str) -> bytes:
-        """Run a command. Returns its output; raises PlaceFailed with its last line of error."""
+        """Run a command and return its output.
+
+        Raises PlaceFailed with the last line of kubectl's error.
+        """
         done = await self._call(arguments)
         if done.returncode:
             raise PlaceFailed(f"kubectl {arguments[0]} failed: {_said(done)}")
@@ -47,13 +50,13 @@ class Kubectl:
         return None if done.returncode else bytes(done.stdout)
 
     async def reach(self) -> None:
-        """Raises ConfigurationError when no cluster answers."""
+        """Ask the cluster for its version. Raises ConfigurationError when none answers."""
         done = await self._call(["version", "--output=json", "--request-timeout=10s"])
         if done.returncode:
             raise ConfigurationError(f"relay drill --on kubernetes: no cluster answers kubectl ({_said(done)}).")
 
     def command(self, arguments: Sequence[str]) -> list[str]:
-        """Return the command line of a process that is started elsewhere and keeps running."""
+        """Return the command line of a kubectl process that keeps running; the caller starts it."""
         return [self._path, *arguments]
 
     async def _call(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
@@ -93,7 +96,7 @@ class Pod(Child):
         await self.spawn(self._kubectl.command(command), own_session=True)
 
     async def status(self) -> Status | None:
-        """The answer over HTTP, by a forwarded port; None when there is none. Raises MemberDied."""
+        """Return the answer over HTTP, by a forwarded port; None when there is none. Raises MemberDied."""
         if self.has_ended():
             raise MemberDied(self.last_words())
         try:

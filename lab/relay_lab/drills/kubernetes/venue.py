@@ -47,7 +47,7 @@ class KubernetesVenue:
 
 
 def find_manifests() -> Path:
-    """The directory of the manifests. Raises ConfigurationError."""
+    """Return the directory of the manifests. Raises ConfigurationError."""
     for directory in (Path.cwd(), Path(relay.__file__).parent.parent):
         if (directory / _DIRECTORY / "base").is_dir():
             return directory / _DIRECTORY
