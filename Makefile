@@ -59,8 +59,8 @@ conformance: $(DEV) ## rewrite docs/reference/conformance.md
 		|| { cat $(VENV)/collected.txt; exit 1; }
 
 # Rewrites docs/reference/configuration.md from the comments of the settings.
-reference: $(RUNTIME) ## rewrite docs/reference/configuration.md
-	@$(BIN)/relay config reference >$(VENV)/configuration.md
+reference: $(DEV) ## rewrite docs/reference/configuration.md
+	@$(BIN)/python -m tests.docs.configuration_page >$(VENV)/configuration.md
 	@mv $(VENV)/configuration.md docs/reference/configuration.md
 
 conformance-check: $(DEV) ## whether docs/reference/conformance.md is up to date

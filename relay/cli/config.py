@@ -6,14 +6,13 @@ from pathlib import Path
 import click
 
 from relay.node.config.config_file import load_config
-from relay.node.config.config_reference import reference
 from relay.node.config.settings import NodeConfig
 from relay.node.site_keys import read_secrets
 
 
 @click.group(name="config")
 def command() -> None:
-    """Check configuration files, and print the reference of all keys."""
+    """Check configuration files."""
 
 
 @command.command(name="check")
@@ -28,12 +27,6 @@ def check(file: Path, site: str, name: str) -> None:
     config = load_config(file, site=site, name=name, environment=os.environ)
     read_secrets(config)
     click.echo(f"{file}: {_describe(config)}")
-
-
-@command.command(name="reference")
-def print_reference() -> None:
-    """Print all keys with type, unit, default and purpose, as Markdown."""
-    click.echo(reference(), nl=False)
 
 
 def _describe(config: NodeConfig) -> str:

@@ -9,9 +9,9 @@ from typing import Literal
 import pytest
 
 from relay.node.config.config_keys import Key, find_comments, find_keys
-from relay.node.config.config_reference import reference
 from relay.node.config.settings import DERIVED, NodeConfig
 from sitestack.model.address import Physical
+from tests.docs.configuration_page import reference
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "configuration.md"
 KEYS = list(find_keys(NodeConfig, DERIVED))
@@ -69,10 +69,10 @@ class Heir(Outer):
 
 def test_a_key_is_what_its_field_and_the_comment_above_it_say() -> None:
     assert list(find_keys(Heir, {"attempts": "nothing"})) == [
-        Key("inner", "What is inside.", "", "", None, is_section=True),
-        Key("inner.way", "Which way, as a trap says.", "one of up, down", "", "up"),
-        Key("inner.places", "", "text to list of host:port", "", {}),
-        Key("window_bytes_max", "How much.", "integer", "bytes", None),
-        Key("look_interval_s", "How often.", "number", "seconds", 0.5),
+        Key("inner", "What is inside."),
+        Key("inner.way", "Which way, as a trap says.", Literal["up", "down"], "up"),
+        Key("inner.places", "", dict[str, tuple[Physical, ...]], {}),
+        Key("window_bytes_max", "How much.", int | None, None),
+        Key("look_interval_s", "How often.", float, 0.5),
     ]
     assert find_comments(Heir)["attempts"] == "Mine."

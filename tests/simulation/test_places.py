@@ -67,20 +67,6 @@ def test_what_is_for_the_dead_is_not_taken_by_who_starts_at_its_address() -> Non
     verdict(script)
 
 
-@pytest.mark.conforms("LA-4")
-def test_a_restarted_process_does_not_keep_its_predecessor_alive() -> None:
-    """A3: the coordinator dies and is back at the same address at once, as a new member, not as the coordinator."""
-    script = site("A", "B", "C")
-    place = script["A"].physical
-    script.kill("A")
-    script.start("NYC", "A2", at=place)
-    script.view("B", "C", "A2", within=6.0)
-    view = script["B"].view
-    assert view is not None
-    assert view.coordinator == script["B"].local.address
-    verdict(script)
-
-
 def test_when_all_start_at_once_one_founds_the_site_and_the_others_join_it() -> None:
     """A13: otherwise each would be a coordinator, and each would open a bridge."""
     script = Script(World(1, site_maker(one_each("NYC"))))

@@ -7,13 +7,12 @@ import pytest
 from relay_lab.sim.world import World
 from sitestack.journal import records
 from sitestack.layers.membership.headers import FlushRequest, JoinRequest, Prepared
-from sitestack.layers.nakack import NakAck
 from sitestack.layers.sequencer import Forward, Sequenced
 from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from tests.harness.script import Script, site_maker
-from tests.harness.stories import SOON, layer, one_each, say, site, told, verdict
+from tests.harness.stories import SOON, one_each, say, site, told, verdict
 
 
 @pytest.mark.conforms("SEQ-9", "SEQ-11")
@@ -163,20 +162,6 @@ def test_what_is_sent_before_the_first_view_is_delivered_in_it() -> None:
         assert not any(isinstance(event, Frame) for event in script[name].events[:first])
         mine = [text for text in script.delivered(name) if text.startswith(name.lower())]
         assert mine == [f"{name.lower()}1", f"{name.lower()}2"]
-    verdict(script)
-
-
-@pytest.mark.conforms("SEQ-1")
-def test_a_unicast_takes_no_part_in_the_order() -> None:
-    script = site("A", "B", "C", shown=(Forward, Sequenced))
-    held = script.hold("B", "A", Forward)
-    say(script, "B", "multicast")
-    script.send("B", "unicast", to=script["C"].local.address)
-    script.run(SOON)
-    assert script.delivered("C") == ["unicast"]
-    script.release(held)
-    script.everywhere("ABC", "multicast")
-    assert layer(script, "A", NakAck).statistics().sent == 1
     verdict(script)
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from relay.cli import command_group
 from relay.keys.directory import make_key_directory
-from relay.node.config.config_reference import reference
 from sitestack.channel.version import installed_version
 from tests.harness.command_line import Run
 
@@ -124,10 +123,6 @@ def test_what_a_file_leaves_to_the_command_line_and_the_environment_is_taken_fro
     code, _, err = run("config", "check", file)
     assert (code, err) == (2, f"{file}: RELAY_PEERS.peers.SFO[0]: must be host:port, not 'bridge.sfo'.\n")
     assert run("config", "check", file, "--name", "x" * 129).code == 2
-
-
-def test_the_reference_is_printed(run: Run) -> None:
-    assert run("config", "reference") == (0, reference(), "")
 
 
 def test_config_check_reads_the_keys_too(run: Run, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def test_a_multicast_is_delivered_once_and_in_order_at_every_member_of_both_site
 
 @pytest.mark.conforms("REL-2", "REL-11")
 def test_exactly_the_coordinators_listen_and_have_connections() -> None:
+    """R26: one relay a site. With several, each would need a share of the origins, or order and once-only would be lost."""
     world, nyc, sfo = two_sites()
     world.run(1)
     for site in (nyc, sfo):

@@ -14,8 +14,7 @@ import relay
 import sitestack
 from relay.events import Duty, GlobalView, Role
 from relay.node.channel import open_channel
-from relay.node.config.config_keys import find_keys
-from relay.node.config.settings import DERIVED, NodeConfig, SecuritySettings
+from relay.node.config.settings import NodeConfig, SecuritySettings
 from sitestack.log import NAME, log
 from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, MessageTooLarge
 from sitestack.transport.memory import MemoryNetwork
@@ -135,12 +134,6 @@ async def test_a_role_is_an_event() -> None:
 @pytest.mark.parametrize(("kind", "names"), [(sitestack.Channel, METHODS), (relay.RelayChannel, METHODS + RELAY_METHODS)])
 def test_help_shows_the_methods_that_a_program_calls(kind: type[object], names: list[str]) -> None:
     assert sorted(names) == [each for each in dir(kind) if callable(getattr(kind, each)) and not each.startswith("_")]
-
-
-def test_a_rate_has_its_unit_in_the_reference() -> None:
-    units = {key.path: key.unit for key in find_keys(NodeConfig, DERIVED)}
-    assert units["relay.pace_min_bytes_s"] == "bytes per second"
-    assert units["relay.grace_s"] == "seconds"
 
 
 def test_the_library_logs_through_logging_unless_structlog_is_configured(

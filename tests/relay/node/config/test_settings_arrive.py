@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import trio
@@ -119,6 +119,7 @@ OTHERS: dict[str, Any] = {
     "relay.budget.bytes": 1_234_567,
     "journal.retained_bytes_max": 1 << 30,
     "journal.retained_s_max": 86_400.5,
+    "relay.link.compress": "zstd",
 }
 
 
@@ -127,8 +128,8 @@ def other_values(key: Key) -> list[Any]:
     default = key.default
     if key.path in OTHERS:
         return [OTHERS[key.path]]
-    if key.type.startswith("one of "):
-        return [each for each in key.type.removeprefix("one of ").split(", ") if each != default]
+    if get_origin(key.kind) is Literal:
+        return [each for each in get_args(key.kind) if each != default]
     if isinstance(default, bool):
         return [not default]
     if isinstance(default, int):

@@ -1,16 +1,20 @@
-"""Generator of `docs/reference/configuration.md`, the page of all configuration keys."""
+"""`python -m tests.docs.configuration_page` prints docs/reference/configuration.md, the page of all configuration keys."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from relay.node.config.config_keys import Key, find_keys
 from relay.node.config.reload import MAY_CHANGE
 from relay.node.config.settings import DERIVED, NodeConfig
 from sitestack.model.address import Physical
 
+_ATOMS = {bool: "boolean", int: "integer", float: "number", str: "text", Physical: "host:port"}
+#: Suffix of a field's name -> unit.
+_UNITS = {"s": "seconds", "bytes": "bytes", "hops": "hops"}
 _HEAD = """\
 # Configuration
 
@@ -63,7 +67,7 @@ def _lines(keys: Iterable[Key]) -> Iterator[str]:
 
 
 def _row(key: Key) -> str:
-    kind = key.unit or key.type.replace("one of ", "").replace(", ", " or ")
+    kind = _unit(key) or _type(key.kind)
     cells = (f"`{key.path.rpartition('.')[2]}`", kind, _default(key), key.what)
     return f"| {' | '.join([cell.replace('|', chr(92) + '|') for cell in cells])} |"
 
@@ -79,7 +83,7 @@ def _default(key: Key) -> str:
     if isinstance(value, Physical):
         return f"`{value}`"
     shown = f"`{json.dumps(value)}`" if not isinstance(value, str) or not value else f"`{value}`"
-    return f"{shown}{_large(value)}" if key.unit == "bytes" else shown
+    return f"{shown}{_large(value)}" if _unit(key) == "bytes" else shown
 
 
 def _large(count: Any) -> str:
@@ -87,3 +91,30 @@ def _large(count: Any) -> str:
         if count >= size and count % size == 0:
             return f" ({count // size} {name})"
     return ""
+
+
+def _type(kind: Any) -> str:
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return " or ".join([_type(arg) for arg in args if arg is not type(None)])
+    if origin is Literal:
+        return " or ".join(args)
+    if origin is tuple:
+        return f"list of {_type(args[0])}"
+    if origin is dict:
+        return f"{_type(args[0])} to {_type(args[1])}"
+    return _ATOMS[kind]
+
+
+def _unit(key: Key) -> str:
+    """Return the unit of a number, or an empty string."""
+    if key.kind not in (int, float, int | None, float | None):
+        return ""
+    name = key.path.rpartition(".")[2]
+    if name.endswith("_bytes_s"):
+        return "bytes per second"
+    return _UNITS.get(name.removesuffix("_max").rpartition("_")[2], "")
+
+
+if __name__ == "__main__":
+    print(reference(), end="")
