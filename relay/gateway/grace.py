@@ -88,4 +88,4 @@ class Grace:
                     waiting.append((SiteDown(site, name, False), since + self._grace_s))
                 if any(linked == site for linked, _ in links):
                     waiting.append((SiteDown(site, name, True), since + self._forget_s))
-        return [each for each in waiting if each[0] not in self._cast]
+        return [each for each in waiting if each[0] not in self._cast] if self._cast else waiting

@@ -183,8 +183,8 @@ class LinkTable:
                 self.touch(connection)
 
     def overdue(self, now: float) -> list[tuple[ConnectionId, Overdue]]:
-        reasons = [(connection, link.session.overdue(now)) for connection, link in self.connections.items()]
-        return [(connection, reason) for connection, reason in reasons if reason is not None]
+        links = self.connections.items()
+        return [(connection, late) for connection, link in links if (late := link.session.overdue(now)) is not None]
 
     def fill(self, now: float) -> list[Send]:
         """Return the data to send on touched connections, at most a chunk each."""

@@ -117,10 +117,14 @@ class LinkSession:
         self._stable_view: ViewId | None = None
         self._ack_due: float | None = None
         self._unacked_bytes = 0
+        #: Time (s) by which HELLO, then STATE, must have arrived; infinite after STATE.
         self._hello_due = now + config.hello_s
         self._heard = self._spoke = now
         self._writing_since: float | None = None
+        #: Since when (s) an incomplete frame has been arriving; None without one.
         self._frame_began: float | None = None
+        #: Time (s) by which it must be complete, or have progressed.
+        self._frame_due = math.inf
         self._resynced = now - config.resync_s
         self._hole = False
 
@@ -159,6 +163,7 @@ class LinkSession:
                 continue
             require_standing(self.peer.site, self.local.site, frame)
             if isinstance(frame, State):
+                self._hello_due = math.inf
                 self._sender.rewind(frame.vectors.get(self.local.site))
             elif isinstance(frame, Hello):
                 raise ProtocolError("bridge_hello")
@@ -170,15 +175,13 @@ class LinkSession:
         return frames
 
     def _time_frame(self, began_anew: bool, now: float) -> None:
-        if not self._parser.unfinished_bytes:
-            self._frame_began = None
-        elif began_anew or self._frame_began is None:
+        unfinished_bytes = self._parser.unfinished_bytes
+        if not unfinished_bytes:
+            self._frame_began, self._frame_due = None, math.inf
+            return
+        if began_anew or self._frame_began is None:
             self._frame_began = now
-
-    def _frame_due(self) -> float:
-        if self._frame_began is None:
-            return math.inf
-        return self._frame_began + self._config.frame_s * (1 + self._parser.unfinished_bytes // self._config.chunk_bytes)
+        self._frame_due = self._frame_began + self._config.frame_s * (1 + unfinished_bytes // self._config.chunk_bytes)
 
     def _first(self, frame: Header) -> None:
         if isinstance(frame, Hello):
@@ -317,20 +320,18 @@ class LinkSession:
 
     def overdue(self, now: float) -> Overdue | None:
         config = self._config
-        if not self.answered and now >= self._hello_due:
+        if now >= self._hello_due:
             return Overdue.HELLO_TIMEOUT
         if now >= self._heard + config.timeout_s:
             return Overdue.SILENT
         if self._writing_since is not None and now >= self._writing_since + config.write_s:
             return Overdue.STUCK
-        return Overdue.SLOW_FRAME if now >= self._frame_due() else None
+        return Overdue.SLOW_FRAME if now >= self._frame_due else None
 
     def deadline(self) -> float:
         """Return the time (s) at which `overdue`, `next_chunk` or `resync` must be called."""
         config = self._config
-        dues = [self._heard + config.timeout_s, self._frame_due()]
-        if not self.answered:
-            dues.append(self._hello_due)
+        dues = [self._heard + config.timeout_s, self._frame_due, self._hello_due]
         if self._writing_since is not None:
             dues.append(self._writing_since + config.write_s)
         elif self._paced_until is not None:

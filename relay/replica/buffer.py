@@ -83,7 +83,7 @@ class Buffer:
         return self._entries[position - self._offset]
 
     def held_from(self, position: int) -> tuple[int, int]:
-        entry = self.at(position)
+        entry = self._entries[position - self._offset]
         return self._messages - entry.messages_before, self._bytes - entry.bytes_before
 
     def drop_through(self, position: int) -> None:

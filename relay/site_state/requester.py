@@ -229,7 +229,7 @@ class StateRequester:
 
     def deadline(self) -> float | None:
         """Return the time (s) at which `expire` must be called; None without a fetch."""
-        if not self.busy or self._ask_at is None:
+        if self._ask_at is None or not self.busy:
             return None
         return min(self._ask_at, self._progressed + self._settings.give_up_s)
 

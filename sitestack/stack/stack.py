@@ -104,7 +104,7 @@ class Stack:
         self._multicasts_down = routes_down(self.layers, "multicasts")
         self._unicasts_down = routes_down(self.layers, "unicasts")
         self._flushing = [
-            (i, layer, _whether_any(layer.FLUSH_IF) if layer.FLUSH_IF else None)
+            (i, layer, [attrgetter(name) for name in layer.FLUSH_IF])
             for i, layer in enumerate(self.layers)
             if type(layer).flush is not Layer.flush
         ]
@@ -197,8 +197,12 @@ class Stack:
 
     def flush(self, now: float) -> Turn:
         for index, layer, needs in self._flushing:
-            if needs is not None and not needs(layer):
-                continue
+            for need in needs:
+                if need(layer):
+                    break
+            else:
+                if needs:
+                    continue
             effects = layer.flush(now)
             if self._asked[index]:
                 self._stale.add(layer)
@@ -368,7 +372,8 @@ class Stack:
         for (to, dest, ids), frames in self._outbox.items():
             limit = self._limits.get(dest)
             room = self._room if limit is None else limit - DATAGRAM_OVERHEAD_BYTES
-            whole = [self._bundle(dest, ids, each) for each in bundles(frames, room)]
+            parts = bundles(frames, room) if len(frames) > 1 else (frames,)
+            whole = [self._bundle(dest, ids, each) for each in parts]
             if limit is not None:
                 whole = [piece for datagram in whole for piece in self._sliced(datagram, limit)]
             datagrams += [(to, datagram) for datagram in whole]
@@ -407,11 +412,3 @@ def collect_headers(layers: Sequence[Layer]) -> dict[int, type[Header]]:
                 raise ConfigurationError(f"layers {kind.__name__} and {headers[number].__name__} share the header id {number}")
             headers[number] = kind
     return headers
-
-
-def _whether_any(attributes: tuple[str, ...]) -> Callable[[Layer], object]:
-    """Return a function that tells whether any of these attributes of a layer is true."""
-    if len(attributes) == 1:
-        return attrgetter(*attributes)
-    values = attrgetter(*attributes)
-    return lambda layer: any(values(layer))
