@@ -328,7 +328,7 @@ def _router_problems(config: SiteConfig) -> Iterator[str]:
         if place.port == 0:
             yield f"discovery.routers[{index}]: the port cannot be 0."
     if config.transport.kind == "tunnel" and not discovery.routers:
-        yield "discovery.routers: with transport.kind tunnel all goes through routers, so some must be named here."
+        yield "discovery.routers: with transport.kind tunnel all goes through routers, so name at least one."
     if config.transport.kind == "tunnel" and (discovery.initial_hosts or discovery.dns is not None):
         yield "discovery.initial_hosts, discovery.dns: with transport.kind tunnel all goes through routers, so name none."
 
@@ -395,7 +395,7 @@ def _interface_problems(config: TransportConfig) -> Iterator[str]:
         if why := _other_version(getattr(config, name), frozenset([6 if config.ipv6 else 4])):
             yield f"transport.{name}: {why}"
     if config.multicast_group and len(config.ip_versions) > 1:
-        yield "transport.multicast_group: with IPv4 and IPv6 each has a group of its own; leave it empty."
+        yield "transport.multicast_group: IPv4 and IPv6 use different groups; leave it empty."
     if config.ipv6 and config.interface == "::1" and config.has_multicast:
         yield "transport.multicast: the interface ::1 has none; set it to false and name discovery.initial_hosts."
     if more and config.kind != "udp":

@@ -59,7 +59,7 @@ def read_key_ring(site_directory: Path) -> KeyRing:
     try:
         return KeyRing.parse(read_secret(path).decode("ascii"))
     except UnicodeDecodeError:
-        raise ConfigurationError(f"{path}: is no key ring.") from None
+        raise ConfigurationError(f"{path}: is not a key ring; make one with relay keygen.") from None
     except ConfigurationError as error:
         sentence = str(error)
         raise ConfigurationError(sentence if sentence.startswith(str(path)) else f"{path}: {sentence}") from None

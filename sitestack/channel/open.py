@@ -89,7 +89,7 @@ def shared_state(get_state: Callable[[], bytes] | None, set_state: Callable[[byt
     if get_state is None and set_state is None:
         return None
     if get_state is None or set_state is None:
-        raise ConfigurationError("get_state and set_state go together: give both, or neither.")
+        raise ConfigurationError("get_state and set_state belong together; pass both, or neither.")
     return SharedState(get_state, set_state)
 
 

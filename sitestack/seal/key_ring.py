@@ -78,10 +78,10 @@ class KeyRing:
             except (ValueError, ConfigurationError):
                 sound = False
             if not sound:
-                raise ConfigurationError(f"line {number} is no line of a key ring.")
+                raise ConfigurationError(f"line {number} is not a line of a key ring; copy the file of another member.")
             keys[key.id] = key
         if len(used) != 1 or used[0] not in keys:
-            raise ConfigurationError("a key ring names one of its keys as the one in use.")
+            raise ConfigurationError("the key in use is not in the ring; copy the file of another member.")
         if len(keys) > KEYS_MAX:
             raise ConfigurationError(f"a key ring has at most {KEYS_MAX} keys.")
         return cls(keys, used[0])

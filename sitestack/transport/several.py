@@ -38,7 +38,7 @@ class SeveralUdp:
         hosts = [find_interface(each, group, config.ipv6) for each in (config.interface, *config.more_interfaces)]
         for host in hosts:
             if hosts.count(host) > 1:
-                raise ConfigurationError(f"transport.more_interfaces: {host} is meant twice; name each interface once.")
+                raise ConfigurationError(f"transport.more_interfaces: {host} is listed twice; name each interface once.")
         self._parts: dict[str, UdpTransport] = {}
         self._selector = selectors.DefaultSelector()
         try:

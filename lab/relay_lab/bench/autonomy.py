@@ -54,7 +54,7 @@ class _Wan:
             here, there = await self.carry(Workload(size, 0.0, _PAUSE_S, 0.0))
             if here[0]["total"] == there[0]["total"]:
                 return
-        raise BenchFailed(f"The other site had not got everything {_CATCH_UP_S:g} s after the cut.")
+        raise BenchFailed(f"The other site had not received everything {_CATCH_UP_S:g} s after the cut.")
 
 
 async def measure_autonomy(

@@ -254,7 +254,7 @@ def refuse_links(drill: Drill, wired: bool) -> Iterator[str]:
     if takes_wires(drill):
         yield f"{verbs} needs user namespaces, and of the kernel veth, bridge, sch_htb and cls_u32."
     else:
-        yield f"{verbs} can only be done with no other harm to links than {', '.join(WIRE_VERBS)}."
+        yield f"{verbs} can be combined only with these link faults: {', '.join(WIRE_VERBS)}."
 
 
 @asynccontextmanager

@@ -48,7 +48,7 @@ async def find_earlier(python: str) -> Earlier:
     try:
         done = await trio.run_process([*found.command, "relay", "--version"], capture_stdout=True, capture_stderr=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        raise ConfigurationError(f"relay drill --before {python}: no relay runs with it ({error}).") from error
+        raise ConfigurationError(f"relay drill --before {python}: it runs no relay ({error}).") from error
     return Earlier(python, done.stdout.decode(errors="replace").strip())
 
 

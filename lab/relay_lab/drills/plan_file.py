@@ -79,7 +79,7 @@ def _action_problems(drill: Drill, action: Action) -> Iterator[str]:
     except ValueError as error:
         yield str(error)
     if action.do in GRADED and not action.amount:
-        yield f"{action.do} needs an amount above 0; without one it harms nothing."
+        yield f"{action.do} needs an amount above 0; without one it has no effect."
     if action.do in ("lose", "duplicate", "reorder") and action.amount > 1:
         yield f"{action.do} takes a probability from 0 to 1."
 

@@ -158,9 +158,11 @@ class StateHandover:
     def check(self) -> None:
         """Raise StateTooLarge or StateUnavailable if the awaited state will not come."""
         if self._damaged:
-            raise StateUnavailable("the state arrived damaged: its gaps and keys cannot be read")
+            raise StateUnavailable("the received state is damaged: its gaps and keys cannot be read; join again")
         if isinstance(self._refused, StateNotGiven):
-            raise StateUnavailable(f"the application of {self._refused.provider} failed to give its state, see its error")
+            raise StateUnavailable(
+                f"the application of {self._refused.provider} failed to provide its state; see the error there"
+            )
         if self._refused is not None:
             raise StateTooLarge(f"the state has {self._refused.state_bytes} bytes, of {self._refused.state_bytes_max} at most")
 

@@ -351,7 +351,7 @@ class Sending(ABC):
         Raises as `send` does, and LocalError for a message without a `call`.
         """
         if not message.call:
-            raise LocalError("this message is no call, or its caller no longer waits")
+            raise LocalError("this message is not a call, or its caller has stopped waiting")
         if type(payload) is not bytes:
             payload = copy_buffer("an answer", payload)
         await self._post(wrap(Envelope(Kind.ANSWER, message.call), payload), Scope.UNICAST, [message.source], Manner.INTERNAL)
@@ -454,7 +454,7 @@ class Sending(ABC):
             else:
                 raise TypeError(
                     f"a target is an address, as Message.source and View.members have, AllOf or RelayOf, not {target!r}; "
-                    "names may occur twice"
+                    "names need not be unique"
                 )
         return tuple(found)
 

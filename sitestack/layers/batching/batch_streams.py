@@ -84,7 +84,7 @@ class Targets:
                 raise LocalError(f"messages to more than {TARGETS_MAX} targets")
             is_here = to.site == self._site
             if scope is Scope.OOB and not is_here:
-                raise LocalError(f"{to} is in another site, which nothing reaches out of band")
+                raise LocalError(f"{to} is in another site; send to it without oob")
             line = lines[to] = BatchStream(scope, to.original if is_here else to)
         self._open[scope][to] = line
         return line

@@ -92,7 +92,7 @@ class EventFollower:
                 if self._is_closed:
                     return
                 if time.monotonic() >= ends:
-                    raise SourceError(f"No events within {self._target.timeout_s:g} s; at last {url} said: {why}")
+                    raise SourceError(f"No events within {self._target.timeout_s:g} s; at last {url} answered: {why}")
                 at += 1
                 if at % len(self._target.urls) == 0:
                     time.sleep(PAUSE_S)

@@ -150,11 +150,11 @@ def test_wires_are_for_links_inside_sites_and_long_packets_if_they_can_do_all_th
         ([("mtu", "NYC.B - NYC")], ["mtu needs user namespaces, and of the kernel veth, bridge, sch_htb and cls_u32."]),
         (
             [("slow", "NYC.B - NYC"), ("lose", "NYC - NYC")],
-            ["slow can only be done with no other harm to links than cut, stall, slow, mtu, heal."],
+            ["slow can be combined only with these link faults: cut, stall, slow, mtu, heal."],
         ),
         (
             [("mtu", "NYC - SFO"), ("delay", "NYC - SFO")],
-            ["mtu can only be done with no other harm to links than cut, stall, slow, mtu, heal."],
+            ["mtu can be combined only with these link faults: cut, stall, slow, mtu, heal."],
         ),
         ([("slow", "NYC - SFO"), ("lose", "NYC - NYC")], []),
         ([("cut", "NYC.B - NYC.C")], []),
@@ -190,7 +190,7 @@ async def test_the_kernel_is_asked_for_wires_only_where_they_are_wanted(monkeypa
 async def test_an_upgrade_needs_an_earlier_release(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="upgrade needs --before, the Python of an environment"):
         await LocalVenue().prepare(find_drill("upgrade"))
-    with pytest.raises(ConfigurationError, match=r"--before .*: no relay runs with it"):
+    with pytest.raises(ConfigurationError, match=r"--before .*: it runs no relay"):
         await LocalVenue(before=str(tmp_path / "python")).prepare(find_drill("upgrade"))
     python = tmp_path / "earlier"
     python.write_text('#!/bin/sh\ntest "$*" = "-I -m relay --version" && echo "relay, version 0.0.9"\n', encoding="utf-8")

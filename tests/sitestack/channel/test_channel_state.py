@@ -348,7 +348,7 @@ async def test_a_provider_that_fails_once_has_its_joiner_told_and_gives_to_who_j
         nursery.start_soon(provide, a)
         b = Log()
         async with b.open(network, "B", NYC) as b.channel:
-            with trio.fail_after(10), pytest.raises(StateUnavailable, match="failed to give its state"):
+            with trio.fail_after(10), pytest.raises(StateUnavailable, match="failed to provide its state"):
                 await b.receive()
         assert [str(error) for error in errors] == ["a state must be bytes, not str" if state == "text" else "the disk is busy"]
         again = Log()
@@ -388,6 +388,6 @@ async def test_a_site_without_callbacks_sends_nothing_about_state(autojump_clock
 
 
 async def test_a_member_that_only_gives_or_only_takes_is_refused(autojump_clock: MockClock) -> None:
-    with pytest.raises(ConfigurationError, match="go together"):
+    with pytest.raises(ConfigurationError, match="belong together"):
         async with open_channel(NYC, transport=MemoryNetwork().open(), get_state=bytes):
             raise AssertionError

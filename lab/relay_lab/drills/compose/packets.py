@@ -27,12 +27,12 @@ def refuse_links(drill: Drill, netem: bool) -> Iterator[str]:
     between = [action for action in drill.method if action.link and is_between_sites(drill, action.link)]
     inside = [action for action in drill.method if action.link and action not in between]
     if any(action.do == "half-open" for action in inside):
-        yield "half-open cannot be done inside a site: who drops packets cannot accept connections in another's name."
+        yield "half-open is not supported inside a site: a packet filter cannot accept connections."
     packets = [action for action in [*inside, *([] if detoured else between)] if action.do not in ("heal", "half-open")]
     if not netem and (lacking := dict.fromkeys(action.do for action in packets if action.do in NETEM)):
-        yield f"{', '.join(lacking)} cannot be done here: the kernel has no sch_netem."
+        yield f"{', '.join(lacking)}: the kernel lacks sch_netem."
     if detoured and (lost := dict.fromkeys(action.do for action in between if action.do in _PACKETS_ONLY)):
-        yield f"{', '.join(lost)} cannot be done between sites together with half-open or delay, for which proxies stand there."
+        yield f"{', '.join(lost)}: not supported between sites together with half-open or delay, which use proxies."
     yield from _refuse_tools([action for action in packets if not cuts_sites(drill, action)])
 
 
@@ -43,9 +43,9 @@ def _refuse_tools(packets: Sequence[Action]) -> Iterator[str]:
     dropping, shaping = [any(action.do in verbs for action in packets) for verbs in (DROPPING, SHAPING)]
     needed = {"nsenter": True, "iptables-restore": dropping, "tc": shaping}
     if missing := [tool for tool, wanted in needed.items() if wanted and shutil.which(tool) is None]:
-        yield f"To harm links between containers this machine lacks {' and '.join(missing)}."
+        yield f"Faults of links between containers need programs that this machine lacks: {' and '.join(missing)}."
     if os.geteuid() != 0:
-        yield "To harm single links between containers relay drill must run as root; cutting whole sites needs no rights."
+        yield "Faults of single links between containers need root; cutting whole sites does not."
 
 
 def cuts_sites(drill: Drill, action: Action) -> bool:
@@ -87,7 +87,7 @@ async def _enter(pid: int, command: Sequence[str], text: str = "", check: bool =
     done = await run_command(_inside(pid, command), _LIMIT_S, name=command[0], text=text)
     if done.returncode and check:
         said = " ".join(done.stderr.decode(errors="replace").split()) or f"exit code {done.returncode}"
-        raise PlaceFailed(f"{command[0]} could not be used in the network namespace of a container ({said}).")
+        raise PlaceFailed(f"{command[0]} failed in the network namespace of a container ({said}).")
 
 
 def _inside(pid: int, command: Sequence[str]) -> list[str]:

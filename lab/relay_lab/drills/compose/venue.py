@@ -109,9 +109,9 @@ def read_sites(file: Path, resolved: Mapping[str, Any]) -> tuple[Topology, Mappi
 
 def _refuse_verbs(drill: Drill) -> Iterator[str]:
     if drill.attacks:
-        yield "Attacks are only made on sites that the drill itself has on this machine, with --on local."
+        yield "Attacks need --on local: they are directed at sites of the drill itself only."
     if drill.does("upgrade"):
-        yield "upgrade cannot be done to containers, which all run the image of the compose file. It can with --on local."
+        yield "upgrade needs --on local: containers all run the image of the compose file."
     if drill.does("stop-reader"):
         yield "stop-reader needs --on local: in containers the engine itself reads the output."
     if drill.does("fill-disk", "free-disk"):

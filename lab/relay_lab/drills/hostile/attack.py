@@ -32,7 +32,7 @@ async def run_attack(target: Target, file: Path, enter: Sequence[str]) -> Attack
             said = " ".join(done.stderr.decode(errors="replace").split())[-500:]
             raise PlaceFailed(f"The attacker failed ({target.attack}): {said}")
         return parse_report(done.stdout.decode())
-    raise PlaceFailed(f"The attacker did not come to an end ({target.attack}).")
+    raise PlaceFailed(f"The attacker did not end in time ({target.attack}).")
 
 
 def main(file: Path) -> None:

@@ -62,16 +62,16 @@ def refuse(drill: Drill, manifests: Path) -> Iterator[str]:
     if missing:
         yield f"There are no manifests for {', '.join(missing)}."
     if drill.attacks:
-        yield "Attacks are only made on sites that the drill itself has on this machine, with --on local."
+        yield "Attacks need --on local: they are directed at sites of the drill itself only."
     verbs = dict.fromkeys(action.do for action in drill.method)
     links = [verb for verb in verbs if any(action.link and action.do == verb != "heal" for action in drill.method)]
     if links:
         yield (
-            f"{', '.join(links)} cannot be done here: whether a cluster's network enforces a policy at all, and on open "
-            "connections too, is its own affair. Links can be harmed with --on compose and --on local."
+            f"{', '.join(links)}: only with --on compose or --on local. A cluster's network may not enforce policies on "
+            "open connections."
         )
     if local := [verb for verb in ("fill-disk", "block", "stop-reader", "upgrade") if verb in verbs]:
-        yield f"{', '.join(local)} cannot be done here. It can with --on local."
+        yield f"{', '.join(local)}: only with --on local."
 
 
 @asynccontextmanager

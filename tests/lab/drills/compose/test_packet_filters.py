@@ -71,10 +71,10 @@ def test_nothing_harmed_is_nothing_but_the_end_of_what_was() -> None:
 @pytest.mark.parametrize(
     ("do", "link", "netem", "told"),
     [
-        ("delay", "NYC - NYC", False, "delay cannot be done here: the kernel has no sch_netem."),
+        ("delay", "NYC - NYC", False, "delay: the kernel lacks sch_netem."),
         ("delay", "NYC - NYC", True, ""),
         ("delay", "NYC - SFO", False, ""),
-        ("duplicate", "NYC - SFO", False, "duplicate cannot be done here: the kernel has no sch_netem."),
+        ("duplicate", "NYC - SFO", False, "duplicate: the kernel lacks sch_netem."),
         ("slow", "NYC - NYC", False, ""),
         ("mtu", "NYC - NYC", False, ""),
         ("mtu", "NYC - SFO", True, ""),
@@ -83,7 +83,7 @@ def test_nothing_harmed_is_nothing_but_the_end_of_what_was() -> None:
             "half-open",
             "NYC - NYC",
             True,
-            "half-open cannot be done inside a site: who drops packets cannot accept connections in another's name.",
+            "half-open is not supported inside a site: a packet filter cannot accept connections.",
         ),
     ],
 )
@@ -99,7 +99,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(
 def test_proxies_lose_nothing_so_that_loss_beside_them_is_refused() -> None:
     drill = Drill(name="mine", method=(Action("half-open", link="NYC > SFO"), Action("lose", link="NYC - SFO", amount=0.1)))
     assert list(refuse_links(drill, netem=True)) == [
-        "lose cannot be done between sites together with half-open or delay, for which proxies stand there."
+        "lose: not supported between sites together with half-open or delay, which use proxies."
     ]
 
 
@@ -107,7 +107,7 @@ def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda tool: None)
     assert list(refuse_links(find_drill("split-site"), netem=False)) == [
-        "To harm links between containers this machine lacks nsenter and iptables-restore."
+        "Faults of links between containers need programs that this machine lacks: nsenter and iptables-restore."
     ]
     assert not list(refuse_links(find_drill("wan-cut"), netem=False))
 
@@ -116,7 +116,7 @@ def test_without_rights_only_whole_sites_can_be_cut(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert not list(refuse_links(find_drill("wan-cut"), netem=True))
     assert not list(refuse_links(find_drill("kill-relay"), netem=True))
-    assert "must run as root" in "".join(refuse_links(find_drill("split-site"), netem=True))
+    assert "need root" in "".join(refuse_links(find_drill("split-site"), netem=True))
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("transport: {ipv6: true, multicast_group: 239.1.1.1}", "transport.multicast_group: 239.1.1.1 is of IPv4, but "),
         (
             "transport: {ipv6: true, multicast_group: 'ff02::1', more_interfaces: [10.0.0.0/8]}",
-            "transport.multicast_group: with IPv4 and IPv6 each has a group of its own; leave it empty.",
+            "transport.multicast_group: IPv4 and IPv6 use different groups; leave it empty.",
         ),
         ("relay: {bridge: {peers: {SFO: ['1.2.3.256:1']}}}", "relay.bridge.peers.SFO[0]: '1.2.3.256' is no IPv4 address, and "),
         ("relay: {bridge: {peers: {SFO: ['a b:1']}}}", "relay.bridge.peers.SFO[0]: 'a b' cannot be the name of a host."),
