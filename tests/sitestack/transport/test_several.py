@@ -124,7 +124,7 @@ async def test_levels_and_statistics_are_those_of_all_interfaces(members: tuple[
 
 
 async def test_an_interface_that_is_not_there_or_named_twice_is_told_and_nothing_stays_open(config: TransportConfig) -> None:
-    with pytest.raises(ConfigurationError, match=r"127\.0\.0\.1 is meant twice"):
+    with pytest.raises(ConfigurationError, match=r"127\.0\.0\.1 is listed twice"):
         SeveralUdp(replace(config, more_interfaces=("127.0.0.1/30",)), "NYC")
     with pytest.raises(ConfigurationError, match="neither an IPv4 address nor a network interface"):
         SeveralUdp(replace(config, more_interfaces=("nowhere0",)), "NYC")

@@ -91,7 +91,7 @@ async def test_what_answers_a_call_is_shown_to_no_application_and_a_late_answer_
         await b.send(b"after it", target=a.address)
         [message] = await take(a, 1)
         assert (message.payload, message.call) == (b"after it", 0)
-        with pytest.raises(LocalError, match="no longer waits"):
+        with pytest.raises(LocalError, match="has stopped waiting"):
             await a.answer(message, b"?")
         assert a.levels()["calls"].now == 0
 
