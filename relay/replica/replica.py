@@ -30,7 +30,7 @@ from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
 from sitestack.model.events import Event
 from sitestack.model.frame import Header
-from sitestack.model.gap import Gap
+from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch
 from sitestack.model.view import View
 
@@ -151,11 +151,20 @@ class Replica:
         return Outcome(events=tuple(events), numbers=(Numbers(gap.origin, before, gap.last),))
 
     def _baseline(self, baseline: RemoteBaseline, now: float) -> Outcome:
+        """Begin with a site. Its earlier messages are history, but those after an adopted state are a gap."""
         fresh = self.state.apply_baseline(baseline)
         site = baseline.site
-        news = {origin: n for origin, n in fresh.items() if self._reach(site, origin, n)[0] < n}
+        news: dict[Address, int] = {}
+        events: list[Event] = []
+        for origin, n in fresh.items():
+            here, begun = self._reach(site, origin, n)
+            if here < begun < n:
+                gap = Gap(site, origin, begun + 1, n, GapReason.NOT_HELD)
+                events += [Baseline(site, {origin: begun}, in_state=True), gap]
+            elif here < n:
+                news[origin] = n
         numbers = tuple([Numbers(origin, 0, n) for origin, n in fresh.items()])
-        return Outcome(events=(Baseline(site, news),) if news else (), numbers=numbers)
+        return Outcome(events=(*([Baseline(site, news)] if news else []), *events), numbers=numbers)
 
     def _remote_view(self, entry: RemoteView, now: float) -> Outcome:
         remote = self.state.remote(entry.site)

@@ -10,6 +10,7 @@ import pytest
 
 from relay.events import Baseline, StateProgress
 from relay.layer import RelayConfig, RelayLayer
+from relay.replica.entries import RemoteBaseline
 from relay.replica.site_state import READS_EXTRAS, StateAnswer, StateAsk, StatePiece, StateRefusal
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from relay.site_state.contents import to_vectors
@@ -125,6 +126,19 @@ def test_a_state_waits_until_the_own_stream_has_come_to_what_it_contains() -> No
     assert isinstance(arrived, SiteStateArrived)
     assert (arrived.data, arrived.contains["NYC"]) == (b"state", {A: 5})
     assert layer.state.remotes["NYC"].inherited == {A: 5}, "what comes of it later is not delivered"
+
+
+def test_history_that_an_adopted_state_lacks_is_a_gap() -> None:
+    """A site that is linked after the state was adopted begins behind messages that the provider of the state had not."""
+    layer = layer_of("E", "NYC")
+    layer.up(StateArrived(ONE.id, None), 0.0)
+    arrives(layer, {"NYC": {A: 5, F: 2}})
+    frame = Frame(D, None, (RemoteBaseline("NYC", {A: 7, B: 3, F: 1}),))
+    assert said(layer.up(frame, 0.0)) == [
+        Baseline("NYC", {B: 3, F: 1}),
+        Baseline("NYC", {A: 5}, in_state=True),
+        Gap("NYC", A, 6, 7, GapReason.NOT_HELD),
+    ]
 
 
 def test_what_a_state_contains_goes_on_to_a_joiner() -> None:
