@@ -66,6 +66,7 @@ SHELL = (
     "lab/relay_lab/cli/",
     "lab/relay_lab/drills/",
     "lab/relay_lab/sim/tasks.py",
+    "lab/relay_lab/simulation/application.py",
     "lab/relay_lab/simulation/map_users.py",
 )
 

@@ -14,11 +14,10 @@ from relay_lab.sim.schedule import Schedule
 
 
 class _Clock(trio.abc.Clock):
-    """Virtual time. It notes until when all tasks wait, and lets trio look again at once."""
+    """Virtual time. It lets trio look again at once."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
-        self.idle_until: float | None = None
 
     def start_clock(self) -> None:
         pass
@@ -27,7 +26,6 @@ class _Clock(trio.abc.Clock):
         return self._schedule.now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        self.idle_until = deadline
         return 0.0
 
 
@@ -36,7 +34,6 @@ class Tasks:
 
     def __init__(self, schedule: Schedule, seed: int) -> None:
         self._schedule = schedule
-        self._clock = _Clock(schedule)
         self._ready = deque[Callable[[], object]]()
         #: How the nursery ended, once it has.
         self._outcomes: list[Any] = []
@@ -46,9 +43,10 @@ class Tasks:
             self._main,
             run_sync_soon_threadsafe=self._ready.append,
             done_callback=self._outcomes.append,
-            clock=self._clock,
+            clock=_Clock(schedule),
             host_uses_signal_set_wakeup_fd=True,
         )
+        self._runner = trio_run.GLOBAL_RUN_CONTEXT.runner
         self.run()
 
     async def _main(self) -> None:
@@ -56,30 +54,40 @@ class Tasks:
             await trio.sleep_forever()
 
     def start(self, work: Callable[..., Awaitable[object]], *args: Any) -> None:
-        """Start a task; it runs when `run` is called."""
+        """Start a task; it runs at the end of this tick."""
         self._nursery.start_soon(work, *args)
+        self.soon()
+
+    def soon(self) -> None:
+        """Run at the end of this tick."""
+        self._plan(self._schedule.now)
 
     def run(self) -> None:
         """Let all tasks run until each waits, and again when the first of them has waited long enough."""
-        self._clock.idle_until = None
-        while not self._outcomes and self._clock.idle_until is None:
+        while not self._outcomes and (self._runner.runq or self._due() <= self._schedule.now):
             self._ready.popleft()()
         for outcome in self._outcomes:
             outcome.unwrap()
-        self._plan(self._clock.idle_until)
+        self._plan(self._due())
 
-    def _plan(self, due: float | None) -> None:
-        if due is not None and due < self._planned:
+    def _due(self) -> float:
+        """When the next task has waited long enough."""
+        return self._runner.deadlines.next_deadline()
+
+    def _plan(self, due: float) -> None:
+        if due < self._planned:
             self._planned = due
-            self._schedule.at(due, self._wake)
+            self._schedule.at(due, lambda: self._wake(due))
 
-    def _wake(self) -> None:
-        self._planned = inf
-        if not self._outcomes:
-            self.run()
+    def _wake(self, planned: float) -> None:
+        if planned == self._planned:
+            self._planned = inf
+            if not self._outcomes:
+                self.run()
 
     def close(self) -> None:
         """Cancel all tasks."""
         self._nursery.cancel_scope.cancel()
         while not self._outcomes:
-            self.run()
+            self._ready.popleft()()
+        self._outcomes[0].unwrap()

@@ -64,6 +64,10 @@ FAULTS: dict[str, str] = {
     "reset by receiver": "U4",
     "reset by both": "U4",
     "lock held": "M6",
+    "key repeated": "K1",
+    "call answered": "K2",
+    "flushed everywhere": "K2",
+    "flushed with a lack": "K2",
 }
 
 DROPS: tuple[str, ...] = (

@@ -189,6 +189,10 @@ FEATURES: dict[str, dict[str, Fields]] = {
     # Locks need a total order of uniform agreement.
     "when split": {"both": {}, "majority": {"when_split": "majority"}, "locks": {"when_split": "majority"}},
     "state": {"none": {}, **{name: {"state": name} for name in ("inside", "some", "across")}},
+    "keys": {"none": {}, "alone": {"keys": "alone"}, "in batches": {"keys": "shared"}},
+    "calls": {"none": {}, "used": {"calls": True}},
+    "backlog policy": {name: {"backlog_policy": name} for name in ("exclude", "gap", "slow")},
+    "when down": {"gap": {}, "wait": {"when_down": "wait"}},
     "map": {"none": {}, "used": {"uses_map": True}},
     "liar": {"none": {}, "linked": {"has_liar": True}},
     "lanes": {"on": {}, "off": {"lanes": "off"}, "expanded": {"lanes": "expanded"}},

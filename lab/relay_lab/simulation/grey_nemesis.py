@@ -24,17 +24,10 @@ from relay_lab.simulation.grey_faults import (
 )
 from relay_lab.simulation.plan import Plan
 from relay_lab.simulation.process import RelayProcess
-from sitestack.channel.receiving.inbox import DELIVERY_BYTES
-from sitestack.config import ChannelConfig
-from sitestack.layers.flow_control import FlowControlConfig
 from sitestack.model.address import ProxyUUID
-from sitestack.model.events import Credit
-from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 
 T = TypeVar("T")
-#: Virtual seconds between two takes of an application that is slow.
-TAKE_S = 0.1
 
 
 class GreyNemesis:
@@ -57,7 +50,6 @@ class GreyNemesis:
         #: Sites that waited for an application of theirs, and from when to when.
         self.waited: list[tuple[str, tuple[float, float]]] = []
         self.disks_failed: set[str] = set()
-        self._applications: list[_Application] = []
 
     def inject(self, fault: GreyFault) -> None:
         match fault:
@@ -77,10 +69,10 @@ class GreyNemesis:
 
     def heal(self) -> None:
         """Let all applications read and all disks work again; networks are healed by their owner."""
-        for application in self._applications:
-            application.end()
         for process in self._world.processes:
             _mend_disk(process)
+            if isinstance(process, RelayProcess) and process.application is not None:
+                process.application.hurry()
 
     def _cut(self, fault: Hole) -> None:
         one, other = self._ranked(fault.site, fault.rank), self._ranked(fault.site, fault.peer)
@@ -129,10 +121,10 @@ class GreyNemesis:
             return
         self._covered["slow application" if fault.bytes_per_s else "application takes nothing"] += 1
         self.waited.append((fault.site, (self._world.now, self._world.now + fault.length)))
-        bound = self._plan.backlog_bytes_max or FlowControlConfig().backlog_bytes_max
-        application = _Application(self._world, member, fault, bound, partial(self._exclude, fault, member))
-        self._applications.append(application)
-        application.begin()
+        assert isinstance(member, RelayProcess)
+        assert member.application is not None
+        exclude = partial(self._exclude, fault, member)
+        member.application.slow_down(fault.bytes_per_s, self._world.now + fault.length, exclude)
 
     def _exclude(self, fault: SlowApplication, member: Process) -> None:
         self._covered["slow application left out"] += 1
@@ -151,64 +143,6 @@ class GreyNemesis:
             sender, to = rng.choice(senders), rng.choice(gone).local
             target = to.address if to.site == site else ProxyUUID(to.address, to.site)
             self._covered["unicast to the gone"] += sender.send(rng.randbytes(20), Scope.UNICAST, target)
-
-
-class _Application:
-    """An application that reads too slowly; it calls the stack as `Channel` does for such a member."""
-
-    def __init__(
-        self, world: World, member: Process, fault: SlowApplication, bound_bytes: int, exclude: Callable[[], None]
-    ) -> None:
-        self._world = world
-        self._member = member
-        self._bytes_per_s = fault.bytes_per_s
-        self._until = world.now + fault.length
-        self._bound = bound_bytes
-        self._exclude = exclude
-        #: The first event that it has not looked at; bytes that it has not taken; how many of them the stack knows of.
-        self._next = len(member.events)
-        self._backlog = 0.0
-        self._told = 0
-        self._full_since: float | None = None
-
-    def begin(self) -> None:
-        self._world.schedule.after(TAKE_S, self._take)
-
-    def end(self) -> None:
-        self._until = min(self._until, self._world.now)
-
-    def _take(self) -> None:
-        member, now = self._member, self._world.now
-        if not member.alive or member.left:
-            return
-        new = member.events[self._next :]
-        self._next += len(new)
-        self._backlog += sum(map(_cost_bytes, new))
-        self._backlog = 0.0 if now >= self._until else max(0.0, self._backlog - self._bytes_per_s * TAKE_S)
-        if abs(self._backlog - self._told) >= self._bound // 8 or not self._backlog:
-            self._tell(int(self._backlog))
-        if now < self._until:
-            self._world.schedule.after(TAKE_S, self._take)
-            self._watch(now)
-
-    def _watch(self, now: float) -> None:
-        """As `BacklogGuard`: it leaves when nothing was taken for too long while senders waited for it."""
-        if self._told <= self._bound or self._bytes_per_s or self._member.held_back:
-            self._full_since = None
-        elif self._full_since is None:
-            self._full_since = now
-        elif now - self._full_since >= ChannelConfig().backlog_hold_s:
-            self._until = now
-            self._tell(0)
-            self._exclude()
-
-    def _tell(self, backlog_bytes: int) -> None:
-        self._told = backlog_bytes
-        self._member.input(Credit(backlog_bytes))
-
-
-def _cost_bytes(event: object) -> int:
-    return DELIVERY_BYTES + len(event.batch.body) if isinstance(event, Frame) and event.batch is not None else 0
 
 
 def _mend_disk(process: Process) -> None:

@@ -30,7 +30,10 @@ class Load:
         schedule, start = self._world.schedule, self._world.now
         for _ in range(self._plan.messages):
             schedule.at(start + self._rng.uniform(0.0, LOAD_S), self._send)
-        for name, is_used in (("lock_user", self._plan.when_split == "majority"), ("map_user", self._plan.uses_map)):
+        plan = self._plan
+        asks = plan.keys != "none" or plan.calls
+        users = (("lock_user", plan.when_split == "majority"), ("map_user", plan.uses_map), ("application", asks))
+        for name, is_used in users:
             rng = random.Random(f"{name} {self._plan.seed}")
             for number in range(STEPS if is_used else 0):
                 schedule.at(start + LOAD_S * (number + rng.random()) / STEPS, partial(self._decide, name, rng))

@@ -109,13 +109,13 @@ class MapUser:
         if any(isinstance(event, ViewInstalled | GlobalView) for event in events):
             for structure in self.structures.each():
                 structure.members_changed()
-        self._tasks.run()
+        self._tasks.soon()
 
     def end(self) -> None:
         """Stop the tasks of a dead process."""
         self.has_died = True
         self._scope.cancel()
-        self._tasks.run()
+        self._tasks.soon()
 
     # -- as an application ---------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Literal
 from relay.gateway.config import LinkConfig
 from relay.replica.config import BufferConfig
 from relay_lab.simulation.faults import Fault
+from relay_lab.simulation.grey_faults import SlowApplication
 from sitestack.config import Agreement, Order
 from sitestack.layers.membership.config import WhenSplit
 
@@ -85,6 +86,20 @@ class Plan:
     has_liar: bool = False
     #: What parts of a split site do. A site of one member cannot need a majority.
     when_split: WhenSplit = "both"
+    #: Whether applications send messages with keys, one in a batch or several.
+    keys: Literal["none", "alone", "shared"] = "none"
+    #: Whether applications call each other, and wait until their messages have arrived.
+    calls: bool = False
+    #: What happens to a member whose application reads nothing.
+    backlog_policy: Literal["exclude", "gap", "slow"] = "exclude"
+    #: Whether senders wait for a site that is down.
+    when_down: Literal["gap", "wait"] = "gap"
+
+    @property
+    def has_channels(self) -> bool:
+        """Whether an application reads from a channel at each member."""
+        is_slow = any(isinstance(fault, SlowApplication) for fault in self.faults)
+        return self.state != "none" or self.keys != "none" or self.calls or is_slow
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         return self.connections or tuple(combinations([name for name, _ in self.sites], 2))

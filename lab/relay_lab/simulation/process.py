@@ -30,7 +30,7 @@ from relay.layer import RelayConfig, RelayLayer
 from relay_lab.sim.process import Process
 from relay_lab.sim.tcp_streams import TcpStream
 from relay_lab.sim.world import Maker, World
-from relay_lab.simulation.application import Application
+from relay_lab.simulation.application import Application, Ledger
 from relay_lab.simulation.lock_users import LockUser, uses_locks
 from relay_lab.simulation.map_users import MapUser
 from relay_lab.simulation.plan import Plan, StateUse
@@ -40,7 +40,6 @@ from sitestack.layers.short_ids import ShortIdsConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event, ViewInstalled
 from sitestack.model.frame import Frame
-from sitestack.model.message import Scope
 from sitestack.model.view import View
 from sitestack.stack.lanes import Lanes
 from sitestack.stack.layer import Local
@@ -157,9 +156,8 @@ class RelayProcess(Process):
         #: Sentences on relays of other sites that this one believed although it knew of a later relay (R9).
         self.stale_epochs: list[str] = []
         self._believed: dict[Key, ConnectionId] = {}
-        #: Its application, where that shares its state.
-        scopes = (Scope.ALL,) if state == "across" else (Scope.ALL, Scope.SITE)
-        self.application = None if state == "none" else Application(self, scopes)
+        #: Its application, where that reads from a channel.
+        self.application: Application | None = None
         #: The lock service of this member, where its site has one.
         self.lock_user = LockUser(self) if uses_locks(config) else None
         #: Its map, where members share one.
@@ -171,8 +169,9 @@ class RelayProcess(Process):
     def kill(self) -> None:
         """Kill the process; the kernel closes its connections."""
         super().kill()
-        if self.map_user is not None:
-            self.map_user.end()
+        for user in (self.map_user, self.application):
+            if user is not None:
+                user.end()
         self.world.streams.unlisten(self.bridge)
         connections, self.connections = self.connections, {}
         for stream in connections.values():
@@ -292,6 +291,7 @@ class RelayProcess(Process):
 
 def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]], plan: Plan | None = None) -> Maker:
     """Return a maker of processes of several relayed sites; in a plan, settings may differ between hosts."""
+    ledger = Ledger()
 
     def make(world: World, site: str, name: str, rng: random.Random, physical: Physical) -> Process:
         config, relay = configs[site]
@@ -312,7 +312,11 @@ def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]], plan: Plan |
             process.stack.lanes = Lanes(process.local.address, site, ())
         elif plan.lanes == "expanded":  # a tap sees each frame at every layer
             process.stack.tap = lambda layer, effect: None
-        if world.tasks is not None:
+        if plan.has_channels:
+            assert world.tasks is not None
+            process.application = Application(process, config, plan, state != "none", world.tasks, ledger)
+        if plan.uses_map:
+            assert world.tasks is not None
             process.map_user = MapUser(process, config, tuple([name for name, _ in plan.sites]), world.tasks)
         return process
 

@@ -93,7 +93,7 @@ class SeedRun:
 
     def _carry_out(self) -> None:
         world = self.world
-        if self.plan.uses_map:
+        if self.plan.uses_map or self.plan.has_channels:
             world.tasks = Tasks(world.schedule, self.plan.seed)
         self._rates()
         late = None if self.plan.late is None else self.plan.late[0]
@@ -168,10 +168,11 @@ class SeedRun:
             self._wait(lambda: not any(map(unsettled, self.world.alive())), REST_S + self.plan.duplication_late_s)
 
     def _whole(self) -> bool:
-        """Return whether nothing waits any more. A site that needs a majority is completed again when
-        a slow leave has ended.
+        """Return whether nothing waits any more.
+
+        A site that needs a majority, or for which others wait, is completed again when a slow leave has ended.
         """
-        if self.plan.when_split == "majority":
+        if self.plan.when_split == "majority" or self.plan.when_down == "wait":
             self._complete_sites()
         return self.quiet() and not any(process.held_back for process in self.world.alive())
 
@@ -248,6 +249,7 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
         base,
         order=plan.order,
         agreement=plan.agreement,
+        channel=replace(base.channel, backlog_policy=plan.backlog_policy),
         transport=replace(base.transport, multicast=plan.multicast),
         discovery=base.discovery if plan.multicast else replace(base.discovery, initial_hosts=tuple(hosts[site])),
     )
@@ -255,7 +257,7 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
         majority = replace(base.membership, when_split="majority", members=len(hosts[site]))
         config = replace(config, membership=majority)
     protocols = config.protocols
-    batching = BatchingConfig(latency_target_s=plan.latency_target_s)
+    batching = BatchingConfig(latency_target_s=plan.latency_target_s, keys_share_batches=plan.keys == "shared")
     if plan.batch_count_max is not None:
         batching = replace(batching, batch_count_max=plan.batch_count_max)
     if plan.batch_bytes_max is not None:
@@ -268,7 +270,8 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
     transfer = StateTransferConfig(chunk_bytes_max=STATE_BYTES)
     protocols = replace(protocols, batching=batching, flow_control=flow_control, state_transfer=transfer)
     config = with_short_ids(replace(config, protocols=protocols), plan.short_ids != "nobody")
-    gateway = GatewayConfig(peers=peers, link=plan.link)
-    sources = tuple([other for other in hosts if other not in (site, LIAR)]) if plan.state == "across" else ()
+    others = tuple([other for other in hosts if other not in (site, LIAR)])
+    gateway = GatewayConfig(peers=peers, link=plan.link, when_down=dict.fromkeys(others, plan.when_down))
+    sources = others if plan.state == "across" else ()
     state = SiteStateConfig(SiteStateSettings(sources), transfer, piece_bytes_max=STATE_BYTES)
     return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes, site_state=state)

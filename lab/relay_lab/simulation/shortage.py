@@ -104,7 +104,7 @@ class Shortage:
                 return f"{name} was sent before this site was there, and is declared lost instead of passed over"
             if not self._may_be_gone(produce, since, gap.t):
                 return f"{name} is declared lost after {(gap.t - since) / 1e9:.3f} s, though the budget was not exceeded"
-            if not self._may_be_off_disk(produce, since, gap, origin, first):
+            if not _is_beyond_state(process, gap) and not self._may_be_off_disk(produce, since, gap, origin, first):
                 return f"{name} is declared lost ({gap.reason}), though the spill of its relay may not have lost it so"
         return ""
 
@@ -155,6 +155,12 @@ def _is_produced(record: records.Record, uniform: bool) -> bool:
     if isinstance(record, records.Send):
         return uniform and record.scope is Scope.ALL
     return isinstance(record, records.Deliver) and record.via == "local" and record.scope is Scope.ALL
+
+
+def _is_beyond_state(process: Process, gap: records.Gap) -> bool:
+    """Whether the process had adopted a state that ends before the gap, when the other site began after it."""
+    begun = [record for record in process.records if isinstance(record, records.Baseline) and record.in_state]
+    return any((each.t, each.site, each.origin, each.next) == (gap.t, gap.site, gap.origin, gap.first) for each in begun)
 
 
 def _has_begun(process: Process, gap: records.Gap) -> bool:

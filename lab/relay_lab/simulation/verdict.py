@@ -143,6 +143,12 @@ class SeedVerdict:
         said += [f"M6 {what}" for what in find_violations(users, settled)]
         said += [f"M7 {what}" for what in self._states(settled)]
         said += [f"M8 {what}" for what in self._maps(settled)]
+        applications = [p.application for p in processes if isinstance(p, RelayProcess) and p.application is not None]
+        said += [f"K1 {what}" for each in applications if settled and not each.waits for what in each.wrong_keys()]
+        said += [f"K2 {what}" for each in applications for what in each.channel.desk.violations]
+        for each in applications:
+            nemesis.covered["key repeated"] += each.channel.keys.repeats
+            nemesis.covered += each.channel.desk.covered
         said += self.liveness.violations(self._world.now)
         self._look_at_parts()
         self._look_at_routes()
@@ -201,10 +207,15 @@ class SeedVerdict:
                 yield f"M3 {_label(process)}: installed {merges} merge views after everything was healed, not {most}"
 
     def _states(self, settled: bool) -> Iterator[str]:
-        members = [(p, p.application) for p in self._world.processes if isinstance(p, RelayProcess) and p.application]
-        if settled and members:
+        all_members = [(p, p.application) for p in self._world.processes if isinstance(p, RelayProcess) and p.application]
+        if settled and (members := [each for each in all_members if each[1].shares_state]):
             is_total, began = self._plan.order == "total", self._nemesis.began
-            yield from application.find_violations(members, self._parted(), is_total, began)
+            history: dict[tuple[str, str, str], int] = {}
+            for process in self._world.processes:
+                for each in process.records:
+                    if isinstance(each, records.Deliver) and each.scope is Scope.ALL:
+                        _note_first(history, (process.local.site, each.site, each.origin.hex()), each.first)
+            yield from application.find_violations(members, self._parted(), is_total, began, history)
 
     def waiting_locks(self) -> list[str]:
         """Let all members release their locks; report those that still wait for one."""
@@ -284,7 +295,8 @@ class SeedVerdict:
                 whole = all(gap.t < parted.get(site, gap.t + 1) for site in (process.local.site, gap.site))
                 if whole and (what := shortage.objection(process, gap)):
                     yield f"X5 {_label(process)}: {what}"
-                if whole and gap.reason == "budget" and (gap.site, process.local.site) not in away:
+                is_waited_for = plan.when_down == "wait" or (gap.site, process.local.site) not in away
+                if whole and gap.reason == "budget" and is_waited_for:
                     numbers = f"{gap.site}/{gap.origin!r} {gap.first}..{gap.last}"
                     yield f"X11 {_label(process)}: {numbers} went for the budget, though this site was to be waited for"
 
