@@ -107,9 +107,9 @@ async def _two_sites(scenario: Scenario) -> AsyncIterator[_Wan]:
     front, reserved = await bind_streams("127.0.0.1"), await bind_streams("127.0.0.1")
     port = port_of(reserved.socket)
     await reserved.aclose()
-    there = MemberTask("", 1, scenario.order, *draw_group(), "", site="THERE", bind_port=port, peer="HERE", peer_port=1)
+    there = MemberTask("", 1, scenario.order, *draw_group(), site="THERE", bind_port=port, peer="HERE", peer_port=1)
     here_port = port_of(front.socket)
-    here = MemberTask("", scenario.members, scenario.order, *draw_group(), "", site="HERE", peer="THERE", peer_port=here_port)
+    here = MemberTask("", scenario.members, scenario.order, *draw_group(), site="HERE", peer="THERE", peer_port=here_port)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(StreamProxy(front, ("127.0.0.1", port), line, line).run)
         async with members_of(there) as far, members_of(here) as near:

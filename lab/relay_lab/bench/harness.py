@@ -104,7 +104,6 @@ class BenchProcess:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    journal: bool = False
     #: With keys.
     secured: bool = False
     #: With short ids in place of uuids.
@@ -204,8 +203,7 @@ async def _members(scenario: Scenario, conditions: Conditions) -> AsyncIterator[
     """The processes, all in one view. After the block none is left."""
     group, port = draw_group()
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as directory:
-        journal = f"{directory}/journal" if conditions.journal else ""
-        task = MemberTask("", scenario.members, scenario.order, group, port, journal, short_ids=conditions.short_ids)
+        task = MemberTask("", scenario.members, scenario.order, group, port, short_ids=conditions.short_ids)
         if conditions.secured:
             keys = Path(directory) / "keys"
             make_key_directory(keys, [task.site])

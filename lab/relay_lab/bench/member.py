@@ -20,14 +20,13 @@ from typing import Any
 import trio
 
 import relay
-from relay.journal import JournalOptions, JournalStore
 from relay.keys.directory import read_key_ring
 from relay.node.output.lines import LineSink, LineSource
 from relay_lab.bench.content import FILLER, Content
 from relay_lab.bench.round_trips import RoundTrips
 from relay_lab.bench.scenarios import MemberTask, Workload
 from sitestack.channel.channel import Channel
-from sitestack.channel.open import Journal, open_channel
+from sitestack.channel.open import open_channel
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.gap import Gap
 from sitestack.transport.udp import UdpStatistics
@@ -162,16 +161,9 @@ async def run(task: MemberTask) -> None:
 
 def _open(task: MemberTask) -> AbstractAsyncContextManager[Channel[Any]]:
     if task.peer:
-        return relay.open_channel(task.node_config(), name=task.name, journal=_journal(task), insecure=True)
+        return relay.open_channel(task.node_config(), name=task.name, insecure=True)
     keys = read_key_ring(Path(task.keys)) if task.keys else None
-    return open_channel(task.site_config(), name=task.name, journal=_journal(task), keys=keys)
-
-
-def _journal(task: MemberTask) -> Journal | None:
-    if not task.journal:
-        return None
-    options = JournalOptions(Path(task.journal))
-    return lambda local: JournalStore(options, local.site, local.address, local.name).write
+    return open_channel(task.site_config(), name=task.name, keys=keys)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class Scenario:
 
     @property
     def is_plain(self) -> bool:
-        """Whether members only send, and may do so with journals and keys."""
+        """Whether members only send, and may do so with keys."""
         return not (self.cuts_wan or self.trip or self.kills or self.relayed or self.halves)
 
 
@@ -102,7 +102,6 @@ class MemberTask:
     order: Order
     multicast_group: str
     multicast_port: int
-    journal: str
     site: str = "BENCH"
     #: The port of this member's bridge; 0: the member does not listen.
     bind_port: int = 0

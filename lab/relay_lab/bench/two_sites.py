@@ -106,7 +106,7 @@ async def two_sites(
 
 
 def _task(scenario: Scenario, *, trips: bool) -> MemberTask:
-    return MemberTask("", scenario.members, scenario.order, *draw_group(), "", site="HERE", trips=trips)
+    return MemberTask("", scenario.members, scenario.order, *draw_group(), site="HERE", trips=trips)
 
 
 _SHOWN = ("rate", "cpu_s_per_million", "cores", "rss_sum_mb")
@@ -188,5 +188,5 @@ async def _near_and_far(scenario: Scenario) -> AsyncIterator[tuple[list[BenchPro
         async with two_sites(scenario, trips=False) as sites:
             yield sites
     else:
-        async with members_of(MemberTask("", scenario.members, scenario.order, *draw_group(), "")) as members:
+        async with members_of(MemberTask("", scenario.members, scenario.order, *draw_group())) as members:
             yield members, []

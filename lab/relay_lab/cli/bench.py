@@ -38,7 +38,6 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     "--runs", type=click.IntRange(1, 100), default=3, show_default=True, help="Windows of each size; the median counts."
 )
 @click.option("--sizes", callback=_sizes, default="100,1000", show_default=True, help="Sizes of messages in bytes.")
-@click.option("--journal", is_flag=True, help="With journals.")
 @click.option("--secured/--insecure", default=False, show_default=True, help="With keys, made for the occasion, or without.")
 @click.option("--short-ids", is_flag=True, help="With short ids in place of uuids on the wire.")
 @click.option("--peer", "peers", type=click.Choice(list(PEERS)), multiple=True, help="Beside this system, in turns; repeat it.")
@@ -59,7 +58,6 @@ def command(
     seconds: float,
     runs: int,
     sizes: tuple[int, ...],
-    journal: bool,
     secured: bool,
     short_ids: bool,
     peers: tuple[str, ...],
@@ -89,9 +87,9 @@ def command(
     and a jar for jgroups and jgroups5. A scenario that a peer does not support is not applicable.
     """
     names = list(SCENARIOS) if scenario == "all" else [scenario]
-    conditions = Conditions(journal, secured, short_ids)
+    conditions = Conditions(secured, short_ids)
     if conditions != Conditions() and not all(SCENARIOS[name].is_plain for name in names):
-        raise click.UsageError(f"{scenario} is measured without journals, keys and short ids.", ctx)
+        raise click.UsageError(f"{scenario} is measured without keys and short ids.", ctx)
     found = _find_peers(ctx, peers, jars, sizes, conditions)
     machine = describe_machine()
     results: dict[str, dict[str, Any]] = {}
@@ -124,7 +122,7 @@ def _find_peers(
     ctx: click.Context, names: tuple[str, ...], jars: tuple[Path, ...], sizes: tuple[int, ...], conditions: Conditions
 ) -> list[Installed]:
     if names and conditions != Conditions():
-        raise click.UsageError("--peer compares without journals, keys and short ids.", ctx)
+        raise click.UsageError("--peer compares without keys and short ids.", ctx)
     if names and min(sizes) < PEER_SIZE_MIN:
         raise click.UsageError(f"--peer needs --sizes of at least {PEER_SIZE_MIN} bytes.", ctx)
     try:
@@ -137,7 +135,6 @@ def _print_answer(answer: dict[str, Any]) -> None:
     machine = answer["machine"]
     how = [
         f"{machine['cpus']} x {machine['cpu']}",
-        "journal" if answer["journal"] else "",
         "secured" if answer["secured"] else "",
         "short ids" if answer["short_ids"] else "",
     ]

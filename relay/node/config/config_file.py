@@ -29,7 +29,18 @@ FILE_BYTES_MAX, SCALAR_CHARS_MAX, DEPTH_MAX = 1 << 18, 4_096, 32
 #: Removed key -> advice.
 REMOVED = {
     "relay.masters": "one member relays for its site; to spread load, run several groups on a shared transport, each relayed "
-    "by its own coordinator (docs/reference/library.md)"
+    "by its own coordinator (docs/reference/library.md)",
+    **dict.fromkeys(
+        (
+            "discovery.answer_interval_s",
+            "membership.blocked_timeout_s",
+            "protocols.failure_detection.not_here_interval_s",
+            "protocols.failure_detection.seen_interval_s",
+            "protocols.failure_detection.limited_max",
+            "protocols.path_mtu.attempt_interval_s",
+        ),
+        "its default is now fixed, so remove the line",
+    ),
 }
 #: Maximum number of reported problems.
 PROBLEMS_MAX = 50

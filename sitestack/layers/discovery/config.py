@@ -23,9 +23,7 @@ class DiscoveryConfig:
     request_interval_s: float = 0.25
     #: Time that a search continues after a coordinator has answered.
     settle_s: float = 0.1
-    #: Least time between two answers to the same question of one requester.
-    answer_interval_s: float = 0.1
-    #: Requesters for which this is remembered; beyond, the oldest is forgotten.
+    #: Requesters for which the last answer is remembered; beyond, the oldest is forgotten.
     answered_max: int = 1_024
     #: Answers that one search accepts; further ones are dropped.
     peers_max: int = 1_024

@@ -57,6 +57,8 @@ INITIAL_HOSTS_MAX = 256
 #: processes.
 COMPLAINT_INTERVAL_S = 60.0
 COMPLAINTS_MAX = 64
+#: Least seconds between two answers to the same question of one requester.
+ANSWER_INTERVAL_S = 0.1
 #: The source of contacts from gossip routers: it has no authority over any member.
 HEARSAY = Address(bytes(UUID_BYTES))
 
@@ -85,7 +87,7 @@ class Discovery(Layer):
         self._parameters = parameters
         self._complaints = RateLimit(COMPLAINT_INTERVAL_S, COMPLAINTS_MAX)
         self._contacts = AddressCache(config.contacts_max, config.tombstone_s)
-        answered = RateLimit(config.answer_interval_s, config.answered_max)
+        answered = RateLimit(ANSWER_INTERVAL_S, config.answered_max)
         self._directory = Directory(local.address, local.name, self._contacts, answered)
         self._lookup = Lookup(self._directory, config.request_interval_s, config.stranger_s)
         self._search: Search | None = None

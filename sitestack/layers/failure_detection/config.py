@@ -21,11 +21,5 @@ class FailureDetectionConfig:
     #: A member that wakes up later than scheduled by more than this regards itself as the paused one, and
     #: suspects no member.
     stall_s: float = 1.0
-    #: Least time between two `NotHere` to one sender about one member.
-    not_here_interval_s: float = 0.5
-    #: Least time between two reports of a differing view of one member.
-    seen_interval_s: float = 1.0
     #: Keep TCP connections to other members, so that a killed process is noticed at once.
     watch: bool = True
-    #: Processes for which the two limits above are remembered; beyond, the oldest is forgotten.
-    limited_max: int = 1_024

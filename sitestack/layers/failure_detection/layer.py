@@ -50,6 +50,9 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, ReceivePa
 _OWN = frozenset(HEADERS.values())
 #: Share of the usual time to answer for a member whose port refuses connections.
 REFUSED_SHARE = 0.1
+#: Least seconds between two `NotHere` to one sender about one member, and between two reports of a differing view of
+#: one member; and the processes for which these are remembered.
+NOT_HERE_INTERVAL_S, SEEN_INTERVAL_S, LIMITED_MAX = 0.5, 1.0, 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,8 @@ class FailureDetection(Layer):
         self._heartbeat_at = 0.0
         #: Earliest time at which a member can have been silent too long.
         self._scan_at = 0.0
-        self._not_here = RateLimit(config.not_here_interval_s, config.limited_max)
-        self._seen = RateLimit(config.seen_interval_s, config.limited_max)
+        self._not_here = RateLimit(NOT_HERE_INTERVAL_S, LIMITED_MAX)
+        self._seen = RateLimit(SEEN_INTERVAL_S, LIMITED_MAX)
         self._suspicions = self._stalls = 0
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:

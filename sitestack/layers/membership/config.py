@@ -96,8 +96,6 @@ class MembershipConfig:
     join_timeout_s: float = 4.0
     #: Time for a graceful leave before the member leaves as in a crash.
     leave_timeout_s: float = 3.0
-    #: Time blocked in a flush before a member checks whether it has to lead itself.
-    blocked_timeout_s: float = 10.0
     #: Held frames of views not yet installed. Beyond, frames of the largest holder are dropped and
     #: retransmitted.
     held_frames_max: int = 4_096

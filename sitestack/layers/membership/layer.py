@@ -55,6 +55,9 @@ from sitestack.model.state_events import Fetched, Fetching
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Up
 
+#: Seconds blocked in a flush before a member checks whether it has to lead itself.
+BLOCKED_TIMEOUT_S = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class MembershipStatistics:
@@ -278,4 +281,4 @@ class Membership(Layer):
 
     def _blocked_due(self) -> float | None:
         since = self._member.blocked_since
-        return None if since is None else since + self._config.blocked_timeout_s
+        return None if since is None else since + BLOCKED_TIMEOUT_S

@@ -9,8 +9,6 @@ class PathMtuConfig:
 
     #: Times that the probes of a search are sent; the largest answered size passes.
     attempts: int = 4
-    #: Time between the first two of these; doubles each time, as probes themselves may fill a narrow link.
-    attempt_interval_s: float = 0.05
     #: Least time between two searches for one member. Doubles with each search that finds that all sizes pass:
     #: the path is full, not narrow.
     search_interval_s: float = 2.0

@@ -30,6 +30,9 @@ from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Limit, Local, Up
 from sitestack.wire.codec import Codec
 
+#: Seconds between the first two probes of a search; doubles each time, as probes themselves may fill a narrow link.
+ATTEMPT_INTERVAL_S = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class Probe(Header):
@@ -156,7 +159,7 @@ class PathMtu(Layer):
 
     def _probe(self, member: Address, search: _Search, now: float) -> list[Effect]:
         """Send the unanswered sizes, the smallest first: the largest may fill a queue."""
-        search.due = now + self._config.attempt_interval_s * 2**search.attempts
+        search.due = now + ATTEMPT_INTERVAL_S * 2**search.attempts
         search.attempts += 1
         sizes = [size for size in reversed(self._sizes) if size not in search.answered]
         return [Down(SendAlone(self._padded(member, search.number, size))) for size in sizes]

@@ -131,7 +131,7 @@ def test_each_jgroups_finds_the_jar_of_its_version(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--peer", "zenoh", "--journal"], "compares without journals"),
+        (["--peer", "zenoh", "--short-ids"], "compares without keys"),
         (["--peer", "zenoh", "--sizes", "8"], "at least 16 bytes"),
         (["--peer", "kafka"], "'kafka' is not one of"),
     ],

@@ -52,12 +52,14 @@ def answering(status: int, body: bytes = b"") -> Iterator[str]:
             thread.join()
 
 
-def test_they_are_in_the_docs_with_the_same_words() -> None:
-    codes = {value for name, value in vars(exits).items() if name.startswith("EXIT_")}
-    assert set(exits.MEANINGS) == codes
+def documented() -> dict[int, str]:
     page = (PROJECT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     section = page.partition("## Exit codes\n")[2].partition("\n## ")[0]
-    assert {int(code): meaning for code, meaning in re.findall(r"^\| (\d+) \| (.*) \|$", section, re.M)} == exits.MEANINGS
+    return {int(code): meaning for code, meaning in re.findall(r"^\| (\d+) \| (.*) \|$", section, re.M)}
+
+
+def test_they_are_in_the_docs() -> None:
+    assert documented().keys() == {value for name, value in vars(exits).items() if name.startswith("EXIT_")}
 
 
 def test_done_failed_and_wrong_usage(run: Run) -> None:
@@ -132,4 +134,4 @@ def test_whoever_ends_with_3_is_named_there() -> None:
     may = {file.stem for file in files if re.search(r"EXIT_NOT_EXERCISED(?! =|:)", file.read_text(encoding="utf-8"))} - {
         "exits"
     }
-    assert set(re.findall(r"relay (\w+)", exits.MEANINGS[exits.EXIT_NOT_EXERCISED])) == may
+    assert set(re.findall(r"relay (\w+)", documented()[exits.EXIT_NOT_EXERCISED])) == may

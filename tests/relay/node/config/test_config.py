@@ -195,6 +195,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
             "relay: {masters: 1}",
             "relay.masters: was removed; one member relays for its site; to spread load, run several groups",
         ),
+        ("discovery: {answer_interval_s: 1}", "discovery.answer_interval_s: was removed; its default is now fixed"),
         ("protocols: {sequencer: {order: fifo}}", "protocols.sequencer.order: cannot be set; it follows from order."),
         ("transport: {port: 65536}", "transport.port: a port is a number from 0 to 65535."),
         ("transport: {datagram_bytes_max: 100}", "transport.datagram_bytes_max: must be from 1024 to 65507."),
