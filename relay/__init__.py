@@ -33,9 +33,10 @@ first use: a program that only reads a journal or runs a simulation needs no eve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from sitestack.lazy import declared, loader
+import sitestack
 
 if TYPE_CHECKING:
     from relay.events import (
@@ -131,9 +132,44 @@ if TYPE_CHECKING:
         open_transport as open_transport,
     )
 
-_HOMES = declared(__file__)
+_MODULES = {
+    "relay.events": ("Certainty", "Duty", "GlobalView", "Role", "SiteSwitched", "Unreachable"),
+    "relay.gateway.config": ("LinkConfig",),
+    "relay.journal": ("JournalOptions", "JournalStore"),
+    "relay.node.bridge.bridge": ("BridgeConfig",),
+    "relay.node.channel": ("RelayChannel", "RelayChannelStatistics", "open_channel"),
+    "relay.node.config.config_file": ("load_config",),
+    "relay.node.events": ("BatchEvent", "Event"),
+    "relay.node.config.settings": (
+        "BudgetSettings",
+        "HttpSettings",
+        "JournalSettings",
+        "LogSettings",
+        "NodeConfig",
+        "RelaySettings",
+        "SecuritySettings",
+    ),
+    "relay.replica.config": ("SpillSettings",),
+    "relay.structures.lock": ("Leader", "Lock"),
+    "relay.structures.map": ("Map",),
+    "relay.structures.map_replica": ("Comparison",),
+    "relay.structures.map_state": ("Conflict",),
+    "relay.site_state.config": ("SiteStateSettings",),
+    "relay.unicast.config": ("RemoteUnicastConfig",),
+}
+#: Names for programs that use one site alone, replaced by names of this package.
+_OF_ONE_SITE = {"Channel", "ChannelStatistics", "KeyRing", "SiteConfig", "lan", "local", "named_hosts"}
+_HOMES = {name: "sitestack" for name in sitestack.__all__ if name not in _OF_ONE_SITE}
+_HOMES |= {name: module for module, names in _MODULES.items() for name in names}
 __all__ = list(_HOMES)
-__getattr__ = loader(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("aio", "blocking"):
+        return import_module(f"relay.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'relay' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

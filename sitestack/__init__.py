@@ -29,9 +29,8 @@ first use: a program that only reads a journal or runs a simulation needs no eve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from sitestack.lazy import declared, loader
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sitestack.calls import CallResult as CallResult, Flushed as Flushed, Lack as Lack, NoAnswer as NoAnswer
@@ -94,9 +93,61 @@ if TYPE_CHECKING:
     from sitestack.transport.memory import MemoryNetwork as MemoryNetwork
     from sitestack.transport.shared import SharedTransport as SharedTransport
 
-_HOMES = declared(__file__)
+_MODULES = {
+    "sitestack.calls": ("CallResult", "Flushed", "Lack", "NoAnswer"),
+    "sitestack.channel.channel": ("Channel", "ChannelStatistics"),
+    "sitestack.channel.receiving.inbox": ("BatchEvent", "Delivery", "Event"),
+    "sitestack.channel.open": ("open_channel", "open_transport"),
+    "sitestack.config": ("ChannelConfig", "ProtocolsConfig", "SiteConfig", "TransportConfig", "lan", "local", "named_hosts"),
+    "sitestack.layers.batching": ("BatchingConfig",),
+    "sitestack.layers.discovery": ("DiscoveryConfig",),
+    "sitestack.layers.failure_detection": ("FailureDetectionConfig",),
+    "sitestack.layers.flow_control": ("FlowControlConfig",),
+    "sitestack.layers.fragment": ("FragmentConfig",),
+    "sitestack.layers.membership": ("MembershipConfig",),
+    "sitestack.layers.membership.config": ("LeaderTimes", "MergeTimes", "QuarantineTimes"),
+    "sitestack.layers.nakack": ("NakAckConfig",),
+    "sitestack.layers.path_mtu": ("PathMtuConfig",),
+    "sitestack.layers.resolver": ("ResolverConfig",),
+    "sitestack.layers.sequencer": ("SequencerConfig",),
+    "sitestack.layers.short_ids": ("ShortIdsConfig",),
+    "sitestack.layers.stability": ("StabilityConfig",),
+    "sitestack.layers.state_transfer": ("StateTransferConfig",),
+    "sitestack.layers.unicast": ("UnicastConfig",),
+    "sitestack.model.address": ("Address", "AllOf", "Physical", "ProxyUUID", "RelayOf"),
+    "sitestack.model.errors": (
+        "ChannelClosed",
+        "ConfigurationError",
+        "JoinFailed",
+        "LocalError",
+        "MessageTooLarge",
+        "NoMajority",
+        "ProtocolError",
+        "RemoteError",
+        "SiteStackError",
+        "SlowConsumer",
+        "StateTooLarge",
+        "StateUnavailable",
+    ),
+    "sitestack.model.gap": ("Gap", "GapReason"),
+    "sitestack.model.level": ("Level",),
+    "sitestack.model.message": ("Batch", "Message", "MessageId", "Scope"),
+    "sitestack.model.view": ("SubView", "View", "ViewId"),
+    "sitestack.seal.key_ring": ("KeyRing",),
+    "sitestack.transport": ("Transport",),
+    "sitestack.transport.memory": ("MemoryNetwork",),
+    "sitestack.transport.shared": ("SharedTransport",),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = list(_HOMES)
-__getattr__ = loader(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("aio", "blocking"):
+        return import_module(f"sitestack.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sitestack' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -24,8 +25,23 @@ PROJECT = Path(__file__).parent.parent
 FACES = pytest.mark.parametrize("face", [sitestack, relay], ids=["sitestack", "relay"])
 
 
+def imported_for_types(face: ModuleType) -> dict[str, str]:
+    """Return the names that a type checker sees, and the modules that they are from."""
+    assert face.__file__ is not None
+    tree = ast.parse(Path(face.__file__).read_text(encoding="utf-8"))
+    [block] = [node for node in tree.body if isinstance(node, ast.If)]
+    return {
+        alias.name: statement.module
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom) and statement.module is not None
+        for alias in statement.names
+    }
+
+
 @FACES
 def test_type_checkers_completion_and_programs_see_the_same_names(face: ModuleType) -> None:
+    assert imported_for_types(face) == face._HOMES
+    assert sorted(face._HOMES) == sorted(face.__all__)
     assert [name for name in dir(face) if not name.startswith("__")] == sorted(face.__all__)
     for name in face.__all__:
         assert getattr(face, name) is not None
