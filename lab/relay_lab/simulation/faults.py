@@ -23,11 +23,12 @@ class Kill:
     at: float
     site: str
     rank: int
-    #: How many datagrams the process still sends before it dies: a real process can die at any effect.
+    #: Datagrams that the process still sends before it dies.
     datagrams: int
     #: Seconds until a new process starts at the same physical address; None for never.
     restart_after: float | None
-    #: If given, the process dies instead right before this step of the first turn in which the step has something to do.
+    #: If given, the process dies right before this step of the first turn in which the step has
+    #: work.
     before: Step | None = None
 
 
@@ -78,19 +79,21 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A site is partitioned for a while: the first hosts do not reach the others, nor, unless `one_way`, the others them."""
+    """A site is partitioned for a while: the first hosts do not reach the others, nor, unless
+    `one_way`, the reverse.
+    """
 
     at: float
     length: float
     site: str
-    #: How many of the hosts, in order of their numbers, are on the first side.
+    #: Hosts on the first side, in order of their numbers.
     hosts: int
     one_way: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A process stands still for a while, as by SIGSTOP and SIGCONT."""
+    """A process is stopped for a while, as by SIGSTOP and SIGCONT."""
 
     at: float
     length: float
@@ -107,7 +110,7 @@ class WanCut:
     one_way: bool
     #: The two sites; None for any two.
     between: tuple[str, str] | None = None
-    #: How many hosts of the first site the cut is about, in order of their numbers: the others pass. None: all.
+    #: Affected hosts of the first site, in order of their numbers; None: all.
     hosts: int | None = None
 
 
@@ -118,9 +121,9 @@ class SlowWan:
     at: float
     length: float
     delay_s: float
-    #: In each direction of a connection; None: as many as there are.
+    #: In each direction of a connection; None: no limit.
     bytes_per_s: float | None
-    #: Seconds of data that the route buffers, as a bloated buffer does: the sender is rid of it before it passes.
+    #: Seconds of data that the route buffers.
     queue_s: float
 
 
@@ -160,8 +163,6 @@ Fault = WholeFault | GreyFault
 
 
 def sites_of(fault: Fault) -> tuple[str, ...]:
-    """Return the sites that a fault names: one, or the two that it is between, or none when it is
-    everywhere.
-    """
+    """Return the sites that a fault names: one, two, or none."""
     site, between = getattr(fault, "site", None), getattr(fault, "between", None)
     return (site,) if site is not None else between or ()

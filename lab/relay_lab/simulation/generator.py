@@ -31,8 +31,8 @@ T = TypeVar("T")
 LASTING_S_MIN, LASTING_S_MAX = 10.0, 50.0
 #: Of the plans with a lasting fault, the share that continues after the load while it lasts.
 LASTING = 0.5
-#: The step of a turn before which a process is killed; None: between two datagrams. The first step is left out: a death
-#: before it is a death before the turn.
+#: The step of a turn before which a process is killed; None: between two datagrams. A death before
+#: the first step is one before the turn.
 KILL_BEFORE: dict[Step | None, float] = {None: 12, **dict.fromkeys(STEPS[1:], 1)}
 
 
@@ -112,7 +112,9 @@ class _Draw:
         return replace(plan, link=link, lines=lines)
 
     def _with_window(self, plan: Plan) -> Plan:
-        """A small window: then a site has four members at least, and a few of its frames, unicasts too, fill the window."""
+        """Give the plan a small window: its sites have four members at least, and a few frames fill
+        the window.
+        """
         if plan.window_bytes is None:
             return plan
         (first, members), *others = plan.sites
@@ -131,7 +133,7 @@ class _Draw:
         return replace(plan, lasting_s=round(min(max(ends) - LOAD_S, LASTING_S_MAX), 4))
 
     def _with_step(self, fault: Fault) -> Fault:
-        """A kill gets the step of the turn before which it happens."""
+        """Draw the step of the turn before which a kill happens."""
         if not isinstance(fault, Kill):
             return fault
         return replace(fault, before=_pick(self._dice(f"step of the kill at {fault.at}"), KILL_BEFORE))
@@ -160,7 +162,7 @@ def _is_floodable(fault: Fault) -> bool:
 
 
 def _flood(rng: random.Random, plan: Plan, fault: Fault) -> Flood:
-    """A flood of messages before, during and after a fault: in a site that the fault names, or in any."""
+    """Draw a flood of messages before, during and after a fault."""
     site = rng.choice(sites_of(fault) or (draw_site(rng, plan),))
     at = fault.at - rng.choice((0.01, 0.05, 0.3))
     return Flood(at, rng.choice((0.1, 1.0, 3.0)), site, rng.choice((8, 16, 24)), rng.choice((0.0, 0.0, 0.3)))

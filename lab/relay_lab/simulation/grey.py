@@ -1,4 +1,4 @@
-"""Grey scenarios: each draws faults that keep all members alive and most of the network working, for a while."""
+"""Grey scenarios: each draws faults that keep all members alive and most of the network working."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from relay_lab.simulation.faults import Fault, Flood, Kill, Leave, Pause, Split,
 from relay_lab.simulation.grey_faults import FailingDisk, Hole, LateLetters, NarrowWire, SlowApplication, SmallOnly
 from relay_lab.simulation.plan import LOAD_S, Plan
 
-#: Bytes: just below a full Ethernet frame, and the least with which a member is promised anything.
+#: Bytes: just below a full Ethernet frame, and the least supported size.
 MTUS = (1_400, 1_200, 548)
 
 
@@ -22,13 +22,13 @@ def draw_stay(rng: random.Random) -> float:
 
 
 def draw_shared_site(rng: random.Random, plan: Plan, least: int = 2) -> tuple[str, int]:
-    """Any site with so many members, and how many it has; an empty name when there is none."""
+    """Return a random site with at least this many members, and their number; an empty name without one."""
     sites = [each for each in plan.sites if each[1] >= least]
     return rng.choice(sites) if sites else ("", 0)
 
 
 def hole(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Two members do not reach each other, one way or both ways, and that stays."""
+    """Draw a lasting hole between two members, one way or both ways."""
     site, members = draw_shared_site(rng, plan)
     if not site:
         return []
@@ -37,7 +37,7 @@ def hole(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def holes_that_heal_one_by_one(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A site in which something breaks or comes back every few seconds: holes, splits, pauses, deaths and farewells."""
+    """Draw a fault or a repair every few seconds in one site: holes, splits, pauses, deaths and leaves."""
     site, members = draw_shared_site(rng, plan, 3)
     faults: list[Fault] = []
     at = rng.uniform(0.5, 3.0)
@@ -61,7 +61,7 @@ def holes_that_heal_one_by_one(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def holes_across_a_split(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A split heals but for holes between some members of its parts, so that merges meet these, and they stay."""
+    """Draw a split that heals but for lasting holes between some members of its parts."""
     site, members = draw_shared_site(rng, plan, 3)
     if not site:
         return []
@@ -72,7 +72,7 @@ def holes_across_a_split(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def wrong_mtu(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Lose large datagrams to a member, from all members or from one; views, states and large messages are large."""
+    """Draw the loss of large datagrams to a member, from all members or from one."""
     site, members = draw_shared_site(rng, plan)
     if not site:
         return []
@@ -83,7 +83,7 @@ def wrong_mtu(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def narrow_wire(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A member behind a wire that carries from 2 to 20 Mbit/s, with a queue that bulk overflows."""
+    """Draw a wire of 2 to 20 Mbit/s before a member, with a queue that bulk overflows."""
     site, members = draw_shared_site(rng, plan)
     if not site:
         return []
@@ -94,7 +94,9 @@ def narrow_wire(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def slow_joiner(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A member starts again behind a wire that is too narrow for the state which it is handed: much is held for a lost site."""
+    """Draw a restart of a member behind a wire too narrow for its state, while entries are held for a
+    lost site.
+    """
     site, members = draw_shared_site(rng, plan)
     pairs = [pair for pair in plan.pairs() if site in pair]
     if not pairs or plan.budget != BufferConfig():
@@ -106,13 +108,13 @@ def slow_joiner(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def long_pause(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A member stands still for up to a minute, mostly the coordinator, and while it has much to send."""
+    """Draw a pause of up to a minute, mostly of the coordinator, while it has much to send."""
     site, at, length = draw_site(rng, plan), moment(rng), rng.uniform(13.0, 60.0)
     return [Flood(at - 0.3, 0.6, site, 24, 0.1), Pause(at, length, site, rng.choice((0, 0, 0, 1, 2)))]
 
 
 def slow_application(rng: random.Random, plan: Plan) -> list[Fault]:
-    """An application takes little or nothing, for shorter or for longer than its site waits, while much is sent."""
+    """Draw an application that reads little or nothing, for less or more time than its site waits."""
     site, members = draw_shared_site(rng, plan)
     if not site or plan.backlog_bytes_max is None:
         return []
@@ -123,7 +125,7 @@ def slow_application(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def letters_to_the_gone(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Members come and go, and those that stay write on and on to those that went."""
+    """Draw members that come and go, and unicasts to departed ones."""
     site, at = draw_site(rng, plan), rng.uniform(0.5, 12.0)
     faults: list[Fault] = [Kill(at, site, rng.choice((0, 1)), 0, rng.uniform(0.0, 3.0))]
     faults.append(Leave(at + rng.uniform(4.0, 8.0), site, rng.choice((0, 1)), back_s(rng, plan, site)))
@@ -132,7 +134,7 @@ def letters_to_the_gone(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def failing_disk(rng: random.Random, plan: Plan) -> list[Fault]:
-    """The disk of a member fails, mostly of the one that reads from it, while much is written to all disks."""
+    """Draw a failing disk, mostly of the member that reads from it, while much is written."""
     if plan.budget.spill is None:
         return []
     site, at = draw_site(rng, plan), rng.uniform(1.0, 20.0)
@@ -141,7 +143,9 @@ def failing_disk(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def part_of_a_wan_cut(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Some members of a site do not reach another site, and the others do: mostly without its relay, or the relay alone."""
+    """Draw a cut between some members of a site and another site: mostly without the relay, or the
+    relay alone.
+    """
     one, other = rng.sample(rng.choice(plan.pairs()), 2)
     hosts = rng.randrange(1, max(2, dict(plan.sites)[one]))
     return [WanCut(rng.uniform(0.5, 20.0), draw_stay(rng), rng.random() < 0.4, (one, other), hosts)]

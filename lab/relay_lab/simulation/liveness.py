@@ -22,10 +22,11 @@ from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 
-#: Seconds in which a multicast is delivered by all who stay together (T1): two detections, one after the other, and 2 s.
+#: Seconds in which a multicast is delivered by all members that stay together (T1): two detections,
+#: and 2 s.
 DELIVERY_S_MAX = 10.0
-#: Seconds of a minute in which a member may be blocked (T2): a detection of a silent process in the middle of a view change,
-#: and 2 s for view changes in which all answer.
+#: Seconds of a minute in which a member may be blocked (T2): a detection in the middle of a view
+#: change, and 2 s.
 BLOCKED_S_MAX = 6.0
 #: Seconds more, of both, for each further fault that begins or ends in that time: one more detection.
 DETECTION_S = 4.0
@@ -81,7 +82,7 @@ class Liveness:
         return said
 
     def _late(self, site: str, processes: Sequence[Process], now: float) -> Iterator[str]:
-        """For each sender and receiver the first multicast that was late although both stayed in one part."""
+        """Yield for each sender and receiver the first late multicast, although both stayed in one part."""
         part = _Part(processes)
         backlog = _WireBacklog(self._plan, self._nemesis.began, site, processes)
         delivered = {process: _delivered(process, site) for process in processes}
@@ -104,7 +105,9 @@ class Liveness:
                         break
 
     def _allowance_s(self, site: str, start: float, end: float) -> float:
-        """Seconds for each fault but one that begins or ends in a site; and late copies show a dead process as alive."""
+        """Return the seconds for each further fault in a site, and for late copies, which show a dead
+        process as alive.
+        """
         times = [self._nemesis.began + at for fault in self._plan.faults for at in _times(fault, site)]
         further = max(0, sum(start - DETECTION_S <= at <= end for at in times) - 1)
         plan = self._plan
@@ -203,8 +206,7 @@ class _Part:
         """Return whether both shared a view at the start, and no member of it had a view without them
         until the end.
 
-        An excluded member is blocked until its merge, or for a bounded time (S20): it is in no part
-        then.
+        An excluded member is blocked until its merge (S20): it is in no part then.
         """
         both = {one.local.address, other.local.address}
         members = self._in_force(one.local.address, start_ns)

@@ -38,7 +38,7 @@ from sitestack.model.events import CloseConnection
 from sitestack.model.message import Scope
 from sitestack.stack.turn import Step
 
-#: Seconds: a pause is long when it outlasts detection, every view change, and the grace time of a site.
+#: A pause is long when it outlasts detection, every view change, and the grace time of a site.
 LONG_PAUSE_S = 13.0
 
 Cut = tuple[frozenset[str], frozenset[str]]
@@ -49,9 +49,9 @@ class Nemesis:
         self.plan = plan
         self.world = world
         self.hosts = hosts
-        #: How often each kind of thing happened, by the names of `coverage.py`.
+        #: Occurrences, by the names of `coverage.py`.
         self.covered: Counter[str] = Counter()
-        #: The number of processes that are still to be started, or started again.
+        #: Processes still to be started, or started again.
         self.restarts = 0
         #: Leaving process -> time of its order to leave.
         self.leaving: dict[Address, float] = {}
@@ -254,7 +254,7 @@ def _whisper(sender: Process, words: bytes, target: Address) -> None:
 
 
 def _make_sure(victim: Process) -> None:
-    """Kill a process that should have died while sending, but had nothing more to send."""
+    """Kill a process that should have died while sending, but had nothing to send."""
     if victim.alive:
         victim.kill()
 

@@ -16,20 +16,20 @@ from relay_lab.simulation.grey_faults import SlowApplication
 from sitestack.config import Agreement, Order
 from sitestack.layers.membership.config import WhenSplit
 
-#: Who of a site writes short ids.
+#: Members of a site that write short ids.
 IdWriters = Literal["nobody", "everybody", "some"]
 #: How lanes are used.
 LaneUse = Literal["on", "off", "expanded"]
-#: Who shares a state: no member, all, some, or all, and their sites take those of other sites.
+#: Members that share a state: none, all, some, or all, whose sites take those of other sites.
 StateUse = Literal["none", "inside", "some", "across"]
 
-#: How long messages are sent and faults happen, in virtual seconds.
+#: Virtual seconds in which messages are sent and faults happen.
 LOAD_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One run. A field that is added needs a default, or the plans that are stored cannot be read any more."""
+    """One run. A new field needs a default, or stored plans become unreadable."""
 
     #: Seeds all randomness of the run itself: latencies, losses, senders.
     seed: int
@@ -60,7 +60,7 @@ class Plan:
     latency_target_s: float | None = 0.005
     window_bytes: int | None = None
     budget: BufferConfig = field(default_factory=BufferConfig)
-    #: A site that starts late, and how many seconds after the load has begun.
+    #: A site that starts late, and its seconds after the load has begun.
     late: tuple[str, float] | None = None
     #: The connected pairs of sites, a tree; other pairs reach each other by routes. Empty: all pairs are connected.
     connections: tuple[tuple[str, str], ...] = ()
@@ -71,9 +71,9 @@ class Plan:
     wan_delay_s: float = 0.0
     #: Seconds after the load in which lasting faults continue, with few messages and no other fault.
     lasting_s: float = 0.0
-    #: How many bytes an application may leave untaken before senders wait; None for the product's default.
+    #: Unread bytes of an application before senders wait; None: the product's default.
     backlog_bytes_max: int | None = None
-    #: Whether members have settings of their own where members of a site may differ.
+    #: Whether members of a site have different settings where allowed.
     uneven: bool = False
     short_ids: IdWriters = "nobody"
     #: Whether unicasts travel on lanes; expanded: every frame of a lane walks through the layers.
@@ -84,13 +84,13 @@ class Plan:
     uses_map: bool = False
     #: Whether a further site, linked to the others or to one in between, lies.
     has_liar: bool = False
-    #: What parts of a split site do. A site of one member cannot need a majority.
+    #: Effect of a split on its parts.
     when_split: WhenSplit = "both"
     #: Whether applications send messages with keys, one in a batch or several.
     keys: Literal["none", "alone", "shared"] = "none"
     #: Whether applications call each other, and wait until their messages have arrived.
     calls: bool = False
-    #: What happens to a member whose application reads nothing.
+    #: Policy for a member whose application reads nothing.
     backlog_policy: Literal["exclude", "gap", "slow"] = "exclude"
     #: Whether senders wait for a site that is down.
     when_down: Literal["gap", "wait"] = "gap"

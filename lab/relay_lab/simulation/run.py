@@ -1,7 +1,8 @@
-"""Runs one plan: form the sites, send and disturb, heal, let everything settle, check every promise.
+"""Runs one plan: form the sites, send and inject faults, heal, let everything settle, check every
+promise.
 
-Two phases as in the great simulators: safety under faults, then liveness with none. The checkers read the journals of the
-simulated processes, the same records that a real node writes.
+Safety under faults, then liveness with none. The checkers read the journals of the simulated
+processes.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ SETTLE_S = 60.0
 MAPS_S_MAX = 60.0
 #: Virtual seconds for acknowledgements and trims to drain after everything looks settled.
 DRAIN_S = 3.0
-#: Virtual seconds after which everything that waits for dead members has been given up: every queue is at rest (B3).
+#: Virtual seconds after which every queue is at rest (B3).
 REST_S = 130.0
 #: The host of a lying site.
 LIAR_HOST = Physical("10.250.0.1", 7800)
-#: Bytes of a state that travel at a time: a few of the messages in it.
+#: Bytes of a state that travel at a time.
 STATE_BYTES = 2_000
 #: Virtual seconds between two checks whether a phase has ended.
 ASK_S = 0.25
@@ -79,7 +80,6 @@ class SeedRun:
         self._awaited = 0
 
     def result(self) -> SeedResult:
-        """Carry the plan out."""
         try:
             self._carry_out()
         finally:
@@ -138,7 +138,7 @@ class SeedRun:
         self.world.network.faults += [rule for rule, rate in rules.items() if rate]
 
     def _complete_sites(self) -> None:
-        """Start members at the free hosts, because a site that has lost its majority needs all of them."""
+        """Start members at the free hosts: a site without a majority needs all of them."""
         for site, hosts in self.hosts.items():
             taken = {process.physical.host for process in self.world.alive(site)}
             for number, host in enumerate(hosts):
@@ -170,7 +170,7 @@ class SeedRun:
     def _whole(self) -> bool:
         """Return whether nothing waits any more.
 
-        A site that needs a majority, or for which others wait, is completed again when a slow leave has ended.
+        A site that needs a majority, or for which others wait, is completed again.
         """
         if self.plan.when_split == "majority" or self.plan.when_down == "wait":
             self._complete_sites()

@@ -1,7 +1,7 @@
-"""Scenarios: each draws one fault, or a few that belong together, for a plan of which everything else is drawn already.
+"""Scenarios: each draws one fault, or a few that belong together, for an otherwise complete plan.
 
-A scenario draws when, where and how much, with the dice that it is given. How often it happens is in `dimensions.py`. A
-scenario that makes no sense in a plan gives no fault.
+How often a scenario happens is in `dimensions.py`. One that makes no sense in a plan gives no
+fault.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CLOSERS: tuple[Literal["sender", "receiver", "both"], ...] = ("sender", "receiv
 
 
 def kill(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A member dies, the coordinator more often than others; sometimes the next in line a moment later."""
+    """Draw a kill, more often of the coordinator; sometimes of the next in line a moment later."""
     site, at = draw_site(rng, plan), moment(rng)
     faults: list[Fault] = [Kill(at, site, rng.choice((0, 0, 0, 1, 2)), rng.randrange(6), back_s(rng, plan, site))]
     if rng.random() < 0.2:
@@ -47,17 +47,17 @@ def leave(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def pause(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A member is paused, for longer than the failure detection waits or for less."""
+    """Draw a pause, longer or shorter than failure detection."""
     return [Pause(moment(rng), draw_length(rng), draw_site(rng, plan), rng.choice((0, 0, 1, 2)))]
 
 
 def move(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A member changes its address. Only with multicast: members that are configured by address must stay there."""
+    """Draw a change of a member's address; only with multicast."""
     return [Move(moment(rng), draw_site(rng, plan), rng.choice((0, 1, 2)))] if plan.multicast else []
 
 
 def takeover(rng: random.Random, plan: Plan) -> list[Fault]:
-    """The coordinator goes, in every way there is, and its site is full again soon."""
+    """Draw a departure of the coordinator, of any kind; its site is complete again soon."""
     site, at, back = draw_site(rng, plan), moment(rng), rng.uniform(0.0, 3.0)
     match rng.randrange(4):
         case 0:
@@ -72,14 +72,14 @@ def takeover(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def line_dies(rng: random.Random, plan: Plan) -> list[Fault]:
-    """The coordinators of a large site die one after the other, each while it takes over."""
+    """Draw kills of the coordinators of a large site, each during its takeover."""
     site, at = draw_large_site(rng, plan), moment(rng)
     times = [at + 0.7 * number for number in range(rng.choice((2, 3)) if site else 0)]
     return [Kill(time, site, 0, rng.randrange(12), rng.uniform(3.0, 8.0)) for time in times]
 
 
 def several_die(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Several members of a large site die at once, perhaps more than half, with the coordinator or without."""
+    """Draw kills of several members of a large site at once, perhaps more than half."""
     site = draw_large_site(rng, plan)
     if not site:
         return []
@@ -90,7 +90,7 @@ def several_die(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def several_leave(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Several members of a large site leave while others come back."""
+    """Draw leaves of several members of a large site, while others return."""
     site = draw_large_site(rng, plan)
     if not site:
         return []
@@ -100,7 +100,7 @@ def several_leave(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def site_dies(rng: random.Random, plan: Plan) -> list[Fault]:
-    """All members of a site die, so that the site is gone for a while."""
+    """Draw the death of all members of a site."""
     site, at, back = draw_site(rng, plan), moment(rng), rng.uniform(0.0, 2.0)
     return [Kill(at + 0.01 * n, site, 0, 0, back + 0.1 * n) for n in range(dict(plan.sites)[site])]
 
@@ -110,14 +110,14 @@ def burst(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def split(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A site is partitioned; either part can be the larger one."""
+    """Draw a split of a site; either part can be the larger one."""
     site = draw_site(rng, plan)
     hosts = rng.randrange(1, max(2, dict(plan.sites)[site]))
     return [Split(moment(rng), draw_length(rng), site, hosts, rng.random() < 0.25)]
 
 
 def split_amid_floods(rng: random.Random, plan: Plan) -> list[Fault]:
-    """The first site is partitioned twice, with floods when a partition begins, when it ends, and afterwards."""
+    """Draw two splits of the first site, with floods at the beginning, at the end, and afterwards."""
     site, members = plan.sites[0]
     faults: list[Fault] = []
     for at in (rng.uniform(0.5, 8.0), rng.uniform(14.0, 18.0)):
@@ -128,7 +128,7 @@ def split_amid_floods(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def resets(rng: random.Random, plan: Plan) -> list[Fault]:
-    """The same two members forget their unicast connection several times in a row."""
+    """Draw repeated resets of one unicast connection."""
     sites = [site for site, members in plan.sites if members > 1]
     if not sites:
         return []
@@ -143,7 +143,7 @@ def resets(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def cut_stream(rng: random.Random, plan: Plan) -> list[Fault]:
-    """The connections between two sites break, or all of them."""
+    """Draw a break of the connections between two sites, or of all."""
     return [CutStream(moment(rng), rng.choice((None, rng.choice(plan.pairs()))))]
 
 
@@ -152,7 +152,7 @@ def wan_cut(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def wan_cuts_in_turn(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A site loses its connection to one neighbour, and before that is mended the one to another neighbour."""
+    """Draw cuts from a site to two neighbours, the second before the first is healed."""
     turns = [(one, other) for one, other in permutations(plan.pairs(), 2) if {*one} & {*other}]
     if not turns:
         return []
@@ -162,7 +162,7 @@ def wan_cuts_in_turn(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def shortage(rng: random.Random, plan: Plan) -> list[Fault]:
-    """A cut that is too long for a small budget."""
+    """Draw a cut that is too long for a small budget."""
     if plan.budget == BufferConfig():
         return []
     at, length = rng.uniform(1.0, 10.0), rng.uniform(5.0, 15.0)
@@ -171,12 +171,12 @@ def shortage(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def slow_wan(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Everything is late for a while."""
+    """Draw a delay of all traffic between sites."""
     return [SlowWan(rng.uniform(0.0, 15.0), rng.uniform(2.0, 14.0), draw_delay(rng), None, 0.0)]
 
 
 def narrow_wan(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Fill a queue between sites with bulk; small frames must pass all the same.
+    """Draw a queue between sites full of bulk; small frames must pass.
 
     Not with a small bound of waiting bytes for a route: a frame above it could never pass
     (`relay/node/config/settings.py`).

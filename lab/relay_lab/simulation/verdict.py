@@ -70,13 +70,13 @@ _BUFFER = ("relay.buffer_entries", "relay.buffer_bytes", "relay.spill_bytes")
 
 
 def _relay_buffer(process: RelayProcess) -> list[str]:
-    """Problems of the relay buffer: it may only hold entries for a lineage of another site that is gone."""
+    """Return problems of the relay buffer: it may only hold entries for a departed lineage."""
     coordinator = process.world.coordinator(process.local.site)
     if not isinstance(coordinator, RelayProcess):
         return ["its site has no coordinator at rest"]
     buffer, links = process.relay.state.buffer, coordinator.relay.gateway.table.links
     entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
-    # For a site that has never been linked everything is held, within the budget.
+    # everything is held for a site that has never been linked
     lost = not all(map(process.relay.state.pinning, coordinator.relay.gateway.places.sites))
     for site in process.relay.state.remotes:
         for name, lineage in process.relay.state.remotes[site].lineages.items():
@@ -89,7 +89,7 @@ def _relay_buffer(process: RelayProcess) -> list[str]:
 
 
 def _routes(process: RelayProcess) -> list[str]:
-    """Problems of routes: each end of a route must carry a link, and a process that does not relay has none."""
+    """Return problems of routes: each end must carry a link, and only a relay has ends."""
     routes = process.relay.levels()["routes"].now
     links = sum(isinstance(each, RouteId) for each in process.relay.gateway.table.links.values())
     return [f"relay has {routes} ends of routes at rest, and {links} links over routes"] if routes != links else []
@@ -98,7 +98,7 @@ def _routes(process: RelayProcess) -> list[str]:
 K = TypeVar("K")
 #: Virtual seconds in which all members that wait for a lock get it, once each holder releases it (T5).
 LOCKS_S_MAX = 10.0
-#: The most merge views that one member may install after a heal, for the parts that there are by then (M3).
+#: Maximum merge views of one member after a heal, for the parts that there are by then (M3).
 MERGES_MAX = 2
 
 
@@ -128,7 +128,7 @@ class SeedVerdict:
     def violations(self, settled: bool) -> list[str]:
         """Return a sentence for every broken promise; `settled`: whether the end of the run may be judged too."""
         plan, nemesis, processes = self._plan, self._nemesis, self._world.processes
-        # A lying site is promised nothing.
+        # a lying site is promised nothing
         honest = [list(_without_liar(p.records)) for p in processes]
         histories = [History.of(mine, running=p.alive) for p, mine in zip(processes, honest, strict=True)]
         report = check_all(histories, quiescent=settled, total_order=plan.order == "total")
@@ -159,7 +159,7 @@ class SeedVerdict:
         return said
 
     def _look_at_parts(self) -> None:
-        """Count merges, merges of parts that had both relayed, and sites that were given up."""
+        """Count merges, merges of parts that had both relayed, and abandoned sites."""
         relayed: set[object] = set()
         parts: dict[object, tuple[object, ...]] = {}
         for process in self._world.processes:
@@ -192,7 +192,9 @@ class SeedVerdict:
                 yield from [f"M5 {_label(process)}: {what}" for what in process.rival_views]
 
     def _merge_storms(self) -> Iterator[str]:
-        """M3. A member that its companion has just excluded becomes a part after the heal: one more merge for each."""
+        """Check M3. A member that its companion has just excluded becomes a part after the heal: one
+        more merge for each.
+        """
         detected_ns = self._healed_ns + int(DETECTION_S * 1e9)
         founded = {
             record.vid
@@ -239,7 +241,9 @@ class SeedVerdict:
             yield from map_users.find_losses(users)
 
     def _farewells(self) -> Iterator[str]:
-        """S16. A leaving member waits for its messages for a bounded time, and counts those it never saw delivered."""
+        """Check S16. A leaving member waits for its messages for a bounded time, and counts
+        undelivered ones.
+        """
         for process in self._world.processes:
             told = self._nemesis.leaving.get(process.local.address)
             stop = next((r for r in process.records if isinstance(r, records.Stop)), None)
@@ -254,9 +258,8 @@ class SeedVerdict:
                 yield f"S16 {_label(process)}: left {unsaid} messages behind after {stop.t / 1e9 - told:.3f} s"
 
     def _parted(self) -> dict[str, int]:
-        """Site -> when it first had two parts (ns): a second lineage, or two views after the same one.
-
-        These may name one lineage: two leaders that had the word of a member between them each count it for their half.
+        """Return for each site when it first had two parts (ns): a second lineage, or two views after
+        the same one.
         """
         begun: dict[str, dict[ViewId, int]] = {}
         followed: dict[tuple[str, ViewId], dict[ViewId, int]] = {}
@@ -301,7 +304,9 @@ class SeedVerdict:
                     yield f"X11 {_label(process)}: {numbers} went for the budget, though this site was to be waited for"
 
     def _away(self) -> set[tuple[str, str]]:
-        """Sites that had another one down, or too slow to be waited for, or not yet there."""
+        """Return pairs of sites of which one had the other down, too slow to be waited for, or not yet
+        there.
+        """
         sites = [site for site, _ in self._plan.sites]
         late = () if self._plan.late is None else (self._plan.late[0],)
         found = {pair for site in sites for each in late for pair in ((site, each), (each, site))}
