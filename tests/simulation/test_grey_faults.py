@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from relay_lab.sim.process import Process
-from relay_lab.simulation import Plan, SeedRun, draw
+from relay_lab.simulation import Plan, SeedRun
 from relay_lab.simulation.faults import Fault, Flood, Kill, Pause, WanCut
 from relay_lab.simulation.grey_faults import GreyFault, Hole, LateLetters, NarrowWire, SlowApplication, SmallOnly
 from sitestack.journal import records
@@ -19,9 +19,25 @@ from tests.harness.thinned import one_in
 
 def plan_with(*faults: Fault, lasting_s: float = 0.0) -> Plan:
     """Two sites, of four and of two members, and nothing but these faults."""
-    calm = replace(draw(0), loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0, late=None, wan_delay_s=0.0, uneven=False)
-    calm = replace(calm, sites=(("NYC", 4), ("SFO", 2)), connections=(), order="total", agreement="survivors")
-    return replace(calm, window_bytes=None, backlog_bytes_max=None, faults=faults, lasting_s=lasting_s)
+    return Plan(
+        seed=0,
+        sites=(("NYC", 4), ("SFO", 2)),
+        order="total",
+        agreement="survivors",
+        multicast=True,
+        loss=0.0,
+        duplication=0.0,
+        duplication_late_s=0.0,
+        reordering=0.0,
+        reordering_late_s=0.0,
+        corruption=0.0,
+        faults=faults,
+        messages=150,
+        size_max=200,
+        unicast_share=0.1,
+        site_share=0.1,
+        lasting_s=lasting_s,
+    )
 
 
 def views_of(process: Process) -> list[int]:

@@ -19,7 +19,7 @@ from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.structures.locks import Locks
 from tests.simulation.test_grey_faults import plan_with
 
-CALM = replace(plan_with(), messages=60, size_max=100, state="none", uses_map=False, keys="none", calls=False, has_liar=False)
+CALM = replace(plan_with(), messages=60, size_max=100)
 KEYS = replace(CALM, keys="shared")
 CALLS = replace(CALM, calls=True, faults=(Split(5.0, 12.0, "NYC", 2, False),))
 STATE = replace(CALM, state="inside", faults=(Kill(15.0, "NYC", 1, 0, 1.0),))

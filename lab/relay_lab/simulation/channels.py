@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, cast
 
-from relay.events import GlobalView, Pacing, Unreachable
+from relay.events import Baseline, GlobalView, Pacing, Unreachable
 from relay_lab.sim.process import Process
 from sitestack.calls.calls import CallResult
 from sitestack.calls.desk import Desk
@@ -99,6 +99,9 @@ class Deliveries:
     def follow(self, event: Event | Frame) -> None:
         if isinstance(event, Gap):
             self.gaps[event.site, bytes(event.origin), event.scope].append(event)
+        elif isinstance(event, Baseline):  # earlier ones are history, or in its state
+            for origin, last in event.origins.items():
+                self._runs[event.site, bytes(origin), Scope.ALL].append([1, last])
         elif isinstance(event, Frame) and event.batch is not None and event.batch.target is None:
             batch = event.batch
             runs = self._runs[batch.site, bytes(batch.origin), batch.scope]

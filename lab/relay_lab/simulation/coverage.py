@@ -64,6 +64,7 @@ FAULTS: dict[str, str] = {
     "reset by receiver": "U4",
     "reset by both": "U4",
     "lock held": "M6",
+    "budget reloaded": "F22",
     "key repeated": "K1",
     "call answered": "K2",
     "flushed everywhere": "K2",

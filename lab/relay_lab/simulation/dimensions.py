@@ -193,6 +193,8 @@ FEATURES: dict[str, dict[str, Fields]] = {
     "calls": {"none": {}, "used": {"calls": True}},
     "backlog policy": {name: {"backlog_policy": name} for name in ("exclude", "gap", "slow")},
     "when down": {"gap": {}, "wait": {"when_down": "wait"}},
+    "bounds": {"usual": {}, "small": {"has_small_bounds": True}},
+    "reload": {"none": {}, "budget": {"reloads_budget": True}},
     "map": {"none": {}, "used": {"uses_map": True}},
     "liar": {"none": {}, "linked": {"has_liar": True}},
     "lanes": {"on": {}, "off": {"lanes": "off"}, "expanded": {"lanes": "expanded"}},

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
+from relay.events import Budget
 from relay.gateway.connections import RouteId
+from relay.replica.held_entries import ENTRIES_MAX
 from relay_lab.sim import network_faults
 from relay_lab.sim.process import Process
 from relay_lab.sim.tcp_streams import Slowness, TcpStream
@@ -41,6 +43,9 @@ from sitestack.stack.turn import Step
 #: A pause is long when it outlasts detection, every view change, and the grace time of a site.
 LONG_PAUSE_S = 13.0
 
+#: A multiple of the budget -> when it is reloaded, in seconds after the start of the load.
+RELOADS = {2: 8.0, 1: 18.0}
+
 Cut = tuple[frozenset[str], frozenset[str]]
 
 
@@ -65,6 +70,8 @@ class Nemesis:
         schedule, start = self.world.schedule, self.world.now
         self.began = start
         self._load.begin()
+        for factor, at in RELOADS.items() if self.plan.reloads_budget else ():
+            schedule.at(start + at, partial(self._reload, factor))
         for fault in self.plan.faults:
             schedule.at(start + fault.at, partial(self.inject, fault))
         if self.plan.late is not None:
@@ -72,6 +79,14 @@ class Nemesis:
             self.restarts += len(self.hosts[site])
             for number, host in enumerate(self.hosts[site]):
                 schedule.at(start + at + 0.1 * number, partial(self._arrive, site, f"{site[0]}{number}", host))
+
+    def _reload(self, factor: int) -> None:
+        """Let all members reload a budget of so many times the plan's, one after the other."""
+        self.covered["budget reloaded"] += 1
+        budget = self.plan.budget
+        changed = Budget(min(factor * budget.budget_entries, ENTRIES_MAX), factor * budget.budget_bytes)
+        for number, process in enumerate(self.world.alive()):
+            self.world.schedule.after(0.1 * number, partial(process.input, changed))
 
     def _arrive(self, site: str, name: str, host: Physical) -> None:
         self.restarts -= 1

@@ -94,6 +94,10 @@ class Plan:
     backlog_policy: Literal["exclude", "gap", "slow"] = "exclude"
     #: Whether senders wait for a site that is down.
     when_down: Literal["gap", "wait"] = "gap"
+    #: Whether bounds of containers, which no run reaches otherwise, are small.
+    has_small_bounds: bool = False
+    #: Whether the budget is doubled while members run, and halved again.
+    reloads_budget: bool = False
 
     @property
     def has_channels(self) -> bool:

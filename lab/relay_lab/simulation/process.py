@@ -80,6 +80,25 @@ def with_short_ids(config: SiteConfig, enabled: bool) -> SiteConfig:
     return replace(config, protocols=replace(config.protocols, short_ids=ShortIdsConfig(enabled)))
 
 
+def with_small_bounds(config: SiteConfig) -> SiteConfig:
+    """The configuration with bounds that a plan's few members and frames reach; what they drop is sent again."""
+    protocols = config.protocols
+    return replace(
+        config,
+        membership=replace(config.membership, held_frames_max=16),
+        discovery=replace(config.discovery, answered_max=2),
+        protocols=replace(
+            protocols,
+            failure_detection=replace(protocols.failure_detection, limited_max=2),
+            fragment=replace(protocols.fragment, partials_max=4),
+            nakack=replace(protocols.nakack, ask_count_max=4, later_count_max=16),
+            resolver=replace(protocols.resolver, queued_frames_max=8, waiting_members_max=2),
+            sequencer=replace(protocols.sequencer, tombstones_max=8),
+            unicast=replace(protocols.unicast, reorder_frames_max=8),
+        ),
+    )
+
+
 class MemoryDisk:
     """Segments by their numbers, each a list of records. An offset is a place in that list."""
 

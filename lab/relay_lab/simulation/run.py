@@ -24,7 +24,7 @@ from relay_lab.simulation.liar import LIAR, Liar
 from relay_lab.simulation.liveness import WHOLE_S_MAX
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import LOAD_S, Plan
-from relay_lab.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker, with_short_ids
+from relay_lab.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker, with_short_ids, with_small_bounds
 from relay_lab.simulation.routes import routes_of
 from relay_lab.simulation.verdict import LOCKS_S_MAX, SeedVerdict, unsettled
 from sitestack.config import SiteConfig
@@ -271,6 +271,8 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
     protocols = replace(protocols, batching=batching, flow_control=flow_control, state_transfer=transfer)
     config = with_short_ids(replace(config, protocols=protocols), plan.short_ids != "nobody")
     others = tuple([other for other in hosts if other not in (site, LIAR)])
+    if plan.has_small_bounds:
+        config = with_small_bounds(config)
     gateway = GatewayConfig(peers=peers, link=plan.link, when_down=dict.fromkeys(others, plan.when_down))
     sources = others if plan.state == "across" else ()
     state = SiteStateConfig(SiteStateSettings(sources), transfer, piece_bytes_max=STATE_BYTES)

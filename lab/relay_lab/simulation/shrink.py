@@ -79,7 +79,16 @@ def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
     yield lambda plan: replace(plan, wan_delay_s=0.0)
     yield lambda plan: replace(plan, lasting_s=0.0)
     yield lambda plan: replace(plan, uneven=False, lanes="on")
-    yield lambda plan: replace(plan, state="none", uses_map=False, keys="none", calls=False, when_down="gap")
+    yield lambda plan: replace(
+        plan,
+        state="none",
+        uses_map=False,
+        keys="none",
+        calls=False,
+        when_down="gap",
+        has_small_bounds=False,
+        reloads_budget=False,
+    )
     yield lambda plan: replace(plan, has_liar=False)
     yield lambda plan: replace(plan, short_ids="nobody")
     yield lambda plan: replace(plan, backlog_bytes_max=None)
