@@ -90,6 +90,7 @@ class Coordination:
         return buffer.end if buffer.is_overfull else self._pace.floor()
 
     def deadline(self, before: float | None) -> float | None:
+        """Return the time (s) of the next call of `due`, or `before` if that is earlier."""
         dues = [before, self._least_pace.deadline(), self.retention.deadline()]
         return self._age_due(min([due for due in dues if due is not None], default=None))
 

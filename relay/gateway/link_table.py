@@ -35,6 +35,7 @@ class Connection:
     certified: str | None
 
     def key(self) -> Key | None:
+        """Return the (site, lineage) that this connection links; None before it is accepted."""
         peer = self.session.peer
         return (peer.site, peer.lineage) if peer is not None and self.session.accepted else None
 
@@ -159,6 +160,7 @@ class LinkTable:
         return None if connection is None else self.connections[connection]
 
     def epoch(self, key: Key) -> ViewId | None:
+        """Return the epoch in which the relay of a lineage has linked; None without a link."""
         link = self.at(key)
         return None if link is None or link.session.peer is None else link.session.peer.epoch
 

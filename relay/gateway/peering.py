@@ -299,6 +299,7 @@ class _Acknowledgements:
         self._collected: dict[Key, SiteVector] = {}
 
     def collect(self, key: Key, vector: SiteVector | None) -> None:
+        """Raise the collected vector by an ACK for this site; None when the ACK has none."""
         if vector is not None:
             known = self._collected.get(key, SiteVector())
             raise_to(known.origins, vector.origins)

@@ -314,6 +314,7 @@ class LinkSession:
         return now >= self._ack_due
 
     def _next_entry(self, now: float) -> bytes | None:
+        """Return the next frame of this site's stream; None with a full window or without entries."""
         if not self.accepted or self.peer is None:
             return None
         return self._sender.next_frame(self._frame_bytes_max, now)

@@ -96,6 +96,7 @@ def shared_state(get_state: Callable[[], bytes] | None, set_state: Callable[[byt
 def make_recorder(
     local: Local, config: SiteConfig, journal: Journal | None, event_records: EventRecords = NO_EVENTS
 ) -> Recorder | None:
+    """Return the recorder of a member; None if it keeps no journal."""
     if journal is None:
         return None
     return Recorder(

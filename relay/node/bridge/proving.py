@@ -51,6 +51,7 @@ class Proving:
 
     @property
     def expires_s(self) -> float | None:
+        """Seconds until the certificate of this site ends; None without one."""
         return None if self._credentials is None else self._credentials.expires_s
 
     def problems(self) -> dict[str, str]:

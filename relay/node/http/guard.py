@@ -193,6 +193,7 @@ class GuardedStream:
         self.scope.cancel()
 
     def _hold(self, count: int) -> None:
+        """Count a body. Raises Refused beyond the bound of all bodies."""
         if not self._held.fits(count):
             raise Refused(503, "Retry later: there are too many long requests.")
         self._held.add(count)

@@ -199,6 +199,7 @@ class Inbox(Generic[E]):
 
 
 def _above(item: Any, contains: Contents) -> Any:
+    """Return the part of an item that the state does not contain; None if it contains all of it."""
     if isinstance(item, Delivery) and item.batch.scope is Scope.ALL:
         batch = item.batch
         return None if batch.last <= contains.get(batch.site, {}).get(batch.origin, 0) else item

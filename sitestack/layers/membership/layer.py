@@ -177,6 +177,7 @@ class Membership(Layer):
         return [*effects, *self._leader.expire(now), *self._merging.expire(now)]
 
     def deadline(self) -> float | None:
+        """The earliest deadline of all parts; None once this process has left."""
         if self._gone:
             return None
         parts = (self._quarantine, self._joining, self._leader, self._merging)

@@ -182,6 +182,7 @@ class Announcer:
 
     @property
     def due(self) -> float | None:
+        """The time of the next announcement; None for never."""
         return None if self._quiet_at is None else min(self._quiet_at, self._stuck_at)
 
     def sent(self, now: float) -> bool:

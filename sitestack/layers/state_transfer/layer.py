@@ -125,6 +125,7 @@ class StateTransfer(Layer):
         return self._ask_at
 
     def give_state(self) -> Header | None:
+        """Return the members' standings at this point of the stream; None while none is known."""
         return Standings(self._holders.snapshot()) if self._holders else None
 
     def take_state(self, state: Header) -> None:

@@ -63,7 +63,7 @@ class _Sockets:
             self.send(question)
         else:
             self._asking.send(question)
-        if not self._asking.poll(LOST_S * 1000):
+        if not self._asking.poll(int(LOST_S * 1000)):
             raise RuntimeError("a question was not answered")
         return bytes(self._asking.recv())
 
