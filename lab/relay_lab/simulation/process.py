@@ -89,7 +89,6 @@ def with_small_bounds(config: SiteConfig) -> SiteConfig:
         discovery=replace(config.discovery, answered_max=2),
         protocols=replace(
             protocols,
-            failure_detection=replace(protocols.failure_detection, limited_max=2),
             fragment=replace(protocols.fragment, partials_max=4),
             nakack=replace(protocols.nakack, ask_count_max=4, later_count_max=16),
             resolver=replace(protocols.resolver, queued_frames_max=8, waiting_members_max=2),
