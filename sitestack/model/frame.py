@@ -19,8 +19,8 @@ class Header:
 
     __slots__ = ()
 
-    #: True: a unicast with this header overtakes unicasts that wait for credit, which its receiver
-    #: may need to return any.
+    #: True: a frame with this header overtakes those that wait for credit, since its receivers may
+    #: need it to return any.
     OVERTAKES: ClassVar[bool] = False
     #: True: a unicast with this header means the same in every view. It has no view tag, and waits
     #: for no credit.

@@ -76,6 +76,8 @@ class FlowControl(Layer):
         if not isinstance(event, Frame) or event.unreliable:
             return [Down(event)]
         if event.dest is None:
+            if event.headers and event.headers[0].OVERTAKES and not self._blocked:  # the sequencer's is above it
+                return [Down(event)]
             return self._send_or_queue(event, self._casts)
         if isinstance(event.dest, Address):
             return self._send_to(event, event.dest)

@@ -33,12 +33,16 @@ class Standing(IntEnum):
 class StateReport(Header):
     """Member to coordinator: write my standing into the stream."""
 
+    OVERTAKES: ClassVar[bool] = True
+
     standing: Standing
 
 
 @dataclass(frozen=True, slots=True)
 class StateStanding(Header):
     """An entry of the stream: the standing of a member."""
+
+    OVERTAKES: ClassVar[bool] = True
 
     member: Address
     standing: Standing

@@ -9,6 +9,8 @@ import pytest
 from sitestack.layers.flow_control import FlowControl, FlowControlConfig
 from sitestack.layers.flow_control.accounts import FRAME_BYTES
 from sitestack.layers.flow_control.headers import Credits, Mark
+from sitestack.layers.sequencer.headers import Sequenced
+from sitestack.layers.state_transfer.headers import Standing, StateReport, StateStanding
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Blocked, Credit, Undeliverable, ViewInstalled, Waiting
 from sitestack.model.frame import Frame
@@ -247,6 +249,19 @@ def test_while_the_application_takes_nothing_credits_are_withheld() -> None:
     assert flow.flush(0.0) == []
     flow.down(Credit(3_000), 0.0)
     assert credits_of(flow.flush(0.0)) == [(B, 3_000, 0)]
+
+
+def test_standings_of_the_state_do_not_wait_for_credit() -> None:
+    """Applications that wait for the state take nothing, and so return no credit before they have it."""
+    flow = flow_of()
+    for n in range(1, 12):
+        flow.down(frame(n), 0.0)
+        flow.down(frame(n, dest=B), 0.0)
+    standing = Frame(A, None, (StateStanding(B, Standing.WAITS), Sequenced()))
+    report = Frame(A, B, (StateReport(Standing.WAITS),))
+    assert flow.down(frame(12), 0.0) == []
+    assert flow.down(standing, 0.0) == [Down(standing)]
+    assert flow.down(report, 0.0) == [Down(report)]
 
 
 def test_forwards_are_credited_only_as_the_coordinator_gets_to_multicast_them() -> None:
