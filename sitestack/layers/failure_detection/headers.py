@@ -42,7 +42,7 @@ class NotHere(Header):
 
 @dataclass(frozen=True, slots=True)
 class NotHeard(Header):
-    """Member to the coordinator, with each heartbeat: I receive nothing from you, and suspect you."""
+    """With each heartbeat: I receive nothing from the coordinator, and suspect it."""
 
 
 HEADERS: dict[int, type[Header]] = {0x20: Alive, 0x21: AreYouThere, 0x22: IAmAlive, 0x23: NotHere, 0x24: NotHeard}

@@ -163,7 +163,8 @@ class FailureDetection(Layer):
                 return [Dropped("not_monitored")]
             return self._suspect([header.wanted])
         if isinstance(header, NotHeard):
-            return self._check_deaf(source, now)
+            is_meant = self._view is not None and self._view.coordinator == self.local.address
+            return self._check_deaf(source, now) if is_meant else []
         if self._answered is not None:
             self._answered.add(source)
         return []  # only its arrival matters
@@ -231,7 +232,8 @@ class FailureDetection(Layer):
             self._heartbeat_at = now + self.config.heartbeat_interval_s
             effects.append(self._send_header(None, Alive(self._view.id)))
             if self._view.coordinator in self._suspected:
-                effects.append(self._send_header(self._view.coordinator, NotHeard()))
+                # By multicast, since it may have moved without this member receiving that.
+                effects.append(self._send_header(None, NotHeard()))
             if self._answered is not None:
                 silent = [member for member in self._heard if member not in self._answered]
                 effects += [self._send_header(member, AreYouThere(1)) for member in silent]
