@@ -11,7 +11,7 @@ import pytest
 
 from relay.replica.config import BufferConfig
 from relay_lab.sim.process import Process
-from relay_lab.simulation import SeedRun, draw
+from relay_lab.simulation import SeedRun
 from relay_lab.simulation.faults import Flood, Leave
 from relay_lab.simulation.shortage import Shortage
 from relay_lab.simulation.verdict import SeedVerdict, unaccounted, unsettled
@@ -22,6 +22,7 @@ from sitestack.model.address import Address
 from sitestack.model.message import Batch
 from sitestack.promises import History
 from tests.harness.journals import Told
+from tests.simulation.test_grey_faults import plan_with
 
 SECOND = 10**9
 
@@ -77,8 +78,7 @@ def test_what_waits_for_uniform_agreement_counts_from_when_it_was_sent() -> None
 
 def calm_run() -> SeedRun:
     """Two sites with no faults at all."""
-    plan = replace(draw(5), faults=(), messages=20, unicast_share=0.0)
-    return SeedRun(replace(plan, loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0))
+    return SeedRun(replace(plan_with(), messages=20, unicast_share=0.0))
 
 
 def test_at_rest_every_queue_is_at_its_floor_and_a_queue_that_is_not_is_named() -> None:
