@@ -26,7 +26,7 @@ class World:
         self.schedule = Schedule()
         self.network = Network(self.schedule, random.Random(self.rng.getrandbits(64)))
         self.streams = TcpStreams(self.schedule, random.Random(self.rng.getrandbits(64)))
-        #: The tasks of structures, in a world that has any.
+        #: The tasks of channels and structures, in a world that has any.
         self.tasks: Tasks | None = None
         self.processes: list[Process] = []
         self._make = make
