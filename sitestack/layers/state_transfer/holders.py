@@ -1,6 +1,8 @@
-"""The standings of the members. They change by the stream alone, so all members agree on one provider."""
+"""The standings of the members. They change by the stream alone, so all members agree on the providers."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from sitestack.layers.state_transfer.headers import Standing
 from sitestack.model.address import Address
@@ -17,21 +19,40 @@ class StateHolders:
         #: In a view without a provider: members that have not reported their standing in it.
         self._unsaid: set[Address] = set()
         self.provider: Address | None = None
+        #: In a merge view: the provider of each member that waited for the state of its own part.
+        self._in_part: dict[Address, Address] = {}
 
     def __len__(self) -> int:
         return len(self._standings)
 
-    def enter(self, members: tuple[Address, ...]) -> None:
-        """Begin a view with these members, in order of rank.
+    def enter(self, members: tuple[Address, ...], parts: Sequence[Sequence[Address]] = ()) -> None:
+        """Begin a view with these members, in order of rank; `parts`: those of a merge view.
 
-        Its provider is the first that has the state, or else the first that inherited one. A view
-        with a waiting member and without either is undecided: all members report their standing,
+        Its provider is the first that has the state, or else the first that inherited one. A member
+        that joined a part before the merge still gets the state of that part, if one of its members
+        has it: the state of another part lacks messages that are never delivered again. A view with
+        a waiting member and without a provider is undecided: all members report their standing,
         then the first waiting one inherits (`note`).
         """
         self._members = members
         self._standings = {each: self._standings[each] for each in members if each in self._standings}
         self.provider = self._first(Standing.HOLDS) or self._first(Standing.INHERITED)
         self._unsaid = set(members) if self.provider is None and self._first(Standing.WAITS) is not None else set()
+        self._in_part = {}
+        for part in parts:
+            holder = next((each for each in members if each in part and self._standings.get(each) is Standing.HOLDS), None)
+            if holder is not None:
+                self._in_part.update({each: holder for each in part if each in members and self.is_waiting(each)})
+
+    def provider_of(self, member: Address) -> Address | None:
+        """Return the member whose state this one receives in this view; None while there is none."""
+        return self._in_part.get(member, self.provider)
+
+    def is_provider(self, member: Address) -> bool:
+        return member == self.provider or member in self._in_part.values()
+
+    def is_waiting(self, member: Address) -> bool:
+        return self._standings.get(member) in (None, Standing.WAITS)
 
     @property
     def undecided(self) -> bool:
@@ -65,7 +86,7 @@ class StateHolders:
         return self._standings.get(member)
 
     def waiting(self) -> list[Address]:
-        return [each for each in self._members if self._standings.get(each) in (None, Standing.WAITS)]
+        return [each for each in self._members if self.is_waiting(each)]
 
     @property
     def count(self) -> int:

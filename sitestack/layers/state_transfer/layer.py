@@ -6,9 +6,9 @@ joiner        StateRequest(from here on) ---unicast---> provider
 provider      StateChunk(some bytes)     ---unicast---> joiner          ... until it has all:
 StateArrived
 
-The stream carries each member's standing, so at every view all members agree on one provider
-(`holders.py`): the first in rank whose application has the state. A transfer belongs to one view;
-if the view changes first, it restarts.
+The stream carries each member's standing, so at every view all members agree on the provider
+(`holders.py`): the first in rank whose application has the state, in a merge view for each part of
+its own. A transfer belongs to one view; if the view changes first, it restarts.
 
 An application that fails to provide its state is asked again at the next view; the joiners are
 notified at once (StateRefusal). If no member has the state, the first waiting member inherits: it
@@ -143,8 +143,8 @@ class StateTransfer(Layer):
         self._restarts += self._arrived_bytes > 0
         self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
         self._failed, self._readers = False, set()
-        self._holders.enter(view.members)
-        if not self._complete and (self._holders.undecided or self._holders.provider not in (None, self._me)):
+        self._holders.enter(view.members, [part.members for part in view.subviews])
+        if not self._complete and (self._holders.undecided or self._holders.provider_of(self._me) not in (None, self._me)):
             self._standing = Standing.INHERITED  # unless a state arrives
         effects = self._inherit(view.id)
         self._put_off = event.blocked
@@ -164,16 +164,21 @@ class StateTransfer(Layer):
         return effects
 
     def _may_give(self) -> bool:
-        return self._holders.provider == self._me or (self._holders.undecided and self._complete)
+        return self._holders.is_provider(self._me) or (self._holders.undecided and self._complete)
 
     def _await(self) -> list[Effect]:
-        provider = self._holders.provider
+        provider = self._holders.provider_of(self._me)
         return [] if provider is None else [Up(StateAwaited(provider))]
 
     def _inherit(self, point: ViewId) -> list[Effect]:
         """Continue with this application's state, when no other member has one to ask for."""
         holders = self._holders
-        if not self._takes_part or self._complete or holders.undecided or holders.provider not in (None, self._me):
+        if (
+            not self._takes_part
+            or self._complete
+            or holders.undecided
+            or self._holders.provider_of(self._me) not in (None, self._me)
+        ):
             return []
         self._complete = True
         return [Up(StateArrived(point, None))]
@@ -215,7 +220,7 @@ class StateTransfer(Layer):
         self._ask_at = None
         if self._complete or not self._takes_part:
             return []
-        if self._holders.provider != self._me:
+        if self._holders.provider_of(self._me) != self._me:
             return [*self._await(), *self._ask(now)]
         effects = self._inherit(self._view.id)
         return [*effects, Up(GiveState(self._view.id))] if self._holders.waiting() else effects
@@ -233,7 +238,12 @@ class StateTransfer(Layer):
 
     def _request(self, member: Address, request: StateRequest) -> list[Effect]:
         view = self._view
-        if view is None or request.point != view.id or self._holders.provider != self._me or member not in view.members:
+        if (
+            view is None
+            or request.point != view.id
+            or member not in view.members
+            or self._holders.provider_of(member) != self._me
+        ):
             return [Dropped("state_request_astray")]
         if request.offset_bytes == READS_EXTRAS:
             self._readers.add(member)
@@ -261,16 +271,17 @@ class StateTransfer(Layer):
 
     def _ask(self, now: float) -> list[Effect]:
         self._ask_at = None
-        if self._view is None or self._holders.provider is None:
+        provider = self._holders.provider_of(self._me)
+        if self._view is None or provider is None:
             return []
         self._ask_at = now + self._config.ask_interval_s
         offsets = (self._arrived_bytes,) if self._arrived_bytes else (READS_EXTRAS, 0)
-        return [Down(Frame(self._me, self._holders.provider, (StateRequest(self._view.id, each),))) for each in offsets]
+        return [Down(Frame(self._me, provider, (StateRequest(self._view.id, each),))) for each in offsets]
 
     def _chunk(self, source: Address, chunk: StateChunk, now: float) -> list[Effect]:
         """Append the next piece and ask for the one after it."""
         view = self._view
-        if view is None or self._complete or source != self._holders.provider or chunk.point != view.id:
+        if view is None or self._complete or source != self._holders.provider_of(self._me) or chunk.point != view.id:
             return [Dropped("state_chunk_astray")]
         if chunk.offset_bytes != self._arrived_bytes:
             return [Dropped("state_chunk_again")]
@@ -293,7 +304,7 @@ class StateTransfer(Layer):
 
     def _refusal(self, source: Address, refusal: StateRefusal) -> list[Effect]:
         view = self._view
-        if view is None or self._complete or source != self._holders.provider or refusal.point != view.id:
+        if view is None or self._complete or source != self._holders.provider_of(self._me) or refusal.point != view.id:
             return [Dropped("state_chunk_astray")]
         self._ask_at = None
         return [Up(StateNotGiven(source))]

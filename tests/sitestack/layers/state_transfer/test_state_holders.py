@@ -7,7 +7,7 @@ from sitestack.layers.state_transfer.holders import StateHolders
 from sitestack.model.address import Address
 from tests.harness.addresses import address
 
-A, B, C, D = map(address, "ABCD")
+A, B, C, D, E = map(address, "ABCDE")
 
 
 def holders_of(standings: dict[Address, Standing], *members: Address) -> StateHolders:
@@ -65,3 +65,21 @@ def test_in_a_merge_each_part_knows_its_own_members_best() -> None:
     holders.enter((C, A, B))
     assert holders.provider == C
     assert holders.snapshot() == {C: Standing.HOLDS, A: Standing.WAITS, B: Standing.HOLDS}
+
+
+def test_who_waits_at_a_merge_gets_the_state_of_its_own_part_and_others_that_of_the_first_in_rank() -> None:
+    holders = StateHolders()
+    holders.restore({A: Standing.HOLDS, B: Standing.HOLDS, C: Standing.WAITS, D: Standing.WAITS})
+    holders.enter((A, B, C, D, E), [(A,), (B, C), (D,)])
+    assert [holders.provider_of(each) for each in (C, D, E)] == [B, A, A]
+    assert [holders.is_provider(each) for each in (A, B, C)] == [True, True, False]
+    holders.enter((A, B, C, D))
+    assert holders.provider_of(C) == A, "after the merge view the site is one"
+    assert not holders.is_provider(B)
+
+
+def test_who_waits_in_a_part_that_only_inherited_gets_the_true_state() -> None:
+    holders = StateHolders()
+    holders.restore({A: Standing.HOLDS, B: Standing.INHERITED, C: Standing.WAITS})
+    holders.enter((A, B, C), [(A,), (B, C)])
+    assert holders.provider_of(C) == A

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sitestack.layers.state_transfer import StateTransfer, StateTransferConfig
@@ -19,7 +21,7 @@ from sitestack.model.address import Address
 from sitestack.model.events import Unblocked, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.state_events import GiveState, StateArrived, StateAwaited, StateGiven, StateNotGiven, StateRefused
-from sitestack.model.view import View
+from sitestack.model.view import SubView, View
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import address, local_of, view_of
 
@@ -326,6 +328,29 @@ def test_a_merge_joins_what_the_parts_know_of_their_members() -> None:
     layer.merge_state(Standings({C: HOLDS, A: WAITS}))
     assert install(layer, THREE, TWO) == []
     assert layer.give_state() == Standings({A: HOLDS, B: HOLDS, C: HOLDS})
+
+
+def test_a_joiner_that_waits_at_a_merge_asks_the_provider_of_its_own_part() -> None:
+    """A ranks first after the merge, but its state lacks the messages of C's part, which C would then never get."""
+    three, four = view_of(3, "B"), view_of(4, "BC")
+    parts = [SubView(each.id, each.members, each.id) for each in (ONE, four)]
+    merge = replace(view_of(5, "ABC"), subviews=tuple(parts))
+    b, _ = joiner("B", three)
+    standing(b, B=HOLDS)
+    c, _ = joiner("C", four, B=HOLDS)
+    install(b, four, three)
+    for layer in (b, c):
+        standing(layer, C=WAITS)
+        layer.merge_state(Standings({A: HOLDS}))
+    assert Up(GiveState(merge.id)) in install(b, merge, four)
+    assert install(c, merge, four) == [
+        Up(StateAwaited(B)),
+        to(C, B, StateRequest(merge.id, READS_EXTRAS)),
+        to(C, B, StateRequest(merge.id, 0)),
+    ]
+    b.down(StateGiven(merge.id, b"x"), 0.0)
+    assert hear(b, C, StateRequest(merge.id, 0)) == [to(B, C, StateChunk(merge.id, 0, 1, b"x"))]
+    assert Up(StateArrived(merge.id, b"x")) in hear(c, B, StateChunk(merge.id, 0, 1, b"x"))
 
 
 def test_a_joiner_of_an_earlier_release_gets_the_state_without_extras() -> None:
