@@ -10,7 +10,7 @@ DOCS := $(VENV)/.docs-installed
 UV_VERSION := 0.13.9
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint pytest browser pytest-all simulate-smoke mutants conformance conformance-check reference docs bench \
+.PHONY: help demo test test-all lint pytest browser pytest-all simulate-smoke mutants conformance reference docs bench \
 	sbom audit-dependencies floors lock clean
 
 help: ## list the targets
@@ -19,9 +19,9 @@ help: ## list the targets
 demo: $(RUNTIME) ## two sites on this machine; the relay of one is killed half-way
 	@$(BIN)/relay demo
 
-test: lint pytest conformance-check simulate-smoke ## lint, types, tests, simulated failures: six minutes on two cores
+test: lint pytest simulate-smoke ## lint, types, tests, simulated failures: six minutes on two cores
 
-test-all: lint pytest-all conformance-check ## the same with every test and more seeds
+test-all: lint pytest-all ## the same with every test and more seeds
 	$(BIN)/relay simulate --seeds 0:300
 
 lint: $(DEV) ## ruff and mypy
@@ -29,9 +29,15 @@ lint: $(DEV) ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The tests also write docs/reference/conformance.md from their `conforms` marks. The one in the repository must be equal.
+PYTEST := $(BIN)/pytest -n 2 --conformance-report $(VENV)/conformance.md
+COMPARE := diff -u docs/reference/conformance.md $(VENV)/conformance.md \
+	|| { echo "docs/reference/conformance.md is out of date: run 'make conformance'" >&2; exit 1; }
+
 # What needs Spark stays with one worker, which starts it once.
-pytest: $(DEV) ## the tests of `make test`
-	$(BIN)/pytest -n 2 -m "not long"
+pytest: $(DEV) ## the tests of `make test`, and whether docs/reference/conformance.md is up to date
+	$(PYTEST) -m "not long"
+	@$(COMPARE)
 
 # As root, or with the rights of apt. Without a Chromium the tests of the dashboard are skipped, and say so.
 APT := DEBIAN_FRONTEND=noninteractive timeout 300 apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=10 \
@@ -44,7 +50,8 @@ browser: $(DEV) ## install a Chromium and axe-core for the tests of the dashboar
 	@npm install --silent --no-save --prefix $(VENV)/npm axe-core@$(AXE_VERSION) || echo "axe-core could not be installed here" >&2
 
 pytest-all: $(DEV) ## every test, also those that keep a machine busy for long
-	$(BIN)/pytest -n 2
+	$(PYTEST)
+	@$(COMPARE)
 
 simulate-smoke: $(DEV) ## sixty simulated runs
 	$(BIN)/relay simulate --seeds 0:60
@@ -62,12 +69,6 @@ conformance: $(DEV) ## rewrite docs/reference/conformance.md
 reference: $(DEV) ## rewrite docs/reference/configuration.md
 	@$(BIN)/python -m tests.docs.configuration_page >$(VENV)/configuration.md
 	@mv $(VENV)/configuration.md docs/reference/configuration.md
-
-conformance-check: $(DEV) ## whether docs/reference/conformance.md is up to date
-	@$(BIN)/pytest --collect-only -qq --conformance-report $(VENV)/conformance.md >$(VENV)/collected.txt \
-		|| { cat $(VENV)/collected.txt; exit 1; }
-	@diff -u docs/reference/conformance.md $(VENV)/conformance.md \
-		|| { echo "docs/reference/conformance.md is out of date: run 'make conformance'" >&2; exit 1; }
 
 # A broken link, a missing page or a docstring that cannot be read fails it. Needs no network once the tools are installed.
 docs: $(DOCS) ## build the documentation site in build/site

@@ -5,8 +5,8 @@ Merging takes the entry with the larger stamp. It is commutative, associative an
 members with the same entries are equal, in whatever order these arrived. A delete is an entry
 without a value: a tombstone, which outlives older writes that are still on their way.
 
-An entry lists the stamps that its writer had seen for the key. An entry that replaces another
-without having seen it is a conflict.
+An entry lists the last stamp of each member whose writes of the key its writer had seen: a version
+vector, bounded. An entry that replaces another without having seen it is a conflict.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -23,8 +24,9 @@ from sitestack.model.errors import ProtocolError
 #: Buckets of keys. Two members compare one digest of 8 bytes for each.
 BUCKETS = 256
 DIGEST_BYTES = 8
-#: Stamps that an entry lists. An older write than all of a full list counts as seen.
-SEEN_MAX = 4
+#: Stamps that an entry lists, of as many members. A write of another member that is older than all of
+#: a full list counts as seen.
+SEEN_MAX = 8
 #: The clock counts in 2**-16 milliseconds since 1970.
 TICKS_PER_MS = 1 << 16
 
@@ -44,7 +46,7 @@ class Entry:
     value: bytes | None
     #: Milliseconds since 1970, by the writer's clock; 0 for never.
     expires_ms: int
-    #: The stamps that the writer had seen for this key, newest first.
+    #: The last stamp of each member whose writes of this key the writer had seen, newest first.
     seen: tuple[Stamp, ...]
 
     def pack(self, key: str) -> list[Any]:
@@ -66,14 +68,24 @@ def parse_entry(data: Any) -> tuple[str, Entry]:
     """Return the key and the entry of a packed entry. Raises ProtocolError."""
     try:
         key, time, site, origin, value, expires_ms, seen = data
-        stamps = tuple([Stamp(*each) for each in seen])
+        stamps = tuple([_stamp(*each) for each in seen])
+        entry = Entry(_stamp(time, site, origin), value, expires_ms, stamps)
     except (TypeError, ValueError):
         raise ProtocolError("map_entry") from None
-    entry = Entry(Stamp(time, site, origin), value, expires_ms, stamps)
     sound = type(key) is str and type(expires_ms) is int and (value is None or type(value) is bytes)
     if not sound or len(stamps) > SEEN_MAX or not all(map(_is_stamp, (entry.stamp, *stamps))):
         raise ProtocolError("map_entry")
     return key, entry
+
+
+def _stamp(time: int, site: str, origin: bytes) -> Stamp:
+    """Return a stamp that shares its site and origin with others. Raises TypeError for unhashable ones."""
+    return Stamp(time, *_shared(site, origin))
+
+
+@lru_cache(maxsize=1_024)
+def _shared(site: str, origin: bytes) -> tuple[str, bytes]:
+    return site, origin
 
 
 def _is_stamp(stamp: Stamp) -> bool:
@@ -86,8 +98,11 @@ def bucket_of(key: str) -> int:
 
 def are_concurrent(newer: Entry, older: Entry) -> bool:
     """Return whether the writer of `newer` had not seen `older`. Writes of one origin follow each other."""
-    if newer.stamp.origin == older.stamp.origin or older.stamp in newer.seen:
+    if newer.stamp.origin == older.stamp.origin:
         return False
+    for stamp in newer.seen:
+        if stamp.origin == older.stamp.origin:
+            return older.stamp > stamp
     return len(newer.seen) < SEEN_MAX or older.stamp > newer.seen[-1]
 
 
@@ -117,7 +132,10 @@ class MapState:
     def write(self, key: str, value: bytes | None, site: str, origin: bytes, now_ms: int, ttl_ms: int = 0) -> Entry:
         """Return a new entry, to be sent and merged. Its stamp is above that of the present one."""
         present = self.entries.get(key)
-        seen = () if present is None else (present.stamp, *present.seen)[:SEEN_MAX]
+        seen: tuple[Stamp, ...] = ()
+        if present is not None:
+            earlier = [stamp for stamp in present.seen if stamp.origin != present.stamp.origin]
+            seen = (present.stamp, *earlier[: SEEN_MAX - 1])
         self._time = max(self._time + 1, now_ms * TICKS_PER_MS)
         time = self._time
         if present is not None and present.stamp.time >= time:

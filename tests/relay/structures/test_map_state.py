@@ -142,9 +142,23 @@ def test_a_write_that_a_third_site_has_overwritten_unseen_is_a_conflict_there_to
     assert here.merge("k", first) is None, "seen by the second"
 
 
-def test_what_is_older_than_a_full_list_counts_as_seen() -> None:
+def test_a_write_that_was_overwritten_unseen_is_a_conflict_however_often_others_have_written_since() -> None:
+    """As after a long cut, when a pull brings only the last of many writes."""
+    elsewhere, here = state(), state()
+    here.merge("k", here.write("k", b"mine", "NYC", A, 10))
+    for n in range(10):
+        elsewhere.merge("k", elsewhere.write("k", b"%d" % n, "SFO", (D, B)[n % 2], 20 + n))
+    conflict = here.merge("k", elsewhere.entries["k"])
+    assert conflict is not None
+    assert conflict.lost == b"mine"
+    after = here.write("k", b"after", "NYC", A, 40)
+    assert [seen.origin for seen in after.seen] == [B, D], "the newest stamp of each writer, newest first"
+    assert elsewhere.merge("k", after) is None
+
+
+def test_what_is_older_than_a_full_list_of_other_writers_counts_as_seen() -> None:
     old = Entry(Stamp(1, "NYC", A), b"old", 0, ())
-    seen = tuple([Stamp(10 - n, "SFO", D) for n in range(SEEN_MAX)])
+    seen = tuple([Stamp(10 - n, "SFO", b"%16d" % n) for n in range(SEEN_MAX)])
     assert not are_concurrent(Entry(Stamp(11, "SFO", D), b"new", 0, seen), old)
     assert are_concurrent(Entry(Stamp(11, "SFO", D), b"new", 0, seen[:-1]), old)
 
