@@ -19,7 +19,7 @@ help: ## list the targets
 demo: $(RUNTIME) ## two sites on this machine; the relay of one is killed half-way
 	@$(BIN)/relay demo
 
-test: lint pytest simulate-smoke ## lint, types, tests, simulated failures: six minutes on two cores
+test: lint pytest simulate-smoke ## lint, types, tests, simulated failures: six minutes on two cores; TESTS="not long" with slow ones
 
 test-all: lint pytest-all ## the same with every test and more seeds
 	$(BIN)/relay simulate --seeds 0:300
@@ -34,9 +34,11 @@ PYTEST := $(BIN)/pytest -n 2 --conformance-report $(VENV)/conformance.md
 COMPARE := diff -u docs/reference/conformance.md $(VENV)/conformance.md \
 	|| { echo "docs/reference/conformance.md is out of date: run 'make conformance'" >&2; exit 1; }
 
+TESTS := not long and not slow
+
 # What needs Spark stays with one worker, which starts it once.
 pytest: $(DEV) ## the tests of `make test`, and whether docs/reference/conformance.md is up to date
-	$(PYTEST) -m "not long"
+	$(PYTEST) -m "$(TESTS)"
 	@$(COMPARE)
 
 # As root, or with the rights of apt. Without a Chromium the tests of the dashboard are skipped, and say so.
@@ -53,8 +55,9 @@ pytest-all: $(DEV) ## every test, also those that keep a machine busy for long
 	$(PYTEST)
 	@$(COMPARE)
 
-simulate-smoke: $(DEV) ## sixty simulated runs
-	$(BIN)/relay simulate --seeds 0:60
+SMOKE := 0:30
+simulate-smoke: $(DEV) ## thirty simulated runs
+	$(BIN)/relay simulate --seeds $(SMOKE)
 
 # make mutants TRAPS="S5 R2" SEEDS=50: takes each fix away, in a copy, and sees whether a story or a seed notices.
 mutants: $(DEV) ## take fixes away, and see whether a test notices: TRAPS="S5 R2" SEEDS=50

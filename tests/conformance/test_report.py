@@ -91,6 +91,7 @@ def test_unknown_and_empty_claims_are_named() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", one_in(4, [("--collect-only",), ("-n", "2"), ("-n", "0"), ("-k", "nothing")]))
 def test_report_is_written_from_what_is_collected(project: pytest.Pytester, options: tuple[str, ...]) -> None:
     project.makepyfile(test_claims=CLAIMING_TESTS)
@@ -98,6 +99,7 @@ def test_report_is_written_from_what_is_collected(project: pytest.Pytester, opti
     assert REPORTED in (project.path / "report.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_no_report_when_a_file_cannot_be_collected(project: pytest.Pytester) -> None:
     project.makepyfile(test_claims=CLAIMING_TESTS, test_broken="import nothing_of_that_name")
     project.runpytest_subprocess("--conformance-report=report.md", "--collect-only")

@@ -52,12 +52,14 @@ def test_a_snippet_that_does_not_fit_any_more_is_refused_with_a_sentence(text: s
         mutate(text, Edit("f.py", "a", "c"))
 
 
+@pytest.mark.slow
 def test_a_story_that_fails_notices_the_mutant_and_one_that_passes_does_not(tmp_path: Path) -> None:
     (tmp_path / "test_story.py").write_text("def test_good(): pass\ndef test_bad(): assert False\n")
     assert tell(tmp_path, ["test_story.py::test_bad"])
     assert not tell(tmp_path, ["test_story.py::test_good"])
 
 
+@pytest.mark.slow
 def test_a_story_that_cannot_be_told_proves_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_story.py").write_text("import does_not_exist\n")
     with pytest.raises(Unusable, match="pytest could not run"):

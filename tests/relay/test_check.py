@@ -208,6 +208,7 @@ def test_processes_of_one_name_are_told_in_the_order_of_their_starts(tmp_path: P
     assert f"NYC/A was 2 processes, in this order: {uuids}." in check_directories([tmp_path]).notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_what_retention_took_is_no_violation_and_the_rest_is_judged(tmp_path: Path, seed: int) -> None:
     run = CorrectRun(seed, steps=1_500)

@@ -78,6 +78,7 @@ def test_frames_of_them_come_back_in_a_datagram(sent: list[Frame]) -> None:
     assert list(datagram.frames) == sent
 
 
+@pytest.mark.slow
 @pytest.mark.conforms("LA-22")
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=SLOW)
 @given(st.lists(frames, min_size=1, max_size=5), st.lists(addresses, unique=True))
@@ -116,6 +117,7 @@ def test_one_field_too_many_too_few_or_of_another_kind_is_refused(header: Header
             CODEC.schema.parse_header(value)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=SLOW)
 @given(st.lists(frames, min_size=1, max_size=2), st.randoms(use_true_random=False))
 def test_a_damaged_datagram_of_them_gives_frames_or_one_reason(sent: list[Frame], rng: random.Random) -> None:

@@ -12,6 +12,7 @@ from sitestack.model.address import Physical
 from sitestack.stack.turn import TurnLoop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 4, 7, 18, *[pytest.param(each, marks=pytest.mark.long) for each in range(100, 140)]])
 def test_every_earlier_deadline_is_announced(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     run_turn, turns = TurnLoop.turn, 0

@@ -17,6 +17,7 @@ from tests.harness.thinned import one_in
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", one_in(5, FOUND, lambda file: file.stem))
 def test_what_was_found_once_stays_mended(file: Path) -> None:
     assert SeedRun(from_text(file.read_text(encoding="utf-8")).plan).result().violations == ()

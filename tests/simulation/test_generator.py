@@ -38,6 +38,7 @@ def test_a_seed_stands_for_one_plan_whose_faults_are_in_order_and_in_its_sites(k
         assert all(names.issuperset(sites_of(fault)) for fault in plan.faults)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_pair_meets_in_each_block_of_seeds(kind: Kind) -> None:
     for block in range(2):

@@ -68,6 +68,7 @@ def members(run: SeedRun, site: str = "NYC") -> list[Process]:
     return [by_address[member] for member in coordinator.view.members]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rank", "peer", "left_out"), [(2, 3, False), (0, 2, True), (2, 0, True)])
 @pytest.mark.parametrize("one_way", one_in(2, [True, False]))
 def test_a_hole_that_stays_takes_out_only_who_does_not_reach_the_coordinator(
@@ -84,6 +85,7 @@ def test_a_hole_that_stays_takes_out_only_who_does_not_reach_the_coordinator(
     assert len(run.world.network.cuts) == 0
 
 
+@pytest.mark.slow
 def test_a_narrow_wire_makes_late_and_loses_and_nobody_is_left_out_for_it() -> None:
     """F45: twenty-four messages of 20 kB in a second, over 4 Mbit/s."""
     run = SeedRun(plan_with(NarrowWire(1.0, 20.0, "NYC", 1, 500_000.0, 16_384), Flood(2.0, 1.0, "NYC", 24, 0.0, 20_000)))
@@ -101,6 +103,7 @@ def slow(length: float, rate: float) -> SeedRun:
     return SeedRun(replace(plan, backlog_bytes_max=6_000))
 
 
+@pytest.mark.slow
 def test_an_application_that_takes_nothing_for_a_while_holds_its_site_up_and_stays() -> None:
     """F46: shorter than `channel.backlog_hold_s`."""
     run = slow(8.0, 0.0)
@@ -118,6 +121,7 @@ def backlog(process: Process) -> float:
     return flow_control.levels()["backlog_bytes"].now
 
 
+@pytest.mark.slow
 def test_an_application_that_takes_nothing_for_longer_leaves_its_site() -> None:
     run = slow(25.0, 0.0)
     assert run.result().violations == ()
@@ -126,6 +130,7 @@ def test_an_application_that_takes_nothing_for_longer_leaves_its_site() -> None:
     assert run.covered["restart"] == 1
 
 
+@pytest.mark.slow
 def test_an_application_that_takes_slowly_stays() -> None:
     run = slow(25.0, 1_000.0)
     assert run.result().violations == ()

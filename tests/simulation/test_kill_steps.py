@@ -17,6 +17,7 @@ def test_kills_come_before_every_step_but_the_first_and_between_datagrams() -> N
     assert 0.1 < sum(step is not None for step in kills) / len(kills) < 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS[1:])
 def test_a_kill_between_two_steps_is_counted(step: Step) -> None:
     quiet = replace(draw(5), faults=(), loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0, late=None)

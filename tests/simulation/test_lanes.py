@@ -78,6 +78,7 @@ def unicast_index(stack: Stack) -> int:
     return next(index for index, layer in enumerate(stack.layers) if isinstance(layer, Unicast))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_receiver_that_expands_everything_has_the_same_history(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tally: Counter[str] = Counter()
@@ -101,6 +102,7 @@ def test_a_receiver_that_expands_everything_has_the_same_history(seed: int, monk
     assert usual.trace_hash == expanded.trace_hash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_frame_on_a_lane_leaves_the_state_that_its_walk_leaves(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(copyreg.dispatch_table, MappingProxyType, lambda each: (MappingProxyType, (dict(each),)))

@@ -36,6 +36,7 @@ def check_promises(script: Script, order: Literal["total", "fifo"]) -> None:
     assert check_all(histories, quiescent=True, total_order=order == "total").violations == ()
 
 
+@pytest.mark.slow
 def test_each_member_delivers_large_multicasts_of_all_others_and_what_follows() -> None:
     script = site_of("fifo", 60_000)
     script.world.network.faults.append(reordering(0.5, 0.02))
@@ -51,6 +52,7 @@ def test_each_member_delivers_large_multicasts_of_all_others_and_what_follows() 
     check_promises(script, "fifo")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["total", "fifo"])
 def test_a_member_delivers_large_unicasts_of_all_others(order: Literal["total", "fifo"]) -> None:
     script = site_of(order, 9_000)

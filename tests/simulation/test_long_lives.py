@@ -130,6 +130,7 @@ def test_who_sees_many_come_and_go_keeps_no_more_of_them_than_their_numbers(orde
         assert {path for path, by in grown.items() if by >= ROUNDS / 2} <= PER_DEATH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["total", "fifo"])
 def test_no_body_stays_that_everybody_has(order: Order) -> None:
     script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)

@@ -112,6 +112,7 @@ def test_all_leave_at_once() -> None:
     assert_sound(world)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["join", "exclude"])
 @pytest.mark.parametrize("victim", one_in(2, ["leader", "next"]))
 def test_whoever_dies_at_any_datagram_of_a_view_change_leaves_one_agreed_view(change: str, victim: str) -> None:

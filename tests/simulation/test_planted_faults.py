@@ -34,6 +34,7 @@ def answer_wrongly(calls: Calls, number: int, member: Any, answer: bytes) -> boo
 answered = Calls.answered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "owner", "method", "planted", "invariant"),
     [

@@ -19,6 +19,7 @@ def draw_routed(seed: int) -> Plan:
     return draw(seed, "routed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 6, 27])
 def test_no_promise_is_broken_over_routes(seed: int) -> None:
     assert run_seed(seed, kind="routed").violations == ()

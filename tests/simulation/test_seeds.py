@@ -12,11 +12,13 @@ from relay_lab.simulation import run_seed
 from tests.harness.thinned import one_in
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", one_in(5, range(100_000, 100_030)))
 def test_no_promise_is_broken(seed: int) -> None:
     assert run_seed(seed).violations == ()
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_bytes_in_every_process_whatever_the_hash_seed() -> None:
     program = "from relay_lab.simulation import run_seed; print([run_seed(s).trace_hash for s in (6,)])"
 

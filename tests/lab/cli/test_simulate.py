@@ -145,6 +145,7 @@ def test_a_large_campaign_fails_when_something_never_happened(run: Run, monkeypa
     assert run("simulate", "--seeds", "0:1000", "--plan", "large").code == 0, "the goals are those of the swarm"
 
 
+@pytest.mark.slow
 def test_a_campaign_of_routes_has_goals_of_its_own(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     covered = dict.fromkeys(GOALS["routed"], 1)
     monkeypatch.setattr(simulate, "_run", lambda cases, count: ((case, (meeting(case, covered), 1.0)) for case in cases))
@@ -195,6 +196,7 @@ def test_processes_and_one_process_find_the_same(run: Run, monkeypatch: pytest.M
     assert shared["seeds"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core needs no other processes")
 def test_a_campaign_that_is_killed_leaves_no_process() -> None:
     command = [sys.executable, "-m", "relay", "simulate", "--seeds", "0:1000000"]

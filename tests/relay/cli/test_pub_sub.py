@@ -57,6 +57,7 @@ def post(*arguments: str, lines: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, input=lines, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
+@pytest.mark.slow
 def test_what_is_published_is_printed_once_and_in_order(config: Path) -> None:
     with subscriber(config) as process:
         assert process.stdout is not None
@@ -91,6 +92,7 @@ def test_without_keys_neither_takes_part(run: Run, config: Path, command: str) -
     assert "--insecure" in err
 
 
+@pytest.mark.slow
 def test_through_a_node_both_work_without_a_change_of_the_view(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The node is named, or found by its status socket; a token is that of the configuration."""
     token = directory / "token"

@@ -148,6 +148,7 @@ SHOWN = {
     "unicast.owing": "unicast.peers",
     "unicast.receivers": "unicast.peers",
     "state_transfer.holders.unsaid": VIEW,
+    "state_transfer.holders.in_part": VIEW,
     "unicast.to_answer": TURN,
     "nakack.streams.windows": VIEW,
     "nakack.gaps.gaps": VIEW,

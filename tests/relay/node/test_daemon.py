@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import pytest
 import trio
 
 from relay.node.status.status_socket import fetch_status
@@ -150,6 +151,7 @@ def test_a_signal_ends_a_node_that_still_joins_and_a_second_of_its_name_is_refus
         assert process.wait(LIMIT_S) == 0
 
 
+@pytest.mark.slow
 def test_a_member_is_told_of_another_order_than_its_sites_and_the_site_of_a_name_that_two_have(directory: Path) -> None:
     config, elsewhere = configure(directory), ("--insecure", "--name", "A", "--status", str(directory / "b.sock"))
     with node(directory, config, "--insecure", "--name", "A", "--events", "-") as first:

@@ -319,6 +319,7 @@ class SplitHistory:
             self.other = None
 
 
+@pytest.mark.slow
 @pytest.mark.conforms("REL-4")
 @pytest.mark.parametrize("seed", range(60))
 def test_a_random_history_of_splits_repeats_nothing_and_accounts_for_everything(seed: int) -> None:

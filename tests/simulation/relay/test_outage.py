@@ -98,6 +98,7 @@ def test_with_many_senders_during_a_failover_all_first_messages_come_before_any_
     assert [text[-1] for text in orders[0]] == ["1"] * 5 + ["2"] * 5
 
 
+@pytest.mark.slow
 def test_a_plan_without_its_faults_is_a_quiet_run() -> None:
     """The simulator's own check: a run without faults reports none."""
     plan = replace(draw(5), faults=(), loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0)

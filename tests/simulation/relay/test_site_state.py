@@ -280,6 +280,7 @@ def test_a_site_that_was_cut_off_takes_the_state_instead_of_going_on_with_a_gap(
     verdict(story.script)
 
 
+@pytest.mark.slow
 def test_a_gap_that_comes_during_the_transfer_makes_it_take_a_newer_state() -> None:
     """The bridge is cut again while the state arrives, until the other site's messages are dropped there."""
     story = late()

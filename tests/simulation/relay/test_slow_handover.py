@@ -8,6 +8,8 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+import pytest
+
 from relay.layer import RelayLayer
 from relay.replica.config import BufferConfig
 from relay_lab.sim.network_faults import Packet
@@ -122,6 +124,7 @@ def test_what_a_joiner_has_fetched_is_not_fetched_again_when_the_coordinator_die
     assert buffer_of(script, "X") == buffer_of(script, "B")
 
 
+@pytest.mark.slow
 def test_two_joiners_of_which_one_is_slow_come_in_one_after_the_other() -> None:
     script = holding("XY")
     script.world.network.faults.append(wires([script.hosts["X"]]))
@@ -152,6 +155,7 @@ def test_parts_of_a_site_that_held_a_lot_before_the_split_merge_without_sending_
     assert layer(script, "A", Unicast).statistics().given_up_frames == 0
 
 
+@pytest.mark.slow
 def test_what_the_parts_were_given_since_the_split_is_fetched_before_they_merge() -> None:
     script, apart = parted()
     for n in range(6):

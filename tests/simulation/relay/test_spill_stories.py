@@ -53,6 +53,7 @@ def test_what_exceeds_the_budget_arrives_all_the_same_and_in_order() -> None:
     verdict(script)
 
 
+@pytest.mark.slow
 @pytest.mark.conforms("REL-13")
 @pytest.mark.parametrize("word", [1, 40, 100, WORDS - 3])
 def test_the_relay_dies_in_the_middle_and_the_next_one_goes_on_from_its_own_disk(word: int) -> None:

@@ -128,6 +128,7 @@ def test_who_joins_meanwhile_knows_it_when_all_others_are_gone() -> None:
     verdict(script)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["total", "fifo"])
 def test_it_may_come_amid_anything_and_all_that_is_sent_is_delivered_or_told(order: Order) -> None:
     script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)

@@ -50,6 +50,7 @@ def relays(script: Sites, name: str) -> bool:
     return bool(roles) and roles[-1].duty is Duty.RELAY
 
 
+@pytest.mark.slow
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("datagrams", one_in(3, range(1, 17)))
 def test_the_next_in_line_relays_wherever_in_its_work_the_relay_was_killed(datagrams: int) -> None:
@@ -122,6 +123,7 @@ def test_the_other_relay_can_die_at_the_same_time() -> None:
     verdict(script)
 
 
+@pytest.mark.slow
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("later_s", [0.0, 0.25, 0.45])
 def test_a_relay_that_stands_still_is_replaced_when_the_time_for_silence_is_over(later_s: float) -> None:

@@ -126,6 +126,7 @@ def test_who_dies_after_it_wrote_to_the_bridge_has_delivered_what_it_said_it_has
 PLACES = [(name, step) for name in "ABD" for step in STEPS if (name, step) != ("B", "act")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "step"), PLACES)
 def test_whoever_dies_between_two_steps_of_a_turn_under_load_breaks_no_promise(name: str, step: Step) -> None:
     script = two_sites()

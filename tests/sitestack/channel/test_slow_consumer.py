@@ -62,6 +62,7 @@ async def flooded(config: SiteConfig) -> AsyncIterator[Flooded]:
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_who_takes_nothing_is_left_out_after_the_hold_time_and_the_others_go_on(autojump_clock: MockClock) -> None:
     async with flooded(with_policy("exclude")) as site:
         await trio.sleep(20)
@@ -127,6 +128,7 @@ async def _first_message(channel: Channel) -> AsyncIterator[Message]:
             return
 
 
+@pytest.mark.slow
 async def test_with_the_policy_gap_it_stays_and_is_told_exactly_what_it_does_not_get(autojump_clock: MockClock) -> None:
     async with flooded(with_policy("gap")) as site:
         await trio.sleep(20)

@@ -130,6 +130,7 @@ async def test_a_stopped_process_keeps_its_connections_and_is_gone_when_it_is_ki
             await b.hears(Gone(A))
 
 
+@pytest.mark.slow
 @pytest.mark.conforms("LA-4")
 async def test_a_new_process_at_the_place_of_a_killed_one_is_not_taken_for_it() -> None:
     """LA-4: members are distinguished by UUID."""

@@ -100,6 +100,7 @@ def test_each_message_once_through_a_kill_of_the_node_and_a_restart_of_the_reade
             follow(foreign, at, 1)
 
 
+@pytest.mark.slow
 def test_messages_that_no_node_has_any_more_are_gaps_when_a_batch_is_repeated(directory: Path) -> None:
     with node_sites(directory, {"NYC": "A"}) as sites:
         post(sites, "A", 1)

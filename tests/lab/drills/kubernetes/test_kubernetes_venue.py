@@ -72,6 +72,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await trio.sleep(0.05)
 
 
+@pytest.mark.slow
 async def test_members_are_started_fed_asked_harmed_and_their_journals_brought_home(
     cluster: Cluster, places: tuple[Path, Path]
 ) -> None:

@@ -47,6 +47,7 @@ def note_when_shown(page: Page, shown: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_members_appear_and_a_killed_relay_is_seen_from_its_own_site_and_from_the_other(
     directory: Path, chromium: Browser, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -59,6 +59,7 @@ def at(site: SiteConfig, name: str) -> SiteConfig:
     return replace(site, transport=replace(site.transport, interface=HOMES[name]))
 
 
+@pytest.mark.slow
 @pytest.mark.conforms("LA-4")
 @pytest.mark.parametrize("keys", [None, KeyRing.of(bytes(32))], ids=["plain", "sealed"])
 @pytest.mark.parametrize("mover", ["A", "C"])

@@ -304,6 +304,7 @@ def play(lost: int, twice: int, delayed: int, reset_after: int, closing: str) ->
     return group
 
 
+@pytest.mark.slow
 def test_all_small_interleavings_with_one_loss_one_duplicate_one_delay_and_one_reset() -> None:
     packets = range(6)
     for case in itertools.product(packets, packets, packets, range(4), "AB"):
