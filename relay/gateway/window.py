@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from sitestack.model.trip import TripMeter
+
+#: Round trips with the least window, of which the shortest counts.
+TRIPS = 8
 
 
 class LinkWindow:
     """Twice the acknowledged bytes of a shortest round trip (BBR), within two bounds. It doubles in a
     round trip while it is the limit, and shrinks by an eighth.
+
+    A shortest trip is forgotten only at the least window, so a queue on the way grows no window
+    beyond twice the least one.
     """
 
     def __init__(self, least: int, most: int) -> None:
@@ -15,6 +23,7 @@ class LinkWindow:
         self.least = least
         self._most = most
         self._trips = TripMeter()
+        self._shortest: deque[float] = deque(maxlen=TRIPS)
         self.bytes = least
 
     def limit(self, bytes_max: int) -> None:
@@ -26,6 +35,9 @@ class LinkWindow:
         self._trips.sent(in_flight, now)
 
     def acknowledged(self, size: int, now: float) -> None:
-        if self._trips.confirmed(size, now):
-            wanted = round(2 * self._trips.rate * self._trips.least_s)
+        trips, shortest = self._trips, self._shortest
+        if trips.confirmed(size, now):
+            if self.bytes == self.least or not shortest or trips.trip_s < min(shortest):
+                shortest.append(trips.trip_s)
+            wanted = round(2 * trips.rate * min(shortest))
             self.bytes = min(max(wanted, self.bytes * 7 // 8, self.least), self._most)

@@ -11,13 +11,15 @@ TRIP_S_MIN = 1e-4
 class TripMeter:
     """Measures one trip at a time (BBR's delivery-rate sample)."""
 
-    __slots__ = ("_began", "_left", "_size", "least_s", "rate")
+    __slots__ = ("_began", "_left", "_size", "least_s", "rate", "trip_s")
 
     def __init__(self) -> None:
         #: Bytes a second confirmed during the last trip.
         self.rate = 0.0
         #: Length (s) of the shortest trip so far, which waited in no queue.
         self.least_s = math.inf
+        #: Length (s) of the last trip.
+        self.trip_s = math.inf
         self._began = 0.0
         #: Bytes under way when the present trip began, and those not yet confirmed.
         self._size = self._left = 0
@@ -28,13 +30,13 @@ class TripMeter:
             self._began = now
 
     def confirmed(self, size: int, now: float) -> bool:
-        """Note confirmed bytes; return True at the end of a trip, when `rate` and `least_s` are new."""
+        """Note confirmed bytes; return True at the end of a trip, when the figures are new."""
         if self._left <= 0:
             return False
         self._left -= size
         if self._left > 0:
             return False
-        trip_s = max(now - self._began, TRIP_S_MIN)
-        self.rate = (self._size - self._left) / trip_s
-        self.least_s = min(self.least_s, trip_s)
+        self.trip_s = max(now - self._began, TRIP_S_MIN)
+        self.rate = (self._size - self._left) / self.trip_s
+        self.least_s = min(self.least_s, self.trip_s)
         return True

@@ -18,10 +18,12 @@ MOST = 32 * MIB
 BATCH = 59_000
 
 
-def run_line(window: LinkWindow, rate: float, trip_s: float, seconds: float, wanted: float = 1e12) -> float:
+def run_line(
+    window: LinkWindow, rate: float, trip_s: float, seconds: float, wanted: float = 1e12, *, begin: float = 0.0
+) -> float:
     """Send as the window allows over a line; return the bytes a second acknowledged in the last fifth of the time.
 
-    `rate`: of the line; `wanted`: of the application; bytes a second.
+    `rate`: of the line; `wanted`: of the application; bytes a second. `begin`: the time (s) before.
     """
     under_way: deque[float] = deque()
     free_at = now = sent = acked = 0.0
@@ -30,12 +32,14 @@ def run_line(window: LinkWindow, rate: float, trip_s: float, seconds: float, wan
             free_at = max(free_at, now) + BATCH / rate
             under_way.append(free_at + trip_s)
             sent += BATCH
-            window.sent(len(under_way) * BATCH, now)
+            window.sent(len(under_way) * BATCH, begin + now)
         now += 0.005
         while under_way and under_way[0] <= now:
             under_way.popleft()
-            window.acknowledged(BATCH, now)
+            window.acknowledged(BATCH, begin + now)
             acked += BATCH if now > 0.8 * seconds else 0
+    for at in under_way:
+        window.acknowledged(BATCH, begin + at)
     return acked / (0.2 * seconds)
 
 
@@ -43,6 +47,20 @@ def run_line(window: LinkWindow, rate: float, trip_s: float, seconds: float, wan
 def test_the_window_grows_until_the_line_is_full(trip_s: float) -> None:
     rate = min(60e6, 0.9 * MOST / trip_s)
     assert run_line(LinkWindow(8 * MIB, MOST), rate, trip_s, 20 * trip_s + 2) > 0.95 * rate
+
+
+@pytest.mark.parametrize("before_s", [0.001, 0.05, 0.1, 0.2])
+def test_the_window_follows_a_round_trip_that_has_grown(before_s: float) -> None:
+    """A route of the WAN has failed: the link stays, and its round trip is that of another route."""
+    window = LinkWindow(8 * MIB, MOST)
+    run_line(window, 60e6, before_s, 5.0)
+    assert run_line(window, 60e6, 0.3, 15.0, begin=10.0) > 0.95 * 60e6
+
+
+def test_a_queue_on_a_slow_line_is_no_longer_than_two_least_windows() -> None:
+    window = LinkWindow(8 * MIB, MOST)
+    run_line(window, 2e6, 0.1, 600.0)
+    assert window.bytes <= 16.1 * MIB
 
 
 def test_a_fixed_window_is_the_limit_of_a_long_line() -> None:
@@ -53,7 +71,7 @@ def test_the_window_stays_small_where_rate_times_round_trip_is_small() -> None:
     window = LinkWindow(MIB, MOST)
     run_line(window, 10e6, 0.2, 20.0)
     assert 2e6 < window.bytes < 6e6
-    run_line(window, 100e6, 0.2, 30.0, wanted=1e6)
+    run_line(window, 100e6, 0.2, 30.0, wanted=1e6, begin=30.0)
     assert window.bytes == MIB
 
 
