@@ -49,7 +49,8 @@ def _why_degraded(status: Mapping[str, Any], peers: Sequence[str]) -> Iterator[d
             if not (link := links.get(site)) or not (link["linked"] or link.get("offline")):
                 yield _reason(f"there is no link to {site}", "RelayLinkDown", blocks=True)
     for site in (status["global_view"] or {}).get("down", ()):
-        yield _reason(f"{site} is not reached", "RelayLinkDown")
+        if not links.get(site, {}).get("offline"):
+            yield _reason(f"{site} is not reached", "RelayLinkDown")
     for site, names in _sites(status).items():
         if len(names) == 1:
             yield _reason(f"{site} has no next in line: the end of {names[0]} takes it off", "RelayDegraded")

@@ -182,7 +182,14 @@ BUDGET = {"queue": "stack.relay.buffer_bytes", "now": 8, "max": 10}
         ({"global_view": {**WHOLE, "down": ["LON"]}}, "degraded", {"LON is not reached": "RelayLinkDown"}),
         ({"links": UNLINKED}, "degraded", {"there is no link to SFO": "RelayLinkDown"}),
         ({"links": [{**LINKED, "behind_s": 7.4}]}, "degraded", {"SFO is 7 s behind": "RelayLagGrows"}),
-        ({"links": [{"site": "SFO", "linked": False, "offline": True, "behind_s": 99.0}]}, "healthy", {}),
+        (
+            {
+                "global_view": {**WHOLE, "down": ["SFO"]},
+                "links": [{"site": "SFO", "linked": False, "offline": True, "behind_s": 99.0}],
+            },
+            "healthy",
+            {},
+        ),
         (
             {"links": [{"site": "SFO", "linked": True, "waited_for": True}]},
             "degraded",
