@@ -107,7 +107,7 @@ async def _one_node(socket: Path | None, site: str) -> tuple[Path, dict[str, Any
     found = {path: status for path, status in found.items() if status.get("site") != site} or found
     sites = sorted({str(status.get("site")) for status in found.values()})
     if not sites:
-        raise Unanswered(f"no suitable node of this user is running on this machine; see {run_directory()}.")
+        raise Unanswered(f"no suitable node of this user answers on this machine; see {run_directory()}.")
     if len(sites) > 1:
         raise click.ClickException(f"nodes of {' and '.join(sites)} run here; name a status socket with --node.")
     return next(iter(found.items()))
