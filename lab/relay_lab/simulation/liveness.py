@@ -32,6 +32,8 @@ BLOCKED_S_MAX = 6.0
 DETECTION_S = 4.0
 #: Seconds more where so many datagrams are lost or damaged: the two longest waits between repetitions of a unicast.
 REPEAT_S, LOSSY = 4.0, 0.1
+#: Bytes of a message of many frames.
+HUGE_BYTES = 1 << 20
 MINUTE_S = 60.0
 #: Seconds after the end of all faults in which every member can send and reach all others (T3).
 WHOLE_S_MAX = 30.0
@@ -75,11 +77,18 @@ class Liveness:
             sites.setdefault(process.local.site, []).append(process)
         said = list(self._refused) + list(self._unheard())
         for site, processes in sites.items():
-            # With a window of a few frames, the coordinator's own messages pass before forwarded ones.
-            is_timed = self._plan.window_bytes is None
-            said += self._late(site, processes, now) if is_timed else ()
+            said += self._late(site, processes, now) if self._is_timed() else ()
             said += [what for process in processes if (what := self._stood(site, process, now))]
         return said
+
+    def _is_timed(self) -> bool:
+        """Return whether T1 holds. With a flow-control window of a few frames the coordinator's own
+        messages pass before forwarded ones; with small bounds a receiver of large messages takes eight
+        frames out of order, so that losses make it wait for most of them.
+        """
+        plan = self._plan
+        is_held_up = plan.has_small_bounds and plan.loss > LOSSY and plan.size_max >= HUGE_BYTES
+        return plan.window_bytes is None and not is_held_up
 
     def _late(self, site: str, processes: Sequence[Process], now: float) -> Iterator[str]:
         """Yield for each sender and receiver the first late multicast, although both stayed in one part."""
