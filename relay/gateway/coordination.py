@@ -91,8 +91,10 @@ class Coordination:
 
     def deadline(self, before: float | None) -> float | None:
         """Return the time (s) of the next call of `due`, or `before` if that is earlier."""
-        dues = [before, self._least_pace.deadline(), self.retention.deadline()]
-        return self._age_due(min([due for due in dues if due is not None], default=None))
+        for each in (self._least_pace.deadline(), self.retention.deadline()):
+            if each is not None and (before is None or each < before):
+                before = each
+        return self._age_due(before)
 
     def _age_due(self, before: float | None) -> float | None:
         """Return when (s) the oldest entry that may be trimmed is too old, or `before` if earlier."""

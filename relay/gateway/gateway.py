@@ -237,5 +237,5 @@ class Gateway:
         """Time (s) at which `turn` must be called; None when nothing is due."""
         if not self.active:
             return self._turn_due
-        dues = [self._turn_due, self._peering.deadline()]
-        return self._coordination.deadline(min([due for due in dues if due is not None], default=None))
+        due = self._coordination.deadline(self._peering.deadline())
+        return due if self._turn_due is None or (due is not None and due <= self._turn_due) else self._turn_due

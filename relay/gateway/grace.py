@@ -63,7 +63,8 @@ class Grace:
         return entries
 
     def deadline(self, links: Collection[Key]) -> float | None:
-        return min([due for _, due in self._waiting(links)], default=None)
+        waiting = self._waiting(links)
+        return min([due for _, due in waiting]) if waiting else None
 
     def _away(self, key: Key, now: float) -> None:
         for site, lineage in list(self._since):

@@ -70,4 +70,4 @@ class LeastPace:
         return any(each.is_slow for remote in self._state.remotes.values() for each in remote.lineages.values())
 
     def deadline(self) -> float | None:
-        return min([mark.since + self._grace_s for mark in self._marks.values()], default=None)
+        return min([mark.since for mark in self._marks.values()]) + self._grace_s if self._marks else None

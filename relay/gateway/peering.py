@@ -277,8 +277,11 @@ class Peering:
 
     def deadline(self) -> float | None:
         """Return the time (s) at which `due` or `LinkTable.fill` must be called, or None."""
-        dues = [self._dialer.deadline(), self._grace.deadline(self.table.links), self.table.deadline()]
-        return min([due for due in dues if due is not None], default=None)
+        due = self.table.deadline()
+        for each in (self._dialer.deadline(), self._grace.deadline(self.table.links)):
+            if each is not None and (due is None or each < due):
+                due = each
+        return due
 
 
 def _peer(link: Connection) -> Hello:

@@ -100,9 +100,9 @@ class Retention:
         return wanted
 
     def deadline(self) -> float | None:
-        if self._cast is not None:
+        if self._cast is not None or not self._unwanted:
             return None
-        return min([since + self._forget_s for since in self._unwanted.values()], default=None)
+        return min(self._unwanted.values()) + self._forget_s
 
 
 def _sentence(mine: tuple[str, ...], held: tuple[str, ...]) -> str:

@@ -261,7 +261,7 @@ class RelayLayer(Layer):
 
     def _disconnect(self, event: Disconnect, now: float) -> list[Effect]:
         """Leave once all unicasts are answered, at the latest after `leave_wait_s`."""
-        self._leave_due = now if self.unicasts.deadline() is None else now + self._leave_wait_s
+        self._leave_due = now if self.unicasts.sender.deadline() is None else now + self._leave_wait_s
         # This member's acknowledgements go over the links, which `flush` fills before the leave.
         return self._leave(now) if self._leave_due == now and not self.unicasts.receiver.owed else []
 
@@ -278,8 +278,10 @@ class RelayLayer(Layer):
         if self._spill is not None:
             self._spill.expire(now)
         leaves = self._leave_due is not None
-        effects = [*self.unicasts.acknowledge(now, at_once=leaves), *self.site_state.flush(), *self.gateway.turn(now)]
-        if self._leave_due is not None and (now >= self._leave_due or self.unicasts.deadline() is None):
+        effects = self.unicasts.acknowledge(now, at_once=leaves) if self.unicasts.receiver.owed else []
+        effects += self.site_state.flush()
+        effects += self.gateway.turn(now)
+        if self._leave_due is not None and (now >= self._leave_due or self.unicasts.sender.deadline() is None):
             effects += self._leave(now)
         waiting_for = self.pace.waits_for()
         if waiting_for != self._waiting_for:
@@ -297,12 +299,19 @@ class RelayLayer(Layer):
         return [*self.unicasts.expire(now), *self.site_state.expire(now), *self.flush(now)]
 
     def deadline(self) -> float | None:
-        unicasts = self.unicasts
-        dues = [self._waiting_since, self.gateway.deadline(), unicasts.deadline(), unicasts.reply_due, self._leave_due]
-        dues += [self.site_state.deadline(), self._handover.deadline()]
-        if self._spill is not None:
-            dues.append(self._spill.deadline())
-        return min([due for due in dues if due is not None], default=None)
+        due, unicasts = self.gateway.deadline(), self.unicasts
+        for each in (
+            self._waiting_since,
+            unicasts.sender.deadline(),
+            unicasts.reply_due,
+            self._leave_due,
+            self.site_state.deadline(),
+            self._handover.deadline(),
+            None if self._spill is None else self._spill.deadline(),
+        ):
+            if each is not None and (due is None or each < due):
+                due = each
+        return due
 
     def pass_time(self, now: float) -> None:
         """Note the time (s) of a reader: without events, the lags of `statistics` grow by it alone."""

@@ -240,8 +240,8 @@ class SiteState:
         return [*self._send(self.requester.expire(now)), *self._look(now)]
 
     def deadline(self) -> float | None:
-        dues = [due for due in (self.requester.deadline(), self.provider.deadline()) if due is not None]
-        return min(dues, default=None)
+        asks, forgets = self.requester.deadline(), self.provider.deadline()
+        return forgets if asks is None or (forgets is not None and forgets < asks) else asks
 
     def statistics(self) -> StateStatistics:
         taker = self.requester

@@ -67,10 +67,6 @@ class UnicastRoutes:
         """Report this member's unacknowledged unicasts inside its site like those to another site."""
         return [Up(Unreachable.unacknowledged(batch)) for batch in own_unicasts(event, self._site, self._me)]
 
-    def deadline(self) -> float | None:
-        """Return the time (s) at which `expire` must be called; None without waiting unicasts."""
-        return self.sender.deadline()
-
     def _carry_out(self, steps: Sequence[Step], now: float) -> list[Effect]:
         """RELAY's forwardToCoord: forward to the relay, or onto the bridge if this member relays."""
         effects: list[Effect] = []

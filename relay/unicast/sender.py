@@ -169,8 +169,10 @@ class UnicastSender:
         return _failure(dest, each.batch, reason, certainty)
 
     def deadline(self) -> float | None:
-        dues = [min(line.due, line.pending[0].since + self.config.give_up_s) for line in self._lines.values()]
-        return min(dues, default=None)
+        """Return the time (s) at which `expire` must be called; None without waiting unicasts."""
+        if not self._lines:
+            return None
+        return min([min(line.due, line.pending[0].since + self.config.give_up_s) for line in self._lines.values()])
 
 
 def _failure(dest: ProxyUUID, batch: Batch, reason: Failure, certainty: Certainty) -> Unreachable:

@@ -203,7 +203,7 @@ class RelayProcess(Process):
         return all(batch is None or batch.last <= admitted.get(batch.origin, 0) for batch in held)
 
     def expects_answers(self) -> bool:
-        return self.relay.unicasts.deadline() is not None
+        return self.relay.unicasts.sender.deadline() is not None
 
     def _hand_over(self, events: Sequence[Event | Frame]) -> None:
         super()._hand_over(events)
