@@ -291,9 +291,8 @@ def _sound(parse: Parse) -> Parse:
 
 
 def _getter(names: Sequence[str]) -> Pack:
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda value: [getattr(value, name) for name in names]
+    get = attrgetter(*names) if names else lambda _: ()
+    return get if len(names) != 1 else lambda value: (get(value),)
 
 
 def _maker(make: Callable[..., Any], parsers: Sequence[Parse]) -> Parse:
