@@ -50,7 +50,7 @@ def test_type_checkers_completion_and_programs_see_the_same_names(face: ModuleTy
 
 
 @FACES
-def test_what_is_typed_half_is_completed(face: ModuleType) -> None:
+def test_a_partly_typed_name_is_completed(face: ModuleType) -> None:
     found = Completer({"face": face}).attr_matches("face.Mes")
     assert [each.rstrip("(") for each in found] == ["face.Message", "face.MessageId", "face.MessageTooLarge"]
 
@@ -84,7 +84,7 @@ def test_every_kind_of_settings_is_shown(face: ModuleType, settings: type) -> No
     assert missing == set()
 
 
-def test_relay_shows_the_same_things_as_sitestack_and_more() -> None:
+def test_relay_exports_the_objects_of_sitestack_with_listed_exceptions() -> None:
     """One import is enough: equal names are equal objects, except those that know other sites."""
     both = set(relay.__all__) & set(sitestack.__all__)
     assert {name for name in both if getattr(relay, name) is not getattr(sitestack, name)} == {
@@ -96,7 +96,7 @@ def test_relay_shows_the_same_things_as_sitestack_and_more() -> None:
     assert set(sitestack.__all__) - both == alone
 
 
-def test_the_types_of_what_is_yielded_are_these() -> None:
+def test_event_unions_contain_exactly_the_expected_types() -> None:
     assert get_args(sitestack.Event) == (sitestack.Message, sitestack.View, sitestack.Gap)
     assert get_args(sitestack.BatchEvent) == (sitestack.Delivery, sitestack.View, sitestack.Gap)
     assert get_args(relay.Event) == (
@@ -138,7 +138,7 @@ def complaints(tmp_path: Path, *programs: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_a_match_over_what_is_yielded_is_exhaustive_and_one_that_forgets_something_is_refused(tmp_path: Path) -> None:
+def test_a_match_over_all_events_is_exhaustive_and_an_incomplete_one_is_refused(tmp_path: Path) -> None:
     def program(face: str, channel: str, batches: str, *cases: str) -> str:
         cases_of = " | ".join(f"{face}.{case}()" for case in cases)
         return MATCH.format(face=face, channel=channel, batches=batches, cases=cases_of)

@@ -58,7 +58,7 @@ def test_a_row_without_a_test_is_not_yet_proved() -> None:
     assert f"0 of {len(ROWS)} rows have a test; " in render([])
 
 
-def test_what_a_test_needs_and_what_is_refused_of_a_row_is_said() -> None:
+def test_a_report_states_the_needs_of_a_test_and_the_refusal_of_a_row() -> None:
     text = render([Claim("a.py::test", ("USR-5",), "a cluster"), Claim("b.py::test", ("REL-33",))])
     assert "| `a.py::test` (skipped without a cluster) |" in text
     assert f"| refused, with reason: {REFUSED['REL-33']}<br>departs: 18<br>`b.py::test` |" in text
@@ -93,7 +93,7 @@ def test_unknown_and_empty_claims_are_named() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", one_in(4, [("--collect-only",), ("-n", "2"), ("-n", "0"), ("-k", "nothing")]))
-def test_report_is_written_from_what_is_collected(project: pytest.Pytester, options: tuple[str, ...]) -> None:
+def test_the_report_is_written_from_the_collected_tests(project: pytest.Pytester, options: tuple[str, ...]) -> None:
     project.makepyfile(test_claims=CLAIMING_TESTS)
     project.runpytest_subprocess("--conformance-report=report.md", *options)
     assert REPORTED in (project.path / "report.md").read_text(encoding="utf-8")

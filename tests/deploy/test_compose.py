@@ -49,7 +49,7 @@ def test_two_sites_of_three() -> None:
 
 
 @pytest.mark.parametrize("service", list(SERVICES))
-def test_nobody_has_rights_or_writes_to_the_image(service: str) -> None:
+def test_each_service_has_no_privileges_and_a_read_only_image(service: str) -> None:
     restricted = SERVICES[service]
     assert restricted["read_only"] is True
     assert restricted["cap_drop"] == ["ALL"]
@@ -69,7 +69,7 @@ def test_the_image_is_built_once_by_a_service_on_which_all_others_depend() -> No
 
 
 @pytest.mark.parametrize("service", list(SERVICES))
-def test_nobody_takes_the_machine(service: str) -> None:
+def test_each_service_has_resource_limits(service: str) -> None:
     limited = SERVICES[service]
     assert limited["restart"] == ("no" if service == "audit" else "unless-stopped")
     assert limited["mem_limit"] in ("1g", "3g")
@@ -92,7 +92,7 @@ def test_journals_are_limited(member: str) -> None:
 
 
 @pytest.mark.parametrize("member", MEMBERS)
-def test_a_member_takes_its_own_network_for_its_site(member: str) -> None:
+def test_a_member_uses_the_network_of_its_site_as_its_interface(member: str) -> None:
     site = site_of(member)
     # A member's name may mean its address on either network; the name for all of them is known to the site's only.
     assert SERVICES[member]["networks"] == {site: {"aliases": [f"{site}-members"]}, "wan": {}}
@@ -133,7 +133,7 @@ def test_the_audit_reads_the_journals_of_all_members_and_changes_nothing() -> No
 
 
 @pytest.mark.parametrize("service", [*MEMBERS, "router-nyc", "router-sfo"])
-def test_keys_are_in_a_volume_for_each_site_of_which_a_process_mounts_one_and_reads_only(service: str) -> None:
+def test_each_process_mounts_the_key_volume_of_its_own_site_read_only(service: str) -> None:
     """A part of a volume would not do: engines before 26 ignore `subpath`, and show every member all keys."""
     config, mounted = configuration(service), mounts(service)
     assert not config.security.insecure
@@ -145,14 +145,14 @@ def test_keys_are_in_a_volume_for_each_site_of_which_a_process_mounts_one_and_re
 
 
 @pytest.mark.parametrize("service", [name for name in SERVICES if not name.startswith("keys-")])
-def test_the_key_of_the_authority_is_seen_by_none_but_those_who_make_keys(service: str) -> None:
+def test_only_key_makers_mount_the_key_of_the_authority(service: str) -> None:
     sources = [
         each["source"] if isinstance(each, dict) else each.partition(":")[0] for each in SERVICES[service].get("volumes", [])
     ]
     assert "keys" not in sources
 
 
-def test_keys_and_token_are_made_once_and_are_what_a_member_wants(tmp_path: Path) -> None:
+def test_keys_and_token_are_made_once_and_are_valid_for_members(tmp_path: Path) -> None:
     """The script of both makers, with places of the test in place of the volumes."""
     places = {"/var/lib/relay/keys": tmp_path / "made", "/etc/relay/http": tmp_path / "http"}
     for place in places.values():
@@ -185,7 +185,7 @@ def test_keys_and_token_are_made_once_and_are_what_a_member_wants(tmp_path: Path
 
 
 @pytest.mark.parametrize("site", ["nyc", "sfo"])
-def test_a_router_is_on_the_network_of_its_site_alone_and_is_the_one_that_members_are_told_of(site: str) -> None:
+def test_a_router_is_only_on_its_sites_network_at_the_address_given_to_members(site: str) -> None:
     [usage] = [line for line in (PROJECT / "docker-compose.yml").read_text().splitlines() if "RELAY_ROUTERS=" in line]
     told = usage.partition("RELAY_ROUTERS=")[2].split()[0]
     router = SERVICES[f"router-{site}"]
@@ -197,7 +197,7 @@ def test_a_router_is_on_the_network_of_its_site_alone_and_is_the_one_that_member
     assert configuration(f"router-{site}").site == site.upper()
 
 
-def test_the_docs_say_where_members_are_reached_from_outside_and_with_which_token() -> None:
+def test_the_docs_state_the_ports_and_the_token_of_members() -> None:
     page = " ".join((PROJECT / "docs" / "how-to" / "compose.md").read_text(encoding="utf-8").split())
     ports = [port.rpartition(":")[0] for member in MEMBERS for port in SERVICES[member]["ports"]]
     assert ports == [f"127.0.0.1:{number}" for number in range(7801, 7807)]

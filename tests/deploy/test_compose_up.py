@@ -118,7 +118,7 @@ def seen(compose: Compose, member: str) -> dict[str, list[str]]:
 @pytest.mark.needs("a container engine with Compose")
 @pytest.mark.conforms("USR-4")
 @pytest.mark.parametrize("multicast", [True, False], ids=["multicast", "copies"])
-def test_one_command_gives_two_data_centres_in_which_everybody_sees_all_six(start: Start, multicast: bool) -> None:
+def test_one_command_starts_two_data_centres_whose_members_see_all_six(start: Start, multicast: bool) -> None:
     compose = start(multicast)
     for site, members in SITES.items():
         for member, name in zip(members, NAMES[site], strict=True):

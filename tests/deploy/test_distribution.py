@@ -80,7 +80,7 @@ def test_the_other_distributions_hold_their_package_and_ask_for_the_same_version
     assert f"sitestack[node]=={version}" in metadata(other).get_all("Requires-Dist", [])
 
 
-def test_no_page_tells_to_install_what_is_somebody_elses() -> None:
+def test_pages_install_only_own_or_listed_packages() -> None:
     pages = [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md")]
     pages += [path for root in ("relay", "lab", "spark") for path in (PROJECT / root).rglob("*.py")]
     tables = [tomllib.loads((PROJECT / each / "pyproject.toml").read_text(encoding="utf-8"))["project"] for each in FOLDERS]

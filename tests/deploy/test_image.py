@@ -52,7 +52,7 @@ def locked_bytes(lock: str) -> int:
     return sum(path.stat().st_size for path in paths if path.is_file())
 
 
-def test_the_linter_has_nothing_to_say() -> None:
+def test_the_linter_reports_no_problem() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
     result = subprocess.run(
         [hadolint, "--failure-threshold", "style", "Dockerfile"], cwd=PROJECT, capture_output=True, text=True
@@ -74,14 +74,14 @@ def test_everything_is_installed_from_a_lock_file(stage: str) -> None:
     assert all("--require-hashes" in each or "--no-deps" in each for each in installs)
 
 
-def test_the_image_holds_what_was_built_and_not_what_builds() -> None:
+def test_the_image_copies_the_build_output_and_runs_no_pip() -> None:
     [copied] = [rest for word, rest in instructions("relay") if word == "COPY"]
     assert copied.startswith("--from=build ")
     assert not any("pip" in rest for word, rest in instructions("relay") if word == "RUN")
 
 
 @pytest.mark.parametrize("stage", ["relay", "analytics"])
-def test_nobody_runs_as_root(stage: str) -> None:
+def test_no_image_stage_runs_as_root(stage: str) -> None:
     users = [rest for word, rest in whole(stage) if word == "USER"]
     uid, _, gid = users[-1].partition(":")
     assert int(uid) >= 10_000
@@ -98,7 +98,7 @@ def test_a_stop_is_a_graceful_leave_and_health_is_of_this_process() -> None:
 
 
 @pytest.mark.parametrize("stage", ["relay", "analytics"])
-def test_labels_say_what_the_image_is_and_what_it_is_made_of(stage: str) -> None:
+def test_labels_state_title_description_version_revision_and_licenses(stage: str) -> None:
     labels = " ".join([rest for word, rest in whole(stage) if word == "LABEL"])
     arguments = dict(rest.split("=") for word, rest in whole(stage) if word == "ARG")
     assert arguments["VERSION"] == tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]

@@ -81,7 +81,7 @@ def namespaces() -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl is here: no Secret was made")
-def test_the_secret_has_what_members_read(tmp_path: Path) -> None:
+def test_the_secret_contains_the_files_that_members_read(tmp_path: Path) -> None:
     """Needs no cluster."""
     config = yaml.safe_load((K8S / "base/relay.yaml").read_text(encoding="utf-8"))
     keys = make_keys(tmp_path)
@@ -103,7 +103,9 @@ def image() -> str:
 @pytest.mark.slow
 @pytest.mark.needs("a cluster, kubectl and RELAY_KUBERNETES_IMAGE")
 @pytest.mark.conforms("USR-5")
-def test_one_command_a_data_centre_and_everybody_sees_all_six(image: str, namespaces: dict[str, str], tmp_path: Path) -> None:
+def test_one_command_per_data_centre_starts_members_that_see_all_six(
+    image: str, namespaces: dict[str, str], tmp_path: Path
+) -> None:
     keys = make_keys(tmp_path)
     for site in OTHER:
         kubectl("apply", "--kustomize", str(write_overlay(tmp_path, site, namespaces, image)))
@@ -121,7 +123,7 @@ def test_one_command_a_data_centre_and_everybody_sees_all_six(image: str, namesp
 @pytest.mark.slow
 @pytest.mark.needs("a cluster, kubectl and RELAY_KUBERNETES_IMAGE")
 @pytest.mark.conforms("USR-5")
-def test_who_cannot_reach_the_other_site_is_in_a_view_and_not_ready(
+def test_a_relay_that_cannot_reach_the_other_site_is_in_a_view_and_not_ready(
     image: str, namespaces: dict[str, str], tmp_path: Path
 ) -> None:
     """Only NYC runs. Its relay reports a missing link; the others are ready, and no member is restarted for it."""

@@ -68,7 +68,7 @@ def validate(text: str, version: str) -> None:
 
 
 @pytest.mark.parametrize("file", ["statefulset", "services", "disruption", "network"])
-def test_each_file_is_valid_as_it_stands(file: str) -> None:
+def test_each_manifest_is_valid_without_rendering(file: str) -> None:
     """Also where nothing can be rendered."""
     validate((K8S / "base" / f"{file}.yaml").read_text(encoding="utf-8"), VERSIONS[-1])
 
@@ -166,7 +166,7 @@ def test_the_bridge_is_closed_to_the_outside_until_a_component_opens_it(
     assert outside(parse(with_component(component)))[1]
 
 
-def test_the_routers_of_a_site_are_what_its_members_are_told_of(with_component: Callable[[str], str], tmp_path: Path) -> None:
+def test_the_routers_of_a_site_match_the_settings_of_its_members(with_component: Callable[[str], str], tmp_path: Path) -> None:
     rendered = parse(with_component("router"))
     [container] = pod(rendered)["containers"]
     [routers] = [each["value"] for each in container["env"] if each["name"] == "RELAY_ROUTERS"]
@@ -184,7 +184,7 @@ def test_the_routers_of_a_site_are_what_its_members_are_told_of(with_component: 
     assert any({"port": 7900, "protocol": "TCP"} in rule["ports"] for rule in out)
 
 
-def test_a_field_that_nobody_knows_would_be_caught() -> None:
+def test_an_unknown_field_raises_a_validation_error() -> None:
     with pytest.raises(kubernetes_validate.ValidationError, match="replica"):
         validate(render(K8S / "nyc").replace("replicas:", "replica:"), VERSIONS[-1])
 
@@ -314,7 +314,7 @@ def test_systemd_understands_it(tmp_path: Path) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_it_starts_a_node_by_options_that_there_are() -> None:
+def test_the_systemd_unit_starts_a_node_with_existing_options() -> None:
     _, verb, _, *options = setting("ExecStart").split()
     assert verb == "node"
     result = CliRunner().invoke(command, ["nowhere.yaml", *options])

@@ -91,7 +91,7 @@ OF_PAIRS = {
 
 
 @pytest.mark.parametrize("expression", sorted({each for each in expressions() if OF_PAIRS.intersection(METRIC.findall(each))}))
-def test_what_is_said_of_another_site_is_judged_for_each_pair_of_sites(expression: str) -> None:
+def test_expressions_about_another_site_are_grouped_by_pair_of_sites(expression: str) -> None:
     assert "by (from, site)" in expression, "with three sites a link of the third would hide a cut"
 
 

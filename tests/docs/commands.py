@@ -120,8 +120,8 @@ SESSION = (
     "relay status",
 )
 
-_STATUS = "tests/relay/node/http/test_token.py::test_a_secret_is_in_nothing_that_a_node_says"
-_SITE = "tests/relay/cli/test_site_command.py::test_a_node_takes_a_site_offline_and_online_again"
+_STATUS = "tests/relay/node/http/test_token.py::test_no_output_of_a_node_contains_its_token"
+_SITE = "tests/relay/cli/test_site_command.py::test_the_site_command_switches_a_site_offline_and_online"
 _DRILL = "tests/lab/drills/test_drill_command.py::test_a_short_drill_loses_nothing"
 _BENCH = "tests/lab/bench"
 _AUTONOMY = f"{_BENCH}/test_autonomy.py::test_a_pair_is_measured_and_the_other_site_gets_everything_after_the_cut"
@@ -143,7 +143,7 @@ ELSEWHERE = {
     "relay status --token FILE": _STATUS,
     "python -m hatchling build": "tests/deploy/test_distribution.py::wheel",
     "spark-submit spark/pyspark_relay/audit_command.py journals/ --out audit/": (
-        f"{_ANALYTICS}/test_spark_submit.py::test_spark_submit_says_what_the_command_says_and_writes_the_tables"
+        f"{_ANALYTICS}/test_spark_submit.py::test_spark_submit_prints_the_verdict_of_the_command_and_writes_the_report"
     ),
 }
 

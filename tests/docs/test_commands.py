@@ -60,7 +60,7 @@ def test_nothing_is_accounted_for_that_is_not_documented() -> None:
 
 
 @pytest.mark.parametrize(("command", "where"), ELSEWHERE.items(), ids=ELSEWHERE)
-def test_the_test_that_runs_it_is_there_and_has_its_words(command: str, where: str) -> None:
+def test_the_test_of_each_command_exists_and_contains_its_words(command: str, where: str) -> None:
     file, name = where.split("::")
     module = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     assert name in [node.name for node in module.body if isinstance(node, ast.FunctionDef)]
@@ -73,7 +73,7 @@ def words_of(command: str) -> set[str]:
     return {word for word in command.split() if word not in ("relay", "python") and re.fullmatch(r"-{0,2}[a-z][a-z-]*", word)}
 
 
-def test_a_command_that_nobody_knows_is_noticed() -> None:
+def test_an_unknown_command_in_a_block_is_detected() -> None:
     page = "```\n$ relay dance --fast\nit dances\n```\n\n```python\nsend()\n```\n\n"
     page += "```\nfor a in b; do\n    relay sing $a  # aloud\ndone\n```\n"
     found = documented_commands(page)
@@ -81,7 +81,7 @@ def test_a_command_that_nobody_knows_is_noticed() -> None:
     assert [accounts(command) for command in found] == [0, 0]
 
 
-def test_a_command_in_a_sentence_is_noticed_and_the_name_of_one_is_none() -> None:
+def test_a_command_in_a_sentence_is_detected_and_a_mere_command_name_is_not() -> None:
     page = """Say `relay pub`, or `relay site
 offline`; never `relay dance --fast`, `X=1 make haste` or `` docker `ps` ``. `kind: x` and `git` are none.
 
@@ -146,7 +146,7 @@ def test_a_command_works(story: Story, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("story", LONG, ids=lambda story: story.commands[0])
-def test_a_command_that_takes_long_works(story: Story, tmp_path: Path) -> None:
+def test_a_slow_command_works(story: Story, tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
@@ -257,7 +257,7 @@ def test_they_are_found() -> None:
         ("pytest -s tests/docs/test_nothing.py", "no tests/docs/test_nothing.py"),
     ],
 )
-def test_what_there_is_not_is_noticed(command: str, told: str) -> None:
+def test_an_unknown_command_option_or_target_is_reported(command: str, told: str) -> None:
     assert told in next(faults(command))
 
 
@@ -270,7 +270,7 @@ def test_what_there_is_not_is_noticed(command: str, told: str) -> None:
         "kubectl exec relay-0 -- relay status",
     ],
 )
-def test_what_there_is_passes(command: str) -> None:
+def test_a_valid_command_has_no_fault(command: str) -> None:
     assert [*faults(command)] == []
 
 

@@ -67,7 +67,7 @@ class Heir(Outer):
     attempts: int = 4
 
 
-def test_a_key_is_what_its_field_and_the_comment_above_it_say() -> None:
+def test_a_key_is_read_from_its_field_and_the_comment_above_it() -> None:
     assert list(find_keys(Heir, {"attempts": "nothing"})) == [
         Key("inner", "What is inside."),
         Key("inner.way", "Which way, as a trap says.", Literal["up", "down"], "up"),

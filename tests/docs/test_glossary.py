@@ -9,7 +9,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "glossary.md").read_t
 ENTRIES = re.findall(r"^- \*\*(.+?)\*\* (.+(?:\n  .+)*)", PAGE, re.MULTILINE)
 
 
-def test_words_are_in_order_and_each_stands_once() -> None:
+def test_entries_are_sorted_and_unique() -> None:
     words = [word.lower() for word, _ in ENTRIES]
     assert len(words) == PAGE.count("\n- ") > 100
     assert words == sorted(set(words))

@@ -74,16 +74,16 @@ def test_a_name_that_leads_nowhere_is_found() -> None:
     ]
 
 
-def test_what_relay_check_asks_stands_there_and_nothing_else() -> None:
+def test_the_page_lists_exactly_the_invariants_of_relay_check() -> None:
     assert named(1) == asked(*SAFETY, *LIVENESS, check_total_order)
 
 
-def test_what_only_the_simulator_asks_is_asked_there() -> None:
+def test_the_page_lists_the_simulator_invariants_that_are_promises() -> None:
     source = "".join(map(inspect.getsource, (verdict, liveness)))
     simulated = asked(check_introduced, check_uniform_agreement) | set(re.findall(r'f"([A-Z]\d+) ', source))
     assert named(2) <= simulated
     assert simulated - named(2) == {"A13"}, "that a calm start needs no merge is no promise to anybody"
 
 
-def test_every_promise_says_where_it_is_proven() -> None:
+def test_every_promise_names_its_proof() -> None:
     assert [row[0] for row in rows() if len(row) != 4 or not ("every seed" in row[3] or "tests/" in row[3])] == []

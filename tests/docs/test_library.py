@@ -22,7 +22,7 @@ PROGRAMS = [each for text in TEXTS for each in re.findall(r"^```python\n(.*?)^``
 EXAMPLES = sorted((PROJECT / "examples").glob("*.py"))
 
 
-def test_what_the_page_names_is_exported() -> None:
+def test_each_name_on_the_page_is_exported() -> None:
     named = set(re.findall(r"(?<![\w-])(sitestack|relay)\.([A-Za-z_]+)\b(?!\.md)", PAGE))
     assert len(named) > 20
     settings = {"grace_s", "budget", "state"}
@@ -30,7 +30,7 @@ def test_what_the_page_names_is_exported() -> None:
     assert missing == settings | {"aio", "blocking"}
 
 
-def test_every_example_is_on_the_page_and_says_what_happens_when_something_dies() -> None:
+def test_every_example_is_on_the_page_and_describes_a_death() -> None:
     assert [example.name for example in EXAMPLES] == sorted(re.findall(r"^\| `examples/(\w+\.py)`", PAGE, re.MULTILINE))
     assert len(EXAMPLES) == 8
     for example in EXAMPLES:

@@ -39,7 +39,7 @@ def _definitions(file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_a_page_names_exists(page: Path) -> None:
+def test_each_name_on_a_page_exists(page: Path) -> None:
     assert missing(page.read_text(encoding="utf-8"), page.parent) == []
 
 
@@ -53,10 +53,10 @@ def test_what_a_page_names_exists(page: Path) -> None:
         "[x](no.md)",
     ],
 )
-def test_what_is_nowhere_is_noticed(text: str) -> None:
+def test_a_missing_name_is_detected(text: str) -> None:
     assert len(missing(text, ROOT / "docs")) == 1
 
 
-def test_what_is_there_passes() -> None:
+def test_existing_names_pass() -> None:
     text = "`sitestack/model/view.py: View`, `relay/gateway/`, `sitestack/stack/stack.py: Stack.receive`, [x](wire.md), [y](https://x)"
     assert missing(text, ROOT / "docs" / "reference") == []

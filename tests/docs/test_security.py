@@ -43,7 +43,7 @@ def test_every_check_has_its_row() -> None:
 
 
 @pytest.mark.parametrize("number", range(1, 29))
-def test_what_proves_it_is_there(number: int) -> None:
+def test_each_check_names_existing_tests_and_attacks(number: int) -> None:
     assert unknown_tests(ROWS[number]) == []
     assert unknown_attacks(ROWS[number]) == []
     assert "`" in ROWS[number].split("|")[2] or number == 13, "only what is not there needs no test"
@@ -68,7 +68,7 @@ def test_without_the_defence_one_of_its_tests_fails(number: int) -> None:
         assert all(file in ROWS[number] for file in files), f"{mutant.trap} dies by a test that the row does not name"
 
 
-def test_what_is_not_there_is_seen() -> None:
+def test_unknown_tests_and_attacks_are_detected() -> None:
     assert unknown_tests("| C1 | `tests/docs/test_security.py` (`test_that_nobody_...`)") == ["test_that_nobody_"]
     assert unknown_attacks("| C1 | `hostile-lan`: `forge`, `idle` |") == ["idle"]
     assert unguarded("| C1 | `tests/docs/test_security.py` |")
@@ -80,7 +80,7 @@ def test_every_attack_is_made_by_a_drill() -> None:
     assert {action.do for drill in drills for action in drill.attacks} == set(ATTACK_VERBS)
 
 
-def test_a_stranger_and_somebody_with_the_key_of_another_site_do_the_same() -> None:
+def test_attacks_run_both_without_a_key_and_with_the_key_of_another_site() -> None:
     attacks = find_drill("hostile-lan").attacks
     for verb in ("forge", "bomb", "flood"):
         assert {action.key_of for action in attacks if action.do == verb} == {"", "LON"}

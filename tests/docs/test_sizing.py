@@ -27,13 +27,13 @@ def journal_bytes(count: int) -> int:
     return len(encoder.encode(deliver))
 
 
-def test_a_batch_in_the_journal_takes_what_the_page_says() -> None:
+def test_the_size_of_a_journaled_batch_matches_the_page() -> None:
     assert "4 + 128 / b" in PAGE
     for count in (1, 24, 500):
         assert abs(journal_bytes(count) - (128 + 4 * count)) <= 16
 
 
-def test_a_batch_that_is_held_takes_what_the_page_says() -> None:
+def test_the_size_of_a_held_batch_matches_the_page() -> None:
     assert f"s + 4 + {ENTRY_BYTES} / b" in PAGE
     rows = re.findall(r"\| [\d,]+ \| ([\d,]+) in (\d+) \| ([\d,]+) \| ([\d,]+) \|", PAGE)
     assert len(rows) == 2

@@ -104,7 +104,7 @@ def test_every_row_that_is_named_exists() -> None:
     assert {row: str(path) for row, path in named.items() if row not in ROWS} == {}
 
 
-def test_every_trap_is_told_by_a_test_or_cannot_be_fallen_into_here() -> None:
+def test_every_trap_has_a_test_or_cannot_occur_here() -> None:
     told = {code for code, paths in uses().items() if any(path.name.startswith("test_") for path in paths)}
     traps = {code for code in entries() if code[0] in TRAPS}
     assert traps - told == {code for code in traps if NOT_HERE in entries()[code]}
@@ -124,7 +124,7 @@ def test_no_document_is_called_by_a_number_that_leads_nowhere() -> None:
     assert {str(path.relative_to(ROOT)): found for path, text in texts().items() if (found := DANGLING.findall(text))} == {}
 
 
-def test_a_code_is_found_where_people_read_and_a_name_is_none() -> None:
+def test_codes_are_found_in_prose_and_strings_and_not_in_names() -> None:
     source = '"""Holds (R6), A2."""\nB1 = "C3"  # S15: not X.4 or U2-3\nprint(f"L2 {B1}", "G1 to G4", "M2x", "`F1`")\n'
     assert sorted(CODE.findall(prose(source))) == ["A2", "R6", "S15"]
     assert ROW.findall(prose(source)) == ["U2-3"]

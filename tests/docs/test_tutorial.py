@@ -72,7 +72,7 @@ def test_the_tutorial_counts_every_vote_through_the_kill_of_a_relay(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_the_program_of_the_readme_is_heard_in_both_sites(tmp_path: Path) -> None:
+def test_the_readme_program_delivers_its_message_in_both_sites(tmp_path: Path) -> None:
     script, _stream = blocks(README, "python")
     with running(tmp_path, script) as members:
         for name in "ABC":

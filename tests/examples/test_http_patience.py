@@ -78,7 +78,7 @@ def post(language: str, directory: Path, *urls: str, give_up_s: int = 60) -> sub
 
 @pytest.mark.parametrize("status", [408, 429, 503])
 @languages
-def test_what_was_not_taken_is_posted_again_with_its_key(language: str, status: int, tmp_path: Path) -> None:
+def test_an_unaccepted_message_is_posted_again_with_its_key(language: str, status: int, tmp_path: Path) -> None:
     with answering(status, 200) as (url, posted):
         ended = post(language, tmp_path, url)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -87,7 +87,7 @@ def test_what_was_not_taken_is_posted_again_with_its_key(language: str, status: 
 
 @pytest.mark.parametrize("why", [b"mend it", b""])
 @languages
-def test_what_is_refused_is_not_posted_again(language: str, why: bytes, tmp_path: Path) -> None:
+def test_a_refused_message_is_not_posted_again(language: str, why: bytes, tmp_path: Path) -> None:
     with answering(422, why=why) as (url, posted):
         ended = post(language, tmp_path, url)
     assert ended.returncode == 1
@@ -96,7 +96,7 @@ def test_what_is_refused_is_not_posted_again(language: str, why: bytes, tmp_path
 
 
 @languages
-def test_what_nobody_takes_for_long_is_given_up(language: str, tmp_path: Path) -> None:
+def test_a_message_that_no_node_accepts_is_given_up(language: str, tmp_path: Path) -> None:
     with answering(408) as (url, posted):
         ended = post(language, tmp_path, f"http://127.0.0.1:{free_port()}", url, give_up_s=1)
     assert ended.returncode == 1

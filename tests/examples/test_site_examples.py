@@ -9,7 +9,7 @@ from tests.examples.programs import new_site, programs
 pytestmark = pytest.mark.slow
 
 
-def test_a_chat_goes_on_when_its_coordinator_is_killed() -> None:
+def test_a_chat_continues_after_its_coordinator_is_killed() -> None:
     room = new_site()
     with programs() as start:
         a = start("chat", room, "A")

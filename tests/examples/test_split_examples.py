@@ -32,7 +32,7 @@ class Net:
         return (source.port in self.apart) == (to.port in self.apart)
 
 
-async def test_after_a_split_the_members_of_the_smaller_part_take_the_value_of_the_larger(
+async def test_after_a_split_the_smaller_part_adopts_the_value_of_the_larger(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     net = Net(monkeypatch)

@@ -11,7 +11,7 @@ RELAY = (
         "relay/gateway/sender.py",
         "        self._sent, self._sent_view = dict(vector.origins), vector.view",
         "        self._sent, self._sent_view = dict(self._state.produced), vector.view",
-        "tests/simulation/relay/test_takeover_stories.py::test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else",
+        "tests/simulation/relay/test_takeover_stories.py::test_the_next_relay_sends_exactly_the_messages_missing_at_the_other_site",
     ),
     trap(
         "R2",
@@ -19,7 +19,7 @@ RELAY = (
         "relay/gateway/sender.py",
         "    return origins.get(batch.origin, 0) >= batch.last",
         "    return max(origins.values(), default=0) >= batch.last",
-        "tests/simulation/relay/test_takeover_stories.py::test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else",
+        "tests/simulation/relay/test_takeover_stories.py::test_the_next_relay_sends_exactly_the_messages_missing_at_the_other_site",
     ),
     trap(
         "R3",
@@ -27,7 +27,7 @@ RELAY = (
         "relay/replica/state.py",
         "        self.buffer.adopt_entries(state.first, state.entries, state.base_view, now)",
         "        self.buffer.adopt_entries(state.first + len(state.entries), (), state.base_view, now)",
-        "tests/simulation/relay/test_takeover_stories.py::test_a_member_that_joined_a_moment_ago_takes_over_with_all_that_is_not_acknowledged",
+        "tests/simulation/relay/test_takeover_stories.py::test_a_recent_joiner_takes_over_with_all_unacknowledged_messages",
     ),
     trap(
         "R5",
@@ -35,7 +35,7 @@ RELAY = (
         "relay/gateway/watermarks.py",
         "        if self._alone:\n            return [entry]",
         "        if True:\n            return [entry]",
-        "tests/simulation/relay/test_takeover_stories.py::test_what_a_relay_read_and_took_into_its_grave_is_sent_again",
+        "tests/simulation/relay/test_takeover_stories.py::test_messages_delivered_only_by_a_dead_receiving_relay_are_retransmitted",
     ),
     Mutant(
         "R6",
@@ -52,7 +52,7 @@ RELAY = (
             ),
         ),
         (
-            "tests/simulation/relay/test_takeover_stories.py::test_what_the_dead_relay_had_sent_arrives_after_its_successors_replay_and_is_not_taken",
+            "tests/simulation/relay/test_takeover_stories.py::test_late_messages_of_a_dead_relay_are_not_delivered_again_after_the_replay",
         ),
     ),
     trap(
@@ -61,7 +61,7 @@ RELAY = (
         "relay/layer/layer.py",
         "batch.scope is Scope.ALL and self.state.sites:",
         "batch.scope is Scope.ALL and self.state.sites and (self.gateway.table.links or not self.gateway.active):",
-        "tests/simulation/relay/test_takeover_stories.py::test_what_is_sent_while_there_is_no_link_and_while_it_replays_queues_behind_it",
+        "tests/simulation/relay/test_takeover_stories.py::test_messages_sent_without_a_link_or_during_a_replay_queue_behind_it",
     ),
     trap(
         "R8",
@@ -73,7 +73,7 @@ RELAY = (
             "        if view.id.creator not in view.members:\n"
             "            self.state.buffer.drop_through(self.state.buffer.end - 1)\n"
         ),
-        "tests/simulation/relay/test_takeover_stories.py::test_what_follows_a_farewell_is_relayed_by_the_successor",
+        "tests/simulation/relay/test_takeover_stories.py::test_the_successor_relays_messages_sent_after_a_farewell",
     ),
     Mutant(
         "R9",
@@ -90,7 +90,7 @@ RELAY = (
         "relay/gateway/watermarks.py",
         "        if self._alone:\n            self.sendable = position",
         "        if True:\n            self.sendable = position",
-        "tests/simulation/relay/test_takeover_stories.py::test_what_only_the_relay_holds_is_not_told_elsewhere",
+        "tests/simulation/relay/test_takeover_stories.py::test_a_message_that_only_the_relay_holds_is_not_relayed",
     ),
     Mutant(
         "R12",
@@ -108,7 +108,7 @@ RELAY = (
             Edit("relay/gateway/wire.py", "own = batch.site == peer and ", "own = "),
         ),
         (
-            "tests/simulation/relay/test_stream_stories.py::test_with_three_sites_everybody_gets_everything_once",
+            "tests/simulation/relay/test_stream_stories.py::test_each_member_of_three_sites_delivers_each_message_once",
             "tests/simulation/relay/test_takeover_stories.py::test_a_multicast_reaches_every_member_of_both_sites_once_and_never_comes_back",
         ),
     ),
@@ -164,8 +164,8 @@ RELAY = (
             ),
         ),
         (
-            "tests/simulation/relay/test_stream_stories.py::test_nobody_hears_from_a_member_before_it_knows_that_there_is_one",
-            "tests/simulation/relay/test_stream_stories.py::test_the_last_words_of_a_member_come_before_the_view_without_it",
+            "tests/simulation/relay/test_stream_stories.py::test_a_view_with_a_new_remote_member_precedes_its_first_message",
+            "tests/simulation/relay/test_stream_stories.py::test_the_last_message_of_a_member_precedes_the_view_without_it",
         ),
     ),
     trap(
@@ -174,7 +174,7 @@ RELAY = (
         "relay/gateway/sender.py",
         "        self._ahead.append(encode(RemoteGap(self._site, origin, gone.first, gone.last, reason)))\n",
         "",
-        "tests/simulation/relay/test_stream_stories.py::test_what_the_budget_cannot_hold_becomes_a_gap_and_the_rest_goes_on",
+        "tests/simulation/relay/test_stream_stories.py::test_messages_beyond_the_budget_become_a_gap_and_the_rest_arrives",
     ),
     trap(
         "R23",
@@ -182,7 +182,7 @@ RELAY = (
         "relay/layer/layer.py",
         "        self.state.adopt(replace(state, first=state.first + dropped, entries=entries), self._now)",
         "        pass",
-        "tests/simulation/relay/test_stream_stories.py::test_who_joins_a_site_in_the_middle_of_a_remote_stream_begins_at_the_next_message",
+        "tests/simulation/relay/test_stream_stories.py::test_a_joiner_begins_a_remote_stream_at_the_next_message",
     ),
     Mutant(
         "R28",
@@ -230,7 +230,7 @@ RELAY = (
             Edit("relay/replica/state.py", "        self._drop_acked()  # one part may", "        pass  # one part may"),
         ),
         (
-            "tests/simulation/relay/test_merge_stories.py::test_what_a_returned_part_held_does_not_hide_what_nobody_holds_any_more",
+            "tests/simulation/relay/test_merge_stories.py::test_older_entries_of_a_returned_part_do_not_hide_a_gap_of_dropped_entries",
         ),
     ),
     trap(
@@ -239,7 +239,7 @@ RELAY = (
         "relay/replica/remote_site.py",
         "        if forget:\n            del self.lineages[name]",
         "        if forget:\n            del self.lineages[name]\n            self.reached.pop(name, None)",
-        "tests/simulation/relay/test_merge_stories.py::test_who_stood_still_until_its_lineage_was_forgotten_does_not_take_the_site_back_to_an_old_view",
+        "tests/simulation/relay/test_merge_stories.py::test_a_paused_member_with_a_forgotten_lineage_does_not_restore_an_old_view",
     ),
     Mutant(
         "R1 views",
@@ -265,7 +265,7 @@ RELAY = (
         "relay/layer/layer.py",
         "        waiting_for = self.pace.waits_for()",
         "        waiting_for = ()",
-        "tests/simulation/relay/test_pace.py::test_who_sends_more_than_the_line_carries_waits_and_nothing_is_lost",
+        "tests/simulation/relay/test_pace.py::test_a_sender_faster_than_the_link_waits_and_loses_no_message",
     ),
     trap(
         "X11 slow",
@@ -273,6 +273,6 @@ RELAY = (
         "relay/gateway/least_pace.py",
         "                    entries.append(",
         "                    (lambda entry: None)(",
-        "tests/simulation/relay/test_pace.py::test_below_the_least_pace_a_site_is_waited_for_as_long_as_a_failover_may_take_and_told_gaps_then",
+        "tests/simulation/relay/test_pace.py::test_senders_wait_for_a_site_below_the_least_pace_for_a_grace_time_before_gaps",
     ),
 )

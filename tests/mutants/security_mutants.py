@@ -60,8 +60,8 @@ SECURITY = (
         "relay/node/bridge/tls.py",
         "    with trio.move_on_after(timeout_s):",
         "    with trio.move_on_after(1e9):",
-        "tests/relay/node/bridge/test_bridge_limits.py::test_a_caller_that_says_nothing_is_closed_in_time",
-        "tests/relay/node/bridge/test_bridge_limits.py::test_a_caller_that_says_a_byte_at_a_time_gets_no_more_time",
+        "tests/relay/node/bridge/test_bridge_limits.py::test_a_silent_caller_is_closed_after_the_handshake_timeout",
+        "tests/relay/node/bridge/test_bridge_limits.py::test_a_caller_that_sends_single_bytes_gets_no_more_time",
     ),
     trap(
         "C17-pending",
@@ -77,7 +77,7 @@ SECURITY = (
         "relay/node/bridge/proving.py",
         "(pending_max, max(1, pending_max // 4))",
         "(pending_max, pending_max)",
-        "tests/relay/node/bridge/test_bridge_limits.py::test_one_host_has_a_quarter_of_the_places_of_those_who_have_proved_nothing",
+        "tests/relay/node/bridge/test_bridge_limits.py::test_one_host_may_use_a_quarter_of_the_places_for_unproven_callers",
     ),
     trap(
         "C17-site",
@@ -85,7 +85,7 @@ SECURITY = (
         "relay/node/bridge/bridge.py",
         "accepted.count(site) >= (connections_max + 1) // 2",
         "accepted.count(site) >= connections_max",
-        "tests/relay/node/bridge/test_bridge_limits.py::test_no_site_takes_the_places_of_the_others",
+        "tests/relay/node/bridge/test_bridge_limits.py::test_one_site_cannot_use_all_connections",
     ),
     trap(
         "C10-sequence",
@@ -110,7 +110,7 @@ SECURITY = (
         "relay/node/bridge/proving.py",
         "            with trio.move_on_after(self._handshake_s):\n",
         "            with trio.move_on_after(1e9):\n",
-        "tests/relay/node/bridge/test_bridge_limits.py::test_without_certificates_a_caller_has_the_same_time_to_say_hello",
+        "tests/relay/node/bridge/test_bridge_limits.py::test_without_certificates_a_late_or_invalid_hello_is_rejected",
     ),
     trap(
         "C17-reset",
@@ -118,7 +118,7 @@ SECURITY = (
         "relay/node/bridge/bridge.py",
         "with suppress(trio.BrokenResourceError, trio.ClosedResourceError):\n            while data",
         "with suppress(trio.ClosedResourceError):\n            while data",
-        "tests/relay/node/bridge/test_bridge_tls.py::test_both_sides_hear_when_a_connection_breaks",
+        "tests/relay/node/bridge/test_bridge_tls.py::test_a_broken_connection_is_reported_as_closed",
     ),
     trap(
         "C17-garbage",
@@ -126,7 +126,7 @@ SECURITY = (
         "relay/node/bridge/tls.py",
         "        except ssl.SSLError as error:\n            await self._tell_why()\n",
         "        except ssl.SSLCertVerificationError as error:\n            await self._tell_why()\n",
-        "tests/relay/node/bridge/test_bridge_tls.py::test_whatever_a_caller_says_instead_of_a_handshake_ends_its_connection_and_nothing_else",
+        "tests/relay/node/bridge/test_bridge_tls.py::test_an_invalid_handshake_closes_only_its_connection",
     ),
     trap(
         "C28-hello",
@@ -150,7 +150,7 @@ SECURITY = (
         "sitestack/seal/seal.py",
         "self._hold(sender_id, Held(counter, plain, source), now, opened)",
         "opened.datagrams.append((plain, source))",
-        "tests/sitestack/seal/test_seal.py::test_copies_of_a_session_that_has_ended_to_whoever_starts_afterwards",
+        "tests/sitestack/seal/test_seal.py::test_copies_of_an_ended_session_are_refused_by_a_process_started_later",
     ),
     trap(
         "C1-meet",
@@ -158,7 +158,7 @@ SECURITY = (
         "sitestack/seal/seal.py",
         "            opened.drop(why)\n",
         ('            opened.drop(why)\n            opened.datagrams += [(data, source)] * (why == "seal_plain")\n'),
-        "tests/sitestack/transport/test_sealed.py::test_who_has_no_keys_and_who_has_are_not_heard_by_each_other",
+        "tests/sitestack/transport/test_sealed.py::test_members_with_and_without_keys_do_not_receive_each_other",
     ),
     Mutant(
         "C2-header",
@@ -210,7 +210,7 @@ SECURITY = (
         "sitestack/transport/sealed.py",
         "            secrets.token_bytes(SENDER_ID_BYTES),\n",
         "            bytes(SENDER_ID_BYTES),\n",
-        "tests/sitestack/transport/test_sealed.py::test_whoever_starts_anew_never_uses_the_counters_of_its_predecessor",
+        "tests/sitestack/transport/test_sealed.py::test_each_restart_uses_a_new_sender_id",
     ),
     Mutant(
         "C8-cluster",
@@ -220,9 +220,7 @@ SECURITY = (
             Edit("sitestack/seal/seal.py", 'b" stamp ", cluster.encode()))', 'b" stamp "))'),
             Edit("sitestack/seal/envelope.py", "hashlib.sha256(_PURPOSE + cluster.encode())", "hashlib.sha256(_PURPOSE)"),
         ),
-        (
-            "tests/sitestack/transport/test_sealed.py::test_two_clusters_with_one_key_on_one_multicast_address_do_not_hear_each_other",
-        ),
+        ("tests/sitestack/transport/test_sealed.py::test_two_clusters_with_one_key_and_one_multicast_address_drop_each_other",),
     ),
     Mutant(
         "C8-claimed",
@@ -236,7 +234,7 @@ SECURITY = (
                 "header = head[:4] + bytes(4) + self._sender_id + nonce + self._stamp",
             ),
         ),
-        ("tests/sitestack/seal/test_seal.py::TestWhoDoesNotBelong::test_another_cluster_that_says_it_is_this_one",),
+        ("tests/sitestack/seal/test_seal.py::TestWhoDoesNotBelong::test_another_cluster_that_poses_as_this_one_is_refused",),
     ),
     trap(
         "C15-introductions",
@@ -252,7 +250,7 @@ SECURITY = (
         "sitestack/transport/sealed.py",
         "self._refused_all = bool(opened.drops) and not opened.datagrams",
         "self._refused_all = False",
-        "tests/sitestack/transport/test_sealed.py::test_a_flood_of_what_nobody_sealed_is_looked_at_in_portions",
+        "tests/sitestack/transport/test_sealed.py::test_a_flood_of_unsealed_datagrams_is_processed_at_a_bounded_rate",
     ),
     trap(
         "C19-old-key",
@@ -268,7 +266,7 @@ SECURITY = (
         "sitestack/seal/seal.py",
         "        removed = not self._ring.keys.keys() <= ring.keys.keys()\n        self._ring = ring\n",
         ("        removed = False\n        self._ring = KeyRing({**self._ring.keys, **ring.keys}, ring.in_use)\n"),
-        "tests/sitestack/seal/test_seal.py::test_who_has_only_the_removed_key_is_out_at_once",
+        "tests/sitestack/seal/test_seal.py::test_a_member_with_only_the_removed_key_is_refused_at_once",
         "tests/relay/node/test_site_keys.py::test_a_member_that_has_only_the_removed_key_is_out",
     ),
     trap(
@@ -293,7 +291,7 @@ SECURITY = (
         "sitestack/transport/udp.py",
         "            sock.bind(at)\n",
         '            sock.bind(("", at.port))\n',
-        "tests/sitestack/transport/test_multicast_scope.py::test_what_is_sent_to_another_group_or_to_the_port_itself_is_not_heard",
+        "tests/sitestack/transport/test_multicast_scope.py::test_datagrams_to_another_group_or_to_the_port_itself_are_not_received",
     ),
     trap(
         "C18-http",
@@ -325,7 +323,7 @@ SECURITY = (
         "relay/node/http/guard.py",
         "            except trio.BusyResourceError as error:",
         "            except trio.ClosedResourceError as error:",
-        "tests/relay/node/http/test_limits.py::test_what_is_sent_while_another_task_ends_the_direction_fails_and_ends_no_node",
+        "tests/relay/node/http/test_limits.py::test_a_send_while_another_task_ends_the_direction_raises_a_known_error",
     ),
     trap(
         "C21-mode",
@@ -333,7 +331,7 @@ SECURITY = (
         "relay/keys/files.py",
         "SECRET_MODE = 0o600",
         "SECRET_MODE = 0o644",
-        "tests/relay/keys/test_files.py::test_only_the_owner_can_read_what_is_written_whatever_the_umask",
+        "tests/relay/keys/test_files.py::test_only_the_owner_can_read_a_written_secret_under_any_umask",
     ),
     trap(
         "C21-shown",
@@ -357,7 +355,7 @@ SECURITY = (
         "sitestack/transport/interfaces.py",
         "        sock.bind((host, port))\n",
         '        sock.bind(("", port))\n',
-        "tests/relay/node/test_secured_nodes.py::test_nodes_with_keys_are_a_site_and_one_without_is_outside_and_both_say_so",
+        "tests/relay/node/test_secured_nodes.py::test_a_node_without_keys_stays_outside_a_site_with_keys_and_both_report_it",
     ),
     trap(
         "C25-journal",

@@ -33,7 +33,7 @@ SITE = (
                 "Down(Frame(self._me, coordinator, _FORWARD, batch, True))",
             ),
         ),
-        ("tests/simulation/test_senders.py::test_what_overtakes_an_earlier_message_on_the_way_waits_for_it",),
+        ("tests/simulation/test_senders.py::test_a_message_that_overtakes_an_earlier_one_waits_for_it",),
     ),
     Mutant(
         "S2",
@@ -46,7 +46,7 @@ SITE = (
                 "        self._unstable.clear()",
             ),
         ),
-        ("tests/simulation/test_coordinator_failover.py::test_what_is_sent_again_goes_before_what_is_new",),
+        ("tests/simulation/test_coordinator_failover.py::test_messages_forwarded_again_precede_new_ones_after_a_failover",),
     ),
     Mutant(
         "S3",
@@ -82,9 +82,9 @@ SITE = (
         "sitestack/layers/membership/flush.py",
         "            upto, holders = self._cut(part)",
         "            upto, holders = {}, {}",
-        "tests/simulation/test_coordinator_failover.py::test_what_one_survivor_had_delivered_comes_first_everywhere",
-        "tests/simulation/test_coordinator_failover.py::test_the_example_of_seed_000_who_missed_the_last_two_gets_them_once",
-        "tests/simulation/test_coordinator_failover.py::test_what_a_survivor_has_delivered_reaches_all_even_when_origin_and_coordinator_died",
+        "tests/simulation/test_coordinator_failover.py::test_messages_that_one_survivor_delivered_come_first_at_all_survivors",
+        "tests/simulation/test_coordinator_failover.py::test_the_example_of_seed_000_a_survivor_gets_its_two_missing_messages_once",
+        "tests/simulation/test_coordinator_failover.py::test_a_survivors_delivery_reaches_all_after_origin_and_coordinator_die",
     ),
     trap(
         "S6",
@@ -92,7 +92,7 @@ SITE = (
         "sitestack/layers/membership/flush.py",
         "if number > known or (number == known > 0 and member == sender):",
         "if number < upto.get(sender, 1 << 62):",
-        "tests/simulation/test_coordinator_failover.py::test_what_its_sender_alone_had_delivered_reaches_the_others",
+        "tests/simulation/test_coordinator_failover.py::test_a_message_that_only_its_sender_delivered_reaches_the_other_survivors",
     ),
     trap(
         "S7",
@@ -100,7 +100,7 @@ SITE = (
         "sitestack/layers/sequencer/received_table.py",
         "        self._left = dict(tombstones[excess:])",
         "        self._left = {}",
-        "tests/simulation/test_senders.py::test_who_was_excluded_while_it_lived_delivers_nothing_twice_when_it_is_back",
+        "tests/simulation/test_senders.py::test_a_member_excluded_alive_delivers_no_duplicate_after_its_merge",
     ),
     trap(
         "S9",
@@ -122,9 +122,7 @@ SITE = (
             Edit("sitestack/layers/sequencer/layer.py", "        if frame.source not in self._members:", "        if False:"),
             Edit("sitestack/layers/sequencer/layer.py", " or batch.origin not in self._members:", ":"),
         ),
-        (
-            "tests/simulation/test_coordinator_failover.py::test_nobody_sequences_a_message_of_a_member_that_the_view_has_excluded",
-        ),
+        ("tests/simulation/test_coordinator_failover.py::test_no_member_sequences_a_message_of_an_excluded_member",),
     ),
     Mutant(
         "S11",
@@ -142,7 +140,7 @@ SITE = (
                 ("        if old is None or old.coordinator != view.coordinator:\n            self._table.view_changed()"),
             ),
         ),
-        ("tests/simulation/test_senders.py::test_what_the_same_coordinator_could_not_take_is_forwarded_again_after_the_view",),
+        ("tests/simulation/test_senders.py::test_messages_that_a_blocked_coordinator_drops_are_forwarded_after_the_view",),
     ),
     trap(
         "S16",
@@ -150,7 +148,7 @@ SITE = (
         "sitestack/layers/batching/layer.py",
         "        self._leave_at = now + self._config.stop_timeout_s",
         "        self._leave_at = now",
-        "tests/simulation/test_senders.py::test_who_leaves_stays_until_its_messages_are_delivered",
+        "tests/simulation/test_senders.py::test_a_leaving_member_stays_until_its_messages_are_delivered",
     ),
     Mutant(
         "U1",
@@ -198,7 +196,7 @@ SITE = (
         "sitestack/layers/unicast/receiver.py",
         "        start = max(seqno, self.last_mid + 1 - self._offset)",
         "        start = seqno",
-        "tests/simulation/test_resets.py::test_what_was_delivered_and_not_acknowledged_is_not_delivered_again_after_a_reset",
+        "tests/simulation/test_resets.py::test_a_delivered_unacknowledged_unicast_is_not_delivered_again_after_a_reset",
     ),
     trap(
         "U6",
@@ -214,7 +212,7 @@ SITE = (
         "sitestack/model/address_cache.py",
         "        if known is not None and contact.version <= known.version:",
         "        if known is not None:",
-        "tests/simulation/test_places.py::test_who_has_moved_is_reached_at_its_new_address",
+        "tests/simulation/test_places.py::test_a_moved_member_is_reached_at_its_new_address",
     ),
     trap(
         "A3",
@@ -222,7 +220,7 @@ SITE = (
         "sitestack/stack/stack.py",
         "        if datagram.dest is not None and datagram.dest != self.address:",
         "        if False:",
-        "tests/simulation/test_places.py::test_what_is_for_the_dead_is_not_taken_by_who_starts_at_its_address",
+        "tests/simulation/test_places.py::test_messages_for_a_dead_process_are_not_delivered_to_a_new_one_at_its_address",
     ),
     trap(
         "A13",
@@ -238,8 +236,8 @@ SITE = (
         "sitestack/layers/membership/leader.py",
         "self._is_disputed or flush.disputes(None if prepare is None else prepare.view)",
         "False",
-        "tests/sitestack/layers/membership/test_leader.py::test_who_may_not_be_the_only_one_to_continue_the_lineage_starts_its_own",
-        "tests/simulation/test_found.py::test_what_was_found_once_stays_mended",
+        "tests/sitestack/layers/membership/test_leader.py::test_a_leader_that_may_have_a_rival_heir_starts_a_new_lineage",
+        "tests/simulation/test_found.py::test_stored_plans_break_no_promise",
     ),
     trap(
         "S21",
@@ -247,7 +245,7 @@ SITE = (
         "sitestack/layers/sequencer/layer.py",
         "        return [*self._gaps(), *self._forward()]",
         "        return self._forward()",
-        "tests/simulation/test_missed.py::test_each_part_is_told_exactly_what_the_other_one_delivered",
+        "tests/simulation/test_missed.py::test_each_part_gets_exact_gaps_for_the_messages_of_the_other",
     ),
     trap(
         "S21-silent",
@@ -255,7 +253,7 @@ SITE = (
         "sitestack/layers/sequencer/received_table.py",
         "{member: known.pop(member, _FRESH) for member in members}",
         "{member: known.pop(member) for member in members if member in known}",
-        "tests/simulation/test_missed.py::test_who_was_excluded_is_told_after_the_merge_view_and_before_anything_else",
+        "tests/simulation/test_missed.py::test_an_excluded_member_gets_its_gap_right_after_the_merge_view",
     ),
     trap(
         "S22",
@@ -263,7 +261,7 @@ SITE = (
         "sitestack/layers/sequencer/layer.py",
         "*self._forward(), *self._ask_again()]",
         "*self._forward()]",
-        "tests/sitestack/layers/sequencer/test_sequencer_state.py::test_a_coordinator_that_goes_on_in_the_same_view_asks_for_what_it_dropped",
+        "tests/sitestack/layers/sequencer/test_sequencer_state.py::test_a_coordinator_unblocked_in_the_same_view_requests_dropped_forwards",
     ),
     trap(
         "S20",
@@ -279,7 +277,7 @@ SITE = (
         "sitestack/layers/short_ids.py",
         "(table.epoch, table.highest), table.ids",
         "(table.epoch, max(table.ids.values())), table.ids",
-        "tests/simulation/test_short_ids.py::test_a_successor_gives_the_newcomer_an_id_that_nobody_had_and_sends_again_in_its_own_ids",
+        "tests/simulation/test_short_ids.py::test_a_successor_gives_a_joiner_an_unused_id_and_retransmits_in_its_own_ids",
     ),
     trap(
         "TURN-journal",
@@ -287,7 +285,7 @@ SITE = (
         "sitestack/stack/turn.py",
         "        shell.journal(turn.events)\n        shell.transmit(turn.datagrams)\n",
         "        shell.transmit(turn.datagrams)\n        shell.journal(turn.events)\n",
-        "tests/simulation/relay/test_turn_steps.py::test_who_dies_before_the_journal_has_said_nothing_of_what_it_sent",
+        "tests/simulation/relay/test_turn_steps.py::test_a_member_that_dies_before_the_journal_step_records_and_sends_no_message",
     ),
     trap(
         "TURN-site-first",
@@ -295,7 +293,7 @@ SITE = (
         "sitestack/stack/turn.py",
         "        shell.transmit(turn.datagrams)\n        shell.act(turn.effects)\n",
         "        shell.act(turn.effects)\n        shell.transmit(turn.datagrams)\n",
-        "tests/simulation/relay/test_turn_steps.py::test_who_commits_a_view_and_dies_before_it_listens_has_told_its_site",
+        "tests/simulation/relay/test_turn_steps.py::test_a_new_relay_that_dies_before_it_listens_has_committed_its_view",
     ),
     trap(
         "TURN-application-last",
@@ -303,7 +301,7 @@ SITE = (
         "sitestack/stack/turn.py",
         "        shell.act(turn.effects)\n        shell.hand_over(turn.events)\n",
         "        shell.hand_over(turn.events)\n        shell.act(turn.effects)\n",
-        "tests/simulation/relay/test_turn_steps.py::test_who_dies_after_it_wrote_to_the_bridge_has_delivered_what_it_said_it_has",
+        "tests/simulation/relay/test_turn_steps.py::test_a_receiver_that_dies_after_its_acknowledgement_has_journaled_the_delivery",
     ),
     trap(
         "TURN-small-frames",
@@ -319,7 +317,7 @@ SITE = (
         "sitestack/channel/receiving/receive_end.py",
         "            self._state.pass_gap(item)\n",
         "            pass\n",
-        "tests/sitestack/channel/receiving/test_state_extras.py::test_a_joiner_is_told_the_gaps_of_the_state_that_it_takes",
+        "tests/sitestack/channel/receiving/test_state_extras.py::test_a_joiner_receives_the_gaps_of_its_state",
     ),
     trap(
         "STATE-keys",
@@ -327,7 +325,7 @@ SITE = (
         "sitestack/channel/receiving/state_handover.py",
         "        self._keys.adopt(extras.keys)\n",
         "",
-        "tests/sitestack/channel/receiving/test_state_extras.py::test_a_joiner_does_not_apply_a_repeat_of_what_its_state_contains",
+        "tests/sitestack/channel/receiving/test_state_extras.py::test_a_joiner_does_not_apply_a_repeat_of_a_message_in_its_state",
     ),
     trap(
         "STATE-mark",
@@ -367,7 +365,7 @@ SITE = (
         "sitestack/layers/unicast/sender.py",
         "        is_late = self.is_hopeless(now)\n",
         "        is_late = False\n",
-        "tests/sitestack/layers/unicast/test_unicast_bounds.py::test_what_arrives_with_the_end_of_a_long_pause_brings_nothing_back",
+        "tests/sitestack/layers/unicast/test_unicast_bounds.py::test_control_frames_after_a_long_pause_revive_no_sender",
     ),
     trap(
         "U4-clock",

@@ -67,7 +67,7 @@ def test_a_line_is_broken_in_each_classic_way_that_fits() -> None:
     }
 
 
-def test_what_runs_at_import_and_what_is_only_shown_is_left_alone() -> None:
+def test_import_time_code_and_display_only_code_are_not_mutated() -> None:
     assert changes(1, 2, 5, 6, 8, 9, 17, 18) == set()
     assert all(each.line in (10, 12) for each in breaks(SOURCE, {10, 12}))
 
@@ -99,7 +99,7 @@ def test_a_seed_draws_the_same_again_and_no_mutant_twice(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("known", EQUIVALENT, ids=lambda known: known[2])
-def test_what_is_known_to_change_nothing_is_still_there(known: tuple[str, str, str, str]) -> None:
+def test_each_known_equivalent_mutant_still_exists(known: tuple[str, str, str, str]) -> None:
     file, *lines = known
     source = (ROOT / file).read_text(encoding="utf-8")
     found = breaks(source, range(1, source.count("\n") + 1))

@@ -17,7 +17,7 @@ from tests.mutants.table import LISTED, MUTANTS
 
 
 @pytest.mark.parametrize("mutant", [*MUTANTS, *ROW_MUTANTS], ids=lambda mutant: mutant.why)
-def test_every_snippet_stands_exactly_once_and_its_replacement_is_python(mutant: Mutant | RowMutant) -> None:
+def test_every_snippet_occurs_exactly_once_and_its_replacement_is_python(mutant: Mutant | RowMutant) -> None:
     texts: dict[str, str] = {}
     for edit in mutant.edits:
         text = texts.get(edit.file) or (ROOT / edit.file).read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def test_a_story_that_fails_notices_the_mutant_and_one_that_passes_does_not(tmp_
 
 
 @pytest.mark.slow
-def test_a_story_that_cannot_be_told_proves_nothing(tmp_path: Path) -> None:
+def test_a_story_that_pytest_cannot_run_is_unusable(tmp_path: Path) -> None:
     (tmp_path / "test_story.py").write_text("import does_not_exist\n")
     with pytest.raises(Unusable, match="pytest could not run"):
         tell(tmp_path, ["test_story.py::test_gone"])
@@ -76,12 +76,12 @@ def test_a_mutant_is_a_copy_with_all_its_edits(tmp_path: Path) -> None:
     assert (tmp_path / "lab" / "relay_lab" / "simulation" / "run.py").exists()
 
 
-def test_what_does_not_fit_is_found_before_anything_runs() -> None:
+def test_an_edit_that_does_not_fit_is_refused_before_any_run() -> None:
     with pytest.raises(Mismatch, match="which is not in it"):
         check_fits(ROOT, [Edit("sitestack/model/view.py", "no such text", "")])
 
 
-def test_it_is_told_who_killed_what() -> None:
+def test_the_summary_counts_kills_by_stories_and_seeds_and_names_survivors() -> None:
     kills = {"R1": Kill(True, True), "S2": Kill(True, False), "S1": Kill(False, False)}
     assert sum_up(kills) == [
         "2 of 3 killed, 2 by stories and 1 by seeds",

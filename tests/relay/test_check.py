@@ -115,7 +115,7 @@ def test_a_run_that_is_stopped_under_load_is_judged_up_to_there(tmp_path: Path) 
     assert {violation.invariant for violation in forced.violations} >= {"L10", "X5"}
 
 
-def test_a_crash_of_everybody_leaves_nothing_to_judge_at_the_end(tmp_path: Path) -> None:
+def test_after_a_crash_of_all_processes_the_end_is_not_judged(tmp_path: Path) -> None:
     run = CorrectRun(13, steps=100)
     store_all(tmp_path, run)
     report = check_directories([tmp_path])
@@ -123,7 +123,7 @@ def test_a_crash_of_everybody_leaves_nothing_to_judge_at_the_end(tmp_path: Path)
     assert "no process stopped gracefully" in report.notes[-1]
 
 
-def test_who_leaves_before_the_last_message_has_not_survived(tmp_path: Path, run: CorrectRun) -> None:
+def test_a_member_that_leaves_before_the_last_message_is_no_survivor(tmp_path: Path, run: CorrectRun) -> None:
     run = CorrectRun(14, steps=100)
     run.clock += 2 * SECOND
     site = run.sites["NYC"]
@@ -155,7 +155,7 @@ def test_a_torn_tail_is_legal_after_a_crash_only(tmp_path: Path, run: CorrectRun
     assert str(file) in report.notes[0]
 
 
-def test_a_damaged_journal_fails_whatever_the_rest_says(tmp_path: Path, run: CorrectRun) -> None:
+def test_a_damaged_journal_fails_a_correct_run(tmp_path: Path, run: CorrectRun) -> None:
     store_all(tmp_path, run)
     file = min((tmp_path / "NYC").glob("*.rlj"))
     damaged = bytearray(file.read_bytes())
@@ -167,7 +167,7 @@ def test_a_damaged_journal_fails_whatever_the_rest_says(tmp_path: Path, run: Cor
     assert report.violations[0].where.startswith(f"{file}:")
 
 
-def test_records_that_a_full_disk_has_cost_are_told(tmp_path: Path, run: CorrectRun) -> None:
+def test_records_lost_to_a_full_disk_are_reported(tmp_path: Path, run: CorrectRun) -> None:
     process = run.processes[0]
     process.records.insert(5, records.Drop(0, 0, "journal", "No space left on device", 3))
     store_all(tmp_path, run)
@@ -197,7 +197,7 @@ def test_after_a_full_disk_missing_records_prove_nothing_and_duplicates_do(
     assert (report.lost, report.duplicated > 0) == (0, again)
 
 
-def test_processes_of_one_name_are_told_in_the_order_of_their_starts(tmp_path: Path, run: CorrectRun) -> None:
+def test_processes_of_one_name_are_listed_in_the_order_of_their_starts(tmp_path: Path, run: CorrectRun) -> None:
     later, first = [process for process in run.processes if process.site == "NYC"][:2]
     for process, w in ((later, 9), (first, 3)):
         start = process.records[0]
@@ -210,7 +210,7 @@ def test_processes_of_one_name_are_told_in_the_order_of_their_starts(tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_what_retention_took_is_no_violation_and_the_rest_is_judged(tmp_path: Path, seed: int) -> None:
+def test_records_deleted_by_retention_are_no_violation_and_the_rest_is_judged(tmp_path: Path, seed: int) -> None:
     run = CorrectRun(seed, steps=1_500)
     shut_down(run)
     assert store_what_stays(tmp_path, run, 40_000) > 0
@@ -224,7 +224,7 @@ def test_what_retention_took_is_no_violation_and_the_rest_is_judged(tmp_path: Pa
     assert 0 < report.deliveries < everything
 
 
-def test_a_loss_after_what_retention_took_is_found(tmp_path: Path) -> None:
+def test_a_loss_after_the_records_deleted_by_retention_is_found(tmp_path: Path) -> None:
     run = CorrectRun(1, steps=1_500)
     victim = run.sites["NYC"].members[0]
     delivered = [place for place, each in enumerate(victim.records) if isinstance(each, records.Deliver)]
@@ -234,7 +234,7 @@ def test_a_loss_after_what_retention_took_is_found(tmp_path: Path) -> None:
     assert check_directories([tmp_path]).violations
 
 
-def test_segments_that_are_gone_without_a_word_are_told(tmp_path: Path, run: CorrectRun) -> None:
+def test_segments_missing_without_a_record_are_reported(tmp_path: Path, run: CorrectRun) -> None:
     process = run.processes[0]
     writer = JournalStore(JournalOptions(tmp_path, segment_bytes=1_000), process.site, process.uuid, process.name)
     for record in process.records:
@@ -263,7 +263,7 @@ def test_cat_gives_a_line_a_message_of_every_process(tmp_path: Path, run: Correc
     assert lines[0]["ev"] == "start"
 
 
-def test_who_stopped_the_processes_says_when_the_run_ended(tmp_path: Path, run: CorrectRun) -> None:
+def test_a_given_end_of_the_run_before_or_after_the_last_stop_gives_no_loss(tmp_path: Path, run: CorrectRun) -> None:
     store_all(tmp_path, run)
     stops = [record.w for process in run.processes for record in process.records if isinstance(record, records.Stop)]
     sends = [record.w for process in run.processes for record in process.records if isinstance(record, records.Send)]

@@ -82,7 +82,7 @@ def test_frames_of_them_come_back_in_a_datagram(sent: list[Frame]) -> None:
 @pytest.mark.conforms("LA-22")
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=SLOW)
 @given(st.lists(frames, min_size=1, max_size=5), st.lists(addresses, unique=True))
-def test_frames_of_them_come_back_with_short_ids_in_whatever_field_an_address_is(
+def test_frames_with_short_ids_survive_a_round_trip_for_addresses_in_any_field(
     sent: list[Frame], numbered: list[Address]
 ) -> None:
     ids = ShortIds(0, {member: number for number, member in enumerate(numbered, 1)})
@@ -94,7 +94,7 @@ def test_frames_of_them_come_back_with_short_ids_in_whatever_field_an_address_is
 
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=SLOW)
 @given(st.sampled_from(sorted(EVERY)), st.lists(plain, max_size=8))
-def test_fields_that_mean_nothing_are_refused_or_are_what_they_say(number: int, fields: list[Any]) -> None:
+def test_random_fields_are_refused_or_parse_to_a_header_that_survives_a_round_trip(number: int, fields: list[Any]) -> None:
     header = outcome(CODEC.parse, msgpack.packb([number, *fields], use_bin_type=True))
     if isinstance(header, Header):
         assert type(header) is EVERY[number]

@@ -34,7 +34,7 @@ def test_a_multicast_costs_one_unicast_and_one_multicast_and_the_coordinators_ow
 
 
 @pytest.mark.conforms("SEQ-14", "SEQ-12", "SEQ-3")
-def test_the_example_of_seed_000_who_missed_the_last_two_gets_them_once() -> None:
+def test_the_example_of_seed_000_a_survivor_gets_its_two_missing_messages_once() -> None:
     """SEQ-14: C sends 1 to 6, A sequences all, C misses 5 and 6, A dies."""
     script = site("A", "B", "C", shown=FLUSH)
     missed = script.hold("A", "C", Sequenced, carrying=["5", "6"])
@@ -51,7 +51,7 @@ def test_the_example_of_seed_000_who_missed_the_last_two_gets_them_once() -> Non
 
 
 @pytest.mark.conforms("SEQ-23", "SEQ-10")
-def test_what_one_survivor_had_delivered_comes_first_everywhere() -> None:
+def test_messages_that_one_survivor_delivered_come_first_at_all_survivors() -> None:
     """S5, SEQ-23: only B got the last two messages that A sequenced; D would send its message again before C does."""
     script = site("A", "B", "C", "D", shown=FLUSH)
     missed = script.hold("A", "CD", Sequenced)
@@ -70,7 +70,7 @@ def test_what_one_survivor_had_delivered_comes_first_everywhere() -> None:
     verdict(script)
 
 
-def test_what_its_sender_alone_had_delivered_reaches_the_others() -> None:
+def test_a_message_that_only_its_sender_delivered_reaches_the_other_survivors() -> None:
     """S6: C has delivered its own message and will not send it again; no other survivor has it, and A is dead."""
     script = site("A", "B", "C", "D")
     script.hold("A", "BD", Sequenced)
@@ -83,7 +83,7 @@ def test_what_its_sender_alone_had_delivered_reaches_the_others() -> None:
 
 
 @pytest.mark.conforms("SEQ-24")
-def test_what_a_survivor_has_delivered_reaches_all_even_when_origin_and_coordinator_died() -> None:
+def test_a_survivors_delivery_reaches_all_after_origin_and_coordinator_die() -> None:
     script = site("A", "B", "C", "D")
     script.hold("A", "CD", Sequenced)
     say(script, "D", "d1")
@@ -94,7 +94,7 @@ def test_what_a_survivor_has_delivered_reaches_all_even_when_origin_and_coordina
     verdict(script)
 
 
-def test_what_only_the_dead_had_delivered_is_delivered_by_no_survivor() -> None:
+def test_a_message_that_only_dead_members_delivered_is_delivered_by_no_survivor() -> None:
     """The other half of SEQ-24: agreement is among survivors, as documented."""
     script = site("A", "B", "C", "D")
     script.hold("A", "BCD", Sequenced, carrying=["d1"])
@@ -109,7 +109,7 @@ def test_what_only_the_dead_had_delivered_is_delivered_by_no_survivor() -> None:
 
 
 @pytest.mark.conforms("SEQ-12", "SEQ-11", "SEQ-18")
-def test_what_is_sent_again_goes_before_what_is_new() -> None:
+def test_messages_forwarded_again_precede_new_ones_after_a_failover() -> None:
     """S2: a message that is sent during the failover must not overtake those that have to be sent again."""
     script = site("A", "B", "C", shown=(Forward, Sequenced, Commit))
     script.hold("A", "BC", Sequenced)
@@ -166,7 +166,7 @@ def test_a_forward_that_is_faster_than_the_view_waits_for_it() -> None:
     verdict(script)
 
 
-def test_nobody_sequences_a_message_of_a_member_that_the_view_has_excluded() -> None:
+def test_no_member_sequences_a_message_of_an_excluded_member() -> None:
     """S10: D's forward is still under way when D is dead and gone."""
     script = site("A", "B", "C", "D")
     late = script.hold("D", "A", Forward)
@@ -179,7 +179,7 @@ def test_nobody_sequences_a_message_of_a_member_that_the_view_has_excluded() -> 
     verdict(script)
 
 
-def test_what_a_dead_member_had_sequenced_is_delivered_before_the_view_without_it() -> None:
+def test_a_sequenced_message_of_a_dead_member_precedes_the_view_without_it() -> None:
     """S10: A had sequenced D's message already; every member that delivers it does so in a view with D."""
     script = site("A", "B", "C", "D")
     late = script.hold("AB", "C", Sequenced)
@@ -195,7 +195,7 @@ def test_what_a_dead_member_had_sequenced_is_delivered_before_the_view_without_i
 
 
 @pytest.mark.conforms("SEQ-8")
-def test_a_hole_is_filled_by_the_one_who_sequenced_and_not_asked_of_the_sender() -> None:
+def test_the_coordinator_and_not_the_sender_retransmits_a_missing_message() -> None:
     script = site("A", "B", "C", shown=(Sequenced, Retransmit))
     lost = script.hold("A", "C", Sequenced, carrying=["b1"])
     say(script, "B", "b1")

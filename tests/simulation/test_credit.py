@@ -79,7 +79,7 @@ def refused(script: Script, name: str) -> int:
 
 @pytest.mark.conforms("SEQ-5")
 @pytest.mark.parametrize("other", ["B", "C"])
-def test_what_others_send_does_not_wait_behind_all_that_the_coordinator_has_to_say(other: str) -> None:
+def test_a_message_waits_for_no_more_than_the_coordinators_window_and_queue(other: str) -> None:
     """A sends whenever it may. The other one's message follows no more than A's window and queue."""
     script = site("ABC")
     [word] = words("b", 1)
@@ -101,7 +101,7 @@ def test_what_others_send_does_not_wait_behind_all_that_the_coordinator_has_to_s
 # -- strangers ---------------------------------------------------------------------------------------------------------
 
 
-def test_who_talks_with_a_process_outside_its_view_is_heard_by_it_and_by_its_own_site() -> None:
+def test_unicasts_to_a_non_member_and_multicasts_of_the_same_sender_all_arrive() -> None:
     """A and C do not hear each other; B hears both, and is in a view with A. B's unicasts to C use up no member's credit."""
     script = site("ABC")
     cut(script, "A", "C")
@@ -118,7 +118,7 @@ def test_who_talks_with_a_process_outside_its_view_is_heard_by_it_and_by_its_own
     verdict(script)
 
 
-def test_what_is_said_to_a_stranger_that_is_gone_is_reported_and_stops_nothing() -> None:
+def test_unicasts_to_a_dead_non_member_are_reported_and_block_no_multicast() -> None:
     script = site("ABC")
     script.send("C", "hello", to=script["B"].local.address)
     script.run(SOON)
@@ -132,7 +132,7 @@ def test_what_is_said_to_a_stranger_that_is_gone_is_reported_and_stops_nothing()
     verdict(script)
 
 
-def test_what_was_said_to_a_stranger_costs_nothing_when_it_is_a_member_again() -> None:
+def test_unicasts_to_a_non_member_use_no_credit_after_it_is_a_member_again() -> None:
     """In between C has had a separate view, which B does not know."""
     script = site("ABCD")
     cut(script, "A", "CD")
@@ -211,7 +211,7 @@ def test_unicasts_into_a_hole_hold_back_unicasts_to_that_member_only() -> None:
 
 @pytest.mark.parametrize("small", ["A", "B", "C"])
 @pytest.mark.parametrize("window", [1, SIZE, WINDOW])
-def test_a_member_with_a_smaller_window_than_all_others_goes_on_sending(small: str, window: int) -> None:
+def test_a_member_with_a_smaller_window_than_all_others_continues_to_send(small: str, window: int) -> None:
     """The coordinator multicasts the messages of all members, also when its own window is the smallest."""
     script = site("ABC", {name: window if name == small else 64 * WINDOW for name in "ABC"})
     other = next(name for name in "CBA" if name != small)

@@ -13,14 +13,14 @@ VERIFY_S = FailureDetectionConfig().verify_timeout_s
 SILENCE_S = FailureDetectionConfig().timeout_s + VERIFY_S
 
 
-def test_without_its_coordinator_a_site_goes_on_at_once() -> None:
+def test_a_site_replaces_its_dead_coordinator_at_once() -> None:
     script = site("A", "B", "C", "D")
     script.kill("A")
     script.view("B", "C", "D", within=CHANGE_S)
     verdict(script)
 
 
-def test_without_its_coordinator_and_the_next_in_line_it_goes_on_at_once_too() -> None:
+def test_a_site_replaces_its_dead_coordinator_and_next_in_line_at_once() -> None:
     script = site("A", "B", "C", "D")
     script.kill("B")
     script.run(0.001)
@@ -40,7 +40,7 @@ def test_when_another_member_dies_with_the_coordinator_it_is_asked_and_not_waite
     verdict(script)
 
 
-def test_a_coordinator_that_stands_still_is_replaced_after_the_time_for_silence() -> None:
+def test_a_paused_coordinator_is_replaced_after_the_silence_timeout() -> None:
     """The connections of a paused process stay open, so no other process is notified."""
     script = site("A", "B", "C")
     script["A"].pause()

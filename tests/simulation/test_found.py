@@ -19,11 +19,11 @@ FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", one_in(5, FOUND, lambda file: file.stem))
-def test_what_was_found_once_stays_mended(file: Path) -> None:
+def test_stored_plans_break_no_promise(file: Path) -> None:
     assert SeedRun(from_text(file.read_text(encoding="utf-8")).plan).result().violations == ()
 
 
-def test_each_says_what_it_found() -> None:
+def test_each_stored_plan_has_a_unique_reason() -> None:
     reasons = [from_text(file.read_text(encoding="utf-8")).why for file in FOUND]
     assert reasons
     assert all(reasons)

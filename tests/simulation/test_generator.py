@@ -26,7 +26,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_seed_stands_for_one_plan_whose_faults_are_in_order_and_in_its_sites(kind: Kind) -> None:
+def test_a_seed_gives_one_plan_with_ordered_faults_in_its_sites(kind: Kind) -> None:
     plans = [draw(seed, kind) for seed in range(100)]
     assert plans == [draw(seed, kind) for seed in range(100)]
     assert len(set(plans)) == 100
@@ -57,7 +57,7 @@ def test_a_campaign_reports_the_pairs_that_it_has_not_met(monkeypatch: pytest.Mo
     assert all("hole" in each.split(" with ") for each in missing)
 
 
-def test_a_covering_array_has_all_pairs_but_those_that_cannot_be() -> None:
+def test_a_covering_array_has_all_possible_pairs() -> None:
     array = Covering([{"a1": 1, "a2": 1}, {"b1": 1, "b2": 1, "b3": 1}], {"x": 1, "y": 1, "z": 1}, [("a1", "b1"), ("a2", "x")])
     assert ("b1", "x") not in array.pairs, "b1 needs a2, which x excludes"
     rows = array.rows(12, 2, seed=1)
@@ -72,7 +72,7 @@ def test_every_kind_of_fault_happens() -> None:
     assert {type(fault) for plan in PLANS for fault in plan.faults} == set(get_args(Fault))
 
 
-def test_what_lasts_outlasts_the_load_in_some_plans_and_only_there() -> None:
+def test_some_plans_have_a_lasting_fault_that_outlasts_the_load() -> None:
     long = [plan for plan in PLANS if plan.lasting_s]
     assert 30 < len(long) < 200
     for plan in long:
@@ -81,7 +81,7 @@ def test_what_lasts_outlasts_the_load_in_some_plans_and_only_there() -> None:
         assert max(ends) + 0.01 > LOAD_S + plan.lasting_s
 
 
-def test_what_needs_a_setting_is_drawn_beside_it_alone() -> None:
+def test_faults_that_need_a_setting_are_drawn_only_with_it() -> None:
     for plan in PLANS:
         kinds = {type(fault) for fault in plan.faults}
         assert SlowApplication not in kinds or plan.backlog_bytes_max is not None
@@ -107,7 +107,7 @@ def test_floods_come_a_moment_before_faults() -> None:
     assert found > 0.8 * len(flooded)
 
 
-def test_what_cannot_happen_to_a_plan_gives_nothing() -> None:
+def test_a_scenario_that_is_impossible_in_a_plan_gives_no_fault() -> None:
     plan = replace(draw(0), sites=(("NYC", 1), ("SFO", 1)), connections=(), multicast=False, budget=BufferConfig())
     plan = replace(plan, backlog_bytes_max=None)
     impossible = (

@@ -71,7 +71,7 @@ def members(run: SeedRun, site: str = "NYC") -> list[Process]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("rank", "peer", "left_out"), [(2, 3, False), (0, 2, True), (2, 0, True)])
 @pytest.mark.parametrize("one_way", one_in(2, [True, False]))
-def test_a_hole_that_stays_takes_out_only_who_does_not_reach_the_coordinator(
+def test_a_lasting_hole_excludes_only_a_member_that_cannot_reach_the_coordinator(
     rank: int, peer: int, left_out: bool, one_way: bool
 ) -> None:
     """F43: both are in one view again after the hole, and until then no other member waits."""
@@ -86,7 +86,7 @@ def test_a_hole_that_stays_takes_out_only_who_does_not_reach_the_coordinator(
 
 
 @pytest.mark.slow
-def test_a_narrow_wire_makes_late_and_loses_and_nobody_is_left_out_for_it() -> None:
+def test_a_narrow_wire_loses_datagrams_and_excludes_no_member() -> None:
     """F45: twenty-four messages of 20 kB in a second, over 4 Mbit/s."""
     run = SeedRun(plan_with(NarrowWire(1.0, 20.0, "NYC", 1, 500_000.0, 16_384), Flood(2.0, 1.0, "NYC", 24, 0.0, 20_000)))
     lost_before: list[int] = []
@@ -104,7 +104,7 @@ def slow(length: float, rate: float) -> SeedRun:
 
 
 @pytest.mark.slow
-def test_an_application_that_takes_nothing_for_a_while_holds_its_site_up_and_stays() -> None:
+def test_an_application_that_briefly_reads_nothing_fills_the_backlog_and_stays() -> None:
     """F46: shorter than `channel.backlog_hold_s`."""
     run = slow(8.0, 0.0)
     held: list[float] = []
@@ -122,7 +122,7 @@ def backlog(process: Process) -> float:
 
 
 @pytest.mark.slow
-def test_an_application_that_takes_nothing_for_longer_leaves_its_site() -> None:
+def test_an_application_that_reads_nothing_for_longer_leaves_its_site() -> None:
     run = slow(25.0, 0.0)
     assert run.result().violations == ()
     assert run.covered["slow application left out"] == 1
@@ -131,7 +131,7 @@ def test_an_application_that_takes_nothing_for_longer_leaves_its_site() -> None:
 
 
 @pytest.mark.slow
-def test_an_application_that_takes_slowly_stays() -> None:
+def test_an_application_that_reads_slowly_stays() -> None:
     run = slow(25.0, 1_000.0)
     assert run.result().violations == ()
     assert run.covered["slow application"] == 1
@@ -149,7 +149,7 @@ def test_unicasts_to_the_gone_have_their_outcome() -> None:
     assert len({record.target for record in told}) == 2
 
 
-def test_a_relay_that_sleeps_for_a_minute_amid_a_burst_is_replaced_and_comes_back() -> None:
+def test_a_relay_that_is_paused_for_a_minute_in_a_burst_returns_to_its_view() -> None:
     """F15."""
     run = SeedRun(plan_with(Flood(2.0, 0.6, "NYC", 24, 0.1), Pause(2.3, 60.0, "NYC", 0), lasting_s=33.0))
     assert run.result().violations == ()
@@ -180,7 +180,7 @@ def settings_of(process: Process) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("fault", [Hole(2.0, 9.0, "SFO", 4, 5, False), SmallOnly(2.0, 9.0, "SFO", 4, 7, 1_400)])
-def test_what_is_between_a_member_and_itself_is_nothing(fault: GreyFault) -> None:
+def test_a_grey_fault_between_a_member_and_itself_has_no_effect(fault: GreyFault) -> None:
     """A rank beyond the end means the last member, which may be the same."""
     run = SeedRun(plan_with(fault))
     assert run.result().violations == ()

@@ -169,7 +169,7 @@ def test_a_joiner_that_is_ready_too_late_each_time_stops_the_site_seldom() -> No
 
 
 @pytest.mark.long
-def test_a_merge_that_takes_too_long_each_time_stops_its_parts_seldom() -> None:
+def test_a_merge_that_times_out_each_time_rarely_blocks_its_parts() -> None:
     """Every member answers that it hears the leader, but the flush reply of one comes only after the others gave up."""
     script = split("AB", "CDE")
     lower, higher = leader_first(script, "AB", "CDE")
@@ -185,7 +185,7 @@ def test_a_merge_that_takes_too_long_each_time_stops_its_parts_seldom() -> None:
     verdict(script)
 
 
-def test_who_does_not_hear_the_coordinator_is_left_out_hardly_later_than_one_that_is_dead() -> None:
+def test_a_member_deaf_to_the_coordinator_is_excluded_nearly_as_fast_as_a_dead_one() -> None:
     """All members wait for C's credit meanwhile. C's second question tells A that its answer to the first did not arrive."""
     script = site("A", "B", "C")
     cut(script, "A", "C", ways="there")
@@ -221,7 +221,7 @@ def broken(seed: int) -> Script:
 
 
 @pytest.mark.parametrize("seed", one_in(4, range(11, 19)))
-def test_whatever_the_holes_are_a_site_stands_for_one_detection_and_then_goes_on(seed: int) -> None:
+def test_lasting_network_holes_block_a_site_for_one_detection_and_not_again(seed: int) -> None:
     """New holes that disturb the merge block members once, for the time of one detection; lasting holes block none.
 
     Those whom they exclude, and who hear the others, stand still in quarantine besides.

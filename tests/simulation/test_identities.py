@@ -16,7 +16,7 @@ from tests.harness.stories import SOON, layer, one_each, say, site, verdict
 
 
 @pytest.mark.conforms("LA-3", "SEQ-2")
-def test_who_is_back_at_the_same_address_counts_from_one_and_is_heard() -> None:
+def test_a_new_process_at_an_old_address_counts_from_one_and_is_delivered() -> None:
     """S8: under its old identity everything up to the highest number of before would be taken for a duplicate."""
     script = site("A", "B", "C")
     say(script, "C", "c1", "c2", "c3")
@@ -35,7 +35,7 @@ def test_who_is_back_at_the_same_address_counts_from_one_and_is_heard() -> None:
 
 
 @pytest.mark.conforms("SEQ-20")
-def test_what_is_forwarded_to_the_coordinator_of_another_part_is_not_taken_there() -> None:
+def test_a_message_forwarded_to_the_coordinator_of_another_part_is_not_delivered() -> None:
     """S12, M2: C's message reaches A when A's view is without C, and C has sequenced it in its own part meanwhile."""
     script = site("A", "B", "C")
     late = script.hold("C", "A", Forward)
@@ -57,7 +57,7 @@ def test_what_is_forwarded_to_the_coordinator_of_another_part_is_not_taken_there
     verdict(script)
 
 
-def test_what_one_process_has_learnt_another_in_the_same_interpreter_does_not_know() -> None:
+def test_two_processes_in_one_interpreter_share_no_addresses() -> None:
     """A9: tables belong to a node; a static cache would tell a process that heard nothing where the others are."""
     script = site("A", "B")
     script.hold("AB", "C")
@@ -69,7 +69,7 @@ def test_what_one_process_has_learnt_another_in_the_same_interpreter_does_not_kn
 
 
 @pytest.mark.conforms("LA-1")
-def test_members_of_one_name_are_told_apart() -> None:
+def test_members_with_the_same_name_are_distinguished() -> None:
     """A10: a name is for display; no protocol decides by names."""
     world = World(1, site_maker(one_each("NYC")))
     script = Script(world)

@@ -42,7 +42,7 @@ def sizes(script: Script, name: str) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_joiner_that_founds_a_site_after_its_promise_is_merged_with_those_who_count_it_in(seed: int) -> None:
+def test_a_ready_joiner_that_founds_a_site_merges_with_the_view_that_includes_it(seed: int) -> None:
     """A hears C all the time and has C in its view; C hears no other process, and founds a site in the end."""
     script = site("A", "B", seed=seed)
     start_and_prepare(script, "C")
@@ -81,7 +81,7 @@ def test_a_joiner_that_is_ready_is_as_patient_as_after_its_question(silence_s: f
     verdict(script)
 
 
-def test_a_joiner_that_asks_twice_though_it_is_counted_in_is_excluded_and_let_in_anew() -> None:
+def test_a_member_that_sends_a_second_join_request_is_excluded_and_admitted_again() -> None:
     """All that A sends to C is lost for longer than A repeats it; B hears both. A and B do not wait for C meanwhile."""
     script = site("A", "B")
     start_and_prepare(script, "C")
@@ -96,7 +96,7 @@ def test_a_joiner_that_asks_twice_though_it_is_counted_in_is_excluded_and_let_in
     verdict(script)
 
 
-def test_a_joiner_that_the_coordinator_hears_and_cannot_reach_stops_nobody() -> None:
+def test_a_joiner_that_the_coordinator_cannot_reach_blocks_no_member() -> None:
     """B answers C, and names A as the coordinator to ask. The site never waits for C, and lets C in once A reaches it."""
     script = site("A", "B")
     script.start("NYC", "C")
@@ -148,7 +148,7 @@ def test_a_joiner_with_a_high_promise_is_let_in_at_once_by_a_site_that_has_just_
     verdict(script)
 
 
-def test_a_joiner_whose_coordinator_died_after_committing_elsewhere_is_a_member_all_the_same() -> None:
+def test_a_joiner_becomes_a_member_when_its_coordinator_dies_after_a_partial_commit() -> None:
     """B has installed the view with C. So B asks C like a member, and C first installs the view that it was ready for."""
     script = site("A", "B")
     held = script.hold("A", "C", Commit)
@@ -162,7 +162,7 @@ def test_a_joiner_whose_coordinator_died_after_committing_elsewhere_is_a_member_
 
 
 @pytest.mark.parametrize("lost", [Prepared, Commit], ids=["before it is counted in", "after"])
-def test_a_joiner_that_starts_again_at_its_address_is_let_in_as_somebody_new(lost: type[Header]) -> None:
+def test_a_joiner_that_restarts_at_its_address_is_admitted_as_a_new_process(lost: type[Header]) -> None:
     """The killed joiner is excluded, should it be a member; the new process at its address knows nothing of its promise."""
     script = site("A", "B")
     held = script.hold((), "A" if lost is Prepared else "C", lost)

@@ -37,7 +37,7 @@ def check_promises(script: Script, order: Literal["total", "fifo"]) -> None:
 
 
 @pytest.mark.slow
-def test_each_member_delivers_large_multicasts_of_all_others_and_what_follows() -> None:
+def test_each_member_delivers_large_multicasts_of_all_members_and_later_messages() -> None:
     script = site_of("fifo", 60_000)
     script.world.network.faults.append(reordering(0.5, 0.02))
     for name in NAMES:

@@ -17,7 +17,7 @@ def reports(script: Script, name: str) -> list[tuple[Scope, int, str]]:
 
 @pytest.mark.conforms("REL-34", "SEQ-16")
 @pytest.mark.parametrize("scope", [Scope.UNICAST, Scope.OOB])
-def test_what_was_not_acknowledged_when_its_sender_left_is_reported(scope: Scope) -> None:
+def test_a_unicast_unacknowledged_when_its_sender_leaves_is_reported(scope: Scope) -> None:
     script = site("A", "B", "C")
     script.hold("B", "C", UnicastData, carrying=["lost"])
     script.send("B", "lost", to=script["C"].local.address, scope=scope)
@@ -28,7 +28,7 @@ def test_what_was_not_acknowledged_when_its_sender_left_is_reported(scope: Scope
     verdict(script)
 
 
-def test_what_was_delivered_and_whose_acknowledgement_was_lost_is_unknown_to_its_sender() -> None:
+def test_a_delivered_unicast_with_a_lost_acknowledgement_is_reported_as_unknown() -> None:
     script = site("A", "B", "C")
     script.hold("C", "B", UnicastAck)
     script.send("B", "arrived", to=script["C"].local.address)
@@ -40,7 +40,7 @@ def test_what_was_delivered_and_whose_acknowledgement_was_lost_is_unknown_to_its
     verdict(script)
 
 
-def test_what_was_acknowledged_is_not_reported() -> None:
+def test_an_acknowledged_unicast_is_not_reported() -> None:
     script = site("A", "B", "C")
     script.send("B", "x", to=script["C"].local.address)
     script.run(SOON)
@@ -54,7 +54,7 @@ def test_what_was_acknowledged_is_not_reported() -> None:
 LEFT_S = 0.02
 
 
-def test_what_was_delivered_just_before_its_sender_left_is_not_reported() -> None:
+def test_a_unicast_delivered_just_before_its_sender_leaves_is_not_reported() -> None:
     """Acknowledgements wait for a frame to the same peer, but not while the view changes."""
     script = site("A", "B", "C")
     script.send("B", "first", to=script["C"].local.address)
@@ -72,7 +72,7 @@ def test_what_was_delivered_just_before_its_sender_left_is_not_reported() -> Non
 
 
 @pytest.mark.parametrize("leaver", ["A", "C"])
-def test_what_was_delivered_to_one_just_before_it_left_is_not_reported(leaver: str) -> None:
+def test_a_unicast_delivered_just_before_its_receiver_leaves_is_not_reported(leaver: str) -> None:
     """A leaving member acknowledges everything before it goes, since it cannot be asked later."""
     script = site("A", "B", "C")
     script.send("B", "first", to=script[leaver].local.address)

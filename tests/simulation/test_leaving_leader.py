@@ -12,7 +12,7 @@ from tests.harness.script import Script, site_maker
 from tests.simulation.test_membership import assert_sound, views
 
 
-def test_who_asks_a_coordinator_that_has_left_the_view_is_let_in_by_the_next_one() -> None:
+def test_a_joiner_that_asks_a_departed_coordinator_is_admitted_by_the_next_one() -> None:
     """Otherwise the leaver would begin a second line of views, with the joiner alone, in the lineage of its old site."""
     script = Script(World(4, site_maker(SiteConfig(site="NYC"))), JoinRequest, Installed)
     script.site("NYC", "A", "B")
@@ -31,7 +31,7 @@ def test_who_asks_a_coordinator_that_has_left_the_view_is_let_in_by_the_next_one
     assert_sound(script.world)
 
 
-def test_a_leave_that_nobody_answers_is_told_from_one_that_was_answered() -> None:
+def test_an_unanswered_leave_is_distinguished_from_an_answered_one() -> None:
     """The leaver's last messages may be lost with it, as in a crash; no check may demand them of the others."""
     script = Script(World(4, site_maker(SiteConfig(site="NYC"))))
     script.site("NYC", "A", "B", "C")
@@ -49,7 +49,7 @@ def test_a_leave_that_nobody_answers_is_told_from_one_that_was_answered() -> Non
     assert_sound(script.world)
 
 
-def test_a_member_that_does_not_hear_the_commit_of_a_leader_that_leaves_hears_it_from_the_next_in_line() -> None:
+def test_a_member_that_misses_a_leavers_commit_gets_the_view_from_the_next_in_line() -> None:
     """Otherwise it is blocked for ever: A is in no view, so no member misses it."""
     script = Script(World(4, site_maker(SiteConfig(site="NYC"))), Commit, SuspectReport)
     script.site("NYC", "A", "B", "C")

@@ -49,7 +49,7 @@ def delay(monkeypatch: pytest.MonkeyPatch, process: Process, place: int, seconds
     monkeypatch.setattr(process, "records", journal)
 
 
-def test_what_a_companion_delivers_late_is_found(calm: SeedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_delivery_by_a_companion_is_found(calm: SeedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """T1."""
     process, place, _ = a_pair(calm)
     assert "T1" not in judge(calm)
@@ -59,9 +59,7 @@ def test_what_a_companion_delivers_late_is_found(calm: SeedRun, monkeypatch: pyt
     assert "T1" in judge(calm)
 
 
-def test_who_stood_still_itself_is_not_late_and_neither_is_who_was_parted(
-    calm: SeedRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_paused_or_partitioned_member_is_not_late(calm: SeedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """T1 is about those that stay together and run."""
     process, place, delivered = a_pair(calm)
     delay(monkeypatch, process, place, 11)

@@ -99,7 +99,7 @@ def _names(slots: str | tuple[str, ...]) -> tuple[str, ...]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("order", ["total", "fifo"])
-def test_who_sees_many_come_and_go_keeps_no_more_of_them_than_their_numbers(order: Order) -> None:
+def test_a_member_keeps_only_numbers_of_departed_members(order: Order) -> None:
     script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)
     script.form(*"ABCDEF")
     script.linked(*"ABCDEF")
@@ -132,7 +132,7 @@ def test_who_sees_many_come_and_go_keeps_no_more_of_them_than_their_numbers(orde
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["total", "fifo"])
-def test_no_body_stays_that_everybody_has(order: Order) -> None:
+def test_bodies_that_all_members_have_are_freed(order: Order) -> None:
     script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)
     script.form(*"ABCDEF")
     script.linked(*"ABCDEF")

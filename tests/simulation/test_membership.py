@@ -115,7 +115,7 @@ def test_all_leave_at_once() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("change", ["join", "exclude"])
 @pytest.mark.parametrize("victim", one_in(2, ["leader", "next"]))
-def test_whoever_dies_at_any_datagram_of_a_view_change_leaves_one_agreed_view(change: str, victim: str) -> None:
+def test_a_death_at_any_datagram_of_a_view_change_leaves_one_agreed_view(change: str, victim: str) -> None:
     """S5, S6, S13, A12: prepare and commit leave nothing undecided, wherever they are cut off."""
     for datagrams in range(24):
         world, processes = world_of(datagrams, "A", "B", "C", "D")
@@ -189,7 +189,7 @@ def test_the_halves_of_a_split_become_one_view_that_names_them(seed: int) -> Non
 
 
 @pytest.mark.conforms("LA-20")
-def test_singletons_that_never_heard_of_each_other_find_each_other() -> None:
+def test_isolated_founders_form_one_site_once_they_reach_each_other() -> None:
     """A13: five founders that did not hear each other at the start are one site soon after they do: when each looks again."""
     world = World(9, site_maker(CONFIG))
     hosts = [frozenset({f"10.0.0.{n + 2}"}) for n in range(5)]
@@ -202,7 +202,7 @@ def test_singletons_that_never_heard_of_each_other_find_each_other() -> None:
     assert_sound(world)
 
 
-def test_who_stood_still_comes_back_by_a_merge() -> None:
+def test_a_paused_member_returns_by_a_merge() -> None:
     """F15: a member paused for ten times the timeout is excluded, notices, and is merged; no other member waits for
     it.
     """

@@ -71,7 +71,7 @@ def assert_sound(world: World) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("victim", "within"), [pytest.param("leader", 9.0, marks=pytest.mark.long), ("other", 6.0)])
-def test_whoever_dies_at_any_datagram_of_a_merge_leaves_one_agreed_view(victim: str, within: float) -> None:
+def test_a_death_at_any_datagram_of_a_merge_leaves_one_agreed_view(victim: str, within: float) -> None:
     """A12: the other part follows the leader no longer than it has promised; then the merge is made without the dead."""
     merged = 0
     for datagrams in range(DATAGRAMS[victim]):

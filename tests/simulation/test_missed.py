@@ -37,7 +37,7 @@ def gaps(script: Script, name: str) -> list[tuple[str, Scope, int, int]]:
 
 
 @BOTH
-def test_each_part_is_told_exactly_what_the_other_one_delivered(order: Order) -> None:
+def test_each_part_gets_exact_gaps_for_the_messages_of_the_other(order: Order) -> None:
     script = site(*"ABCD", order=order)
     say(script, "A", "a1", "a2")
     say(script, "C", "c1")
@@ -86,7 +86,7 @@ def test_departures_during_a_split_hide_no_gap(order: Order) -> None:
     assert not list(unaccounted([History.of(each.records, running=each.alive) for each in script.world.processes]))
 
 
-def test_who_was_excluded_is_told_after_the_merge_view_and_before_anything_else() -> None:
+def test_an_excluded_member_gets_its_gap_right_after_the_merge_view() -> None:
     """S21: before, its application had nothing but a merge view to guess from."""
     script = site(*"ABC")
     script["A"].pause()
@@ -103,7 +103,7 @@ def test_who_was_excluded_is_told_after_the_merge_view_and_before_anything_else(
     verdict(script)
 
 
-def test_what_was_never_sent_to_a_member_is_history_to_it_and_no_gap() -> None:
+def test_messages_never_sent_to_a_member_are_history_and_no_gap() -> None:
     """D joins the others while A is away; A has never been in a view with it, and begins where they are, like a joiner."""
     script = site(*"ABC")
     split(script, "A", "BC")
@@ -124,7 +124,7 @@ def _between(script: Script, one: str, other: str) -> list[tuple[frozenset[str],
     return [(here, there), (there, here)]
 
 
-def test_the_numbers_of_three_parts_are_told_once() -> None:
+def test_the_gaps_of_three_parts_are_reported_once() -> None:
     script = site(*"ABCDEF")
     groups = [frozenset([script[name].physical.host for name in names]) for names in ("AB", "CD", "EF")]
     script.world.network.cuts += [(one, other) for one in groups for other in groups if one is not other]

@@ -11,7 +11,7 @@ from sitestack.layers.flow_control import FlowControlStatistics
 NARROW = [plan for plan in map(draw, range(256)) if plan.window_bytes is not None]
 
 
-def test_they_cover_what_they_are_for() -> None:
+def test_narrow_window_plans_cover_windows_orders_and_a_flood_in_a_split() -> None:
     assert {plan.window_bytes for plan in NARROW} == {1, 2_000, 20_000}
     assert {plan.order for plan in NARROW} == {"total", "fifo"}
     for plan in NARROW:

@@ -56,7 +56,7 @@ def test_one_is_delivered_once_over_the_loss_of_acknowledgements_and_a_view_chan
     verdict(script)
 
 
-def test_what_cannot_be_delivered_is_reported() -> None:
+def test_an_undeliverable_oob_message_is_reported() -> None:
     script = site("A", "B", "C")
     script.kill("C")
     whisper(script, "urgent", Scope.OOB)

@@ -20,7 +20,7 @@ def move(script: Script, name: str, to: Physical) -> None:
 
 
 @pytest.mark.conforms("LA-5")
-def test_who_has_moved_is_reached_at_its_new_address() -> None:
+def test_a_moved_member_is_reached_at_its_new_address() -> None:
     """A1: "added to the cache if not yet present" would send to the old place for ever."""
     script = site("A", "B", "C")
     move(script, "C", Physical("10.0.9.9", 7800))
@@ -33,7 +33,7 @@ def test_who_has_moved_is_reached_at_its_new_address() -> None:
 
 
 @pytest.mark.conforms("LA-5")
-def test_who_has_moved_unheard_is_asked_for_when_nothing_arrives_at_the_old_place() -> None:
+def test_a_sender_that_missed_a_move_reaches_the_member_at_its_new_address() -> None:
     """A16: it announces its new address a few times; a member cut off from it meanwhile has to ask for it."""
     script = site("A", "B", "C")
     announced = script.hold("C", "B", IHave)
@@ -46,7 +46,7 @@ def test_who_has_moved_unheard_is_asked_for_when_nothing_arrives_at_the_old_plac
 
 
 @pytest.mark.conforms("LA-4")
-def test_what_is_for_the_dead_is_not_taken_by_who_starts_at_its_address() -> None:
+def test_messages_for_a_dead_process_are_not_delivered_to_a_new_one_at_its_address() -> None:
     """A3: unicasts and forwards of the old process's connections reach the new one's socket."""
     script = site("A", "B", "C", "D")
     old = script["C"]

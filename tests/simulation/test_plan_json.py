@@ -37,7 +37,7 @@ def test_every_plan_that_is_drawn_survives_its_text(kind: Kind) -> None:
     assert [from_text(to_text(StoredPlan("", plan))).plan for plan in plans] == plans
 
 
-def test_a_fault_is_a_line_and_what_has_its_default_is_left_out() -> None:
+def test_each_fault_is_one_line_and_default_values_are_omitted() -> None:
     lines = to_text(STORED).splitlines()
     assert '      {"kind": "Kill", "at": 1.25, "site": "NYC", "rank": 0, "datagrams": 3, "restart_after": null},' in lines
     assert '      {"kind": "WanCut", "at": 4.0, "length": 1.0, "one_way": true}' in lines
@@ -45,7 +45,7 @@ def test_a_fault_is_a_line_and_what_has_its_default_is_left_out() -> None:
     assert not any("wan_delay_s" in line for line in lines)
 
 
-def test_a_field_that_came_later_has_its_default_in_an_older_plan() -> None:
+def test_a_newer_field_has_its_default_in_an_older_plan() -> None:
     """`between` has a default: a cut that was written before there was such a field still means all."""
     value = json.loads(to_text(STORED))
     del value["plan"]["faults"][2]["between"]
@@ -101,7 +101,7 @@ def _drop(*path: Any) -> Callable[[dict[str, Any]], None]:
         (_set("plan", "budget", {"budget_entries": 0}), "plan.budget: cannot be: the relay budget must be between 1 and"),
     ],
 )
-def test_what_is_no_plan_is_refused_with_a_sentence(edit: Callable[[dict[str, Any]], None], sentence: str) -> None:
+def test_an_invalid_plan_is_refused_with_a_sentence(edit: Callable[[dict[str, Any]], None], sentence: str) -> None:
     value = json.loads(to_text(STORED))
     edit(value)
     with pytest.raises(ValueError, match=f"^{sentence}"):
@@ -111,6 +111,6 @@ def test_what_is_no_plan_is_refused_with_a_sentence(edit: Callable[[dict[str, An
 @pytest.mark.parametrize(
     ("text", "sentence"), [("", "it is not JSON: "), ("[]", r"the file: must be a mapping of keys to values, not \[\]")]
 )
-def test_what_is_no_object_is_refused_with_a_sentence(text: str, sentence: str) -> None:
+def test_text_without_a_json_object_is_refused_with_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=f"^{sentence}"):
         from_text(text)

@@ -66,7 +66,7 @@ def test_a_late_first_message_of_an_old_connection_disturbs_nothing() -> None:
 
 @pytest.mark.conforms("U2-18")
 @pytest.mark.parametrize("closer", ["sender", "receiver", "both"])
-def test_what_was_delivered_and_not_acknowledged_is_not_delivered_again_after_a_reset(closer: str) -> None:
+def test_a_delivered_unacknowledged_unicast_is_not_delivered_again_after_a_reset(closer: str) -> None:
     """U4: the acknowledgement is lost, so the sender carries the messages over into the new connection."""
     script = site("A", "B", "C", shown=SHOWN)
     acks = script.hold("C", "B", UnicastAck)

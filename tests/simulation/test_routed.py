@@ -25,7 +25,7 @@ def test_no_promise_is_broken_over_routes(seed: int) -> None:
     assert run_seed(seed, kind="routed").violations == ()
 
 
-def test_a_plan_is_a_tree_and_so_is_what_is_left_of_it() -> None:
+def test_the_sites_of_a_plan_and_each_prefix_of_them_form_a_tree() -> None:
     plans = list(map(draw_routed, range(200)))
     assert plans == list(map(draw_routed, range(200)))
     for plan in plans:
@@ -60,7 +60,7 @@ def test_the_routes_of_a_line_of_four() -> None:
     assert routes_of(replace(plan, connections=()), "A") == RoutesConfig()
 
 
-def test_what_is_left_of_a_plan_names_no_site_that_is_gone() -> None:
+def test_a_shrunk_plan_names_no_removed_site() -> None:
     """As every shrunk plan, it has to run."""
     line = next(plan for plan in map(draw_routed, range(50)) if len(plan.sites) == 4 and plan.sites[0][0] == "NYC")
     kept = (Kill(1.0, "SFO", 0, 0, 1.0), CutStream(2.0, ("NYC", "SFO")))

@@ -17,7 +17,7 @@ def test_a_killed_process_is_noticed_by_its_closed_connections() -> None:
     script.view("B", "C", within=1.0)
 
 
-def test_what_is_held_is_not_delivered_before_it_is_released() -> None:
+def test_a_held_packet_is_not_delivered_before_its_release() -> None:
     script = site("A", "B")
     held = script.hold("A", "B", Sequenced, carrying=["2"])
     for word in "123":
@@ -29,7 +29,7 @@ def test_what_is_held_is_not_delivered_before_it_is_released() -> None:
     assert script.delivered("B") == ["1", "2", "3"]
 
 
-def test_a_rule_that_stops_keeps_what_it_has_and_the_first_of_it_can_be_released_alone() -> None:
+def test_the_first_packet_of_a_rule_can_be_released_alone_and_the_rest_stays_held() -> None:
     script = site("A", "B")
     held = script.hold("A", "B", Sequenced)
     script.send("A", "1")
@@ -47,7 +47,7 @@ def test_a_rule_that_stops_keeps_what_it_has_and_the_first_of_it_can_be_released
     assert script.delivered("B") == ["1", "2", "3"], "the hole is asked for"
 
 
-def test_who_dies_at_a_point_has_recorded_it_and_says_nothing_after_it() -> None:
+def test_a_process_killed_at_an_event_records_it_and_does_nothing_afterwards() -> None:
     script = site("A", "B", shown=(Forward, Sequenced))
     script.kill_at("A", lambda event: isinstance(event, Frame) and event.batch is not None)
     script.send("B", "1")
@@ -58,7 +58,7 @@ def test_who_dies_at_a_point_has_recorded_it_and_says_nothing_after_it() -> None
     assert not script["A"].alive
 
 
-def test_who_dies_after_so_many_datagrams_has_sent_them() -> None:
+def test_a_process_killed_after_a_number_of_datagrams_has_sent_them() -> None:
     script = site("A", "B", shown=(Sequenced,))
     script.kill("A", after_datagrams=1)
     script.send("A", "1")
@@ -68,7 +68,7 @@ def test_who_dies_after_so_many_datagrams_has_sent_them() -> None:
     assert not script["A"].alive
 
 
-def test_a_script_that_waits_in_vain_says_for_what_with_the_transcript() -> None:
+def test_a_wait_that_times_out_raises_with_its_condition_and_the_transcript() -> None:
     script = site("A", "B")
     script.send("A", "1")
     with pytest.raises(AssertionError, match=r"(?s)not within 1\.0 s: 2 at A.*A delivers 1 from A"):
@@ -92,7 +92,7 @@ def test_the_same_script_tells_the_same_story() -> None:
     assert transcripts[0] == transcripts[1]
 
 
-def test_a_script_needs_no_site_that_stands_already() -> None:
+def test_a_script_founds_its_own_site() -> None:
     script = Script(World(1, site_maker(one_each("NYC"))))
     script.site("NYC", "A", "B")
     assert script.transcript.lines[:2] == ["* A starts", "A installs A|1 [A]"]

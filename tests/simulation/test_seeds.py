@@ -19,7 +19,7 @@ def test_no_promise_is_broken(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_seed_gives_the_same_bytes_in_every_process_whatever_the_hash_seed() -> None:
+def test_a_seed_gives_the_same_trace_in_every_process_with_any_hash_seed() -> None:
     program = "from relay_lab.simulation import run_seed; print([run_seed(s).trace_hash for s in (6,)])"
 
     def run(hash_seed: str) -> str:

@@ -16,7 +16,7 @@ from tests.harness.stories import SOON, one_each, say, site, told, verdict
 
 
 @pytest.mark.conforms("SEQ-9", "SEQ-11")
-def test_what_overtakes_an_earlier_message_on_the_way_waits_for_it() -> None:
+def test_a_message_that_overtakes_an_earlier_one_waits_for_it() -> None:
     """S1: "discard everything up to the highest number" would lose a message that comes late."""
     script = site("A", "B", "C", shown=(Forward, Sequenced))
     late = script.hold("C", "A", Forward, carrying=["1"])
@@ -29,7 +29,7 @@ def test_what_overtakes_an_earlier_message_on_the_way_waits_for_it() -> None:
 
 
 @pytest.mark.conforms("SEQ-9", "SEQ-18")
-def test_what_is_forwarded_twice_is_delivered_once() -> None:
+def test_a_message_forwarded_twice_is_delivered_once() -> None:
     script = site("A", "B", "C", shown=(Forward, Sequenced))
     copies = script.hold("A", "BC", Sequenced)
     say(script, "C", "1")
@@ -43,7 +43,7 @@ def test_what_is_forwarded_twice_is_delivered_once() -> None:
 
 
 @pytest.mark.conforms("SEQ-15", "SEQ-20")
-def test_who_was_excluded_while_it_lived_delivers_nothing_twice_when_it_is_back() -> None:
+def test_a_member_excluded_alive_delivers_no_duplicate_after_its_merge() -> None:
     """S7: A and B have delivered D's messages, D and C have not; both halves continue, and merge before D sent them
     again.
     """
@@ -99,7 +99,7 @@ def test_a_joiner_begins_where_the_others_are() -> None:
 
 
 @pytest.mark.conforms("SEQ-3")
-def test_what_the_same_coordinator_could_not_take_is_forwarded_again_after_the_view() -> None:
+def test_messages_that_a_blocked_coordinator_drops_are_forwarded_after_the_view() -> None:
     """S11: a joiner makes the coordinator stop; C, not asked yet, forwards into the pause, and its coordinator never leaves."""
     script = site("A", "B", "C", shown=(Forward, Sequenced, FlushRequest))
     request = script.hold("A", "C", FlushRequest)
@@ -117,7 +117,7 @@ def test_what_the_same_coordinator_could_not_take_is_forwarded_again_after_the_v
 
 
 @pytest.mark.conforms("SEQ-16")
-def test_who_leaves_stays_until_its_messages_are_delivered() -> None:
+def test_a_leaving_member_stays_until_its_messages_are_delivered() -> None:
     """S16: accepted is accepted, even when a view is being changed and the application stops a moment later."""
     script = site("A", "B", "C")
     ready = script.hold("D", "A", Prepared)
@@ -135,7 +135,7 @@ def test_who_leaves_stays_until_its_messages_are_delivered() -> None:
 
 
 @pytest.mark.conforms("SEQ-16")
-def test_who_cannot_be_rid_of_its_messages_leaves_all_the_same_and_says_what_is_uncertain() -> None:
+def test_a_leaving_member_with_undelivered_messages_leaves_and_reports_them() -> None:
     script = site("A", "B", "C")
     script.hold("C", "A", Forward)
     say(script, "C", "1", "2")
@@ -150,7 +150,7 @@ def test_who_cannot_be_rid_of_its_messages_leaves_all_the_same_and_says_what_is_
 
 
 @pytest.mark.conforms("SEQ-22")
-def test_what_is_sent_before_the_first_view_is_delivered_in_it() -> None:
+def test_messages_sent_before_the_first_view_are_delivered_in_it() -> None:
     script = Script(World(1, site_maker(one_each("NYC"))))
     for name in "ABC":
         script.start("NYC", name)

@@ -76,7 +76,7 @@ class Site(Script):
 
 @pytest.mark.conforms("LA-21")
 @pytest.mark.conforms("LA-23")
-def test_a_successor_gives_the_newcomer_an_id_that_nobody_had_and_sends_again_in_its_own_ids() -> None:
+def test_a_successor_gives_a_joiner_an_unused_id_and_retransmits_in_its_own_ids() -> None:
     """A6. What C has sent in the ids of the first view is sent again in uuids; A's id and the dead D's are not given."""
     script = Site(site_maker(with_ids()), IdTable, Forward, Sequenced, Commit)
     script.site("NYC", "A", "B", "C", "D")
@@ -99,7 +99,7 @@ def test_a_successor_gives_the_newcomer_an_id_that_nobody_had_and_sends_again_in
 
 
 @pytest.mark.conforms("LA-23")
-def test_a_joiner_whose_elders_all_die_goes_on_above_what_was_given() -> None:
+def test_a_joiner_whose_elders_all_die_assigns_ids_above_those_already_assigned() -> None:
     """No survivor has received a table; the assigned ids are in the state that a joiner gets with its first view."""
     script = Site(site_maker(with_ids()))
     script.site("NYC", "A", "B")
@@ -114,7 +114,7 @@ def test_a_joiner_whose_elders_all_die_goes_on_above_what_was_given() -> None:
 
 
 @pytest.mark.conforms("LA-21")
-def test_nobody_writes_an_id_while_one_member_lacks_the_table() -> None:
+def test_no_member_writes_an_id_while_one_member_lacks_the_table() -> None:
     script = Site(site_maker(with_ids()))
     script.site("NYC", "A", "B")
     script.start("NYC", "C")
@@ -152,7 +152,7 @@ def test_members_differ_and_understand_each_other(enabled: str, writers: str, wi
 
 
 @pytest.mark.conforms("LA-23")
-def test_two_parts_that_gave_the_same_id_are_numbered_anew_before_anybody_writes_one() -> None:
+def test_two_parts_that_assigned_the_same_id_get_new_ids_after_their_merge() -> None:
     """A7."""
     script = Site(site_maker(with_ids()))
     script.site("NYC", "A", "B", "C", "D")
@@ -192,7 +192,7 @@ def test_two_parts_that_gave_the_same_id_are_numbered_anew_before_anybody_writes
     verdict(script)
 
 
-def test_what_comes_late_by_a_view_is_read_by_its_own_table() -> None:
+def test_a_late_message_of_an_earlier_view_is_read_with_the_table_of_that_view() -> None:
     """C has left; a message of the view with it arrives after the next table, which lacks its id."""
     script = Site(site_maker(with_ids()))
     script.site("NYC", "A", "B", "C")
@@ -212,7 +212,7 @@ def test_what_comes_late_by_a_view_is_read_by_its_own_table() -> None:
     assert script.delivered("B") == ["1"]
 
 
-def test_who_is_no_member_hears_heartbeats_and_searches_though_all_others_write_ids() -> None:
+def test_parts_find_each_other_although_their_members_write_ids() -> None:
     """The parts find each other amid messages that each of them cannot read of the other."""
     script = Site(site_maker(with_ids()))
     script.site("NYC", "A", "B")

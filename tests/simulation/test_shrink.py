@@ -13,7 +13,7 @@ from relay_lab.simulation.shrink import RUNS_MAX, shrink
 from sitestack.layers.membership import flush
 
 
-def test_what_is_not_needed_is_left_out_of_the_plan() -> None:
+def test_shrinking_removes_unnecessary_faults_and_settings() -> None:
     """A plan that fails with the kill and the pause together; all its other faults are noise."""
     noise = tuple([CutStream(float(n)) for n in range(20)])
     kill, pause = Kill(4.5, "NYC", 0, 0, 1.0), Pause(9.5, 1.0, "SFO", 0)
@@ -41,14 +41,14 @@ def test_another_broken_promise_does_not_count() -> None:
     assert shrink(plan, violations).faults == plan.faults
 
 
-def test_what_is_slow_is_left_out_when_it_does_not_matter() -> None:
+def test_shrinking_removes_irrelevant_delays() -> None:
     cut = WanCut(3.0, 1.0, False)
     plan = replace(draw(7), wan_delay_s=0.3, faults=(SlowWan(1.0, 2.0, 0.1, None, 0.0), cut))
     small = shrink(plan, lambda candidate: ("X1 by the cut",) if cut in candidate.faults else ())
     assert (small.wan_delay_s, small.faults) == (0.0, (cut,))
 
 
-def test_what_lasts_and_what_differs_is_left_out_when_it_does_not_matter() -> None:
+def test_shrinking_removes_irrelevant_lasting_and_uneven_settings() -> None:
     hole = Hole(3.0, 40.0, "NYC", 0, 1, one_way=True)
     plan = replace(
         draw(7), lasting_s=13.0, uneven=True, short_ids="some", backlog_bytes_max=6_000, faults=(hole, WanCut(3.0, 1.0, False))

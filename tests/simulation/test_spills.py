@@ -49,20 +49,20 @@ def gaps_of(run: SeedRun) -> set[str]:
     }
 
 
-def test_what_the_budget_drops_comes_from_the_disk() -> None:
+def test_entries_beyond_the_budget_are_sent_from_the_disk() -> None:
     run = run_of()
     assert gaps_of(run) == set()
     assert run.covered["sent from a spill"] > 3
 
 
-def test_what_the_disk_of_the_relay_does_not_take_is_a_gap() -> None:
+def test_entries_that_the_disk_of_the_relay_cannot_store_become_a_gap() -> None:
     """F50: with a separate reason."""
     run = run_of(FailingDisk(16.0, 2.0, "NYC", 0, False))
     assert gaps_of(run) == {"disk"}
     assert run.covered["disk full"] == 1
 
 
-def test_what_the_disk_of_the_relay_does_not_give_back_is_a_gap() -> None:
+def test_entries_that_the_disk_of_the_relay_cannot_read_become_a_gap() -> None:
     """F50: it fails shortly before the sites meet again, and works again later."""
     run = run_of(FailingDisk(23.0, 8.0, "NYC", 0, True))
     assert gaps_of(run) == {"disk"}
@@ -73,7 +73,7 @@ def test_a_disk_that_fails_costs_nothing_while_another_member_relays() -> None:
     assert gaps_of(run_of(FailingDisk(3.0, 25.0, "NYC", 2, True))) == set()
 
 
-def test_a_relay_that_dies_takes_the_fault_of_its_disk_with_it() -> None:
+def test_the_disk_fault_of_a_dead_relay_causes_no_gap() -> None:
     """F50: the next one has everything."""
     assert gaps_of(run_of(FailingDisk(3.0, 25.0, "NYC", 0, True), Kill(20.0, "NYC", 0, 0, None))) == set()
 
@@ -121,6 +121,6 @@ def test_a_disk_is_a_reason_only_where_one_has_failed() -> None:
     assert objection(ROOMY, "disk", failed=("NYC",)) == ""
 
 
-def test_a_relay_that_was_there_cannot_say_that_it_never_had_it() -> None:
+def test_a_relay_present_at_the_send_must_not_report_a_gap_as_not_held() -> None:
     assert "though the spill of its relay" in objection(ROOMY, "not_held")
     assert objection(ROOMY, "not_held", relay="B") == "", "it joined later"

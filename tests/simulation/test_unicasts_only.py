@@ -19,7 +19,7 @@ def with_a_deaf_member(name: str, order: Order) -> Script:
 
 @pytest.mark.parametrize("order", ["total", "fifo"])
 @pytest.mark.parametrize("name", ["A", "B", "C"])
-def test_one_message_and_then_silence_is_delivered_by_everybody(name: str, order: Order) -> None:
+def test_single_messages_before_silence_are_delivered_by_all_members(name: str, order: Order) -> None:
     script = with_a_deaf_member(name, order)
     for sender in "ABC":
         say(script, sender, f"{sender}1")
@@ -30,7 +30,7 @@ def test_one_message_and_then_silence_is_delivered_by_everybody(name: str, order
 
 @pytest.mark.parametrize("order", ["total", "fifo"])
 @pytest.mark.parametrize("name", ["A", "C"])
-def test_senders_that_never_pause_are_delivered_by_everybody(name: str, order: Order) -> None:
+def test_messages_of_a_sender_that_never_pauses_are_delivered_by_all_members(name: str, order: Order) -> None:
     """Several times as many bytes are sent as flow control allows on their way, so credit must come back."""
     script = with_a_deaf_member(name, order)
     accepted: list[str] = []

@@ -56,7 +56,7 @@ def test_a_gap_is_believed_only_when_the_budget_was_exceeded() -> None:
     assert objection(BufferConfig(budget_bytes=300)) == ""
 
 
-def test_what_was_sent_before_a_site_was_there_is_passed_over_and_not_lost() -> None:
+def test_a_gap_for_messages_older_than_the_site_is_a_violation() -> None:
     """R29: a new site cannot tell a hole from history, so it is sent the beginning of the other's messages."""
     aged = BufferConfig(budget_age_s=1.0)
     assert "sent before this site was there" in objection(aged, sent=2.0, born=2.5, gap=4.0, begun=False)
@@ -64,7 +64,7 @@ def test_what_was_sent_before_a_site_was_there_is_passed_over_and_not_lost() -> 
     assert objection(aged, sent=2.0, born=1.5, gap=4.0, begun=False) == ""
 
 
-def test_what_waits_for_uniform_agreement_counts_from_when_it_was_sent() -> None:
+def test_a_batch_under_uniform_agreement_counts_from_its_sending() -> None:
     """Seed 136: a batch is in the buffer, and may be dropped from it, before any member delivers it."""
     a = Told("NYC", "A").view("1A", "A").send(1).send(2).send(3).deliver("A", 1).deliver("A", 2).deliver("A", 3)
     d = Told("SFO", "D").view("1D", "D", lineage="1D").deliver("A", 1, site="NYC").gap("A", 2, 2, "NYC")
@@ -154,7 +154,7 @@ def test_more_merges_than_parts_need_after_a_heal_are_found(founded_s: int, merg
     assert ("M3" in found) == too_many
 
 
-def test_who_leaves_under_load_has_seen_all_its_messages_or_says_how_many_not() -> None:
+def test_a_leaver_under_load_must_deliver_or_report_all_its_messages() -> None:
     """S16, with messages under way at the time of the order to leave."""
     run = calm_run()
     site = next(name for name, members in run.plan.sites if members > 1)
@@ -167,7 +167,7 @@ def test_who_leaves_under_load_has_seen_all_its_messages_or_says_how_many_not() 
     assert any(violation.startswith("S16") for violation in said)
 
 
-def test_a_hole_in_the_own_site_is_told_as_a_gap_and_nothing_else_is() -> None:
+def test_each_hole_in_the_own_site_must_be_reported_as_an_exact_gap() -> None:
     """S21: messages before the first delivery are no hole, since a member's beginning is unknown."""
 
     def said(told: Told) -> list[str]:

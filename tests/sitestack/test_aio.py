@@ -287,7 +287,9 @@ def test_two_sites_share_a_transport(run: Run) -> None:
 
 
 @pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
-def test_open_channel_of_trio_says_what_to_use_on_asyncio(runner: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+def test_trio_open_channel_on_asyncio_raises_and_names_the_replacement(
+    runner: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
     async def test() -> None:
         with pytest.raises(LocalError, match=r"sitestack\.aio\.open_channel"):
             async with sitestack.open_channel(SITE):

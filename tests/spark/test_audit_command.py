@@ -91,7 +91,7 @@ def test_out_gets_the_tables_as_parquet_and_one_page(campaign: Campaign, directo
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_processes_whose_journals_say_that_they_stopped_have_ended(campaign: Campaign, directory: Path) -> None:
+def test_stopped_processes_are_shown_as_ended(campaign: Campaign, directory: Path) -> None:
     page = (directory / "out" / "report.html").read_text(encoding="utf-8")
     [processes] = re.findall(r"<h2>Processes</h2>(.*?)</table>", page, re.DOTALL)
     fates = re.findall(r"<td[^>]*>(ended|running|stopped|crashed)</td>", processes)
@@ -149,7 +149,7 @@ def test_small_journals_are_judged_as_by_the_check_without_spark(
     assert masters == []
 
 
-def test_a_broken_promise_is_told_and_is_exit_code_1(run: Run, journals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_promise_is_printed_with_exit_code_1(run: Run, journals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = replace(VERDICT, lost=1, violations=(Violation("X5", "SFO/D(44444444)", "NYC/41414141 all 2 was sent"),))
     pretend(monkeypatch, AuditResult(broken, replace(DATA, lag=[], summary={"failovers": [], "clocks": ""})))
     code, out, _ = run("audit", journals, "--master", "local[1]")

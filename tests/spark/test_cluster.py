@@ -20,7 +20,7 @@ WORKERS = 2
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.conforms("USR-7")
-def test_an_audit_on_a_cluster_says_what_one_on_this_machine_says(tmp_path: Path) -> None:
+def test_an_audit_on_a_cluster_prints_the_same_as_a_local_one(tmp_path: Path) -> None:
     def run(*arguments: str | Path) -> str:
         environment = {**os.environ, "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": HOST}
         ran = subprocess.run([*RELAY, *arguments], capture_output=True, text=True, timeout=LIMIT_S, env=environment)

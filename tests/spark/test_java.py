@@ -31,7 +31,7 @@ def nothing_in_the_usual_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     return usual
 
 
-def test_none_at_all_is_a_sentence_that_says_what_to_install() -> None:
+def test_a_missing_java_raises_with_a_sentence_on_the_packages_to_install() -> None:
     with pytest.raises(ConfigurationError) as error:
         find_java({})
     assert str(error.value) == (
@@ -59,7 +59,7 @@ def test_one_that_is_too_old_is_passed_over_and_named_when_there_is_no_other(
     assert find_java({"JAVA_HOME": str(old)}) == usual
 
 
-def test_one_that_does_not_run_is_none(tmp_path: Path) -> None:
+def test_a_java_that_does_not_run_counts_as_missing(tmp_path: Path) -> None:
     broken = fake_java(tmp_path / "broken", "17.0.9", code=1)
     with pytest.raises(ConfigurationError, match="there is none"):
         find_java({"JAVA_HOME": str(broken)})

@@ -134,14 +134,14 @@ def test_clocks_are_compared_by_the_quickest_messages_of_both_directions(lags: D
     assert row["uncertainty_ms"] == pytest.approx((min(lags_ms) + 7) / 2)
 
 
-def test_rates_count_what_each_origin_sent(facts: DataFrame) -> None:
+def test_rates_count_the_messages_sent_by_each_site(facts: DataFrame) -> None:
     rows = measure_rates(facts, 5).orderBy("site", "begin").collect()
     nyc = [(row["batches"], row["messages"], row["bytes"]) for row in rows if row["site"] == "NYC"]
     assert nyc == [(49, 49, 490), (50, 50, 500), (50, 50, 500), (1, 1, 10)]
     assert sum(row["messages"] for row in rows if row["site"] == "SFO") == 20
 
 
-def test_throughput_counts_what_each_site_delivered_by_way(facts: DataFrame) -> None:
+def test_throughput_counts_the_deliveries_of_each_site_by_path(facts: DataFrame) -> None:
     sums = measure_throughput(facts, 60).groupBy("site", "via").sum("messages").collect()
     assert {(row[0], row[1]): row[2] for row in sums} == {
         ("NYC", "local"): 150,
@@ -160,7 +160,7 @@ def test_a_failover_lies_between_the_deliveries_around_it(facts: DataFrame, lags
     assert row["silence_ms"] == pytest.approx(silence)
 
 
-def test_a_global_view_has_converged_when_the_last_has_it(facts: DataFrame) -> None:
+def test_a_global_view_has_converged_when_the_last_process_has_it(facts: DataFrame) -> None:
     [row] = measure_convergence(facts).collect()
     assert (row["members"], row["processes"], row["spread_ms"]) == (3, 3, 130.0)
 
@@ -169,7 +169,7 @@ BYTES_MAX = 40_000
 
 
 @pytest.mark.long
-def test_the_floors_are_those_of_the_check_and_what_was_in_force_is_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_floors_equal_those_of_the_check_and_records_in_force_are_read(spark: SparkSession, tmp_path: Path) -> None:
     run = CorrectRun(2, steps=1_500)
     assert store_what_stays(tmp_path, run, BYTES_MAX) > 0
     journals = {each.uuid: list(read_journal(each, [], payloads=False)) for each in find_journals([tmp_path], [])}
@@ -187,7 +187,7 @@ def test_the_floors_are_those_of_the_check_and_what_was_in_force_is_read(spark: 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1])
-def test_what_retention_took_is_no_violation_in_the_words_of_the_check(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+def test_messages_deleted_by_retention_are_no_violation_as_in_the_check(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     run = CorrectRun(seed, steps=1_500)
     shut_down(run)
     assert store_what_stays(tmp_path, run, BYTES_MAX) > 0
@@ -200,7 +200,7 @@ def test_what_retention_took_is_no_violation_in_the_words_of_the_check(spark: Sp
 
 
 @pytest.mark.long
-def test_a_loss_after_what_retention_took_is_found_where_the_check_finds_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_loss_after_messages_deleted_by_retention_is_found_as_in_the_check(spark: SparkSession, tmp_path: Path) -> None:
     run = CorrectRun(1, steps=1_500)
     victim = run.sites["NYC"].members[0]
     delivered = [place for place, each in enumerate(victim.records) if isinstance(each, records.Deliver)]

@@ -97,14 +97,14 @@ def test_the_verdict_comes_first_with_the_figures() -> None:
     assert "100.0 ms" in text
 
 
-def test_what_is_wrong_stands_above_the_charts_and_text_is_escaped() -> None:
+def test_violations_precede_the_charts_and_text_is_escaped() -> None:
     violations = [{"invariant": "X5", "where": "SFO/D", "what": "NYC/a <b> 1..2 was sent"}]
     page = render(replace(DATA, summary={**SUMMARY, "verdict": "fail", "violations": violations}))
     assert page.index('class="verdict fail"') < page.index("NYC/a &lt;b&gt; 1..2 was sent") < page.index("<svg")
     assert "a &lt;torn&gt; tail" in page
 
 
-def test_who_stopped_gracefully_has_ended_and_nobody_is_said_to_be_running() -> None:
+def test_running_and_stopped_processes_are_shown_as_ended() -> None:
     fates = ["running", "stopped", "crashed"]
     page = render(replace(DATA, processes=[{**DATA.processes[0], "fate": fate} for fate in fates]))
     told = "".join(re.findall(r"<h2>Processes</h2>(.*?)</table>", page, re.DOTALL))

@@ -25,7 +25,7 @@ def test_small_journals_are_one_partition_and_large_ones_have_one_for_every_so_m
     assert settings(SMALL_BYTES)["spark.sql.shuffle.partitions"] == "1"
 
 
-def test_what_java_complained_of_is_found_in_its_words_or_in_its_log(tmp_path: Path) -> None:
+def test_the_cause_of_a_java_error_is_found_in_its_message_or_its_log(tmp_path: Path) -> None:
     log = tmp_path / "spark.log"
     log.write_text(
         'WARN: x\nException in thread "main" org.apache.spark.SparkException: Master must either be yarn or local\n\tat a.b\n'
@@ -40,7 +40,7 @@ def test_what_java_complained_of_is_found_in_its_words_or_in_its_log(tmp_path: P
     assert find_cause(RuntimeError("gone\nsomewhere"), log) == "gone"
 
 
-def test_a_folder_without_journals_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_a_folder_without_journals_raises_a_journal_error(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="no journal in"):
         measure_bytes([tmp_path])
     with pytest.raises(JournalError, match="no such file or directory"):

@@ -23,7 +23,7 @@ LIMIT_S = 900.0
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.conforms("USR-7")
-def test_spark_submit_says_what_the_command_says_and_writes_the_tables(tmp_path: Path) -> None:
+def test_spark_submit_prints_the_verdict_of_the_command_and_writes_the_report(tmp_path: Path) -> None:
     journals, tables = tmp_path / "journals", tmp_path / "audit"
     home = Path(pyspark.__file__).parent
     environment = {

@@ -13,7 +13,7 @@ LIMIT_S = 120.0
 
 
 @pytest.mark.long
-def test_three_members_deliver_what_all_of_them_send() -> None:
+def test_the_total_order_benchmark_measures_rate_latency_cpu_and_memory() -> None:
     options = ("--seconds", "0.3", "--runs", "1", "--sizes", "100", "--json")
     command = (sys.executable, "-m", "relay", "bench", "total-order", *options)
     ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)

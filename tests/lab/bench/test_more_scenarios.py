@@ -24,7 +24,7 @@ def batch(origin: Address, first: int, payloads: list[bytes]) -> Batch:
     return Batch("X", origin, Scope.ALL, first, len(payloads), pack_body(payloads))
 
 
-def test_content_is_right_when_each_origin_goes_on_where_it_was() -> None:
+def test_content_is_right_when_each_origin_continues_its_numbers() -> None:
     content, payload = Content(8), bytes(8) + FILLER * 92
     for origin, first, count in ((A, 7, 3), (B, 1, 1), (A, 10, 2), (B, 2, 5)):
         content.take(batch(origin, first, [payload] * count))
@@ -47,7 +47,7 @@ def test_content_that_is_wrong_is_counted(first: int, payloads: list[bytes]) -> 
     assert content.wrong == 1
 
 
-def test_what_was_told_as_lost_is_not_wrong_and_a_hole_before_it_is() -> None:
+def test_a_reported_gap_is_not_wrong_and_a_hole_before_it_is() -> None:
     for first, wrong in ((11, 0), (12, 1)):
         content = Content(8)
         content.take(batch(A, 10, [bytes(8) + FILLER * 92]))

@@ -33,7 +33,7 @@ def data(origin: int, number: int, *, size: int = 100, filler: bytes = FILLER) -
     return HEADER.pack(DATA, origin, size, number, 0) + filler * (100 - HEADER.size)
 
 
-def test_what_follows_in_each_origin_is_right() -> None:
+def test_consecutive_messages_of_each_origin_are_right() -> None:
     tally = Tally(2)
     for origin, number in ((0, 0), (1, 0), (0, 1), (0, 2), (1, 1)):
         tally.take(data(origin, number))
@@ -49,7 +49,7 @@ def test_what_follows_in_each_origin_is_right() -> None:
         data(0, 16, filler=b"\0"),  # wrong bytes
     ],
 )
-def test_what_is_wrong_is_counted(message: bytes) -> None:
+def test_a_wrong_message_is_counted(message: bytes) -> None:
     tally = Tally(1)
     for number in range(16):
         tally.take(data(0, number))
@@ -57,7 +57,7 @@ def test_what_is_wrong_is_counted(message: bytes) -> None:
     assert tally.wrong == 1
 
 
-def test_a_probe_is_heard_and_not_counted() -> None:
+def test_a_probe_is_received_and_not_counted() -> None:
     tally = Tally(2)
     tally.take(HEADER.pack(PROBE, 1, HEADER.size, 0, 0))
     assert (tally.heard, tally.delivered) == ({1}, 0)
@@ -136,7 +136,7 @@ def test_each_jgroups_finds_the_jar_of_its_version(tmp_path: Path, monkeypatch: 
         (["--peer", "kafka"], "'kafka' is not one of"),
     ],
 )
-def test_what_cannot_be_compared_is_a_usage_error(options: list[str], said: str) -> None:
+def test_an_impossible_comparison_is_a_usage_error(options: list[str], said: str) -> None:
     ran = CliRunner().invoke(command, ["local-throughput", *options])
     assert ran.exit_code == EXIT_USAGE
     assert said in ran.output
@@ -153,7 +153,7 @@ def test_stacks_wait_for_bundles_only_where_many_messages_are_sent() -> None:
     assert 'enable_bundling="false"' in stack_2(relayed, "bridge.xml")
 
 
-def test_a_page_shows_peers_their_ratios_and_what_is_not_applicable() -> None:
+def test_a_page_shows_peers_ratios_and_inapplicable_scenarios() -> None:
     ours: dict[str, Any] = {"100": {"rate": 200.0}}
     theirs = {
         "zenoh": {"version": "1", "sizes": {"100": {"rate": 50.0, "ratio": {"rate": 4.0}}}},

@@ -64,7 +64,7 @@ def test_a_violation_fails_and_names_the_seed(run: Run, twice: None) -> None:
     assert "seed 7: L2 at A: twice" in out
 
 
-def test_a_failure_says_how_to_repeat_it(run: Run, twice: None, tmp_path: Path) -> None:
+def test_a_failure_states_the_command_that_repeats_it(run: Run, twice: None, tmp_path: Path) -> None:
     assert "relay simulate --seeds 7 --trace FILE" in run("simulate", "--seeds", "7").out
     assert "relay simulate --seeds 7 --plan large --shrink" in run("simulate", "--seeds", "7", "--plan", "large").out
     file = tmp_path / "plan.json"
@@ -100,13 +100,13 @@ def test_a_saved_plan_is_the_plan_of_the_seed_and_runs_like_it(run: Run, tmp_pat
         assert json.loads(first.out)[name] == json.loads(again.out)[name]
 
 
-def test_a_saved_plan_that_fails_says_what_it_broke(run: Run, twice: None, tmp_path: Path) -> None:
+def test_a_saved_failing_plan_names_its_violation(run: Run, twice: None, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     assert run("simulate", "--seeds", "7", "--save-plan", file).code == 1
     assert from_text(file.read_text(encoding="utf-8")).why == "L2 at A: twice"
 
 
-def test_what_is_no_plan_is_told_in_a_sentence(run: Run, tmp_path: Path) -> None:
+def test_an_invalid_plan_file_is_refused_with_a_sentence(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text('{"why": "", "plan": {}}', encoding="utf-8")
     code, out, error = run("simulate", file)
@@ -116,7 +116,7 @@ def test_what_is_no_plan_is_told_in_a_sentence(run: Run, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("option", [("--seeds", "3"), ("--plan", "large")])
-def test_a_file_is_a_plan_and_no_seed_goes_with_it(run: Run, tmp_path: Path, option: tuple[str, str]) -> None:
+def test_a_plan_file_with_a_seed_or_plan_option_is_refused(run: Run, tmp_path: Path, option: tuple[str, str]) -> None:
     file = tmp_path / "plan.json"
     file.write_text(to_text(StoredPlan("", draw(7))), encoding="utf-8")
     code, _, error = run("simulate", file, *option)
@@ -155,7 +155,7 @@ def test_a_campaign_of_routes_has_goals_of_its_own(run: Run, monkeypatch: pytest
     assert run("simulate", "--seeds", "0:299", "--plan", "routed").code == 0
 
 
-def test_shrinking_prints_and_keeps_what_is_left(
+def test_shrinking_prints_and_saves_the_remaining_plan(
     run: Run, monkeypatch: pytest.MonkeyPatch, twice: None, tmp_path: Path
 ) -> None:
     small = replace(draw(1), faults=(Pause(3.0, 1.0, "NYC", 0),), messages=0)
@@ -210,7 +210,7 @@ def test_a_campaign_that_is_killed_leaves_no_process() -> None:
         assert campaign.communicate(timeout=60.0)[0] == b""
 
 
-def test_what_it_makes_passes_the_check(run: Run, tmp_path: Path) -> None:
+def test_generated_journals_pass_the_check(run: Run, tmp_path: Path) -> None:
     code, out, err = run("journal", "generate", tmp_path / "j", "--deliveries", 2000, "--segment-bytes", 4096)
     assert (code, err) == (0, "")
     assert out.endswith("records of 6 processes, 0 faults planted\n")

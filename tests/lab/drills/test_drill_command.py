@@ -148,7 +148,7 @@ def test_long_packets_that_vanish_for_a_moment_are_sent_again(tmp_path: Path) ->
     ]
 
 
-def test_harm_that_meets_nothing_has_a_word_and_an_exit_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_without_effect_has_a_separate_verdict_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     idle = result(unexercised=("No packet was dropped on the wires.",))
     monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
     monkeypatch.setattr(module, "_run", lambda *_: idle)
@@ -196,9 +196,7 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_verdict(tmp_path: Pat
     assert "x.html could not be written (File name too long)." in ran.stderr
 
 
-def test_an_output_that_nobody_reads_to_its_end_does_not_cost_the_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_output_pipe_does_not_prevent_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise BrokenPipeError
 
@@ -208,7 +206,7 @@ def test_an_output_that_nobody_reads_to_its_end_does_not_cost_the_report(
     assert "seed 1: Nobody is there." in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_each_run_has_the_next_seed_and_the_place_is_told_how_it_is_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_run_has_the_next_seed_and_the_venue_receives_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
 
     def find(where: str, **options: object) -> NoPlace:
@@ -228,7 +226,7 @@ def test_each_run_has_the_next_seed_and_the_place_is_told_how_it_is_to_be(monkey
     assert json.loads(ran.stdout)["verdict"] == "pass"
 
 
-def test_all_drills_are_listed_with_what_they_show() -> None:
+def test_all_drills_are_listed_with_their_descriptions() -> None:
     ran = CliRunner().invoke(module.command, ["--list"])
     assert ran.exit_code == 0
     for name in drill_names():

@@ -52,9 +52,7 @@ async def unstoppable(call: Callable[[], Awaitable[object]]) -> None:
         (packets.has_netem, "tc did not answer within 0.2 s."),
     ],
 )
-async def test_what_does_not_answer_is_given_up_even_where_nothing_else_ends_it(
-    call: Callable[[], Awaitable[object]], told: str
-) -> None:
+async def test_a_hanging_command_times_out_even_in_a_shielded_scope(call: Callable[[], Awaitable[object]], told: str) -> None:
     with pytest.raises(PlaceFailed) as failure:
         await unstoppable(call)
     assert str(failure.value) == told
@@ -82,6 +80,6 @@ async def test_nothing_is_left_of_a_command_that_was_given_up(tmp_path: Path) ->
         os.kill(int(note.read_text()), 0)
 
 
-async def test_a_command_is_given_its_input_and_answers_with_what_it_says() -> None:
+async def test_a_command_receives_its_input_and_returns_its_output_and_exit_code() -> None:
     done = await run_command(["sh", "-c", "cat; echo no >&2; exit 3"], HANG_S, name="sh", text="hello")
     assert (done.returncode, done.stdout, done.stderr) == (3, b"hello", b"no\n")

@@ -58,7 +58,7 @@ def test_without_multicast_all_members_of_the_site_are_named(tmp_path: Path) -> 
     assert {seed.port for seed in configs[0].discovery.initial_hosts} == {config.transport.port for config in configs[:2]}
 
 
-def test_a_reserved_port_is_given_to_nobody_else_and_still_free_for_the_bridge(tmp_path: Path) -> None:
+def test_a_reserved_port_is_still_free_for_the_bridge(tmp_path: Path) -> None:
     seat = Seat("NYC", "A")
     with reserved_ports([seat], "multicast") as ports:
         bind = load_config(write_configurations(ports, tmp_path)[seat]).relay.bridge.bind
@@ -117,7 +117,7 @@ def test_a_drill_changes_single_keys_of_the_configuration(tmp_path: Path) -> Non
     assert config.relay.bridge.peers["SFO"][0].port == ports.bridges[seats[1]]
 
 
-def test_what_wins_is_decided_key_by_key() -> None:
+def test_configurations_are_merged_key_by_key() -> None:
     assert merged({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}, "d": 4}) == {"a": {"b": 1, "c": 3}, "d": 4}
 
 
@@ -160,7 +160,7 @@ def test_wires_are_for_links_inside_sites_and_long_packets_if_they_can_do_all_th
         ([("cut", "NYC.B - NYC.C")], []),
     ],
 )
-def test_what_no_proxy_does_is_refused_without_wires(harm: list[tuple[Any, str]], told: list[str]) -> None:
+def test_faults_that_need_wires_are_refused_without_them(harm: list[tuple[Any, str]], told: list[str]) -> None:
     assert list(refuse_links(drill(*harm), wired=False)) == told
     assert list(refuse_links(drill(*harm), wired=True)) == []
 
@@ -201,6 +201,6 @@ async def test_an_upgrade_needs_an_earlier_release(tmp_path: Path) -> None:
         await LocalVenue(before=str(python)).prepare(find_drill("kill-relay"))
 
 
-def test_elsewhere_nobody_can_be_upgraded() -> None:
+def test_an_upgrade_is_refused_on_any_venue_but_local() -> None:
     with pytest.raises(ConfigurationError, match="--before is for --on local"):
         find_venue("compose", before="python")

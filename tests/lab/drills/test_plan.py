@@ -64,7 +64,7 @@ def test_an_unknown_drill_is_answered_with_the_known_ones() -> None:
         ([], "the file: must be a mapping"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(plain: Any, complaint: str) -> None:
+def test_each_mistake_in_a_drill_file_is_reported_with_its_place(plain: Any, complaint: str) -> None:
     _, problems = read_drill(plain)
     assert [problem for problem in problems if problem.startswith(complaint)], problems
 
@@ -159,7 +159,7 @@ def test_every_place_can_be_found(name: VenueName) -> None:
 
 
 @pytest.mark.usefixtures("without_docker")
-def test_a_missing_package_is_told_with_what_brings_it() -> None:
+def test_a_missing_package_is_reported_with_its_install_command() -> None:
     with pytest.raises(ConfigurationError, match="needs the package docker: pip install relay-lab"):
         find_venue("compose")
     find_venue("local")
@@ -171,7 +171,7 @@ async def test_all_drills_can_be_done_on_this_machine() -> None:
         await find_venue("local").prepare(find_drill(name))
 
 
-def test_what_containers_have_not_is_refused_to_them() -> None:
+def test_verbs_that_containers_do_not_support_are_refused() -> None:
     for name, told in (("slow-consumer", "stop-reader needs --on local"), ("disk-full", "fill-disk needs --on local")):
         assert [each.partition(":")[0] for each in compose._refuse_verbs(find_drill(name))] == [told]
     assert not list(compose._refuse_verbs(find_drill("stalled-loop")))

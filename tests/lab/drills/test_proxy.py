@@ -76,7 +76,7 @@ async def test_a_cut_breaks_connections_and_refuses_new_ones_until_it_heals() ->
                 await again.receive_some()
 
 
-async def test_what_is_stalled_waits_and_then_arrives_whole() -> None:
+async def test_stalled_data_waits_and_then_arrives_complete() -> None:
     async with connected() as pair:
         pair.there.set(Condition("stall"))
         await pair.near.send_all(b"later")
@@ -87,7 +87,7 @@ async def test_what_is_stalled_waits_and_then_arrives_whole() -> None:
         assert await pair.far.receive_some() == b"later"
 
 
-async def test_half_open_takes_everything_and_delivers_nothing_on_this_connection_ever() -> None:
+async def test_a_half_open_connection_accepts_all_data_and_never_delivers_any() -> None:
     async with connected() as pair:
         pair.there.set(Condition("half-open"))
         await pair.near.send_all(b"gone")
@@ -112,7 +112,7 @@ async def test_a_delay_keeps_the_order() -> None:
         assert trio.current_time() - began >= 0.1
 
 
-async def test_a_slow_link_takes_its_time() -> None:
+async def test_a_slow_link_limits_the_rate() -> None:
     async with connected() as pair:
         pair.there.set(Condition(bytes_per_s=10_000))
         began = trio.current_time()

@@ -45,14 +45,14 @@ def test_all_is_well() -> None:
     assert unrest(all_well(), SEATS) == []
 
 
-def test_a_queue_that_is_not_empty_is_named_with_its_sum_unless_it_says_why_something_stands_in_it() -> None:
+def test_a_queue_with_entries_is_reported_with_its_sum_unless_it_states_a_reason() -> None:
     filled = [queue("stack.nakack.retained_bytes", 3), queue("stack.discovery.contacts", 4, "addresses that were found")]
     statuses = {seat: status(seat, queues=filled) for seat in SEATS}
     assert queues(statuses) == {"stack.nakack.retained_bytes": 12}
     assert unrest(statuses, SEATS) == ["stack.nakack.retained_bytes: 12."]
 
 
-def test_what_is_held_for_a_lost_part_of_another_site_stays_until_its_age() -> None:
+def test_entries_held_for_a_lost_part_of_another_site_are_no_unrest() -> None:
     """As when the relay of a site of two dies: the other member is half of the site, and continues as another part."""
     buffer = [queue("stack.relay.buffer_entries", 98), queue("stack.relay.buffer_bytes", 40_000)]
     lost = {"site": "x", "linked": True, "lost_parts_entries": 98}
@@ -126,13 +126,13 @@ def test_a_rate_is_that_of_one_member() -> None:
     assert rates.rows["SFO", "NYC"] == pytest.approx((100.0, 0, 100.0))
 
 
-def test_who_is_gone_does_not_lower_the_rate() -> None:
+def test_a_departed_member_does_not_lower_the_rate() -> None:
     logs = [log("D", {"NYC": [(10.0, 20)]}, 9, 10.1), log("E", {"NYC": [(10.0, 20), (11.0, 20)]}, 9, 12)]
     row = delivery_rates(logs, 10 * SECOND).rows["SFO", "NYC"]
     assert (row[0], row[-1]) == (100.0, 100.0)
 
 
-def test_who_was_apart_from_its_site_is_left_out_unless_all_were() -> None:
+def test_a_member_apart_from_its_site_is_omitted_unless_all_were_apart() -> None:
     there, away = {"NYC": [(10.0, 20), (10.9, 20)]}, {"NYC": [(10.9, 40)]}
     logs = [log("D", there, 9, 11), log("E", away, 9, 11, apart=True)]
     assert delivery_rates(logs, 10 * SECOND).rows["SFO", "NYC"][0] == 100.0

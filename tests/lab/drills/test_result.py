@@ -50,13 +50,13 @@ def test_a_run_in_which_nothing_is_wrong_passes() -> None:
         ({"problems": ("Somebody died.",)}, "Somebody died."),
     ],
 )
-def test_everything_that_is_wrong_is_said(changes: dict[str, Any], fault: str) -> None:
+def test_each_fault_of_a_result_is_reported(changes: dict[str, Any], fault: str) -> None:
     failed = result(**changes)
     assert not failed.passed
     assert [each for each in failed.faults() if each.startswith(fault)]
 
 
-def test_declared_losses_are_bounded_where_the_plan_says_also_at_a_member_that_was_apart() -> None:
+def test_declared_losses_are_bounded_by_the_plan_even_at_a_member_that_was_apart() -> None:
     apart = (replace(MEMBERS[0], gaps=3, apart=True), MEMBERS[1])
     assert result(Expectation(gaps_max={"NYC.A": 3}), members=apart).passed
     assert result(Expectation(gaps_max={"NYC": 3}), members=apart).passed
@@ -68,7 +68,7 @@ def test_declared_losses_are_bounded_where_the_plan_says_also_at_a_member_that_w
     ]
 
 
-def test_what_was_not_exercised_neither_passes_nor_fails() -> None:
+def test_an_unexercised_run_neither_passes_nor_fails() -> None:
     idle = result(unexercised=("The load had ended before kill NYC.A took effect.",))
     assert (idle.verdict, idle.passed, list(idle.faults())) == ("not exercised", False, [])
     assert idle.to_json()["verdict"] == "not exercised"
@@ -80,7 +80,7 @@ def test_what_was_not_exercised_neither_passes_nor_fails() -> None:
     assert overall([result(), result()]) == "pass"
 
 
-def test_processes_of_one_name_are_told_apart() -> None:
+def test_processes_with_the_same_name_are_distinguished() -> None:
     again = replace(MEMBERS[0], incarnation=2, gaps=2, order_hash="cd", part=True)
     told = result(members=(*MEMBERS, again)).to_json()
     assert told["order_hash"] == {"NYC": {"A": "ab", "A#2": "cd"}, "SFO": {"B": "ab"}}
@@ -88,7 +88,7 @@ def test_processes_of_one_name_are_told_apart() -> None:
     assert told["delivered"] == {"A": 40, "B": 20}
 
 
-def test_a_drill_says_which_gaps_and_which_silence_it_expects() -> None:
+def test_a_drill_states_its_expected_gaps_and_silence() -> None:
     exact = Expectation(gaps="exact", gaps_max={"NYC": 2})
     assert result(exact, members=(replace(MEMBERS[0], gaps=2),)).passed
     assert list(result(exact).faults()) == ["Nothing was declared lost, so the budget was never exceeded."]
@@ -97,7 +97,7 @@ def test_a_drill_says_which_gaps_and_which_silence_it_expects() -> None:
     assert not result(Expectation(silence_s_max=0.5), silence=None).passed
 
 
-def test_a_site_that_stands_still_by_itself_fails_a_drill_that_says_so() -> None:
+def test_silence_within_a_site_fails_a_drill_that_bounds_it() -> None:
     still = Silence(3.0, 5.5, "A", "NYC")
     assert result(own_silence=still).passed
     assert result(Expectation(own_silence_s_max=2.5), own_silence=still).passed
@@ -130,7 +130,7 @@ def test_runs_that_all_came_to_nothing_are_summed_up_too() -> None:
     assert (told["verdict"], told["failover_s"], told["sent"]) == ("fail", None, 0)
 
 
-def test_a_drill_can_say_that_no_link_may_be_given_up() -> None:
+def test_a_drill_can_forbid_lost_links() -> None:
     steady = Drill(name="mine", verdict=Expectation(steady_links=True))
     statuses: dict[Seat, Status] = {
         Seat("NYC", "A"): {"drops": {"link_silent": 2, "old_view": 7}},
@@ -211,7 +211,7 @@ async def test_an_action_for_the_time_after_the_load_does_not_lengthen_it(autoju
     assert run._unexercised() == ()
 
 
-async def test_what_takes_too_long_was_not_exercised(autojump_clock: trio.testing.MockClock) -> None:
+async def test_an_action_that_outlasts_the_load_is_not_exercised(autojump_clock: trio.testing.MockClock) -> None:
     run, _, lasted_s = await loaded(300.0)
     assert lasted_s == pytest.approx(LOAD.seconds + EXTRA_S_MAX, abs=0.2)
     assert run._unexercised() == ("The load had ended before restart NYC.A took effect.",)
@@ -224,7 +224,7 @@ async def test_lines_of_ones_own_are_not_made_more_of(autojump_clock: trio.testi
     assert run._unexercised() == ("The load had ended before restart NYC.A took effect.",)
 
 
-async def test_all_may_send_also_one_that_stands_still(autojump_clock: trio.testing.MockClock) -> None:
+async def test_all_members_can_send_including_a_paused_one(autojump_clock: trio.testing.MockClock) -> None:
     still = (Action("pause", target="NYC.A", at_s=1), Action("kill", target="NYC.B", at_s=2))
     _, place, _ = await loaded(0.0, method=still, load=DrillLoad(rate=10, seconds=4, senders="all"))
     assert {name: len(lines) for name, lines in place.fed.items() if name != "B"} == dict.fromkeys("ACDEF", 40)

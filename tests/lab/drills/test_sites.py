@@ -118,7 +118,7 @@ async def test_a_role_is_looked_up_when_the_harm_is_done(sites: Sites) -> None:
     assert list(sites.touched) == [A, B, E, F]
 
 
-async def test_who_stood_still_goes_on_whoever_has_its_role_now(sites: Sites) -> None:
+async def test_a_resume_by_role_continues_the_paused_member(sites: Sites) -> None:
     assert await sites.act(Action("pause", target="NYC.relay")) == "A"
     assert A in sites.survivors()
     assert A not in await sites.statuses()
@@ -139,7 +139,7 @@ async def test_an_upgrade_ends_and_starts_another_release(sites: Sites) -> None:
     assert await place_of(sites).status(B) is not None
 
 
-async def test_a_start_is_not_waited_for_and_whoever_has_joined_runs(
+async def test_a_start_does_not_wait_and_a_joined_member_counts_as_running(
     autojump_clock: trio.testing.MockClock, sites: Sites
 ) -> None:
     await sites.act(Action("leave", target="NYC.B"))
@@ -153,7 +153,7 @@ async def test_a_start_is_not_waited_for_and_whoever_has_joined_runs(
     assert sites.problems == ["A of NYC was to be started, and had not ended."]
 
 
-async def test_who_is_started_again_and_cannot_join_is_a_problem_of_the_run(
+async def test_a_restarted_member_that_cannot_join_is_a_problem_of_the_run(
     autojump_clock: trio.testing.MockClock, sites: Sites, nursery: trio.Nursery
 ) -> None:
     place_of(sites).join_s = 60.0
@@ -164,7 +164,7 @@ async def test_who_is_started_again_and_cannot_join_is_a_problem_of_the_run(
     assert (sites.problems, sites.survivors(), sites.of("NYC")) == (["C was late.", "C is gone"], [A, B, D, E, F], [A, B])
 
 
-async def test_nobody_sends_through_a_member_that_is_still_joining(
+async def test_a_joining_member_is_no_sender(
     autojump_clock: trio.testing.MockClock, sites: Sites, nursery: trio.Nursery
 ) -> None:
     place_of(sites).join_s = 5.0
@@ -176,7 +176,7 @@ async def test_nobody_sends_through_a_member_that_is_still_joining(
     assert sites.sender_of("NYC") == C
 
 
-async def test_what_went_wrong_with_a_leave_is_a_problem(sites: Sites) -> None:
+async def test_a_late_leave_is_a_problem_of_the_run(sites: Sites) -> None:
     await sites.act(Action("leave", target="NYC.C"))
     assert sites.problems == ["C was late."]
 
@@ -196,7 +196,7 @@ async def test_a_member_that_is_cut_off_from_its_site_is_apart_and_the_others_ar
     assert set(place_of(sites).links.values()) == {"heal"}
 
 
-async def test_two_members_that_do_not_hear_each_other_are_both_apart_and_a_third_one_is_not(sites: Sites) -> None:
+async def test_both_members_of_a_cut_link_are_apart_and_a_third_one_is_not(sites: Sites) -> None:
     await sites.act(Action("cut", link="NYC.B > NYC.C"))
     assert place_of(sites).links == {("B", "C"): "cut"}
     assert list(sites.apart) == [B, C]
@@ -204,7 +204,7 @@ async def test_two_members_that_do_not_hear_each_other_are_both_apart_and_a_thir
     assert list(sites.apart) == [B, C, D, E, F]
 
 
-async def test_a_blocked_member_goes_on_and_one_without_a_reader_is_expected_to_end(sites: Sites) -> None:
+async def test_a_blocked_member_survives_and_one_without_a_reader_is_expected_to_end(sites: Sites) -> None:
     assert await sites.act(Action("block", target="NYC.relay")) == "A"
     assert (A in sites.survivors(), sites.if_there(A)) == (True, A)
     assert await sites.act(Action("unblock", target="NYC.relay")) == "A"
@@ -232,7 +232,7 @@ async def test_the_sender_is_the_last_one_that_runs(sites: Sites) -> None:
     assert place_of(sites).done[-1] == ("feed", "B", b"1\n2\n")
 
 
-async def test_a_death_that_nobody_ordered_is_told(sites: Sites) -> None:
+async def test_an_unexpected_death_raises(sites: Sites) -> None:
     place_of(sites).there.remove(B)
     with pytest.raises(MemberDied, match="B is gone"):
         await sites.feed(B, [b"1"])
@@ -240,9 +240,7 @@ async def test_a_death_that_nobody_ordered_is_told(sites: Sites) -> None:
         await sites.statuses()
 
 
-async def test_a_role_that_nobody_takes_is_not_waited_for_for_ever(
-    autojump_clock: trio.testing.MockClock, sites: Sites
-) -> None:
+async def test_the_wait_for_a_role_without_a_holder_times_out(autojump_clock: trio.testing.MockClock, sites: Sites) -> None:
     for name in "ABC":
         await sites.act(Action("kill", target=f"NYC.{name}"))
     with pytest.raises(NotReady, match="There has been no relay for NYC"):

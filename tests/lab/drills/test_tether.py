@@ -133,7 +133,7 @@ def said(process: subprocess.Popen[bytes], count: int) -> str:
     return letters.decode()
 
 
-def test_the_main_thread_stands_still_until_it_is_let_go(process: subprocess.Popen[bytes]) -> None:
+def test_the_main_thread_is_blocked_until_it_is_released(process: subprocess.Popen[bytes]) -> None:
     assert set(said(process, 40)) == {"m", "t"}
     for _ in range(2):
         # Earlier output may still have to be read.

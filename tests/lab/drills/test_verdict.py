@@ -63,7 +63,7 @@ def test_a_faultless_run_counts_only_deliveries() -> None:
     assert order_agrees(verdicts)
 
 
-def test_what_a_member_does_not_have_is_lost() -> None:
+def test_a_message_missing_at_a_member_is_lost() -> None:
     verdicts = judge([log(A, [send(A, 1, 9), deliver(A, 1, 9)]), log(D, [deliver(A, 1, 3), deliver(A, 6, 8)])])
     assert [each.lost for each in verdicts] == [0, 3]
 
@@ -72,12 +72,12 @@ def test_nothing_at_all_is_everything_lost() -> None:
     assert [each.lost for each in judge([log(A, [send(A, 1, 9), deliver(A, 1, 9)]), log(D, [])])] == [0, 9]
 
 
-def test_what_came_twice_is_duplicated_and_counts_once_as_delivered() -> None:
+def test_a_message_delivered_twice_is_duplicated_and_counts_once() -> None:
     (verdict,) = judge([log(A, [send(A, 1, 4), deliver(A, 1, 4), deliver(A, 3, 4)])])
     assert (verdict.delivered, verdict.duplicated, verdict.lost) == (4, 2, 0)
 
 
-def test_what_came_before_its_predecessor_is_reordered() -> None:
+def test_a_message_delivered_before_its_predecessor_is_reordered() -> None:
     (verdict,) = judge([log(A, [send(A, 1, 4), deliver(A, 3, 4), deliver(A, 1, 2)])])
     assert (verdict.reordered, verdict.lost, verdict.duplicated) == (2, 0, 0)
 
@@ -88,18 +88,18 @@ def test_a_gap_is_not_a_loss() -> None:
     assert [(each.lost, each.gaps) for each in verdicts] == [(0, 0), (0, 3)]
 
 
-def test_nobody_misses_what_a_killed_member_did_not_get() -> None:
+def test_a_message_missing_at_a_killed_member_is_not_lost() -> None:
     verdicts = judge([log(A, [deliver(B, 1, 2)], crashed=True), log(B, [send(B, 1, 9), deliver(B, 1, 9)])])
     assert [each.lost for each in verdicts] == [0, 0]
 
 
-def test_of_a_killed_sender_everybody_has_what_any_survivor_has() -> None:
+def test_messages_of_a_killed_sender_at_one_survivor_are_owed_to_all_members() -> None:
     sender = log(A, [send(A, 1, 9), deliver(A, 1, 9)], crashed=True)
     verdicts = judge([sender, log(B, [deliver(A, 1, 7)]), log(D, [deliver(A, 1, 5)])])
     assert [each.lost for each in verdicts] == [0, 0, 2]
 
 
-def test_what_is_abroad_and_not_at_home_must_be_told_there() -> None:
+def test_messages_delivered_at_another_site_need_a_delivery_or_a_gap_at_home() -> None:
     away = log(D, [deliver(A, 1, 9)])
     sender = log(A, [send(A, 1, 9), deliver(A, 1, 9)], part=True)
     gap = records.Gap(0, 0, "NYC", A, 5, 9, "cut_off")
@@ -130,7 +130,7 @@ def test_sites_may_differ_in_order() -> None:
     assert order_agrees(judge([log(A, one), log(D, list(reversed(one)))]))
 
 
-def test_only_what_goes_to_all_sites_counts() -> None:
+def test_only_messages_to_all_sites_count() -> None:
     (verdict,) = judge([log(A, [deliver(A, 1, 3, scope=Scope.SITE)])])
     assert verdict.delivered == 0
 
@@ -150,18 +150,18 @@ def test_the_silence_is_the_longest_wait_that_ended_after_the_fault() -> None:
     assert longest_silence(logs, int(10.2e9), int(20e9), 0, own=True) == Silence(0.0, 99.0, "B", "NYC")
 
 
-def test_silence_after_the_load_has_ended_is_none() -> None:
+def test_silence_after_the_end_of_the_load_does_not_count() -> None:
     heard = [deliver(A, n, n, t_s) for n, t_s in enumerate((0.0, 0.1, 9.0), 1)]
     assert silence_s([log(D, heard)], 0, int(0.05e9)) == pytest.approx(0.1)
 
 
-def test_who_was_harmed_does_not_tell_about_silence() -> None:
+def test_a_harmed_member_does_not_measure_silence() -> None:
     heard = [deliver(A, n, n, t_s) for n, t_s in enumerate((0.0, 9.0), 1)]
     assert silence_s([log(D, heard, part=True)], 0, int(1e9)) is None
     assert silence_s([log(D, heard, crashed=True)], 0, int(1e9)) is None
 
 
-def test_times_of_another_clock_are_told_in_that_of_the_reader() -> None:
+def test_times_of_another_clock_are_converted_to_the_clock_of_the_reader() -> None:
     second = 1_000_000_000
     # At 5000 s of the wall clocks, its monotonic clock is at 1000 s and the reader's at 40 s.
     start = records.Stop(1000 * second, 5000 * second, "leave")
@@ -171,13 +171,13 @@ def test_times_of_another_clock_are_told_in_that_of_the_reader() -> None:
     assert made.arrivals == {"NYC": [(43 * second, 4)]}
 
 
-def test_what_a_member_may_miss_to_whom_something_was_done_is_for_the_checkers() -> None:
+def test_a_message_missing_at_a_harmed_member_is_not_lost() -> None:
     verdicts = judge([log(A, [send(A, 1, 9), deliver(A, 1, 9)]), log(B, [deliver(A, 1, 3)], part=True)])
     assert [each.lost for each in verdicts] == [0, 0]
     assert order_agrees(verdicts)
 
 
-def test_a_gap_that_says_more_than_is_missing_is_seen() -> None:
+def test_an_overstated_gap_is_detected() -> None:
     gap = records.Gap(0, 0, "NYC", A, 3, 6, "budget")
     verdicts = judge([log(A, [send(A, 1, 9), deliver(A, 1, 9)]), log(D, [deliver(A, 1, 3), gap, deliver(A, 7, 9)])])
     assert [each.overstated for each in verdicts] == [0, 1]

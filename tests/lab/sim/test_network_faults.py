@@ -47,7 +47,7 @@ def test_large_datagrams_from_one_host_vanish() -> None:
     assert passes(rule, packet(C, B, 1_401))
 
 
-def test_what_passes_a_wire_waits_for_what_was_sent_before_it_each_way_for_itself() -> None:
+def test_a_packet_on_a_wire_waits_for_earlier_packets_of_the_same_direction() -> None:
     wire = Wire(B.host, 1_000.0, 10_000)
     assert delay(wire, packet(A, B, 500)) == 0.5
     assert delay(wire, packet(C, B, 500)) == 1.0
@@ -56,14 +56,14 @@ def test_what_passes_a_wire_waits_for_what_was_sent_before_it_each_way_for_itsel
     assert delay(wire, packet(A, B, 500, sent=5.0)) == 0.5, "the line has been free for long"
 
 
-def test_what_finds_a_full_queue_is_lost_and_a_large_datagram_passes_an_empty_one() -> None:
+def test_a_full_queue_loses_a_datagram_and_an_empty_one_passes_a_large_datagram() -> None:
     wire = Wire(B.host, 1_000.0, 1_000)
     assert delay(wire, packet(A, B, 1_100)) == 1.1
     assert delay(wire, packet(A, B, 10)) is None
     assert delay(wire, packet(A, B, 10, sent=0.2)) == 0.91
 
 
-def test_a_multicast_leaves_a_wire_once_whatever_the_number_of_its_copies() -> None:
+def test_a_multicast_passes_a_wire_once_for_all_its_copies() -> None:
     wire, data = Wire(A.host, 1_000.0, 100), bytes(500)
     first = packet(A, B, 0, data=data, multicast=True)
     assert [delay(wire, each) for each in (first, replace(first, target=C))] == [0.5, 0.5]
@@ -114,7 +114,7 @@ class Pair:
             pass
 
 
-def test_what_is_delayed_is_late_and_so_are_calls_and_the_end() -> None:
+def test_a_delay_applies_to_the_connect_the_data_and_the_close() -> None:
     pair = Pair(Slowness(1.5))
     assert pair.connected == pytest.approx(1.52, abs=EXACT_S)
     assert pair.near.send(b"hello") == 0.0
@@ -137,7 +137,7 @@ def test_the_end_that_is_called_learns_of_it_when_the_answer_to_its_answer_comes
     assert pair.arrived[0][0] >= 1.0
 
 
-def test_nobody_gets_a_connection_that_is_broken_or_not_listened_for_by_then() -> None:
+def test_a_delayed_connection_that_is_broken_or_without_a_listener_is_not_accepted() -> None:
     broken, deaf = Pair(Slowness(1.0)), Pair(Slowness(1.0))
     ends: list[str] = []
     broken.near.cut(random.Random(1))
@@ -160,14 +160,14 @@ def test_a_narrow_route_lets_pass_so_many_bytes_a_second_and_the_last_one_in_tim
     assert pair.arrived[-1][0] == pytest.approx(2.01, abs=EXACT_S)
 
 
-def test_a_queue_takes_from_the_sender_what_it_holds_for_so_long() -> None:
+def test_a_queue_accepts_data_for_its_bound_before_the_sender_waits() -> None:
     pair = Pair(Slowness(0.0, 10_000.0, queue_s=1.5))
     assert pair.near.send(bytes(15_000)) == 0.0
     assert pair.near.send(bytes(5_000)) == pytest.approx(0.5)
     assert pair.near.send(b"") == pytest.approx(0.5)
 
 
-def test_what_is_sent_when_the_route_is_well_again_does_not_overtake() -> None:
+def test_data_sent_after_a_slow_route_recovers_does_not_overtake_earlier_data() -> None:
     pair = Pair(Slowness(0.5, 10_000.0, queue_s=9.0))
     pair.near.send(b"1" * 10_000)
     pair.streams.slow.clear()
@@ -184,7 +184,7 @@ def test_of_two_slow_routes_the_later_counts_and_the_way_back_is_not_slow() -> N
     assert pair.streams.slowness(FAR, NEAR) is None
 
 
-def test_a_cut_takes_what_waits_in_the_queue() -> None:
+def test_a_cut_discards_the_queued_data() -> None:
     pair = Pair(Slowness(0.0, 1_000.0, queue_s=9.0))
     pair.near.send(bytes(5_000))
     pair.near.cut(random.Random(1))
@@ -203,7 +203,7 @@ def test_a_period_goes_from_its_first_beginning_to_its_end_and_the_present_one_t
     assert spans.until(9.0) == [(2.0, 5.0), (7.0, 9.0)]
 
 
-def test_what_lies_outside_does_not_count() -> None:
+def test_overlap_counts_only_the_time_inside_the_interval() -> None:
     spans = [(2.0, 5.0), (7.0, 9.0)]
     assert overlap_s(spans, 0.0, 10.0) == 5.0
     assert overlap_s(spans, 4.0, 8.0) == 2.0

@@ -57,14 +57,14 @@ def test_any_bytes_are_a_status_or_an_error_of_the_system(answer: bytes) -> None
 
 
 @pytest.mark.parametrize("answer", [b"[" * 100_000, b'{"a":' * 100_000, b'{"a": ' + b"1" * 5_000 + b"}", b"\xff", b'"\\ud800"'])
-def test_what_a_parser_chokes_on_is_no_status(answer: bytes) -> None:
+def test_an_invalid_status_answer_raises_os_error(answer: bytes) -> None:
     with pytest.raises(OSError, match="is not the status of a node"):
         parse_status(answer, "somewhere")
 
 
 @QUICKLY
 @given(status=almost())
-def test_what_is_almost_a_status_is_shown_or_refused(run: Run, monkeypatch: pytest.MonkeyPatch, status: dict[str, Any]) -> None:
+def test_an_almost_valid_status_is_shown_or_refused(run: Run, monkeypatch: pytest.MonkeyPatch, status: dict[str, Any]) -> None:
     monkeypatch.setattr(command, "_ask", lambda target, token: parse_status(json.dumps(status).encode(), target))
     code, out, err = run("status", "--node", "here")
     assert out.replace("\n", "").isprintable()
@@ -80,7 +80,9 @@ def test_no_character_of_a_name_steers_the_terminal(run: Run, monkeypatch: pytes
     assert name not in out
 
 
-def test_a_node_that_makes_no_sense_does_not_hide_the_others(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_an_invalid_status_of_one_node_does_not_hide_other_nodes(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
     async def ask(sockets: object) -> dict[Any, Any]:
         return {tmp_path / "a.sock": STATUS, tmp_path / "b.sock": {"view": 5}}
 

@@ -97,7 +97,9 @@ def test_where_no_node_answers_it_is_1_and_one_sentence(run: Run, arguments: str
         (FORBIDDEN, b"", exits.EXIT_USAGE),
     ],
 )
-def test_what_answers_and_tells_no_status_is_no_node(run: Run, status: int, body: bytes, code: int) -> None:
+def test_an_answer_without_a_status_gives_one_error_line_and_its_exit_code(
+    run: Run, status: int, body: bytes, code: int
+) -> None:
     with answering(status, body) as url:
         ended = run("status", "--node", url)
     assert (ended.code, ended.err.count("\n")) == (code, 1)
@@ -123,13 +125,13 @@ def test_a_member_that_was_too_slow_may_come_back(run: Run, monkeypatch: pytest.
         assert run("node", configure(Path(directory)), "--insecure").code == exits.EXIT_CHECK_FAILED
 
 
-def test_a_soak_in_which_nobody_lived_long_enough_has_shown_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_soak_without_a_long_lived_process_is_reported_as_not_exercised(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay_lab.cli.soak._run", lambda *_: Soak(result(), 0, []))
     ended = run("soak", "--minutes", 1)
     assert (ended.code, "NOT EXERCISED" in ended.out) == (exits.EXIT_NOT_EXERCISED, True)
 
 
-def test_whoever_ends_with_3_is_named_there() -> None:
+def test_the_docs_name_exactly_the_commands_with_exit_code_3() -> None:
     files = [*(PROJECT / "relay/cli").glob("*.py"), *(PROJECT / "lab/relay_lab/cli").glob("*.py")]
     may = {file.stem for file in files if re.search(r"EXIT_NOT_EXERCISED(?! =|:)", file.read_text(encoding="utf-8"))} - {
         "exits"

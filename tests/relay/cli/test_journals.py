@@ -43,7 +43,7 @@ def test_cat_prints_canonical_lines(run: Run, tmp_path: Path) -> None:
     assert events == ["start", "view", *["send", "deliver"] * 3, "stop"]
 
 
-def test_cat_reports_damage_and_goes_on(run: Run, tmp_path: Path) -> None:
+def test_cat_reports_corruption_and_still_prints_records(run: Run, tmp_path: Path) -> None:
     file = write_journal(tmp_path, delivered=3)
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 0xFF
@@ -54,7 +54,7 @@ def test_cat_reports_damage_and_goes_on(run: Run, tmp_path: Path) -> None:
     assert json.loads(out.splitlines()[0])["ev"] == "start"
 
 
-def test_cat_takes_the_end_that_a_crash_tore_off_for_granted(run: Run, tmp_path: Path) -> None:
+def test_cat_reports_a_torn_last_record_and_succeeds(run: Run, tmp_path: Path) -> None:
     file = write_journal(tmp_path, delivered=3)
     file.write_bytes(file.read_bytes()[:-5])
     code, _, err = run("journal", "cat", tmp_path)

@@ -62,7 +62,7 @@ def test_a_node_wants_keys_or_to_be_insecure_and_not_both(run: Run, config: Path
     assert run("node", config, "--insecure").code == 2
 
 
-def test_what_the_file_says_of_keys_counts_too(run: Run, config: Path) -> None:
+def test_keys_in_the_file_are_used_and_exclude_insecure(run: Run, config: Path) -> None:
     run("keygen", config.parent / "keys", "--site", "NYC")
     keys = config.parent / "keys" / "NYC"
     config.write_text(f"site: NYC\nsecurity: {{keys: {keys}}}\n")
@@ -103,7 +103,7 @@ def test_a_key_is_exchanged_in_three_steps(run: Run, keys: Path) -> None:
     assert stat.S_IMODE((keys / KEY_RING).stat().st_mode) == 0o600
 
 
-def test_nothing_is_said_of_a_key_but_its_id(run: Run, keys: Path) -> None:
+def test_keys_list_and_remove_print_no_part_of_a_secret(run: Run, keys: Path) -> None:
     run("keys", "add", keys)
     secrets = [key.secret.hex() for key in read_key_ring(keys).keys.values()]
     said = run("keys", "list", keys).out + run("keys", "remove", keys, read_key_ring(keys).in_use.hex()).err

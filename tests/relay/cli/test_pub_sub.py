@@ -58,7 +58,7 @@ def post(*arguments: str, lines: str = "") -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_what_is_published_is_printed_once_and_in_order(config: Path) -> None:
+def test_published_messages_are_printed_once_and_in_order(config: Path) -> None:
     with subscriber(config) as process:
         assert process.stdout is not None
         deadline = time.monotonic() + LIMIT_S
@@ -76,7 +76,7 @@ def test_what_is_published_is_printed_once_and_in_order(config: Path) -> None:
         assert process.wait(LIMIT_S) == 130
 
 
-def test_a_line_that_is_too_long_is_told_and_the_others_are_published(config: Path) -> None:
+def test_only_the_oversized_message_is_reported_as_not_published(config: Path) -> None:
     limit = 1 << 10
     config.write_text(json.dumps({**json.loads(config.read_text()), "protocols": {"batching": {"message_bytes_max": limit}}}))
     published = publish(config, "short", "x" * (limit + 1), os.fsdecode(b"no text: \xff"), "short again")
@@ -86,7 +86,7 @@ def test_a_line_that_is_too_long_is_told_and_the_others_are_published(config: Pa
 
 
 @pytest.mark.parametrize("command", ["pub", "sub"])
-def test_without_keys_neither_takes_part(run: Run, config: Path, command: str) -> None:
+def test_pub_and_sub_are_refused_without_keys(run: Run, config: Path, command: str) -> None:
     code, _, err = run(command, config)
     assert code == 2
     assert "--insecure" in err

@@ -28,7 +28,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return directory
 
 
-def test_a_node_takes_a_site_offline_and_online_again(run: Run, tmp_path: Path, here: Path) -> None:
+def test_the_site_command_switches_a_site_offline_and_online(run: Run, tmp_path: Path, here: Path) -> None:
     file = configure(tmp_path, relay={"bridge": {"peers": {"SFO": [f"127.0.0.1:{free_port()}"]}}})
     socket = here / "a.sock"
     with node(here, file, "--insecure", "--name", "A") as process:
@@ -78,6 +78,6 @@ def test_where_no_node_can_do_it_that_is_one_sentence(run: Run, here: Path) -> N
         ({"offline": False, "down": False, "linked": False}, "member", "linked"),
     ],
 )
-def test_how_a_site_is_in_a_word(link: dict[str, Any], role: str, said: str) -> None:
+def test_the_state_of_a_site_follows_from_its_link_and_the_role(link: dict[str, Any], role: str, said: str) -> None:
     status = {"role": role, "global_view": {"sites": {"SFO": ["D"]}}}
     assert _state({"site": "SFO", **link}, status) == said

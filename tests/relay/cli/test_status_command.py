@@ -61,7 +61,7 @@ def test_everything_an_operator_asks_for_is_there() -> None:
     assert "stack.unicast.held" not in text  # never used, so it does not crowd the table
 
 
-def test_the_names_of_inner_queues_are_for_who_asks_for_them() -> None:
+def test_the_status_omits_inner_queues_by_default() -> None:
     assert "stack." not in printed(STATUS)
 
 
@@ -84,7 +84,7 @@ def test_markup_in_a_name_is_text() -> None:
     assert "[red]A[/red]@NYC" in printed({**STATUS, "name": "[red]A[/red]"})
 
 
-def test_no_node_is_said(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_without_a_node_reports_the_run_directory(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RELAY_RUN_DIRECTORY", str(tmp_path))
     code, out, err = run("status", "--json")
     assert (code, json.loads(out)) == (1, {"nodes": [], "silent": []})

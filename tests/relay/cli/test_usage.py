@@ -20,7 +20,7 @@ def test_without_a_command_there_is_help(run: Run) -> None:
     assert all(f"  {command} " in err for command in COMMANDS)
 
 
-def test_the_version_says_which_build_it_is(run: Run) -> None:
+def test_the_version_option_prints_the_installed_version(run: Run) -> None:
     assert run("--version") == (0, f"relay, version {installed_version()}\n", "")
 
 
@@ -95,7 +95,7 @@ EXAMPLES = Path(__file__).parent.parent.parent.parent / "examples"
 
 
 @pytest.mark.parametrize(("file", "other"), [("nyc", "SFO"), ("sfo", "NYC")])
-def test_a_sound_file_is_said_to_be_so_with_what_it_amounts_to(run: Run, file: str, other: str) -> None:
+def test_config_check_reports_a_valid_file_with_its_site_and_peer(run: Run, file: str, other: str) -> None:
     path = EXAMPLES / f"{file}.yaml"
     assert run("config", "check", path) == (0, f"{path}: sound. Site {file.upper()}, linked to {other}.\n", "")
 
@@ -111,7 +111,7 @@ def test_each_problem_is_one_sentence_and_the_exit_code_is_2(run: Run, tmp_path:
     ]
 
 
-def test_what_a_file_leaves_to_the_command_line_and_the_environment_is_taken_from_there(
+def test_config_check_reads_missing_settings_from_options_and_environment(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "any.yaml"

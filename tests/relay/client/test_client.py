@@ -56,7 +56,7 @@ def ok(*keys: str) -> Answer:
     return Answer(200, None, b"".join([line(200, key) for key in keys]))
 
 
-def test_what_is_not_answered_is_posted_again_with_its_key_at_the_next_node() -> None:
+def test_unanswered_messages_are_posted_to_the_next_node_with_the_same_keys() -> None:
     messages = [Outgoing(b"1", "k1"), Outgoing(b"\xff", "k2", "site")]
     cut = Answer(200, None, line(200, "k1") + line(200, "k2")[:-3])
     results, asked, waits = run(messages, Answer(), Answer(503, "3", b"{}"), cut, ok("k2"))
@@ -77,7 +77,7 @@ def test_a_line_that_asks_to_come_again_is_repeated_and_one_that_is_refused_is_n
     assert asked[1].body.count(b"\n") == 2
 
 
-def test_a_key_is_made_once_and_many_messages_take_several_requests() -> None:
+def test_a_retry_keeps_its_keys_and_many_messages_use_several_requests() -> None:
     count = BATCH_MESSAGES + 1
     first = [str(n) for n in range(BATCH_MESSAGES)]
     results, asked, waits = run([Outgoing(b"x")] * count, Answer(), ok(*first), ok("last"))
@@ -86,14 +86,14 @@ def test_a_key_is_made_once_and_many_messages_take_several_requests() -> None:
     assert len({json.loads(each)["key"] for request in asked[1:] for each in request.body.splitlines()}) == count
 
 
-def test_what_nobody_takes_is_given_up_and_what_is_refused_as_a_whole_is_not_tried_again() -> None:
+def test_unanswered_messages_expire_and_a_refused_request_is_not_retried() -> None:
     results, asked, _ = run([Outgoing(b"1", "k")], *[Answer()] * 99, give_up_s=1.0)
     assert (str(results[0]), len(asked)) == ("k: not taken in 1 s, at last: no answer", 5)
     results, asked, _ = run([Outgoing(b"1", "k")], Answer(401, None, b'{"error": "A token."}'))
     assert (str(results[0]), len(asked)) == ("k: 401: A token.", 1)
 
 
-def test_a_follower_resumes_and_hears_each_message_once_from_several_nodes() -> None:
+def test_a_follower_returns_each_message_once_and_resumes_after_the_last() -> None:
     follower = Follower(Nodes(["http://a"], ""), oldest=True)
     assert follower.request().url == "http://a/events?from=oldest&messages=yes"
     stream = f"retry: 500\nid: run-0\n\n: nothing new\n\n{told(1)}{told(2)}{told(1)}{told(3, 'k')}{told(4, 'k')}"
@@ -205,7 +205,7 @@ async def test_posted_at_real_nodes_each_message_is_delivered_once_and_in_order(
         assert [int(payload) for payload, _ in await heard(channels[1], 20)] == [*range(20)]
 
 
-async def test_without_its_right_a_client_is_told_so() -> None:
+async def test_a_client_without_a_token_or_its_right_raises() -> None:
     async with served(FakeNode(), Tokens(f"{TOKEN} monitor operate")) as place:
 
         def talk() -> None:

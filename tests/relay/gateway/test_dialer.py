@@ -47,7 +47,7 @@ def test_a_new_relay_calls_every_address_at_once() -> None:
 
 
 @pytest.mark.conforms("USR-2")
-def test_who_does_not_answer_is_called_less_and_less_often() -> None:
+def test_failed_dials_back_off_to_the_maximum_interval() -> None:
     for times in refuse(dialer(), 0.0, 60.0).values():
         pauses = [after - before for before, after in pairwise(times)]
         assert 0.5 * RETRY_S <= pauses[0] <= 1.5 * RETRY_S
@@ -80,7 +80,7 @@ def test_an_address_whose_call_is_underway_is_not_called_again() -> None:
 
 
 @pytest.mark.conforms("REL-11")
-def test_who_relays_no_more_calls_nobody() -> None:
+def test_a_stopped_dialer_makes_no_calls() -> None:
     calls = dialer()
     calls.stop()
     assert calls.due(0.0) == []
@@ -130,7 +130,7 @@ def test_a_site_that_is_offline_is_not_called_until_it_is_online() -> None:
 
 
 @pytest.mark.conforms("REL-11")
-def test_who_is_refused_as_stale_calls_less_and_less_often() -> None:
+def test_a_relay_refused_as_stale_dials_less_and_less_often() -> None:
     """R9: SFO knows a later epoch of NYC's lineage, as after a pause of NYC's relay."""
     world, nyc, sfo = two_sites(2)
     assert nyc.view is not None

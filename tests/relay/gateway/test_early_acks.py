@@ -29,7 +29,7 @@ def batch(first: int) -> Batch:
 
 
 @pytest.mark.conforms("REL-13")
-def test_what_was_acknowledged_before_it_came_is_not_held() -> None:
+def test_a_batch_acknowledged_before_its_arrival_is_not_held() -> None:
     """Seeds 1 and 332: it was held until the next acknowledgement, and that of a new origin's first message for ever."""
     state = linked("SFO")
     state.apply_acked(Acked("SFO", LINEAGE, SiteVector({B: 1}, VIEW.id)))

@@ -35,7 +35,7 @@ def unequal() -> tuple[World, FakeSite, FakeSite]:
     return world, world.sites["NYC"], world.sites["SFO"]
 
 
-def test_what_the_other_end_does_not_take_is_a_gap_there_and_the_link_goes_on() -> None:
+def test_a_message_too_large_for_the_peer_is_a_gap_there_and_keeps_the_link() -> None:
     world, nyc, sfo = unequal()
     links = list(nyc.relay.pipes)
     for text in ("before", FITS, TOO_MUCH, "after"):
@@ -58,7 +58,7 @@ def test_what_the_other_end_does_not_take_is_a_gap_there_and_the_link_goes_on() 
 
 @pytest.mark.conforms("REL-34")
 @pytest.mark.parametrize("sender", [0, 1])
-def test_a_unicast_that_the_other_end_does_not_take_is_told_to_its_sender(sender: int) -> None:
+def test_a_unicast_too_large_for_the_peer_is_reported_to_its_sender(sender: int) -> None:
     world, nyc, sfo = unequal()
     here, there = nyc.members[sender], sfo.members[1]
     for text in ("before", FITS, TOO_MUCH, "after"):
@@ -69,14 +69,14 @@ def test_a_unicast_that_the_other_end_does_not_take_is_told_to_its_sender(sender
     assert "bridge_length" not in sfo.relay.drops
 
 
-def test_hello_says_what_this_end_takes() -> None:
+def test_hello_states_the_maximum_frame_size() -> None:
     _world, nyc = alone(frame_bytes_max=70_000)
     said = Puppet(nyc).heard()[0]
     assert isinstance(said, Hello)
     assert said.frame_bytes_max == 70_000
 
 
-def test_a_piece_of_a_route_that_the_other_end_does_not_take_does_not_close_the_link() -> None:
+def test_a_link_refuses_a_routed_piece_too_large_for_the_peer() -> None:
     """The route ends instead, and that is counted."""
     link = session()
     link.receive(encode(hello(site="NYC", frame_bytes_max=SMALL)) + encode(State({})), 0.0)

@@ -150,7 +150,7 @@ def test_a_site_speaks_for_itself_only(frame: Header) -> None:
 
 
 @pytest.mark.conforms("REL-5", "REL-8")
-def test_what_has_been_here_before_does_not_come_in_again() -> None:
+def test_data_whose_path_contains_this_site_is_not_delivered() -> None:
     """X6, R12: whatever its numbers."""
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
@@ -225,7 +225,7 @@ def test_at_most_so_many_connections() -> None:
 
 
 @pytest.mark.conforms("USR-2")
-def test_strangers_that_say_nothing_do_not_keep_a_relay_from_calling_out() -> None:
+def test_silent_callers_do_not_keep_a_relay_from_dialing() -> None:
     """Nor do calls take the places of those that call."""
     world, nyc, _sfo = two_sites(1, gateway={"connections_max": 2})
     world.part("NYC", "SFO")
@@ -250,7 +250,7 @@ def places_taken(member: Member) -> tuple[int, int | None]:
 
 
 @pytest.mark.conforms("REL-2")
-def test_who_does_not_relay_hangs_up() -> None:
+def test_a_member_that_does_not_relay_refuses_and_counts_a_connection() -> None:
     world, nyc = alone()
     nyc.members[1].say(BridgeConnected(77, None))
     world.settle()
@@ -269,7 +269,7 @@ def test_more_than_may_wait_closes_the_link() -> None:
 
 
 @pytest.mark.conforms("REL-11")
-def test_the_role_is_told_when_it_changes() -> None:
+def test_each_role_change_is_reported() -> None:
     world, nyc, sfo = two_sites(2)
     world.run(1)
     roles = [(event.duty, event.sites) for event in nyc.relay.events if isinstance(event, Role)]
@@ -281,7 +281,7 @@ def test_the_role_is_told_when_it_changes() -> None:
 
 
 @pytest.mark.conforms("REL-14")
-def test_a_change_of_lineage_makes_the_links_anew() -> None:
+def test_a_change_of_lineage_replaces_the_links() -> None:
     """Links are keyed by lineage: the other part of a split site may continue the old one."""
     world, nyc, sfo = two_sites(3)
     world.run(1)

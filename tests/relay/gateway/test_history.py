@@ -35,7 +35,7 @@ def shown(member: Member, since: int = 0) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("how", ["cut", "offline"])
-def test_who_is_back_is_not_shown_with_members_that_are_long_dead(how: str) -> None:
+def test_a_returning_site_is_not_shown_with_long_dead_members(how: str) -> None:
     world, nyc, sfo = held_for_a_third(2)
     nyc.kill(nyc.relay)
     world.run(1)
@@ -77,7 +77,7 @@ def test_newcomers_that_speak_are_in_the_global_view_though_most_of_an_old_one_d
     assert shown(sfo.members[1], before) == [["C", "M", "N"]]
 
 
-def test_a_message_that_is_lacked_brings_the_view_that_has_its_sender() -> None:
+def test_a_late_message_follows_a_view_that_contains_its_dead_sender() -> None:
     """The relay of NYC wrote while it could not be reached, and died: its view was shown before, and is again (G5)."""
     world, nyc, sfo = held_for_a_third(2)
     world.part("NYC", "SFO")

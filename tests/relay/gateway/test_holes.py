@@ -84,14 +84,14 @@ RUNS = [(E, n) for n in (4, 5, 8)]
         (10, []),
     ],
 )
-def test_wherever_the_peer_is_every_number_is_sent_or_told_as_a_gap_in_its_place(reached: int, told: list[Told]) -> None:
+def test_each_number_above_the_peers_position_is_sent_or_reported_as_a_gap_in_order(reached: int, told: list[Told]) -> None:
     """X5: 1..3 were trimmed, 6 and 7 were held by neither part, and 9 and 10 by none any more; E sends no more."""
     link = Link(holding(RUNS, {E: 10, D: 3}))
     link.sender.rewind(SiteVector({E: reached} if reached else {D: 3}))
     assert link.tells() == told
 
 
-def test_a_gap_at_the_end_comes_once_and_what_the_origin_says_next_follows_it() -> None:
+def test_a_gap_at_the_end_is_sent_once_before_the_next_message_of_its_origin() -> None:
     state = holding(RUNS, {E: 10})
     link = Link(state)
     link.sender.rewind(SiteVector({E: 4}))
@@ -101,7 +101,7 @@ def test_a_gap_at_the_end_comes_once_and_what_the_origin_says_next_follows_it() 
     assert link.tells() == [12]
 
 
-def test_origins_are_told_apart_and_what_follows_a_gap_of_one_does_not_wait() -> None:
+def test_gaps_are_sent_per_origin_and_do_not_delay_other_origins() -> None:
     entries = [(E, 1), (F, 7), (E, 2), (F, 8)]
     link = Link(holding(entries, {E: 4, F: 8, D: 2}))
     link.sender.rewind(SiteVector({F: 6}))
@@ -122,7 +122,7 @@ def test_a_rewind_tells_it_again() -> None:
         assert link.tells() == [(6, 7), 8, (9, 10)]
 
 
-def test_a_budget_that_runs_out_under_the_link_takes_the_holes_along() -> None:
+def test_a_budget_trim_during_a_link_reports_trimmed_entries_and_holes_as_gaps() -> None:
     state = holding(RUNS, {E: 10})
     link = Link(state)
     link.sender.rewind(SiteVector({E: 3}))
@@ -135,7 +135,7 @@ def test_a_budget_that_runs_out_under_the_link_takes_the_holes_along() -> None:
 
 
 @pytest.mark.parametrize(("produced", "begins"), [(10, 10), (8, 7)])
-def test_who_knows_nothing_of_the_site_begins_behind_the_last_hole(produced: int, begins: int) -> None:
+def test_a_peer_without_a_position_starts_after_the_last_hole(produced: int, begins: int) -> None:
     """R29: messages before its time are history, not its loss."""
     link = Link(holding(RUNS, {E: produced}))
     link.sender.rewind(None)
@@ -150,7 +150,7 @@ def part(view: int, entries: list[tuple[Address, int]], produced: dict[Address, 
     return RelayState(ViewId(view, D), 100 * view, held, None, produced, (), ("NYC",))
 
 
-def test_what_a_third_part_held_goes_between_what_the_others_did() -> None:
+def test_a_merge_of_three_parts_orders_the_entries_of_each_origin_by_number() -> None:
     """Appended at the end it would follow a higher number: never sent, and reported as a gap although it is held."""
     parts = [part(1, [(E, 1), (E, 2)], {E: 2}), part(2, [(E, 9), (F, 1)], {E: 9}), part(3, [(F, 2), (E, 4), (E, 5)], {E: 5})]
     merged = merge_parts(parts, {})
@@ -158,7 +158,7 @@ def test_what_a_third_part_held_goes_between_what_the_others_did() -> None:
     assert [each.batch.first for each in merged.entries if each.batch and each.batch.origin == F] == [1, 2]
 
 
-def test_what_the_other_site_has_is_not_held_again_because_a_returned_part_did() -> None:
+def test_a_merge_does_not_restore_entries_that_the_other_site_acknowledged() -> None:
     """F held 1..5 all the while; meanwhile NYC has got, and acknowledged, everything."""
     state = holding([], {E: 10})
     linked = LineageState(ViewId(1, D), ViewId(1, D), None, SiteVector({E: 10}, ViewId(9, D)))
@@ -184,7 +184,7 @@ def reasons(state: ReplicatedState, reached: dict[Address, int]) -> list[tuple[i
     return [(frame.first, frame.last, frame.reason) for frame in link.frames() if isinstance(frame, RemoteGap)]
 
 
-def test_only_what_the_budget_has_taken_is_said_to_be_gone_for_its_sake() -> None:
+def test_only_entries_trimmed_for_the_budget_are_reported_with_that_reason() -> None:
     """1 and 2 were trimmed when all members had them, 3 and 4 to hold the budget, and 5 again when all had it."""
     state = holding([(E, n) for n in range(1, 7)], {E: 6})
     state.buffer.drop_while(lambda entry: entry.batch is not None and entry.batch.first <= 2)
@@ -197,7 +197,7 @@ def test_only_what_the_budget_has_taken_is_said_to_be_gone_for_its_sake() -> Non
     assert reasons(state, {E: 5}) == []
 
 
-def test_numbers_that_the_budget_took_are_remembered_around_one_that_it_did_not_take() -> None:
+def test_budget_gaps_on_both_sides_of_another_gap_keep_their_reason() -> None:
     state = holding([(E, n) for n in range(1, 7)], {E: 6})
     state.buffer.trim(state.buffer.first)
     state.buffer.drop_while(lambda entry: entry.batch is not None and entry.batch.first <= 2)
@@ -213,7 +213,7 @@ def test_the_highest_runs_of_an_origin_are_remembered_for_a_reason() -> None:
     assert lost == list(range(9, 9 + 2 * RUNS_MAX, 2))
 
 
-def test_what_another_part_still_held_was_not_taken_by_the_budget() -> None:
+def test_a_merge_forgets_the_budget_as_reason_for_a_run_that_another_part_held() -> None:
     state = holding([(E, n) for n in range(1, 6)] + [(F, 1)], {E: 5, F: 1})
     state.view = remote_view(9, E)
     state.buffer.trim(state.buffer.end - 1)
@@ -221,7 +221,7 @@ def test_what_another_part_still_held_was_not_taken_by_the_budget() -> None:
     assert reasons(state, {D: 1}) == [(1, 3, "not_held"), (1, 1, "budget")]  # of E, and of F
 
 
-def test_what_a_merge_has_too_much_of_goes_for_the_budgets_sake() -> None:
+def test_entries_that_exceed_the_budget_after_a_merge_are_trimmed_for_it() -> None:
     state = holding([(E, n) for n in range(1, 4)], {E: 3}, BufferConfig(budget_entries=4))
     state.view = remote_view(9, E)
     state.merge([part(8, [(F, n) for n in range(1, 4)], {F: 3})], {}, 0.0)

@@ -48,7 +48,7 @@ def test_during_a_block_they_wait() -> None:
     assert cast(injector) == [1]
 
 
-def test_what_has_not_come_back_is_cast_again_before_what_is_new() -> None:
+def test_undelivered_entries_are_cast_again_before_new_ones() -> None:
     injector = opened(1, 2, 3)
     cast(injector)
     injector.delivered()
@@ -86,7 +86,7 @@ def test_baselines_count_by_their_origins() -> None:
     assert injector.waiting_bytes == 0
 
 
-def test_what_was_acknowledged_behind_a_hole_leaves_the_window_with_the_rewind() -> None:
+def test_a_rewind_removes_entries_acknowledged_behind_a_hole_from_the_window() -> None:
     """The peer lost D's message and has E's for good: it acknowledges once, and then waits for entries behind the
     full window.
     """
@@ -101,7 +101,7 @@ def test_what_was_acknowledged_behind_a_hole_leaves_the_window_with_the_rewind()
     assert link.sender.next_frame(1 << 20, 0.0) is not None, "there is room for what it lacks"
 
 
-def test_what_the_peer_has_and_has_not_acknowledged_stays_in_the_window() -> None:
+def test_entries_received_but_not_acknowledged_stay_in_the_window() -> None:
     """It is not stable there yet, and an ACK for it will come."""
     link = Link(holding([(D, 1), (E, 1)], {D: 1, E: 1}))
     link.sender.rewind(SiteVector())

@@ -50,7 +50,7 @@ def held_for(site: FakeSite) -> tuple[str, ...]:
     return sites
 
 
-def test_a_coordinator_without_peers_takes_nothing_from_who_joins_through_it() -> None:
+def test_a_join_through_a_coordinator_without_peers_loses_no_held_entries() -> None:
     world, nyc, sites = begin("SFO")
     m = join(nyc, "M")
     nyc.kill(nyc.relay)
@@ -86,7 +86,7 @@ def test_a_coordinator_that_lacks_one_peer_drops_nothing_that_this_one_lacks() -
     assert len(b.layer.state.buffer) == 0
 
 
-def test_who_has_another_list_says_so_once_and_the_others_say_nothing() -> None:
+def test_only_a_member_with_a_different_peer_list_reports_it_and_only_once() -> None:
     world, nyc, _ = begin("LON", "SFO")
     m, b = join(nyc, "M", "SFO"), nyc.join("B")
     nyc.kill(nyc.relay)
@@ -100,7 +100,7 @@ def test_who_has_another_list_says_so_once_and_the_others_say_nothing() -> None:
     assert "is configured to be linked to no other site, its site to 'LON' and 'SFO'" in problems(alone)[0]
 
 
-def test_a_site_that_was_founded_without_peers_holds_as_soon_as_somebody_has_one() -> None:
+def test_a_site_founded_without_peers_holds_entries_once_a_member_has_a_peer() -> None:
     world = World()
     nyc, sfo = world.site("NYC", 1, linked_to()), world.site("SFO", 1, linked_to("NYC"))
     for site in (nyc, sfo):
@@ -145,7 +145,7 @@ def test_a_site_that_is_taken_out_on_purpose_pins_nothing_in_the_end() -> None:
     assert [len(member.layer.state.buffer) for member in (c, d)] == [0, 0]
 
 
-def test_a_site_that_relays_to_nobody_any_more_holds_nothing() -> None:
+def test_a_site_with_no_peers_left_holds_no_entries() -> None:
     world, nyc, _ = begin("SFO")
     m = join(nyc, "M")
     nyc.kill(nyc.relay)
@@ -164,7 +164,7 @@ def test_a_peer_that_one_restarted_member_has_more_is_held_for_at_once_by_all() 
     assert "'SFO', its site to 'LON' and 'SFO'" in problems(nyc.relay)[0]
 
 
-def test_parts_that_merge_hold_for_what_either_was_held_for() -> None:
+def test_merged_parts_hold_entries_for_the_sites_of_either_part() -> None:
     world, sites = sites_of({"NYC": 2, "SFO": 1, "LON": 1}, buffer=BufferConfig(budget_age_s=AGE_S))
     nyc = sites["NYC"]
     world.run(2)
@@ -179,7 +179,7 @@ def test_parts_that_merge_hold_for_what_either_was_held_for() -> None:
 
 
 @pytest.mark.conforms("REL-15")
-def test_the_configuration_of_who_has_left_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peer_lists_of_departed_members_take_no_space(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay.gateway.retention.ADDRESSES_MAX", 1)
     world, nyc, _ = begin("LON", "SFO")
     join(nyc, "C", "SFO")

@@ -75,7 +75,7 @@ def arrive(site: FakeSite, neighbour: str, piece: Routed) -> None:
 
 
 @pytest.mark.parametrize("names", ["ABC", "ABCD", "ABCDE"])
-def test_both_ends_of_a_chain_hear_each_other_once_and_in_order(names: str) -> None:
+def test_all_sites_of_a_chain_receive_each_message_once_and_in_order(names: str) -> None:
     """R12, F35: a chain gets past the first hop, and nothing runs in circles."""
     world, sites = chain(*names)
     world.run(3)
@@ -91,7 +91,7 @@ def test_both_ends_of_a_chain_hear_each_other_once_and_in_order(names: str) -> N
         assert all("route" not in reason or reason == "route_no_link" for member in site.members for reason in member.drops)
 
 
-def test_a_unicast_and_its_answer_take_the_route() -> None:
+def test_a_unicast_and_its_reply_travel_along_the_route() -> None:
     world, (a, _, c) = chain("A", "B", "C")
     world.run(3)
     a.members[1].send("question", dest=ProxyUUID(c.members[1].address, "C"))
@@ -117,7 +117,7 @@ def test_the_relay_between_dies_and_nothing_is_lost_or_comes_twice() -> None:
     everybody_has(sites, "C", [f"C{n}" for n in range(40)])
 
 
-def test_while_the_site_between_is_gone_everything_is_held_and_nobody_else_waits() -> None:
+def test_a_cut_link_of_a_chain_holds_messages_and_delays_no_other_site() -> None:
     world, sites = chain("A", "B", "C")
     a, b, c = sites
     world.run(3)
@@ -138,7 +138,7 @@ def test_while_the_site_between_is_gone_everything_is_held_and_nobody_else_waits
     assert list(a.members[0].global_views()[-1].components) == ["A", "B", "C"]
 
 
-def test_what_is_large_or_much_goes_through_in_pieces_while_neighbours_talk() -> None:
+def test_many_large_messages_cross_a_chain_in_pieces_beside_other_traffic() -> None:
     world, sites = chain("A", "B", "C", link=LinkConfig(chunk_bytes=2_000, window_bytes=50_000))
     world.run(3)
     texts = [f"A{'x' * 5_000}{n}" for n in range(30)]
@@ -151,7 +151,7 @@ def test_what_is_large_or_much_goes_through_in_pieces_while_neighbours_talk() ->
     assert sites[1].relay.layer.gateway.carrier.routes.handed_on > 30
 
 
-def test_a_site_that_is_not_told_to_hand_on_refuses() -> None:
+def test_a_site_not_configured_to_forward_refuses_routes() -> None:
     world, (a, b, c) = chain("A", "B", "C", deaf=("B",))
     world.run(5)
     a.members[1].send("x")
@@ -289,7 +289,7 @@ def test_a_site_cannot_send_pieces_on_a_route_between_two_others() -> None:
     assert c.relay.drops["route_foreign"] > 0
 
 
-def test_no_site_takes_the_routes_of_another_one() -> None:
+def test_a_site_that_opens_many_routes_does_not_displace_those_of_others() -> None:
     """A linked site opens routes without end, each for a lineage that it invents; the others keep theirs."""
     world, hub, a, c, evil = star_with_evil()
     routes = c.relay.layer.gateway.carrier.routes
@@ -355,7 +355,7 @@ def test_a_neighbour_that_sends_nonsense_for_ever_is_answered_within_the_bound()
     assert b.relay.drops["route_full"] == 5_000 - len(waiting(link))
 
 
-def test_an_end_with_more_than_its_own_link_takes_waits_and_loses_nothing() -> None:
+def test_a_route_end_with_a_full_link_waits_and_loses_no_message() -> None:
     """A route that fills its own link ends there, and begins again with the same: it would for ever."""
     world, sites = chain("A", "B", "C", link=LinkConfig(chunk_bytes=2_000, routed_bytes_max=2_000 + ROUTED_OVERHEAD_BYTES))
     world.run(3)
@@ -367,7 +367,7 @@ def test_an_end_with_more_than_its_own_link_takes_waits_and_loses_nothing() -> N
     assert "route_full" not in a.relay.drops
 
 
-def test_a_piece_that_the_link_does_not_take_ends_the_route_and_makes_no_silent_hole() -> None:
+def test_a_piece_that_the_link_refuses_ends_the_route_without_a_silent_hole() -> None:
     world, (a, b, c) = small_chain()
     a.members[1].send("x" * 3 * BOUND)
     world.run(1)

@@ -116,7 +116,7 @@ def test_a_chunk_is_never_larger_than_configured_and_the_next_waits_for_it() -> 
 
 
 @pytest.mark.conforms("USR-2")
-def test_an_idle_link_says_so_and_a_busy_one_need_not() -> None:
+def test_only_an_idle_link_sends_heartbeats() -> None:
     link = session(LinkConfig(heartbeat_s=1.0))
     greet(link)
     drain(link)
@@ -142,7 +142,7 @@ def test_a_peer_that_does_not_speak_is_given_up(greeted: bool, now: float, reaso
 
 
 @pytest.mark.conforms("REL-14")
-def test_a_peer_that_says_hello_and_no_state_is_given_up() -> None:
+def test_a_peer_that_sends_hello_but_no_state_times_out() -> None:
     link = session(LinkConfig(hello_s=2.0, timeout_s=3.0))
     link.receive(encode(hello(site="NYC")), 1.5)
     link.accept(None, SiteVector())
@@ -170,7 +170,7 @@ def test_a_frame_that_never_ends_closes_the_link_however_lively_it_is() -> None:
 
 
 @pytest.mark.conforms("USR-2")
-def test_a_large_frame_has_as_much_time_as_its_sender_may_take() -> None:
+def test_the_time_limit_of_a_large_frame_grows_with_its_size() -> None:
     link = session(LinkConfig(frame_s=10.0, timeout_s=1e6, chunk_bytes=1_000))
     greet(link)
     whole = large_frame(5_500)
@@ -185,7 +185,7 @@ def test_a_large_frame_has_as_much_time_as_its_sender_may_take() -> None:
 
 
 @pytest.mark.conforms("USR-2")
-def test_each_frame_has_its_own_time_and_none_runs_between_frames() -> None:
+def test_each_frame_has_its_own_deadline_and_none_applies_between_frames() -> None:
     link = session(LinkConfig(frame_s=10.0, timeout_s=1e6))
     greet(link)
     whole = encode(Heartbeat())
@@ -201,7 +201,7 @@ def test_each_frame_has_its_own_time_and_none_runs_between_frames() -> None:
 
 
 @pytest.mark.conforms("USR-2")
-def test_a_chunk_that_the_kernel_does_not_take_closes_the_link() -> None:
+def test_a_chunk_not_written_in_time_makes_the_link_overdue() -> None:
     """F24, C17."""
     link = session(LinkConfig(write_s=10.0, timeout_s=1e6))
     greet(link)
@@ -289,7 +289,7 @@ def test_an_acknowledgement_of_a_view_or_of_much_waits_for_nothing() -> None:
 
 
 @pytest.mark.conforms("REL-15")
-def test_a_write_says_whether_there_may_be_more() -> None:
+def test_a_write_returns_whether_more_data_may_be_pending() -> None:
     link = session(LinkConfig(chunk_bytes=1_000), entries=3, size=400)
     greet(link)
     more = []

@@ -20,7 +20,7 @@ from tests.harness.relay.world import leave, two_sites
 pytestmark = pytest.mark.conforms("REL-14")
 
 
-def test_the_replay_is_what_lies_strictly_above_the_state_per_origin() -> None:
+def test_a_replay_sends_per_origin_only_numbers_above_the_state() -> None:
     """R1: "forwards buffered messages with lower numbers" is the wrong way round; R2: one number does not do."""
     world, nyc = alone()
     a, b = nyc.members[0], nyc.members[1]
@@ -48,7 +48,7 @@ def test_messages_sent_during_the_replay_queue_behind_it() -> None:
     assert numbers(puppet.heard()) == list(range(1, 11))
 
 
-def test_nothing_is_acknowledged_before_the_whole_site_has_it() -> None:
+def test_no_message_is_acknowledged_before_the_whole_site_has_it() -> None:
     """R5: messages that a relay acknowledged on reading from the socket would die with it."""
     world, nyc = alone()
     puppet = Puppet(nyc).greet()
@@ -61,7 +61,7 @@ def test_nothing_is_acknowledged_before_the_whole_site_has_it() -> None:
     assert acked(puppet.heard()) == 2
 
 
-def test_a_new_link_learns_at_once_what_is_stable_and_nothing_more() -> None:
+def test_a_new_link_immediately_acknowledges_only_stable_messages() -> None:
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
     puppet.say(RemoteView("SFO", remote_view(1, D)), data(1), data(2))
@@ -85,7 +85,7 @@ def test_everything_is_stable_after_a_view_change() -> None:
     assert acked(puppet.heard()) == 1
 
 
-def test_what_nobody_else_holds_is_not_sent() -> None:
+def test_a_message_held_only_by_the_relay_is_not_sent() -> None:
     """X4, R11: if only the relay has it and dies, the other site must not be the only one to know."""
     world, nyc = alone()
     puppet = Puppet(nyc).greet()
@@ -98,7 +98,7 @@ def test_what_nobody_else_holds_is_not_sent() -> None:
     assert numbers(puppet.heard()) == [1]
 
 
-def test_who_is_alone_sends_at_once() -> None:
+def test_a_lone_member_sends_at_once_and_acknowledges() -> None:
     world, nyc = alone(1)
     puppet = Puppet(nyc).greet()
     nyc.relay.send("x")
@@ -109,7 +109,7 @@ def test_who_is_alone_sends_at_once() -> None:
     assert acked(puppet.heard()) == 1
 
 
-def test_state_is_answered_at_once_even_during_a_flush_and_before_the_peer_has_said_its_own() -> None:
+def test_state_is_sent_during_a_flush_and_before_the_peer_sends_its_state() -> None:
     """R27: if each relay waited for the other's answer, both would wait for ever."""
     _world, nyc = alone()
     nyc.block()
@@ -204,7 +204,7 @@ def test_holes_are_asked_for_once_an_interval() -> None:
     assert len(puppet.states()) == 1
 
 
-def test_a_site_that_has_not_admitted_what_was_cast_is_asked_again_from_where_it_stands() -> None:
+def test_a_lost_cast_makes_the_relay_send_its_state_again() -> None:
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
     nyc.block()
@@ -248,7 +248,7 @@ def test_entries_swallowed_by_a_flush_are_cast_again_in_order() -> None:
 
 
 @pytest.mark.conforms("REL-11")
-def test_who_coordinates_no_more_casts_nothing() -> None:
+def test_a_former_coordinator_casts_nothing() -> None:
     world, nyc = alone()
     puppet = Puppet(nyc).greet()
     nyc.block()
@@ -264,7 +264,7 @@ def test_who_coordinates_no_more_casts_nothing() -> None:
 
 @pytest.mark.conforms("REL-11")
 @pytest.mark.parametrize("answered", [True, False])
-def test_who_ceases_to_coordinate_hangs_up_and_listens_no_more_and_its_successor_opens_the_bridge(answered: bool) -> None:
+def test_a_former_coordinator_closes_its_bridge_and_its_successor_opens_one(answered: bool) -> None:
     """The view is installed at once, whether or not the successor's calls are answered."""
     world, nyc, sfo = two_sites()
     world.run(1)
@@ -310,7 +310,7 @@ def test_a_farewell_is_believed_before_the_connection_ends_and_its_successor_is_
 
 
 @pytest.mark.conforms("REL-17")
-def test_a_graceful_leave_says_bye_and_the_successor_is_asked_all_the_same() -> None:
+def test_a_leaving_relay_sends_bye_and_a_later_message_is_still_relayed() -> None:
     """R8: without a replay, messages delivered between the farewell and the successor's start would be lost."""
     world, nyc, sfo = two_sites()
     world.run(1)
@@ -338,7 +338,7 @@ def test_both_relays_die_at_once() -> None:
         assert sorted(member.words) == sorted([f"n{n}" for n in range(5)] + [f"s{n}" for n in range(5)])
 
 
-def test_a_joiner_can_relay_what_it_has_never_delivered() -> None:
+def test_a_joiner_relays_messages_that_it_never_delivered() -> None:
     """R3, R23: who joined after a message was sent takes over as the only one left."""
     world, nyc, sfo = two_sites(2)
     world.part("NYC", "SFO")
@@ -354,7 +354,7 @@ def test_a_joiner_can_relay_what_it_has_never_delivered() -> None:
     assert [member.words for member in sfo.members] == [["0", "1", "2"]] * 2
 
 
-def test_a_joiner_drops_what_the_others_drop() -> None:
+def test_a_joiner_discards_the_same_acknowledged_batch_as_other_members() -> None:
     """R23: with `order: fifo` an ACK may precede its message; a joiner in between must know the origin."""
     name, epoch = ViewId(1, F), ViewId(2, F)
     old, joiner = [ReplicatedState("NYC", BufferConfig(), sites) for sites in (("SFO",), ())]
@@ -378,7 +378,7 @@ def test_an_acknowledgement_trims_at_every_member_at_once() -> None:
         assert [entry.batch.first for entry in entries(member) if entry.batch] == [4]
 
 
-def test_an_acknowledgement_that_says_nothing_new_is_not_sequenced() -> None:
+def test_a_repeated_acknowledgement_is_not_sequenced() -> None:
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
     nyc.relay.send("x")

@@ -75,9 +75,7 @@ def test_every_kind_of_frame_survives_the_way() -> None:
     ("word", "refusal"),
     [("", None), ("no_member", UnicastRefusal.NO_MEMBER), ("a_word_of_version_2", UnicastRefusal.OTHER)],
 )
-def test_a_refusal_travels_as_a_word_none_as_an_empty_one_and_one_that_is_unknown_is_a_refusal(
-    word: str, refusal: UnicastRefusal | None
-) -> None:
+def test_a_refusal_is_encoded_as_text_and_unknown_text_is_another_refusal(word: str, refusal: UnicastRefusal | None) -> None:
     packed: bytes = msgpack.packb([0x112, "NYC", bytes(D), "SFO", bytes(E), 9, 2, word])
     reply = UnicastReply("NYC", D, "SFO", E, 9, 2, refusal)
     assert parse_all([len(packed).to_bytes(4, "big") + packed]) == [reply]

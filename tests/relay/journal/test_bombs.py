@@ -39,7 +39,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
-def test_a_record_that_claims_more_than_it_has_is_a_problem_and_what_follows_is_read(bomb: bytes, segment: Path) -> None:
+def test_a_record_bomb_is_reported_at_low_cost_and_later_records_are_read(bomb: bytes, segment: Path) -> None:
     frame = FRAME.pack(len(bomb), length_check(len(bomb)), zlib.crc32(bomb)) + bomb
     whole = segment.read_bytes()
     (first,) = struct.unpack_from("<I", whole)
@@ -60,7 +60,7 @@ def test_a_record_that_claims_more_than_it_has_is_a_problem_and_what_follows_is_
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
-def test_neither_those_who_read_many_at_once_nor_those_who_want_the_clock_make_room_for_it(bomb: bytes) -> None:
+def test_bulk_and_clock_readers_allocate_little_for_a_record_bomb(bomb: bytes) -> None:
     tracemalloc.start()
     try:
         assert _columns(records.Deliver, [bomb] * 2) is None

@@ -95,7 +95,7 @@ def test_a_length_is_checked_before_anything_is_read_for_it(segment: Path) -> No
     assert [problem.kind for problem in problems] == ["corrupt"]
 
 
-def test_a_missing_segment_and_a_missing_path_are_told(tmp_path: Path) -> None:
+def test_a_missing_segment_is_reported_and_a_missing_path_raises(tmp_path: Path) -> None:
     store = JournalStore(JournalOptions(tmp_path, segment_bytes=1), "NYC", UUID, "A")
     for record in WRITTEN:
         store.write(record)

@@ -43,7 +43,7 @@ def test_it_stops_where_the_next_record_will_begin(segment: Path) -> None:
     assert max(reached) == len(whole)
 
 
-def test_it_goes_on_from_where_it_stopped(segment: Path) -> None:
+def test_a_walk_resumes_where_it_stopped(segment: Path) -> None:
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-10])
     first = walk(segment, 0)
@@ -58,7 +58,7 @@ def test_a_budget_stops_it_behind_the_record_that_uses_it_up(segment: Path) -> N
     assert walk(segment, 0, 1).offset == min(ends) > 0
 
 
-def test_a_bad_length_is_told_apart_from_an_unfinished_record(segment: Path) -> None:
+def test_a_bad_length_is_distinguished_from_an_unfinished_record(segment: Path) -> None:
     whole = segment.read_bytes()
     last = max(walk(segment, 0, budget).offset for budget in range(1, len(whole) - 100))
     segment.write_bytes(whole[:last] + b"\xff" * 40)

@@ -57,7 +57,7 @@ def test_the_journals_of_a_member_stay_below_their_bytes(tmp_path: Path) -> None
     assert journal.statistics().retention_error == ""
 
 
-def test_what_is_left_begins_with_what_is_in_force_and_says_that_it_is_the_rest(tmp_path: Path) -> None:
+def test_a_trimmed_journal_starts_with_records_in_force_and_reports_deletions(tmp_path: Path) -> None:
     write(store(tmp_path, Retention(bytes_max=2_000)), *range(100))
     problems: list[Problem] = []
     [journal] = find_journals([tmp_path], problems)
@@ -72,7 +72,7 @@ def test_what_is_left_begins_with_what_is_in_force_and_says_that_it_is_the_rest(
     assert heard == [second * SECOND for second in range(heard[0] // SECOND, 100)]
 
 
-def test_the_reader_in_columns_gives_what_was_in_force_where_it_is_wanted(tmp_path: Path) -> None:
+def test_the_bulk_reader_returns_records_in_force_only_on_request(tmp_path: Path) -> None:
     write(store(tmp_path, Retention(bytes_max=2_000)), *range(100))
     [journal] = find_journals([tmp_path], [])
     kinds = [records.Start, records.View, records.GlobalView]
@@ -82,7 +82,7 @@ def test_the_reader_in_columns_gives_what_was_in_force_where_it_is_wanted(tmp_pa
         assert [views for chunk in chunks for _, views, record in chunk.others if record == VIEW] == [1] * in_force
 
 
-def test_the_first_record_of_a_segment_says_what_was_deleted_when_it_was_begun(tmp_path: Path) -> None:
+def test_the_first_record_of_each_segment_reports_earlier_deletions(tmp_path: Path) -> None:
     """By that a reader of one segment knows that earlier ones were deleted."""
     write(store(tmp_path, Retention(bytes_max=2_000)), *range(100))
     [journal] = find_journals([tmp_path], [])
@@ -107,7 +107,7 @@ def test_old_segments_go_by_their_age_and_a_slow_journal_begins_new_ones_for_it(
     assert heard[-1] - 140 * SECOND <= heard[0] < heard[-1]
 
 
-def test_earlier_processes_of_the_name_are_included_and_nobody_else(tmp_path: Path) -> None:
+def test_retention_includes_only_earlier_processes_of_the_same_site_and_name(tmp_path: Path) -> None:
     earlier, other = Address(bytes([1] * 16)), Address(bytes([2] * 16))
     write(store(tmp_path, Retention(), uuid=earlier), *range(60))
     write(store(tmp_path, Retention(), uuid=other, site="SFO"), *range(60))
@@ -120,7 +120,7 @@ def test_earlier_processes_of_the_name_are_included_and_nobody_else(tmp_path: Pa
     assert {left["SFO", "A", other].begins, left["NYC", "A-B", other].begins} == {1}
 
 
-def test_what_cannot_be_deleted_is_told_and_harms_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_deletion_is_reported_and_loses_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, missing_ok: bool = False) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -173,9 +173,7 @@ def test_a_disk_that_old_journals_have_filled_is_freed_of_them(tmp_path: Path) -
     assert rest[-10:] == [drop(second) for second in range(20_000, 20_010)]
 
 
-def test_what_could_not_be_deleted_from_a_full_disk_is_told_once_when_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_delayed_deletion_from_a_full_disk_is_reported_exactly_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> int:
         raise PermissionError(13, "Permission denied")
 

@@ -75,7 +75,7 @@ def test_segments_rotate_by_size_and_carry_their_owner(tmp_path: Path) -> None:
     assert read(tmp_path, []) == drops
 
 
-def test_journals_are_told_apart_in_one_directory_and_read_once(tmp_path: Path) -> None:
+def test_journals_in_one_directory_are_distinguished_and_found_once(tmp_path: Path) -> None:
     other = Address(bytes(16))
     for site, uuid, name in [("SFO", UUID, "../X"), ("NYC", other, "A"), ("NYC", UUID, "A")]:
         store = JournalStore(JournalOptions(tmp_path), site, uuid, name)
@@ -98,7 +98,7 @@ def test_a_vector_that_does_not_change_costs_two_bytes(tmp_path: Path) -> None:
     assert read(tmp_path, []) == views
 
 
-def test_what_is_too_long_is_cut_and_what_is_not_text_is_replaced(tmp_path: Path) -> None:
+def test_long_text_is_truncated_and_invalid_text_is_replaced(tmp_path: Path) -> None:
     write(JournalOptions(tmp_path), [records.Stop(1, 1, "x" * 5_000), records.Stop(2, 2, "\udc80")])
     assert [record.reason for record in read(tmp_path, []) if isinstance(record, records.Stop)] == [
         "x" * 1_024,

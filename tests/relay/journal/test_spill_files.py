@@ -46,7 +46,7 @@ def test_records_come_back_one_after_the_other(files: SpillFiles) -> None:
     assert files.read(2, 0)[0] == b"four"
 
 
-def test_others_of_the_machine_cannot_read_what_was_sent(files: SpillFiles, tmp_path: Path) -> None:
+def test_other_users_have_no_access_to_spill_files(files: SpillFiles, tmp_path: Path) -> None:
     files.append(1, b"secret")
     file = segment(tmp_path, 1)
     assert file.stat().st_mode & 0o077 == 0
@@ -54,7 +54,7 @@ def test_others_of_the_machine_cannot_read_what_was_sent(files: SpillFiles, tmp_
 
 
 @pytest.mark.parametrize("place", ["length", "check", "body", "torn", "end", "gone"])
-def test_what_is_damaged_is_an_error_and_never_another_record(files: SpillFiles, tmp_path: Path, place: str) -> None:
+def test_reading_a_damaged_or_missing_record_raises(files: SpillFiles, tmp_path: Path, place: str) -> None:
     first = files.append(1, b"one")
     files.append(1, b"two" * 100)
     file = segment(tmp_path, 1)
@@ -72,7 +72,7 @@ def test_what_is_damaged_is_an_error_and_never_another_record(files: SpillFiles,
         files.read(1, first)
 
 
-def test_a_full_disk_is_an_error_and_leaves_what_was_written(files: SpillFiles, tmp_path: Path) -> None:
+def test_a_full_disk_raises_and_keeps_earlier_records(files: SpillFiles, tmp_path: Path) -> None:
     """A limit to the size of files stands for the disk: of the record that exceeds it a part is written."""
     program = f"""
 import resource, signal
@@ -130,19 +130,19 @@ with spill_files(Path({str(tmp_path)!r}), "SFO", "A", Address(b"b" * 16)) as fil
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_cannot_be_made_is_said_with_its_key(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_raises_and_names_its_key(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(LocalError, match=r"spill\.directory"), spill_files(tmp_path / "spill", "NYC", "A", ME):
         pass
 
 
-def test_a_file_where_the_directory_should_be_is_said_with_its_key(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_directory_raises_and_names_its_key(tmp_path: Path) -> None:
     (tmp_path / "spill").write_text("a file")
     with pytest.raises(LocalError, match=r"spill\.directory"), spill_files(tmp_path / "spill", "NYC", "A", OTHER):
         pass
 
 
-def test_a_segment_that_is_not_there_is_dropped_without_a_word(files: SpillFiles, tmp_path: Path) -> None:
+def test_dropping_a_missing_segment_raises_no_error(files: SpillFiles, tmp_path: Path) -> None:
     files.append(1, b"one")
     files.drop(1)
     files.drop(1)

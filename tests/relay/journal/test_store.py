@@ -60,7 +60,7 @@ def read(directory: Path, problems: list[Problem]) -> list[records.Record]:
     return [record for journal in find_journals([directory], problems) for record in read_journal(journal, problems)]
 
 
-def test_a_full_disk_is_survived_and_told(tmp_path: Path) -> None:
+def test_records_lost_on_a_full_disk_are_counted_and_reported(tmp_path: Path) -> None:
     disk = Disk(free=250)
     store = JournalStore(JournalOptions(tmp_path), "NYC", UUID, "A", disk.create)
     for seconds in range(20):
@@ -85,7 +85,7 @@ def test_a_full_disk_is_survived_and_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("free", range(0, 300, 7))
-def test_wherever_the_disk_fills_up_no_record_is_torn(tmp_path: Path, free: int) -> None:
+def test_a_disk_that_fills_up_at_any_byte_tears_no_record(tmp_path: Path, free: int) -> None:
     disk = Disk(free)
     store = JournalStore(JournalOptions(tmp_path, retry_s=0), "NYC", UUID, "A", disk.create)
     for seconds in range(10):
@@ -117,7 +117,7 @@ def test_a_read_only_disk_is_tried_again_only_after_a_while(tmp_path: Path) -> N
     assert "Read-only" in store.statistics().error
 
 
-def test_strict_raises_and_says_where(tmp_path: Path) -> None:
+def test_a_strict_store_raises_and_names_the_path(tmp_path: Path) -> None:
     store = JournalStore(JournalOptions(tmp_path, strict=True), "NYC", UUID, "A", Disk(-1).create)
     with pytest.raises(JournalError, match=rf"{tmp_path}.*Read-only"):
         store.write(drop(1))

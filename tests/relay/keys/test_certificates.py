@@ -34,7 +34,7 @@ def der(pem: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("site", ["NYC", "New York/2", "Zürich", "%41", "relay://site/SFO", "x" * 200])
-def test_a_certificate_names_its_site_whatever_that_is_called(site: str) -> None:
+def test_a_certificate_names_any_site(site: str) -> None:
     made = make_certificate(make_authority(NOW), site, NOW, days=10)
     facts = read_facts(made.certificate)
     assert (facts.site, facts.begins, facts.ends) == (site, NOW.timestamp(), NOW.timestamp() + 10 * DAY_S)
@@ -52,7 +52,7 @@ def test_a_certificate_names_its_site_whatever_that_is_called(site: str) -> None
         ["relay://site/"],
     ],
 )
-def test_a_name_that_is_none_or_not_the_only_one_names_no_site(uris: list[str]) -> None:
+def test_missing_invalid_or_multiple_uris_name_no_site(uris: list[str]) -> None:
     assert site_named(uris) is None
 
 
@@ -65,14 +65,14 @@ def test_no_certificate_outlives_its_authority() -> None:
     assert read_facts(make_certificate(authority, "NYC", NOW, days=10).certificate).ends == NOW.timestamp() + 5 * DAY_S
 
 
-def test_who_has_signed_a_certificate_is_found_among_several() -> None:
+def test_the_issuer_of_a_certificate_is_found_among_several_authorities() -> None:
     one, two, three = (make_authority(NOW) for _ in range(3))
     nyc = der(make_certificate(two, "NYC", NOW).certificate)
     assert is_issued_by(nyc, one.certificate + two.certificate)
     assert not is_issued_by(nyc, one.certificate + three.certificate)
 
 
-def test_what_is_no_certificate_is_signed_by_nobody() -> None:
+def test_an_invalid_certificate_has_no_issuer_and_an_invalid_authority_raises() -> None:
     assert not is_issued_by(b"no certificate", make_authority(NOW).certificate)
     with pytest.raises(ValueError, match="PEM"):
         is_issued_by(b"", b"no authority")
@@ -135,7 +135,7 @@ def test_half_an_authority_is_refused_and_nothing_is_made(tmp_path: Path, missin
 
 
 @pytest.mark.parametrize("text", [b"", b"no key", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"])
-def test_an_authority_key_that_is_none_is_refused(tmp_path: Path, text: bytes) -> None:
+def test_an_invalid_authority_key_is_refused(tmp_path: Path, text: bytes) -> None:
     make_key_directory(tmp_path, ["NYC"])
     (tmp_path / "authority.key").write_bytes(text)
     with pytest.raises(ConfigurationError, match="authority's key"):

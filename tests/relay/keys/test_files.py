@@ -25,7 +25,7 @@ def _umask(request: pytest.FixtureRequest) -> object:
 
 
 @pytest.mark.usefixtures("_umask")
-def test_only_the_owner_can_read_what_is_written_whatever_the_umask(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_a_written_secret_under_any_umask(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     write_secret(file, b"one")
     assert (mode_of(file), file.read_bytes()) == (0o600, b"one")
@@ -76,7 +76,7 @@ def test_a_file_that_others_had_access_to_is_refused(tmp_path: Path, mode: int, 
         read_secret(file)
 
 
-def test_the_group_may_read_what_belongs_to_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_may_read_but_not_write_a_secret_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "secret"
     write_secret(file, b"one")
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
@@ -87,7 +87,7 @@ def test_the_group_may_read_what_belongs_to_somebody_else(tmp_path: Path, monkey
         read_secret(file)
 
 
-def test_what_cannot_be_a_secret_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_secret_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot be read \(No such file"):
         read_secret(tmp_path / "missing")
     os.mkfifo(tmp_path / "pipe", 0o600)
@@ -100,7 +100,7 @@ def test_what_cannot_be_a_secret_is_refused(tmp_path: Path) -> None:
         write_secret(tmp_path / "missing" / "secret", b"one")
 
 
-def test_what_is_public_may_be_read_by_all_and_written_by_its_owner_alone(tmp_path: Path) -> None:
+def test_a_public_file_is_readable_by_all_and_writable_only_by_its_owner(tmp_path: Path) -> None:
     file = tmp_path / "authority.pem"
     write_secret(file, b"one")
     file.chmod(0o644)

@@ -198,7 +198,7 @@ def test_every_container_of_every_layer_is_accounted_for(stack: Stack) -> None:
     assert sorted(found) == sorted(SHOWN)
 
 
-def test_what_shows_a_container_is_a_level_with_a_bound(stack: Stack) -> None:
+def test_each_level_that_shows_a_container_is_within_a_bound(stack: Stack) -> None:
     layers = {layer.name for layer in stack.layers}
     levels = stack.levels()
     shown = {name for name in SHOWN.values() if name.split(".")[0] in layers}

@@ -30,7 +30,7 @@ def shown(member: Member) -> list[str]:
 
 
 @pytest.mark.conforms("REL-19", "REL-20", "REL-30")
-def test_everybody_sees_the_members_of_all_sites_by_name_in_one_order() -> None:
+def test_all_members_see_the_members_of_all_sites_by_name_in_one_order() -> None:
     world, nyc, sfo = two_sites()
     world.run(1)
     names = ["A@NYC", "B@NYC", "C@NYC", "A@SFO", "B@SFO", "C@SFO"]
@@ -45,7 +45,7 @@ def test_everybody_sees_the_members_of_all_sites_by_name_in_one_order() -> None:
 
 
 @pytest.mark.conforms("REL-25")
-def test_the_global_view_says_which_sites_it_joins() -> None:
+def test_the_global_view_names_the_sites_that_it_joins() -> None:
     """First contact, or a bridge that is back: separate sites are joined again, and the application is notified."""
     world, nyc, sfo = two_sites()
     world.run(1)
@@ -62,7 +62,7 @@ def test_the_global_view_says_which_sites_it_joins() -> None:
 
 
 @pytest.mark.conforms("REL-21")
-def test_the_application_is_told_if_and_only_if_it_changed_and_no_component_goes_back() -> None:
+def test_consecutive_global_views_differ_and_no_component_decreases() -> None:
     world, sites = sites_of({"LAX": 1, "NYC": 3, "SFO": 2})
     world.run(1)
     sites["NYC"].kill(sites["NYC"].relay)
@@ -81,7 +81,7 @@ def test_the_application_is_told_if_and_only_if_it_changed_and_no_component_goes
 
 
 @pytest.mark.conforms("REL-24")
-def test_the_failover_of_a_relay_takes_no_living_member_out_of_any_view() -> None:
+def test_a_relay_failover_removes_no_living_member_from_any_view() -> None:
     """R18, G6."""
     world, nyc, sfo = two_sites()
     world.run(1)
@@ -251,7 +251,7 @@ def test_the_global_view_comes_right_after_the_view_of_this_site() -> None:
         assert kinds[kinds.index(ViewInstalled) + 1] is GlobalView
 
 
-def test_a_newer_view_of_a_few_members_does_not_take_the_others_out() -> None:
+def test_a_newer_view_of_a_few_members_does_not_remove_the_others() -> None:
     """They may live: their part is shown until the merge, or until its lineage was without a link for the grace time."""
     _world, nyc = alone()
     link = Puppet(nyc).greet(epoch=5)
@@ -285,7 +285,7 @@ def test_a_newer_view_of_half_of_the_members_is_shown_at_once() -> None:
     assert last(nyc.relay).components["SFO"].counter == 6
 
 
-def test_parts_that_merge_go_on_showing_what_one_of_them_showed() -> None:
+def test_a_merge_keeps_the_remote_view_that_one_part_showed() -> None:
     state = ReplicatedState("NYC", BufferConfig())
     for view in (remote_view(5, D, E, F), remote_view(9, D, lineage=9)):
         state.apply_view(RemoteView("SFO", view))

@@ -103,7 +103,7 @@ def test_a_batch_above_the_size_of_a_chunk_travels_alone() -> None:
     assert have(fetched) == [1, 2, 3]
 
 
-def test_it_goes_on_with_the_next_coordinator_where_the_last_one_died() -> None:
+def test_a_fetch_resumes_at_the_next_coordinator_without_duplicates() -> None:
     numbers = range(1, 101)
     fetched = BufferFetch(1 << 30)
     fetch(fetched, source_of(buffer_of(*numbers)), A, steps=11)
@@ -112,7 +112,7 @@ def test_it_goes_on_with_the_next_coordinator_where_the_last_one_died() -> None:
     assert fetched.bytes.high == 100 * len(batch(1).body), "nothing was fetched twice"
 
 
-def test_to_find_where_to_begin_costs_little_whatever_the_buffer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finding_the_start_position_reads_few_entries_of_a_large_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any process may ask."""
     buffer = Buffer(BufferConfig())
     for number in range(1, 10_001):
@@ -135,7 +135,7 @@ def test_to_find_where_to_begin_costs_little_whatever_the_buffer_holds(monkeypat
         assert chunk.position == buffer.end or look(chunk.position).batch == batch(last + 1, 1)
 
 
-def test_what_was_trimmed_meanwhile_is_passed_over() -> None:
+def test_entries_trimmed_during_a_transfer_are_skipped() -> None:
     buffer = buffer_of(*range(1, 101))
     source, fetched = source_of(buffer), BufferFetch(1 << 30)
     opening = source.answer(J, fetched.start(A, fetched.known(), 0.0))
@@ -168,7 +168,7 @@ def test_a_site_that_writes_as_fast_as_the_joiner_fetches_is_not_caught_up_with(
     assert 190 < len(have(fetched)) < 220, "twice what there was at first"
 
 
-def test_a_member_forgets_what_it_has_fetched_when_the_merge_does_not_come() -> None:
+def test_fetched_entries_expire_without_a_merge() -> None:
     fetched = BufferFetch(1 << 30)
     fetch(fetched, source_of(buffer_of(*range(1, 11))))
     assert fetched.deadline() == KEPT_S
@@ -205,7 +205,7 @@ def test_a_joiner_keeps_it_however_long_it_is_not_let_in() -> None:
     assert list(joiner.layer.state.buffer.give()) == list(nyc.relay.layer.state.buffer.give())
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_the_fetched_bytes_are_bounded() -> None:
     fetched = BufferFetch(1_000_000)
     fetch(fetched, source_of(buffer_of(*range(1, 101))))
     assert 1_000_000 < fetched.bytes.now <= 1_000_000 + CHUNK_BYTES + BODY + 8
@@ -225,7 +225,7 @@ def test_a_chunk_costs_the_token_of_the_one_before() -> None:
     assert source.answer(B, HeldRequest(chunk.token, 0, ())) is None, "and for one joiner"
 
 
-def test_the_joiner_that_asked_longest_ago_begins_anew_when_there_are_too_many() -> None:
+def test_too_many_joiners_evict_the_oldest_request() -> None:
     source = source_of(buffer_of(1))
     joiners = [Address(number.to_bytes(16, "big")) for number in range(JOINERS_MAX + 1)]
     chunks: list[HeldChunk] = [chunk for each in joiners if (chunk := source.answer(each, HeldRequest(0, 0, ())))]
@@ -234,7 +234,7 @@ def test_the_joiner_that_asked_longest_ago_begins_anew_when_there_are_too_many()
     assert source.answer(joiners[-1], HeldRequest(chunks[-1].token, 0, ())) is not None
 
 
-def test_positions_that_make_no_sense_are_answered_with_what_there_is() -> None:
+def test_invalid_positions_are_answered_with_the_available_entries() -> None:
     source = source_of(buffer_of(1, 2))
     for position, count in ((-5, 2), (1 << 62, 0)):
         opening = source.answer(J, HeldRequest(0, 0, ()))

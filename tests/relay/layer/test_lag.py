@@ -72,7 +72,7 @@ def test_a_site_is_behind_from_the_oldest_entry_that_it_has_not_acknowledged() -
     assert len(layer.state.buffer) == 0
 
 
-def test_telling_it_again_looks_at_what_is_new_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_lag_query_reads_only_new_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that holds for a site that is down is asked as often as any other."""
     layer = member_that_holds_for_two_sites()
     send(layer, A, range(1, 2_001), now=0.0)
@@ -101,7 +101,7 @@ def test_a_lag_grows_while_nothing_else_happens() -> None:
 
 
 @pytest.mark.parametrize("woken", [0, 3], ids=["the relay", "a member"])
-def test_what_its_site_has_acknowledged_meanwhile_is_a_gap_for_it_alone(woken: int) -> None:
+def test_messages_acknowledged_by_its_site_are_a_gap_for_a_paused_member_only(woken: int) -> None:
     """Stability is that of a view without it, so it gets a gap with exactly the numbers that it will never receive.
 
     X5: nothing is lost silently. The others have delivered these messages, and receive no gap and no duplicate.

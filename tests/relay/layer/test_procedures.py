@@ -12,7 +12,7 @@ ROOT = Path(relay.layer.__file__).parents[1]
 LINE = re.compile(r"^    (\S.*?) {2,}(\w+/\w+\.py) {2,}(.*)$", re.MULTILINE)
 
 
-def test_every_procedure_is_where_the_table_says() -> None:
+def test_each_procedure_is_defined_where_the_table_states() -> None:
     lines = LINE.findall(relay.layer.__doc__ or "")
     assert len(lines) == 12
     for _, file, what in lines:

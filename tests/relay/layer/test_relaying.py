@@ -137,7 +137,7 @@ def test_a_reply_finds_its_way_back_and_can_be_answered_again(sender: int, repli
 
 
 @pytest.mark.conforms("REL-1", "REL-26")
-def test_without_a_link_the_site_goes_on_and_everything_is_relayed_later() -> None:
+def test_without_a_link_the_site_continues_and_relays_all_messages_later() -> None:
     world, nyc, sfo = two_sites()
     world.part("NYC", "SFO")
     for n in range(50):
@@ -152,7 +152,7 @@ def test_without_a_link_the_site_goes_on_and_everything_is_relayed_later() -> No
 
 
 @pytest.mark.conforms("REL-4")
-def test_who_was_there_before_thousands_of_others_is_still_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_lived_sender_is_not_forgotten_after_many_short_lived_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """One relay may see more senders of another site come and go than it remembers; those that live are not forgotten."""
     monkeypatch.setattr("relay.replica.vectors.ORIGINS_MAX", 8)
     world, nyc, sfo = two_sites(2)
@@ -190,7 +190,7 @@ def test_a_unicast_that_is_not_its_senders_own_is_not_forwarded() -> None:
 
 
 @pytest.mark.conforms("REL-34")
-def test_a_unicast_for_somebody_else_is_not_delivered() -> None:
+def test_a_unicast_for_another_member_is_not_delivered() -> None:
     _world, nyc = alone()
     relay, other = nyc.relay, nyc.members[1]
     for batch in (None, unicast_to(relay.address)):
@@ -199,7 +199,7 @@ def test_a_unicast_for_somebody_else_is_not_delivered() -> None:
     assert other.words == []
 
 
-def test_a_buffer_is_handed_to_who_shows_its_token_and_taken_from_who_was_asked() -> None:
+def test_a_buffer_request_or_chunk_from_a_stranger_is_dropped() -> None:
     """No process can have it sent to another one, or push entries into a member or a joiner."""
     _world, nyc = alone()
     relay, stranger = nyc.relay, Address(bytes([99]) * 16)

@@ -22,7 +22,7 @@ async def answer_all(channel: RelayChannel) -> None:
 
 
 @pytest.mark.conforms("SEQ-19", "REL-18", "REL-34")
-async def test_everybody_in_both_sites_answers_and_who_does_not_exist_is_unreachable() -> None:
+async def test_all_members_of_both_sites_answer_and_an_unknown_member_is_unreachable() -> None:
     async with two_sites() as (_, channels), trio.open_nursery() as nursery:
         for channel in channels.values():
             nursery.start_soon(answer_all, channel)
@@ -48,7 +48,7 @@ async def test_everybody_in_both_sites_answers_and_who_does_not_exist_is_unreach
         nursery.cancel_scope.cancel()
 
 
-async def test_a_place_in_another_site_stands_for_who_is_there() -> None:
+async def test_a_place_target_reaches_all_members_or_the_relay_of_another_site() -> None:
     async with two_sites() as (_, channels):
         a, d, e = channels["A"], channels["D"], channels["E"]
         await a.send(b"to both", target=AllOf("SFO"), headers={"h": b"1"})

@@ -63,7 +63,7 @@ def say(process: subprocess.Popen[str], text: str) -> None:
     process.stdin.flush()
 
 
-def test_lines_in_are_messages_out_the_status_is_told_in_two_ways_and_a_signal_leaves(directory: Path) -> None:
+def test_a_node_publishes_lines_serves_its_status_and_leaves_on_a_signal(directory: Path) -> None:
     port = str(free_port())
     options = (
         "--name",
@@ -105,7 +105,7 @@ def test_lines_in_are_messages_out_the_status_is_told_in_two_ways_and_a_signal_l
     assert check.returncode == 0, check.stdout
 
 
-def test_on_a_terminal_people_read_who_said_what(directory: Path) -> None:
+def test_on_a_terminal_messages_are_shown_with_their_sender(directory: Path) -> None:
     ours, terminal = pty.openpty()
     options = ("--name", "A", "--insecure", "--publish", "-", "--events", "-")
     with open(ours, "rb", buffering=0) as shown, node(directory, configure(directory), *options, out=terminal) as process:
@@ -118,7 +118,7 @@ def test_on_a_terminal_people_read_who_said_what(directory: Path) -> None:
     assert b'"members":["A"]' in seen.splitlines()[0]
 
 
-def test_nobody_reading_the_events_ends_the_node(directory: Path) -> None:
+def test_a_node_ends_when_the_reader_of_its_events_closes(directory: Path) -> None:
     with node(directory, configure(directory), "--insecure", "--publish", "-", "--events", "-") as process:
         assert process.stdout is not None
         assert next(events(process))["event"] == "view"
@@ -152,7 +152,7 @@ def test_a_signal_ends_a_node_that_still_joins_and_a_second_of_its_name_is_refus
 
 
 @pytest.mark.slow
-def test_a_member_is_told_of_another_order_than_its_sites_and_the_site_of_a_name_that_two_have(directory: Path) -> None:
+def test_a_different_order_setting_is_refused_and_a_shared_name_is_reported(directory: Path) -> None:
     config, elsewhere = configure(directory), ("--insecure", "--name", "A", "--status", str(directory / "b.sock"))
     with node(directory, config, "--insecure", "--name", "A", "--events", "-") as first:
         heard = events(first)

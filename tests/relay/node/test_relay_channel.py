@@ -114,7 +114,7 @@ async def test_a_message_for_the_site_stays_in_it() -> None:
         assert [message.payload for message in await take(channels["D"], 1)] == [b"everywhere"]
 
 
-async def test_roles_global_views_and_what_cannot_be_reached_are_told_and_recorded() -> None:
+async def test_roles_global_views_and_unreachable_targets_are_reported_and_journaled() -> None:
     async with two_sites() as (world, channels):
         a, b = channels["A"], channels["B"]
         assert a.role is not None

@@ -78,7 +78,7 @@ def keys_in(directory: Path) -> Path:
 
 
 @pytest.mark.long
-def test_nodes_with_keys_are_a_site_and_one_without_is_outside_and_both_say_so(directory: Path) -> None:
+def test_a_node_without_keys_stays_outside_a_site_with_keys_and_both_report_it(directory: Path) -> None:
     config, keys = configure(directory), str(keys_in(directory))
     with (
         node(directory, config, "A", "--keys", keys) as a,

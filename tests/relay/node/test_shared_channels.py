@@ -17,7 +17,7 @@ from tests.relay.node.test_relay_channel import World, sees
 
 
 @pytest.mark.conforms("LA-24")
-async def test_two_linked_sites_over_one_transport_hear_each_other_across_the_bridge_and_once() -> None:
+async def test_sites_sharing_one_transport_receive_each_message_once_over_the_bridge() -> None:
     world, transport = World(), TransportConfig(interface="127.0.0.1")
 
     def config(site: str, name: str) -> NodeConfig:

@@ -60,7 +60,7 @@ def test_a_node_does_not_begin_with_keys_that_cannot_be_used(tmp_path: Path) -> 
         SiteKeys(tmp_path)
 
 
-def test_each_kind_of_foreign_datagram_is_told_while_they_come_and_a_while_longer() -> None:
+def test_each_kind_of_foreign_datagram_is_reported_until_it_stops_for_a_while() -> None:
     foreign = ForeignDatagrams()
     assert foreign.look({"seal_replayed": 9}, 0.0) == {}
     assert foreign.look(dict.fromkeys(MEANINGS, 1), 1.0) == MEANINGS

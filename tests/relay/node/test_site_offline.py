@@ -133,9 +133,7 @@ def told_and_delivered(journal: Path) -> dict[str, dict[Address, tuple[list[Gap]
 
 @pytest.mark.long
 @pytest.mark.parametrize("relay_dies", [False, True])
-def test_what_is_said_while_a_site_is_offline_is_one_gap_an_origin_and_the_rest_arrives(
-    directory: Path, relay_dies: bool
-) -> None:
+def test_an_offline_site_receives_one_gap_per_origin_and_all_other_messages(directory: Path, relay_dies: bool) -> None:
     with ExitStack() as stack:
         fleet = Fleet(directory, stack)
         until(lambda: fleet.see(*"ABCDE"))

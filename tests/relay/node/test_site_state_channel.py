@@ -60,7 +60,7 @@ class Log:
                 self.lines.append(event.payload.decode())
 
 
-async def test_a_late_site_takes_the_state_and_a_running_member_takes_it_again() -> None:
+async def test_a_late_site_receives_the_state_and_a_running_member_fetches_it_again() -> None:
     world = World()
     a, d = Log(world, "NYC", "A"), Log(world, "SFO", "D")
     with trio.fail_after(60):
@@ -86,7 +86,7 @@ async def test_a_late_site_takes_the_state_and_a_running_member_takes_it_again()
                 assert relay.state.outcome == "taken"
 
 
-async def test_a_state_is_fetched_of_another_configured_site_by_who_has_one() -> None:
+async def test_fetch_state_requires_a_configured_peer_and_get_state_and_logs_a_refusal() -> None:
     world = World()
     a = Log(world, "NYC", "A")
     async with a.open() as channel:

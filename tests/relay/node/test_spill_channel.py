@@ -39,7 +39,7 @@ def left(directory: Path) -> list[Path]:
     return [each for each in directory.iterdir() if each.is_dir()]
 
 
-async def test_what_the_budget_drops_is_sent_from_files_which_are_gone_afterwards(tmp_path: Path) -> None:
+async def test_entries_beyond_the_budget_are_sent_from_files_which_are_then_removed(tmp_path: Path) -> None:
     world = SpillingWorld(tmp_path)
     words = [f"{n:0500}".encode() for n in range(300)]
     with trio.fail_after(60):

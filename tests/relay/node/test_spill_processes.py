@@ -71,7 +71,7 @@ class Watch:
     [(60.0, 16_000_000, 500_000, 9.0, 5.0), (600.0, 160_000_000, 2_500_000, 40.0, 160.0)],
     ids=["a minute", "ten minutes"],
 )
-async def test_a_cut_at_three_thousand_a_second_ends_without_a_gap_though_the_relay_dies_amid_the_replay(
+async def test_a_cut_under_load_leaves_no_gap_though_the_relay_dies_during_the_replay(
     tmp_path: Path, cut_s: float, on_disk: int, line: int, kill_s: float, rest_s: float
 ) -> None:
     """A slow `line`, in bytes a second after the cut, gives time for a kill in the middle; the load lasts until most

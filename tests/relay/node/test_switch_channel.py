@@ -24,7 +24,7 @@ from tests.harness.sockets import free_port, free_ports
 from tests.relay.node.test_relay_channel import QUICK, World, sees, two_sites
 
 
-async def test_what_is_sent_while_a_site_is_offline_is_a_gap_there_and_what_follows_arrives() -> None:
+async def test_a_message_to_an_offline_site_is_a_gap_there_and_later_messages_arrive() -> None:
     async with two_sites() as (_, channels):
         a, b, d = channels["A"], channels["B"], channels["D"]
         await b.send(b"before")
@@ -58,7 +58,7 @@ async def test_only_another_site_that_is_configured_can_be_taken_offline(site: s
             await channels["A"].switch_site(site, offline=True)
 
 
-async def test_a_word_that_nobody_hears_is_said_again_and_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_switch_request_is_resent_until_it_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Event] = []
     async with two_sites() as (_, channels):
         with monkeypatch.context() as deaf:

@@ -26,7 +26,7 @@ METHODS = ["answer", "batches", "call", "flushed", "leave", "levels", "name_of",
 RELAY_METHODS = ["fetch_state", "problems", "switch_site", "warnings"]
 
 
-async def test_a_target_that_is_no_address_is_refused_with_what_to_pass(autojump_clock: object) -> None:
+async def test_a_target_that_is_no_address_raises_with_the_value_to_pass(autojump_clock: object) -> None:
     async with members("A", "B") as [a, _]:
         for target in ("B", b"B", a.view):
             with pytest.raises(TypeError, match=r"a target is an address, as Message\.source"):
@@ -88,7 +88,7 @@ async def test_forgotten_keys_are_an_error_for_a_site_with_a_bridge() -> None:
         assert channel.warnings() == {}
 
 
-async def test_a_program_that_is_ready_has_its_state_and_both_views(autojump_clock: object) -> None:
+async def test_ready_waits_for_the_state_and_both_views(autojump_clock: object) -> None:
     network, state = MemoryNetwork(), list[bytes]()
     config = NodeConfig(site="NYC")
 

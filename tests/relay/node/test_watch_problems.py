@@ -35,7 +35,7 @@ class DeafChannel:
         raise AssertionError("all numbers were asked for")
 
 
-async def test_a_member_that_takes_nothing_while_senders_wait_for_it_is_named(autojump_clock: object) -> None:
+async def test_a_member_that_reads_nothing_while_senders_wait_is_named_in_the_log(autojump_clock: object) -> None:
     node, channel = _Node(NodeConfig(site="NYC", name="A"), NodeOptions()), DeafChannel()
     channel.waits = {"C": 1_000}
     with capture_logs() as log:
@@ -46,7 +46,7 @@ async def test_a_member_that_takes_nothing_while_senders_wait_for_it_is_named(au
     assert [(line["event"], line["what"]) for line in log] == [("problem", "senders: wait for C, which reads nothing.")]
 
 
-async def test_what_stops_working_is_said_once_without_all_statistics(autojump_clock: object) -> None:
+async def test_each_problem_is_logged_once_without_reading_all_statistics(autojump_clock: object) -> None:
     node, channel = _Node(NodeConfig(site="NYC", name="A"), NodeOptions()), DeafChannel()
     with capture_logs() as log:
         async with trio.open_nursery() as nursery:
@@ -58,7 +58,7 @@ async def test_what_stops_working_is_said_once_without_all_statistics(autojump_c
     assert [(line["event"], line["what"]) for line in log] == [("problem", "relay.bridge.bind: cannot listen.")] * 2
 
 
-async def test_what_will_not_work_soon_is_a_warning_and_an_error_only_once_it_does_not(autojump_clock: object) -> None:
+async def test_a_problem_ahead_is_logged_as_a_warning_and_an_actual_one_as_an_error(autojump_clock: object) -> None:
     node, channel = _Node(NodeConfig(site="NYC", name="A"), NodeOptions()), DeafChannel()
     with capture_logs() as log:
         async with trio.open_nursery() as nursery:

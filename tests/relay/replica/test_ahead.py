@@ -62,7 +62,9 @@ def joiner(site: FakeSite, provider: int | None) -> Member:
         (None, [{"after": 1}, 2, 3, 4]),
     ],
 )
-def test_a_joiner_is_delivered_what_is_not_in_the_state_of_its_provider(provider: int | None, hears: list[object]) -> None:
+def test_a_joiner_delivers_the_messages_missing_from_the_state_of_its_provider(
+    provider: int | None, hears: list[object]
+) -> None:
     _world, nyc = merged()
     late = joiner(nyc, provider)
     Puppet(nyc).greet(epoch=3).say(data(2), data(3), data(4))
@@ -79,7 +81,7 @@ def test_a_joiner_is_delivered_what_is_not_in_the_state_of_its_provider(provider
         (2, 5, [{"after": 1}, (2, 5), 6], (2, 5)),
     ],
 )
-def test_of_a_gap_a_joiner_is_told_what_is_not_in_its_state(
+def test_a_joiner_reports_the_part_of_a_gap_that_its_state_does_not_contain(
     provider: int, gap: int, hears: list[object], behind: tuple[int, int]
 ) -> None:
     _world, nyc = merged()
@@ -99,7 +101,7 @@ def test_the_next_provider_counts_as_soon_as_there_is_one() -> None:
     assert told(late) == [{"after": 1}, 2, 3, 4]
 
 
-def test_who_is_ahead_is_known_to_all_and_to_those_who_join_and_forgotten_when_it_is_settled_or_gone() -> None:
+def test_members_ahead_are_known_to_all_and_to_joiners_until_settled_or_departed() -> None:
     _world, nyc = merged()
     first, second = (member.address for member in nyc.members[:2])
     late = joiner(nyc, None)
@@ -118,7 +120,7 @@ def test_who_is_ahead_is_known_to_all_and_to_those_who_join_and_forgotten_when_i
     assert [ahead(member) for member in nyc.members] == [{}] * 4
 
 
-def test_who_was_ahead_stays_so_over_another_split() -> None:
+def test_members_ahead_deliver_each_message_once_after_another_split() -> None:
     """The part that it is in has less than it has itself."""
     _world, nyc = merged()
     other = nyc.split(nyc.members[1:3])

@@ -164,7 +164,7 @@ def test_when_an_entry_is_due_by_age_it_is_too_old(age_s: float) -> None:
         assert buffer.age_due(0) is None
 
 
-def test_whether_something_is_in_excess_is_told_by_the_oldest_entry_alone() -> None:
+def test_the_excess_check_of_the_oldest_entry_agrees_with_the_full_check() -> None:
     rng = random.Random(3)
     for _ in range(300):
         config = BufferConfig(budget_entries=rng.randint(1, 12), budget_bytes=rng.randint(1, 2_000), budget_age_s=3.0)
@@ -208,7 +208,7 @@ def test_a_batch_that_no_frame_can_hold_is_a_gap_and_not_the_end_of_the_link() -
     assert sfo.relay.gaps() == [(2, 2)]
 
 
-def test_a_site_that_comes_late_begins_after_a_baseline_and_hears_of_no_gap() -> None:
+def test_a_late_site_begins_after_a_baseline_without_a_gap() -> None:
     """R29, F29: it neither waits for number 1 nor takes history for a hole."""
     world, nyc, sfo = two_sites(2, buffer=BufferConfig(budget_entries=8))
     world.part("NYC", "SFO")
@@ -225,7 +225,7 @@ def test_a_site_that_comes_late_begins_after_a_baseline_and_hears_of_no_gap() ->
         assert member.words == [f"{n}" for n in range(first - 1, 20)]
 
 
-def test_a_baseline_counts_only_for_what_is_unknown() -> None:
+def test_a_baseline_of_a_known_origin_is_ignored() -> None:
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
     puppet.say(RemoteView("SFO", remote_view(1, D)), data(1), data(2), RemoteBaseline("SFO", {D: 7}), data(3))
@@ -243,7 +243,7 @@ def test_a_gap_is_final_and_reported_once_at_every_member() -> None:
         assert member.words == ["1", "6"]
 
 
-def test_a_gap_covers_only_what_is_missing_and_leaves_no_hole() -> None:
+def test_a_gap_covers_missing_messages_only_and_one_that_skips_messages_is_ignored() -> None:
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()
     puppet.say(data(1), data(2), data(3), RemoteGap("SFO", D, 2, 6, GapReason.BUDGET), data(7))
@@ -253,7 +253,7 @@ def test_a_gap_covers_only_what_is_missing_and_leaves_no_hole() -> None:
     assert nyc.members[1].gaps() == [(4, 6)], "8 is not accounted for"
 
 
-def test_gaps_are_acknowledged_like_what_they_stand_for() -> None:
+def test_gaps_are_acknowledged_like_the_messages_they_replace() -> None:
     world, nyc, sfo = two_sites(2, buffer=BufferConfig(budget_entries=8))
     world.run(1)
     world.part("NYC", "SFO")
@@ -267,7 +267,7 @@ def test_gaps_are_acknowledged_like_what_they_stand_for() -> None:
 
 
 @pytest.mark.conforms("REL-29")
-def test_a_state_that_knows_nothing_more_of_us_after_a_total_loss_gets_what_is_held() -> None:
+def test_a_site_that_lost_all_memory_receives_a_baseline_and_the_held_entries() -> None:
     """F29: all of SFO dies and comes back: new members, no memory; the buffer of NYC may be trimmed already."""
     world, nyc = alone()
     nyc.relay.send("x")
@@ -321,7 +321,7 @@ def holders(bodies: list[bytes]) -> set[int]:
 
 
 @pytest.mark.parametrize("count", [3, 2_000])
-def test_the_body_of_what_was_dropped_takes_no_memory(count: int) -> None:
+def test_the_bodies_of_dropped_entries_are_freed(count: int) -> None:
     """However few were dropped, and however many: a thousand large bodies are more than any budget."""
     buffer, bodies = Buffer(BufferConfig()), []
     for n in range(count):

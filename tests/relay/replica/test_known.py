@@ -52,7 +52,9 @@ def test_a_batch_is_left_out_only_if_all_of_it_is_in_one_run_of_every_taker() ->
 
 
 @given(st.lists(st.tuples(st.sampled_from((D, E)), st.integers(1, 4)), max_size=30), st.randoms())
-def test_what_is_left_out_is_what_the_taker_puts_back(sizes: list[tuple[Address, int]], rng: random.Random) -> None:
+def test_a_receiver_restores_exactly_the_bodies_left_out_of_a_state(
+    sizes: list[tuple[Address, int]], rng: random.Random
+) -> None:
     numbers = {D: 1, E: 1}
     entries: list[HeldEntry] = []
     for origin, count in sizes:
@@ -73,7 +75,7 @@ def test_what_is_left_out_is_what_the_taker_puts_back(sizes: list[tuple[Address,
     assert dropped == 0
 
 
-def test_what_nobody_can_put_back_goes_with_all_that_is_before_it() -> None:
+def test_a_body_that_cannot_be_restored_is_dropped_with_all_earlier_entries() -> None:
     entries = HeldEntries.of([*held([1, 2]), HeldEntry(None, VIEW), *held([3, 4])])
     rest = without(entries, Known((runs((2, 3)),)))
     have = {(D, 2): batch(2)}
@@ -83,7 +85,7 @@ def test_what_nobody_can_put_back_goes_with_all_that_is_before_it() -> None:
     assert (list(whole), dropped) == ([HeldEntry(None, VIEW), *held([3, 4])], 2), "another batch than the one left out"
 
 
-def test_more_runs_than_a_message_has_room_for_are_told_in_part() -> None:
+def test_known_runs_beyond_the_bound_of_a_message_are_left_out() -> None:
     many = {D: [Run(2 * n, 2 * n) for n in range(1, ITEMS_MAX + 10)]}
     told = runs_of(many)
     assert len(told.runs) == ITEMS_MAX

@@ -39,7 +39,7 @@ def lose_the_first_of_two(config: BufferConfig) -> tuple[World, FakeSite, FakeSi
     return world, nyc, sfo
 
 
-def test_it_does_not_count_as_lag_of_the_site_and_is_told_apart() -> None:
+def test_entries_held_for_a_lost_part_are_no_lag_and_are_reported_separately() -> None:
     world, nyc, sfo = lose_the_first_of_two(BufferConfig())
     for n in range(5):
         nyc.relay.send(str(n))
@@ -81,7 +81,7 @@ def test_a_part_that_is_known_from_the_replay_of_another_alone_stays_for_the_gra
     assert nyc.members[1].global_views()[-1].components["SFO"].counter == 5
 
 
-def test_what_the_grace_time_is_counted_for_stays_bounded() -> None:
+def test_the_number_of_lost_parts_with_a_grace_time_is_bounded() -> None:
     """B1: parts come and go for as long as a relay lives, and the replicated state knows the last of them only."""
     state = ReplicatedState("NYC", BufferConfig())
     grace = Grace(state, 10.0, 600.0)
@@ -179,7 +179,7 @@ def test_strays_of_a_site_do_not_push_out_the_lineage_of_the_one_that_lives() ->
         assert (lineages[sfo.view.lineage].view, lineages[sfo.view.lineage].epoch) == (sfo.view, sfo.view.id)
 
 
-def test_a_site_of_two_that_lost_its_relay_again_and_again_while_it_was_away_is_heard_to_the_end() -> None:
+def test_a_site_that_lost_many_relays_during_a_partition_is_replayed_without_a_gap() -> None:
     """Each death begins a lineage, and the replay tells of all of them before that of the relay that tells."""
     link = LinkConfig(window_bytes=4_000, chunk_bytes=1_000)
     world, nyc, sfo = two_sites(2, gateway={"link": link})
@@ -205,7 +205,7 @@ def test_a_site_of_two_that_lost_its_relay_again_and_again_while_it_was_away_is_
     assert sfo.relay.layer.gateway.table.linked("NYC")
 
 
-def test_who_tells_and_what_shows_a_view_outlive_what_never_linked() -> None:
+def test_linked_lineages_are_evicted_after_those_that_never_linked() -> None:
     remote = Remote()
     names = [ViewId(n, ADDRESS) for n in range(1, LINEAGES_MAX + 3)]
     shown, telling, *passed = names
@@ -225,7 +225,7 @@ def test_who_tells_and_what_shows_a_view_outlive_what_never_linked() -> None:
     assert list(remote.lineages) == [*later[:-1], shown, later[-1]], "of those that have linked the first without a view"
 
 
-def test_who_comes_back_after_the_grace_time_outlives_the_history_that_it_tells() -> None:
+def test_a_lineage_that_returns_after_the_grace_time_outlives_its_replayed_history() -> None:
     remote, back = Remote(), ViewId(50, ADDRESS)
     remote.show(View(back, back, (ADDRESS,), ("D",)))
     remote.lineage(back).epoch = back
@@ -236,7 +236,7 @@ def test_who_comes_back_after_the_grace_time_outlives_the_history_that_it_tells(
         assert back in remote.lineages
 
 
-def test_a_lineage_that_is_heard_of_is_not_the_oldest_any_more() -> None:
+def test_a_lineage_that_is_seen_again_is_no_longer_the_oldest() -> None:
     remote = Remote()
     names = [ViewId(n, ADDRESS) for n in range(1, LINEAGES_MAX + 2)]
     for name in names[:-1]:
@@ -279,7 +279,7 @@ def test_a_lineage_that_is_known_no_more_does_not_come_back_with_an_older_view(g
 
 
 @pytest.mark.conforms("REL-21")
-def test_a_replay_of_views_that_are_older_than_what_was_shown_is_not_sequenced() -> None:
+def test_replayed_views_older_than_the_shown_one_are_not_sequenced() -> None:
     world, nyc = alone(2, BufferConfig(budget_age_s=15.0))
     old = Puppet(nyc).greet()
     old.say(RemoteView("SFO", remote_view(2, D, E)), RemoteView("SFO", remote_view(3, D)))
@@ -295,7 +295,7 @@ def test_a_replay_of_views_that_are_older_than_what_was_shown_is_not_sequenced()
     assert nyc.relay.drops == {**drops, "relay_duplicate": drops.get("relay_duplicate", 0) + 1}
 
 
-def test_what_is_remembered_of_lineages_that_are_gone_is_bounded() -> None:
+def test_the_number_of_remembered_departed_lineages_is_bounded() -> None:
     """Those that are still known are never among those that go."""
     remote = Remote()
     for n in range(1, 3 * REACHED_MAX):

@@ -37,7 +37,7 @@ def settled(member: Member, origin: Member) -> list[int]:
     return numbers
 
 
-def test_both_parts_relay_and_neither_hears_the_other() -> None:
+def test_both_parts_relay_and_neither_delivers_messages_of_the_other() -> None:
     """R10, M2, F32."""
     world, nyc, sfo = two_sites(4)
     world.run(1)
@@ -63,7 +63,7 @@ def test_both_parts_relay_and_neither_hears_the_other() -> None:
 
 
 @pytest.mark.conforms("REL-4")
-def test_what_only_one_part_could_not_relay_is_relayed_after_the_merge_and_not_delivered_in_the_other() -> None:
+def test_a_merge_relays_unsent_messages_of_each_part_and_delivers_none_in_the_other() -> None:
     world, nyc, sfo = two_sites(4)
     world.run(1)
     world.part("NYC", "SFO")
@@ -83,7 +83,7 @@ def test_what_only_one_part_could_not_relay_is_relayed_after_the_merge_and_not_d
 
 
 @pytest.mark.conforms("REL-4")
-def test_what_one_part_missed_is_sent_again_and_the_other_does_not_deliver_it_twice() -> None:
+def test_messages_missed_by_one_part_are_resent_and_delivered_once_in_the_other() -> None:
     world, nyc, sfo = two_sites(4)
     world.run(1)
     nyc.relay.send("1")
@@ -109,7 +109,7 @@ def test_what_one_part_missed_is_sent_again_and_the_other_does_not_deliver_it_tw
 
 
 @pytest.mark.conforms("REL-4")
-def test_what_a_part_was_about_to_sequence_is_sent_again_with_the_rest() -> None:
+def test_messages_not_yet_sequenced_by_a_part_are_resent_after_the_merge() -> None:
     world, nyc, sfo = two_sites(4)
     world.run(1)
     nyc.relay.send("1")
@@ -223,7 +223,7 @@ def test_the_order_of_the_parts_does_not_matter() -> None:
 
 
 @pytest.mark.conforms("REL-21", "REL-23")
-def test_what_one_part_has_seen_go_down_does_not_come_back_by_a_merge() -> None:
+def test_a_merge_restores_no_view_that_one_part_knows_to_be_down() -> None:
     """The other part has only not noticed yet; should the site live, its link shows it again."""
     theirs = View(ViewId(5, D), ViewId(1, D), (D,), ("D",))
     older = View(ViewId(4, D), ViewId(1, D), (D,), ("D",))
@@ -275,7 +275,7 @@ def test_a_part_that_knows_nothing_of_a_site_begins_where_the_others_are() -> No
     assert state.merge([knows_less], {}, 0.0) == []
 
 
-def test_what_only_one_part_still_holds_comes_before_what_both_hold() -> None:
+def test_a_merge_puts_the_entries_of_both_parts_in_order() -> None:
     held = [HeldEntry(batch(n, D), None) for n in range(1, 6)]
     merged = merge_parts([part(1, D, held[2:], {}), part(1, E, held[:3], {})], {})
     assert [entry.batch.first for entry in merged.entries if entry.batch] == [1, 2, 3, 4, 5]
@@ -365,7 +365,7 @@ def test_a_member_with_another_budget_keeps_as_much_as_the_others_after_a_merge(
     assert (len(sfo.members[1].words), sfo.members[1].gaps()) == (40, [])
 
 
-def test_a_merge_drops_nothing_of_which_a_site_is_waited_for() -> None:
+def test_a_merge_drops_no_entries_for_a_site_that_senders_wait_for() -> None:
     """X11: with `when_down: wait` two halves may hold more than the budget together; senders wait until it is delivered."""
     wait = {"when_down": {"SFO": "wait", "NYC": "wait"}}
     world, nyc, sfo = two_sites(4, gateway=wait, buffer=BufferConfig(budget_entries=40))

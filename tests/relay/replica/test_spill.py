@@ -67,7 +67,7 @@ def test_beyond_the_budget_nothing_is_lost_and_the_order_is_kept() -> None:
 
 
 @pytest.mark.parametrize("order", ["at once", "twice"])
-def test_the_next_relay_goes_on_from_its_own_disk(order: str) -> None:
+def test_the_next_relay_continues_the_replay_from_its_own_disk(order: str) -> None:
     """The relay dies in the middle of the replay, and in the other case the next one as well."""
     world, nyc, sfo = cut_off(window_bytes=256, chunk_bytes=256)
     words = publish(world, nyc.members[2], *range(40))
@@ -87,7 +87,7 @@ def test_the_next_relay_goes_on_from_its_own_disk(order: str) -> None:
         assert member.words == words
 
 
-def test_a_site_that_has_never_been_linked_gets_what_is_on_the_disk_too() -> None:
+def test_a_site_that_was_never_linked_receives_spilled_entries_too() -> None:
     world, nyc, sfo = two_sites(2, buffer=BufferConfig(budget_entries=8, spill=ROOM))
     world.part("NYC", "SFO")
     words = publish(world, nyc.relay, *range(30))
@@ -114,7 +114,7 @@ def test_the_view_that_has_an_origin_arrives_before_its_first_message() -> None:
     assert gaps(sfo.members[1]) == []
 
 
-def test_the_last_words_of_a_member_arrive_before_the_view_without_it() -> None:
+def test_the_last_messages_of_a_member_arrive_before_the_view_without_it() -> None:
     """G5 again: both were spilled, the view after the words."""
     world, nyc, sfo = cut_off(3)
     gone = nyc.members[2]
@@ -146,7 +146,7 @@ def test_beyond_the_bytes_on_the_disk_there_is_an_exact_gap() -> None:
     assert nyc.relay.layer.statistics().spill_lost == last
 
 
-def test_what_is_too_old_is_dropped_also_when_nothing_is_sent_any_more() -> None:
+def test_spilled_entries_expire_without_new_messages() -> None:
     world, nyc, sfo = cut_off(spill=SpillSettings(bytes=1 << 20, age_s=16.0))
     words = publish(world, nyc.members[1], *range(30))
     assert spilled(nyc.relay) >= 2, "a segment covers a part of the age"
@@ -159,7 +159,7 @@ def test_what_is_too_old_is_dropped_also_when_nothing_is_sent_any_more() -> None
     assert sfo.members[1].words == words[last:]
 
 
-def test_what_a_full_disk_does_not_take_is_a_gap_of_its_own_reason_and_what_it_takes_later_is_none() -> None:
+def test_only_entries_that_a_full_disk_refused_are_a_gap_with_its_reason() -> None:
     world, nyc, sfo = cut_off()
     words = publish(world, nyc.members[1], *range(20))
     disk = nyc.relay.disk
@@ -219,7 +219,7 @@ def test_a_segment_that_cannot_be_read_is_an_exact_gap(damage: str) -> None:
     assert spill.damage
 
 
-def test_a_member_that_joined_later_says_what_it_never_had() -> None:
+def test_a_member_that_joined_later_reports_entries_it_never_held_as_a_gap() -> None:
     """All that spilled are gone: the gap is exact, and the rest is there."""
     world, nyc, sfo = cut_off(2)
     words = publish(world, nyc.members[1], *range(30))
@@ -256,7 +256,7 @@ def test_a_member_without_a_spill_costs_nothing_unless_it_relays(relays: bool) -
 
 
 @pytest.mark.parametrize("room", [True, False])
-def test_nobody_waits_for_a_site_that_is_sent_what_is_on_the_disk_as_long_as_that_has_room(room: bool) -> None:
+def test_senders_wait_for_a_site_in_replay_only_if_the_spill_lacks_room(room: bool) -> None:
     spill = ROOM if room else SpillSettings(bytes=1 << 20, age_s=1e6)
     world, nyc, sfo = cut_off(spill=spill, window_bytes=256, chunk_bytes=256)
     publish(world, nyc.members[1], *range(60))
@@ -277,7 +277,7 @@ def test_nobody_waits_for_a_site_that_is_sent_what_is_on_the_disk_as_long_as_tha
     assert gaps(sfo.members[1]) == []
 
 
-def test_parts_of_a_split_site_keep_what_each_has_spilled() -> None:
+def test_each_part_of_a_split_site_keeps_its_spilled_entries() -> None:
     world, nyc, sfo = cut_off(4)
     words = publish(world, nyc.members[1], *range(20))
     other = nyc.split(nyc.members[2:])
@@ -291,7 +291,7 @@ def test_parts_of_a_split_site_keep_what_each_has_spilled() -> None:
     assert sfo.members[1].words == words
 
 
-def test_what_the_parts_of_a_split_site_hold_out_of_order_is_sent_in_order_or_told_exactly() -> None:
+def test_entries_that_split_parts_hold_out_of_order_are_sent_in_order_or_reported() -> None:
     """One part has later numbers of an origin on its disk than the other one has in memory."""
     world, nyc, sfo = cut_off(2)
     sender = nyc.relay
@@ -316,7 +316,7 @@ def test_what_the_parts_of_a_split_site_hold_out_of_order_is_sent_in_order_or_to
 
 
 @pytest.mark.parametrize("bytes_max", [600, 1_000])
-def test_what_was_passed_over_on_the_disk_is_sent_though_its_origin_says_nothing_more(bytes_max: int) -> None:
+def test_skipped_spilled_entries_are_sent_without_new_messages_of_their_origin(bytes_max: int) -> None:
     """The disk has lost lower numbers of one that is gone, and the other part of the site has them in memory."""
     world, nyc, sfo = cut_off(spill=SpillSettings(bytes_max, age_s=1e6))
     relay, elsewhere, origin = nyc.members

@@ -28,7 +28,7 @@ def linked() -> Replica:
     return replica
 
 
-def test_whatever_was_on_its_way_when_a_site_was_taken_offline_is_refused() -> None:
+def test_entries_in_flight_when_a_site_is_taken_offline_are_refused() -> None:
     replica = linked()
     state = replica.state
     assert state.remote("SFO").view == VIEW
@@ -49,7 +49,7 @@ def test_a_site_that_this_one_does_not_hold_for_is_not_switched() -> None:
     assert type(replica.state.give()) is RelayState
 
 
-def test_only_what_was_not_held_while_the_site_was_offline_is_called_so() -> None:
+def test_only_entries_not_held_while_offline_have_the_gap_reason_offline() -> None:
     switches = Switches()
     switches.apply(OFF, {D: 5})
     switches.apply(ON, {D: 8, E: 2})
@@ -62,7 +62,7 @@ def test_only_what_was_not_held_while_the_site_was_offline_is_called_so() -> Non
     assert switches.explain("LAX", D, Run(3, 8), not_held) == [(Run(3, 8), not_held)]
 
 
-def test_a_joiner_knows_what_the_others_know() -> None:
+def test_a_joiner_adopts_the_offline_sites() -> None:
     replica = linked()
     replica.apply(OFF, None, 0.0)
     given = replica.state.give()
@@ -74,7 +74,7 @@ def test_a_joiner_knows_what_the_others_know() -> None:
     assert len(joiner.state.buffer) == 0
 
 
-def test_after_a_split_the_word_that_was_said_more_often_counts_and_of_equals_the_one_that_takes_offline() -> None:
+def test_after_a_split_the_higher_switch_number_wins_and_offline_wins_a_tie() -> None:
     off, on = SwitchState("SFO", 1, True, {D: 3}), SwitchState("SFO", 2, False, {D: 5, E: 1})
     assert merge_switches((off,), (on,)) == merge_switches((on,), (off,)) == (on,)
     again = SwitchState("SFO", 2, True, {E: 4})
@@ -83,7 +83,7 @@ def test_after_a_split_the_word_that_was_said_more_often_counts_and_of_equals_th
 
 
 @pytest.mark.conforms("REL-23")
-def test_a_word_that_was_lost_with_the_last_view_of_a_part_can_be_said_again() -> None:
+def test_a_switch_request_lost_in_the_last_view_of_a_part_can_be_repeated() -> None:
     """Entries cast in a part during its flush are lost for good."""
     world, nyc, _sfo = two_sites(4)
     world.run(1)
@@ -102,7 +102,7 @@ def test_a_word_that_was_lost_with_the_last_view_of_a_part_can_be_said_again() -
     assert [view.down for view in nyc.relay.global_views()[seen:]][-1] == ("SFO",)
 
 
-def test_what_one_part_of_a_split_site_has_taken_offline_is_offline_after_the_merge() -> None:
+def test_a_site_that_one_part_took_offline_is_offline_after_the_merge() -> None:
     world, nyc, sfo = two_sites(4)
     world.run(1)
     other = sfo.split(sfo.members[2:])

@@ -27,7 +27,7 @@ def test_units_of_time_grow_with_the_run_and_wide_ranges_are_logarithmic() -> No
     assert "logarithmic" not in draw_lines({"x": [(0.0, -1.0), (5.0, 900.0)]}, "lag, ms", log=True)
 
 
-def test_time_may_begin_before_zero_and_what_is_too_high_stands_at_the_edge() -> None:
+def test_time_may_begin_below_zero_and_too_high_values_are_drawn_at_the_edge() -> None:
     drawn = draw_lines({"x": [(-2.0, 1.0), (4.0, 900.0)]}, "y", y_max=30.0, marks=[Mark(-1.0, "early"), Mark(9.0, "beyond")])
     svg = ElementTree.fromstring(drawn.partition("<p class")[0])
     [line] = svg.findall("polyline")
@@ -77,7 +77,7 @@ def test_numbers_stand_right_and_are_written_for_people() -> None:
     assert '<td>B</td><td class="n"></td><td class="n">1.0</td><td class="n"></td>' in table
 
 
-def test_a_harmed_row_stands_out() -> None:
+def test_a_harmed_row_is_highlighted() -> None:
     table = draw_table(["x"], [["one"], ["two"]], harmed=[1])
     assert "<tr><td>one</td></tr>" in table
     assert '<tr class="harm"><td>two</td></tr>' in table

@@ -41,7 +41,7 @@ def fetch(url: str) -> str:
 
 
 @pytest.mark.conforms("LA-16")
-async def test_a_router_serves_a_site_and_says_who_is_registered(tmp_path: Path) -> None:
+async def test_a_router_serves_a_site_and_reports_its_registered_members(tmp_path: Path) -> None:
     file, keys = configure(tmp_path)
     port, http = free_ports(2)
     command = [sys.executable, "-m", "relay", "router", str(file), "--bind", f"127.0.0.1:{port}", "--http", str(http)]
@@ -73,7 +73,7 @@ async def test_a_router_serves_a_site_and_says_who_is_registered(tmp_path: Path)
         process.kill()
 
 
-def test_without_keys_it_says_so_and_does_not_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_router_without_keys_reports_it_and_does_not_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "nyc.yaml"
     file.write_text("site: NYC\n")
     with pytest.raises(SystemExit) as ended:
@@ -90,7 +90,7 @@ def test_without_keys_it_says_so_and_does_not_start(tmp_path: Path, capsys: pyte
         (("--bind", "1", "--insecure"), "each CONFIG must be of another site."),
     ],
 )
-def test_what_cannot_be_meant_is_one_sentence(
+def test_invalid_options_are_refused_with_one_sentence(
     options: tuple[str, ...], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "nyc.yaml"

@@ -88,7 +88,9 @@ def test_both_ends_prove_a_key_of_the_site_before_anything_else(played: Played) 
     ],
     ids=["the key of another site", "no key", "an overheard proof", "a key where none is used", "a site that is not served"],
 )
-def test_who_proves_nothing_is_cut(played: Played, cluster: str, proofs: Proofs | None, nonce: bytes, reason: str) -> None:
+def test_a_client_without_a_valid_proof_is_cut(
+    played: Played, cluster: str, proofs: Proofs | None, nonce: bytes, reason: str
+) -> None:
     played.open(1)
     assert played.hear(1, routing.hello(cluster, proofs, nonce, MINE)) == [Cut(1, reason)]
     assert played.hear(1, routing.PING) == []
@@ -105,7 +107,7 @@ def test_nothing_is_parsed_before_the_proof(played: Played) -> None:
 
 
 @pytest.mark.conforms("LA-16")
-def test_a_member_is_registered_with_uuid_name_and_addresses_and_the_others_are_told(played: Played) -> None:
+def test_a_member_is_registered_with_uuid_name_and_addresses_and_others_are_notified(played: Played) -> None:
     assert played.register(1, entry(A, "A")) == []
     assert said(played.register(2, entry(B, "B"))) == [((1,), [routing.PRESENT + pack_entry(entry(B, "B"), NYC)])]
     [(to, [told, end])] = said(played.hear(2, routing.QUERY))
@@ -114,7 +116,7 @@ def test_a_member_is_registered_with_uuid_name_and_addresses_and_the_others_are_
 
 
 @pytest.mark.conforms("LA-16")
-def test_who_registers_again_is_told_of_when_something_is_new_about_it(played: Played) -> None:
+def test_only_a_changed_registration_is_reported_again(played: Played) -> None:
     played.register(1, entry(A, "A"))
     played.register(2, entry(B, "B"))
     assert played.hear(2, routing.REGISTER, pack_entry(entry(B, "B"), NYC)) == []
@@ -123,7 +125,7 @@ def test_who_registers_again_is_told_of_when_something_is_new_about_it(played: P
 
 
 @pytest.mark.conforms("LA-16")
-def test_a_reconnection_replaces_the_connection_whose_end_nobody_has_noticed(played: Played) -> None:
+def test_a_reconnection_replaces_the_connection_whose_end_went_unnoticed(played: Played) -> None:
     played.register(1, entry(A, "A"))
     played.register(2, entry(B, "B"))
     effects = played.register(3, entry(B, "B"))
@@ -134,7 +136,7 @@ def test_a_reconnection_replaces_the_connection_whose_end_nobody_has_noticed(pla
 
 
 @pytest.mark.conforms("LA-16")
-def test_who_is_gone_or_silent_is_forgotten_and_the_others_are_told(played: Played) -> None:
+def test_a_departed_or_silent_member_is_removed_and_the_others_are_notified(played: Played) -> None:
     for client, (member, name) in enumerate([(A, "A"), (B, "B"), (C, "C")], 1):
         played.register(client, entry(member, name))
     assert said(played.router.close(3, played.now)) == [((1, 2), [routing.GONE + C])]
@@ -176,13 +178,13 @@ def test_a_datagram_goes_to_one_or_is_copied_to_all_others_of_the_site_alone(pla
     ],
     ids=["of another site", "cut off", "too short", "of another member too", "without a receiver", "of no kind"],
 )
-def test_what_no_member_says_ends_the_connection(played: Played, frame: bytes, reason: str) -> None:
+def test_an_invalid_frame_ends_the_connection(played: Played, frame: bytes, reason: str) -> None:
     played.register(1, entry(A, "A"))
     assert played.hear(1, frame)[0] == Cut(1, reason)
     assert not played.members()
 
 
-def test_who_has_not_registered_sends_nothing(played: Played) -> None:
+def test_an_unregistered_client_that_sends_is_cut(played: Played) -> None:
     played.register(1, entry(A, "A"))
     played.greet(2)
     assert played.hear(2, routing.CAST, b"x") == [Cut(2, "unregistered")]
@@ -206,7 +208,7 @@ def test_strangers_are_few_and_for_a_short_time(monkeypatch: pytest.MonkeyPatch)
     assert played.router.expire(1.0 + GREETING_TIMEOUT_S) == [Cut(2, "unproven"), Cut(3, "unproven")]
 
 
-def test_no_site_takes_the_places_of_another(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_site_uses_the_connection_slots_of_another(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(router_module, "CLIENTS_MAX", 3)
     played.register(1, entry(A, "A"))
     assert played.greet(2) == [Cut(2, "too_many")], "the second place is that of another site"
@@ -237,7 +239,7 @@ def test_an_outbox_loses_datagrams_and_still_has_room_for_a_notice() -> None:
     assert not boxes.put(1, bytes(NOTICE_BYTES_MAX + 101), is_datagram=False)
 
 
-def test_all_outboxes_together_are_bounded_and_what_is_thrown_away_makes_room() -> None:
+def test_the_total_of_all_outboxes_is_bounded_and_a_closed_outbox_frees_its_room() -> None:
     boxes = Outboxes(outbox_bytes_max=100, total_bytes_max=150)
     for client in (1, 2):
         boxes.open(client)

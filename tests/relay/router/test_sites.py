@@ -111,7 +111,7 @@ async def test_the_only_router_is_started_again_and_nothing_is_lost() -> None:
 
 
 @pytest.mark.parametrize("transport", [TransportConfig(kind="tcp"), TUNNEL], ids=["tcp", "tunnel"])
-async def test_who_is_gone_from_the_routers_is_asked_and_excluded_long_before_the_heartbeats_tell(
+async def test_a_member_lost_by_the_routers_is_excluded_before_the_heartbeat_timeout(
     transport: TransportConfig,
 ) -> None:
     detection = FailureDetectionConfig(heartbeat_interval_s=0.25, timeout_s=60.0, verify_timeout_s=0.5)

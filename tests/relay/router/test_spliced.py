@@ -81,7 +81,7 @@ async def test_a_splice_ends_when_one_of_its_connections_breaks() -> None:
         assert await read_all(called) == b""
 
 
-async def test_who_speaks_before_the_caller_is_cut_as_its_bytes_may_be_part_of_a_frame() -> None:
+async def test_a_listener_is_cut_if_it_sends_data_before_the_caller() -> None:
     async with served() as running, conversation(running.place, "SFO", None) as talk, talk.stream:
 
         async def call_it() -> None:
@@ -98,7 +98,7 @@ async def test_who_speaks_before_the_caller_is_cut_as_its_bytes_may_be_part_of_a
         assert "early" in [line.get("reason") for line in logs]
 
 
-async def test_who_takes_nothing_is_written_a_bounded_amount_and_nobody_else_waits() -> None:
+async def test_a_connection_without_a_reader_buffers_a_bounded_amount_and_blocks_no_other() -> None:
     async with served() as running, splice(running.place) as (deaf, talker), splice(running.place) as (one, two):
         poured, takes_more = 0, True
         while takes_more:

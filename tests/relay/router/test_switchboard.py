@@ -70,7 +70,7 @@ def test_a_call_is_accepted_and_then_the_two_are_one(played: Played) -> None:
     assert played.levels() == (0, 0, 1)
 
 
-def test_who_calls_first_waits_for_who_listens_next(played: Played) -> None:
+def test_callers_wait_in_order_for_the_next_listener(played: Played) -> None:
     assert played.call(2) == []
     assert played.call(3) == []
     assert played.listen(1) == [Say([1], NYC_CALLS)]
@@ -79,7 +79,7 @@ def test_who_calls_first_waits_for_who_listens_next(played: Played) -> None:
     assert played.hear(4, routing.ACCEPT)[0] == Say([3], framed(routing.SPLICED))
 
 
-def test_each_call_takes_another_listener_of_the_right_site(played: Played) -> None:
+def test_each_call_gets_another_listener_of_the_right_site(played: Played) -> None:
     played.listen(1, "NYC")
     played.listen(2)
     played.listen(3)
@@ -88,7 +88,7 @@ def test_each_call_takes_another_listener_of_the_right_site(played: Played) -> N
     assert played.call(6) == []
 
 
-def test_nobody_is_said_when_nobody_comes_and_the_caller_may_call_again(played: Played) -> None:
+def test_a_call_without_a_listener_times_out_and_the_caller_may_call_again(played: Played) -> None:
     played.call(2)
     assert played.later(CALL_S - 0.1) == []
     assert played.later(0.1) == [Say([2], framed(routing.NOBODY, routing.ABSENT))]
@@ -138,7 +138,7 @@ def test_a_splice_is_not_silent_while_something_moves_in_one_direction(played: P
     assert played.levels() == (0, 0, 0)
 
 
-def test_what_is_half_open_ends_though_something_moves(played: Played) -> None:
+def test_a_half_open_pair_of_connections_ends_despite_traffic(played: Played) -> None:
     played.splice(1, 2)
     played.board.ended(2, played.now)
     for _ in range(9):
@@ -148,7 +148,7 @@ def test_what_is_half_open_ends_though_something_moves(played: Played) -> None:
     assert played.later(HALF_OPEN_S / 10) == [Cut(1, "half_open"), Cut(2, "other_end")]
 
 
-def test_a_listener_says_that_it_is_there_and_is_told_nothing_once_it_is_called(played: Played) -> None:
+def test_a_listener_gets_answers_to_pings_only_until_it_is_called(played: Played) -> None:
     played.listen(1)
     assert played.later(SILENT_S - 1.0) == []
     assert played.hear(1, routing.PING) == [Say([1], framed(routing.PONG))]
@@ -156,14 +156,14 @@ def test_a_listener_says_that_it_is_there_and_is_told_nothing_once_it_is_called(
     assert played.hear(1, routing.PING) == []
 
 
-def test_a_listener_that_says_nothing_any_more_is_gone(played: Played) -> None:
+def test_a_silent_listener_is_cut(played: Played) -> None:
     played.listen(1)
     assert played.later(SILENT_S) == [Cut(1, "silent")]
     assert played.levels() == (0, 0, 0)
 
 
 @pytest.mark.parametrize("frame", [routing.ACCEPT, routing.REGISTER, routing.CAST, routing.LISTEN, routing.CALL + b"SFO"])
-def test_a_connection_is_for_one_thing(played: Played, frame: bytes) -> None:
+def test_a_listener_that_sends_any_other_frame_is_cut(played: Played, frame: bytes) -> None:
     played.listen(1)
     assert played.hear(1, frame) == [Cut(1, "uncalled" if frame == routing.ACCEPT else "frame_kind")]
     assert played.levels() == (0, 0, 0)

@@ -107,7 +107,7 @@ async def test_a_member_that_no_router_knows_any_more_is_reported_and_one_that_h
 
 
 @pytest.mark.conforms("LA-16")
-async def test_a_router_that_is_started_again_has_everybody_again() -> None:
+async def test_a_restarted_router_registers_all_members_again() -> None:
     async with two_members() as (routers, a, b):
         routers[0].kill()
         await until(lambda: knows(a, B) == knows(b, A) == 1, a.receive, b.receive)
@@ -117,7 +117,7 @@ async def test_a_router_that_is_started_again_has_everybody_again() -> None:
         assert a.links.problem() == ""
 
 
-async def test_a_router_that_stands_still_is_left_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_members_drop_a_stalled_router_and_use_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(router_link, "PING_S", 0.02)
     monkeypatch.setattr(router_link, "ANSWER_S", 0.2)
     async with two_members() as (routers, a, b):
@@ -133,7 +133,7 @@ async def test_a_router_that_stands_still_is_left_for_another(monkeypatch: pytes
     [(KeyRing.of(bytes(32)), RING), (None, RING), (RING, None)],
     ids=["other keys", "a router without", "a member without"],
 )
-async def test_without_the_same_key_nobody_is_registered(theirs: KeyRing | None, mine: KeyRing | None) -> None:
+async def test_without_the_same_key_no_member_is_registered(theirs: KeyRing | None, mine: KeyRing | None) -> None:
     async with router(ring=theirs) as other:
         with tunnels([other.place], A, ring=mine) as (a,):
             await until(lambda: sum(other.server.router.refused.values()) > 1 or "unproven" in a.links.problem(), a.receive)
@@ -141,7 +141,7 @@ async def test_without_the_same_key_nobody_is_registered(theirs: KeyRing | None,
             assert not len(other.server.router.registry)
 
 
-async def test_a_router_without_the_key_is_told_nothing() -> None:
+async def test_a_router_without_the_key_receives_no_registration() -> None:
     """It speaks the protocol, and accepts every member."""
     stranger = RouterServer(ANY_PORT, {"NYC": None})
     stranger.router._sites = {"NYC": _Credulous()}  # type: ignore[dict-item]
@@ -163,7 +163,7 @@ class _Credulous:
         return bytes(PROOF_BYTES)
 
 
-async def test_a_member_that_takes_nothing_is_cut_and_the_others_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_member_that_reads_nothing_is_cut_and_the_others_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "SLOW_S", 0.3)
     monkeypatch.setattr(server, "WRITE_BYTES", 4 << 20)
     async with router(ring=RING) as only:
@@ -184,7 +184,7 @@ async def test_a_member_that_takes_nothing_is_cut_and_the_others_do_not_wait(mon
             await until(lambda: not knows(a, B), a.receive, c.receive)
 
 
-async def test_a_stranger_who_says_nothing_is_hung_up_on_and_a_wrong_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_stranger_is_cut_after_a_timeout_and_an_invalid_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay.router.router.GREETING_TIMEOUT_S", 0.3)
     async with router(ring=RING) as only:
         for said in (b"", b"GET / HTTP/1.1\r\n\r\n", bytes(4), (40).to_bytes(4, "little") + bytes(40)):

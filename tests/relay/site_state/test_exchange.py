@@ -79,7 +79,7 @@ def multicast(origin: Address, n: int) -> Frame:
     return Frame(origin, None, (), batch)
 
 
-def test_without_sources_a_founder_is_told_at_once_and_with_them_it_asks_first() -> None:
+def test_a_founder_without_sources_starts_at_once_and_one_with_sources_asks_first() -> None:
     founded()
     layer = layer_of("E", "NYC")
     effects = layer.up(StateArrived(ONE.id, None), 0.0)
@@ -88,7 +88,7 @@ def test_without_sources_a_founder_is_told_at_once_and_with_them_it_asks_first()
     assert not any(vector.origins for vector in question.floor.values())
 
 
-def test_what_was_before_the_first_view_of_a_member_has_to_be_in_its_state() -> None:
+def test_messages_before_the_first_view_of_a_member_must_be_in_its_state() -> None:
     """D had the state, and has died before E got it."""
     layer = RelayLayer(replace(local_of("E"), site="SFO"), RelayConfig(site_state=SiteStateConfig(SiteStateSettings(("NYC",)))))
     other = layer_of("D")
@@ -101,7 +101,7 @@ def test_what_was_before_the_first_view_of_a_member_has_to_be_in_its_state() -> 
     assert floor == {"SFO": {D: 1}, "NYC": {A: 3}}
 
 
-def test_what_is_lost_before_the_state_is_there_has_to_be_in_it() -> None:
+def test_messages_lost_before_the_state_arrives_must_be_in_it() -> None:
     """Gaps and baselines, also those that came while it waited for a member of its own site."""
     layer = layer_of("E", "NYC")
     layer.site_state.told([Gap("NYC", A, 1, 7, GapReason.BUDGET), Baseline("NYC", {B: 3})])
@@ -115,7 +115,7 @@ def test_what_is_lost_before_the_state_is_there_has_to_be_in_it() -> None:
     assert isinstance(arrived[0], SiteStateArrived)
 
 
-def test_a_state_waits_until_the_own_stream_has_come_to_what_it_contains() -> None:
+def test_a_state_waits_until_the_own_stream_reaches_its_contents() -> None:
     """The message of D came back in the state before it came here; that of F, which is gone, never will."""
     layer = layer_of("E", "NYC")
     layer.up(StateArrived(ONE.id, None), 0.0)
@@ -141,7 +141,7 @@ def test_history_that_an_adopted_state_lacks_is_a_gap() -> None:
     ]
 
 
-def test_what_a_state_contains_goes_on_to_a_joiner() -> None:
+def test_the_contents_of_a_state_are_forwarded_to_a_joiner() -> None:
     giver, taker = founded(), layer_of("D")
     [down] = giver.down(StateGiven(ONE.id, b"state", {"NYC": {A: 5}}), 0.0)
     assert isinstance(down, Down)
@@ -151,7 +151,7 @@ def test_what_a_state_contains_goes_on_to_a_joiner() -> None:
     assert taker.state.remotes["NYC"].inherited == {A: 5}
 
 
-def test_a_note_that_is_none_is_refused() -> None:
+def test_a_malformed_note_is_dropped_and_counted() -> None:
     assert layer_of("D").up(StateArrived(ONE.id, b"state", b"\xff"), 0.0) == [Dropped("relay_malformed")]
 
 
@@ -164,7 +164,7 @@ def test_a_running_member_fetches_a_state_that_contains_all_that_it_has_been_del
     assert layer.down(FetchState(("NYC",)), 0.0) == [Dropped("state_fetched_already")]
 
 
-def test_a_founder_is_refused_a_state_that_is_too_large_and_a_running_member_goes_on() -> None:
+def test_a_too_large_state_is_refused_to_a_founder_and_a_running_member_continues() -> None:
     large = StatePiece("NYC", B, "SFO", E, 1, 0, 101, b"s", {})
     layer = layer_of("E", "NYC")
     layer.up(StateArrived(ONE.id, None), 0.0)
@@ -186,7 +186,7 @@ def answer(effects: list[Effect]) -> StateAnswer:
     return header
 
 
-def test_who_has_no_state_or_waits_for_one_says_so() -> None:
+def test_a_member_without_a_state_or_awaiting_one_refuses_with_the_reason() -> None:
     assert answer(hear(layer_of(), QUESTION)).refusal is StateRefusal.NO_STATE
     layer = layer_of("E", "NYC")
     layer.up(StateArrived(ONE.id, None), 0.0)
@@ -194,7 +194,7 @@ def test_who_has_no_state_or_waits_for_one_says_so() -> None:
     assert (reply.refusal, reply.waits_for) == (StateRefusal.WAITS, ("NYC",))
 
 
-def test_who_has_one_gives_it_as_of_a_mark() -> None:
+def test_a_member_with_a_state_provides_a_snapshot_at_a_mark() -> None:
     layer = founded()
     effects = hear(layer, QUESTION)
     assert said(effects) == [GiveSnapshot(1)]
@@ -206,7 +206,7 @@ def test_who_has_one_gives_it_as_of_a_mark() -> None:
     assert layer.down(SnapshotGiven(7, b"state"), 0.0) == [Dropped("state_of_an_old_view")]
 
 
-def test_what_is_not_given_yet_is_withdrawn_when_another_state_is_fetched() -> None:
+def test_a_pending_snapshot_is_withdrawn_when_another_state_is_fetched() -> None:
     """The application reaches the mark with that state, which contains more than the snapshot's vector."""
     layer = founded()
     hear(layer, QUESTION)
@@ -214,7 +214,7 @@ def test_what_is_not_given_yet_is_withdrawn_when_another_state_is_fetched() -> N
     assert layer.down(SnapshotGiven(1, b"state"), 0.0) == [Dropped("state_of_an_old_view")]
 
 
-def test_frames_find_no_way_where_there_is_none() -> None:
+def test_frames_without_a_route_are_dropped_and_counted() -> None:
     """A member that does not relay forwards no frame of others; and a member outside the view is unknown."""
     lost = [Dropped("site_state_no_way")]
     assert hear(layer_of(), StateAsk("SFO", D, "NYC", A, 0, 0, {})) == lost
@@ -232,5 +232,5 @@ def test_frames_find_no_way_where_there_is_none() -> None:
     "frame",
     [StatePiece("NYC", A, "SFO", E, 1, 0, 1, b"s", {}), StateAnswer("NYC", A, "SFO", E, 1, StateRefusal.GONE, ())],
 )
-def test_what_nobody_waits_for_is_dropped(frame: StatePiece | StateAnswer) -> None:
+def test_an_unrequested_frame_is_dropped_and_counted(frame: StatePiece | StateAnswer) -> None:
     assert hear(founded(), frame) == [Dropped("site_state_astray")]

@@ -105,7 +105,7 @@ def test_the_first_question_has_the_application_give_its_state_and_the_next_one_
     assert (last.data, last.contains) == (b"9", {})
 
 
-def test_a_provider_that_lacks_what_the_taker_has_lost_says_so() -> None:
+def test_a_provider_missing_messages_that_the_requester_lost_refuses_as_behind() -> None:
     found = giver({A: 7})
     assert refusal(found, ask(floor={"NYC": {A: 8}})) is BEHIND
     assert refusal(found, ask(floor={"NYC": {A: 7}})) is PENDING
@@ -162,7 +162,7 @@ def test_a_state_that_is_not_given_or_too_large_is_refused_and_asked_for_again(d
     assert isinstance(found.ask(ask(), 0.0)[0], StatePiece)
 
 
-def test_a_snapshot_that_nobody_asks_for_is_dropped() -> None:
+def test_an_unrequested_snapshot_expires() -> None:
     found = ready()
     found.ask(ask(1, 3), 5.0)
     assert found.deadline() == 5.0 + KEPT_S
@@ -173,7 +173,7 @@ def test_a_snapshot_that_nobody_asks_for_is_dropped() -> None:
     assert refusal(found, ask(1, 6)) is GONE
 
 
-def test_what_is_not_given_yet_is_withdrawn_when_the_application_gets_another_state() -> None:
+def test_a_pending_snapshot_is_withdrawn_when_the_application_gets_another_state() -> None:
     """It would contain more than its vector."""
     found = giver()
     found.ask(ask(), 0.0)
@@ -231,13 +231,13 @@ def test_a_lost_piece_is_asked_for_again_and_one_that_comes_twice_changes_nothin
     "wrong",
     [piece(0, b"012", member=C), piece(3, b"345"), piece(0, b""), piece(0, b"0123456789x"), piece(0, b"", total=-1)],
 )
-def test_a_first_piece_that_makes_no_sense_is_not_taken(wrong: StatePiece) -> None:
+def test_an_invalid_first_piece_is_refused(wrong: StatePiece) -> None:
     found, _ = taker()
     assert found.piece(wrong, 0.0) is None
 
 
 @pytest.mark.parametrize("wrong", [piece(3, b"34"), piece(3, b"345", 2), piece(4, b"456"), piece(0, b"012"), piece(-3, b"789")])
-def test_a_later_piece_that_makes_no_sense_is_not_taken(wrong: StatePiece) -> None:
+def test_an_invalid_later_piece_is_refused(wrong: StatePiece) -> None:
     found, _ = taker()
     found.piece(piece(0, b"012"), 0.0)
     assert found.piece(wrong, 0.0) is None
@@ -270,7 +270,7 @@ def test_when_the_provider_is_gone_from_its_view_another_one_is_asked_from_the_b
     assert (again.dest, again.snapshot, again.offset_bytes, found.restarts) == (C, 0, 0, 1)
 
 
-def test_a_silent_provider_is_kept_for_as_long_as_failovers_take() -> None:
+def test_a_silent_provider_is_kept_as_long_as_a_failover_may_last() -> None:
     found, _ = taker()
     found.piece(piece(0, b"012"), 0.0)
     now = 2.0
@@ -280,7 +280,7 @@ def test_a_silent_provider_is_kept_for_as_long_as_failovers_take() -> None:
     assert found.expire(now)[0].dest == C
 
 
-def test_when_nobody_answers_who_has_a_state_it_gives_up() -> None:
+def test_a_requester_gives_up_when_no_member_provides_a_state() -> None:
     found, _ = taker()
     found.answer(no(PENDING), 50.0)
     found.expire(109.0)
@@ -292,7 +292,7 @@ def test_when_nobody_answers_who_has_a_state_it_gives_up() -> None:
     assert (found.end.data, found.deadline(), found.refusal) == (None, None, "no_state")
 
 
-def test_a_gap_during_the_transfer_asks_for_a_newer_snapshot_and_in_the_end_is_told() -> None:
+def test_a_gap_during_the_transfer_requests_a_newer_snapshot_and_is_finally_reported() -> None:
     floor: Contents = {}
     found = StateRequester("SFO", D, CONFIG, state_of("SFO", NYC="AB"))
     questions = found.start(("NYC",), floor, 0.0)
@@ -320,7 +320,7 @@ def test_when_both_sites_wait_for_each_other_the_one_with_the_lower_name_begins(
     assert other.end is not None
 
 
-def test_what_nobody_waits_for_is_not_taken() -> None:
+def test_an_idle_requester_ignores_pieces_and_answers() -> None:
     found = StateRequester("SFO", D, CONFIG, state_of("SFO", NYC="AB"))
     assert found.piece(piece(0, b"012"), 0.0) is None
     assert found.answer(no(PENDING), 0.0) is None

@@ -101,7 +101,7 @@ async def test_the_entries_of_an_answer_fit_into_the_messages_of_the_channel() -
                 assert len(late) == 5
 
 
-async def test_what_a_member_lacks_is_pulled_from_another_one_and_named_by_compare(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_entries_are_pulled_from_another_member_and_reported_by_compare(monkeypatch: pytest.MonkeyPatch) -> None:
     async with maps() as (_, opened):
         await opened["A"].put("k", b"v")
         await equal(*opened.values())
@@ -152,7 +152,7 @@ async def test_bad_keys_values_and_names_are_refused() -> None:
             Map[bytes](channels["A"], "n", owner="TYO")
 
 
-async def test_tombstones_go_once_every_site_has_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tombstones_are_removed_once_every_site_has_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay.structures.map_replica.SWEEP_S", 0.2)
     async with maps() as (_, opened):
         await opened["A"].put("k", b"v")

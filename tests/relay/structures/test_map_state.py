@@ -115,7 +115,7 @@ def test_a_later_write_that_has_seen_the_earlier_one_is_no_conflict() -> None:
     assert one.get("k", 1) == b"2"
 
 
-def test_concurrent_writes_are_a_conflict_wherever_they_meet() -> None:
+def test_concurrent_writes_give_the_same_conflict_in_either_order() -> None:
     one, other = state(), state()
     mine = one.write("k", b"1", "NYC", A, 5)
     theirs = other.write("k", b"2", "SFO", D, 5)
@@ -156,7 +156,7 @@ def test_a_write_that_was_overwritten_unseen_is_a_conflict_however_often_others_
     assert elsewhere.merge("k", after) is None
 
 
-def test_what_is_older_than_a_full_list_of_other_writers_counts_as_seen() -> None:
+def test_a_write_older_than_a_full_list_of_other_writers_counts_as_seen() -> None:
     old = Entry(Stamp(1, "NYC", A), b"old", 0, ())
     seen = tuple([Stamp(10 - n, "SFO", b"%16d" % n) for n in range(SEEN_MAX)])
     assert not are_concurrent(Entry(Stamp(11, "SFO", D), b"new", 0, seen), old)

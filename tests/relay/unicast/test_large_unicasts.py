@@ -37,7 +37,7 @@ def told(member: Member) -> list[tuple[int, str, Certainty]]:
 # -- the link ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_queue_with_room_takes_one_of_any_size_that_has_a_frame() -> None:
+def test_a_queue_with_room_accepts_a_unicast_of_any_size_that_fits_a_frame() -> None:
     """Otherwise a unicast larger than the queue would never go, even from an empty one."""
     link = session(LinkConfig(unicast_bytes_max=1_000, frame_bytes_max=10_000))
     greet(link)
@@ -48,7 +48,7 @@ def test_a_queue_with_room_takes_one_of_any_size_that_has_a_frame() -> None:
     assert link.send_unicast(RemoteUnicast(0, 0, unicast(3))) is None
 
 
-def test_what_has_no_frame_is_not_called_a_full_queue() -> None:
+def test_a_unicast_that_fits_no_frame_is_refused_as_too_large() -> None:
     link = session(LinkConfig(frame_bytes_max=10_000))
     room = 10_000 - len(encode(RemoteUnicast(0, 0, unicast(1, 9_000)))) + 9_000
     assert link.send_unicast(RemoteUnicast(0, 0, unicast(1, room))) is None
@@ -68,7 +68,7 @@ def test_a_lone_unicast_waits_however_large_it_is() -> None:
     assert forwarded([sender.send(TARGET, unicast(3, 2_000), 0.0)]) == [(0, 0, 3)]
 
 
-def test_what_the_origin_may_not_keep_is_counted() -> None:
+def test_unicasts_beyond_the_pending_bound_are_reported_and_counted() -> None:
     world, nyc, sfo = two_sites(2, unicast=RemoteUnicastConfig(pending_bytes_max=1_000))
     world.run(1)
     for n in range(3):
@@ -113,7 +113,7 @@ def test_one_larger_than_the_queue_of_the_link_arrives_and_blocks_nothing(sender
 
 
 @pytest.mark.parametrize("sender", [0, 1])
-def test_one_without_a_frame_is_told_to_its_sender_at_once_and_blocks_nothing(sender: int) -> None:
+def test_an_oversized_unicast_is_reported_at_once_and_blocks_no_other(sender: int) -> None:
     world, nyc, sfo = linked(frame_bytes_max=5_000)
     here, there = nyc.members[sender], sfo.members[1]
     for text in ("before", "x" * 6_000, "after", "y" * 6_000, "last"):
@@ -125,7 +125,7 @@ def test_one_without_a_frame_is_told_to_its_sender_at_once_and_blocks_nothing(se
     assert here.layer.unicasts.sender.pending_bytes == 0
 
 
-def test_one_that_waited_for_a_link_is_told_when_there_is_one() -> None:
+def test_an_oversized_unicast_that_waited_for_a_link_is_reported_once_it_is_up() -> None:
     """At the relay itself the answer comes while the rest of what waited is being forwarded."""
     world, nyc, sfo = two_sites(2, gateway={"link": LinkConfig(frame_bytes_max=5_000)})
     for text in ("before", "x" * 6_000, "after"):
@@ -135,7 +135,7 @@ def test_one_that_waited_for_a_link_is_told_when_there_is_one() -> None:
     assert told(nyc.relay) == [(2, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)]
 
 
-def test_what_is_behind_it_does_not_wait_for_the_next_turn() -> None:
+def test_unicasts_behind_an_oversized_one_are_forwarded_in_the_same_turn() -> None:
     world, nyc, _ = linked(frame_bytes_max=5_000)
     layer = nyc.relay.layer
     layer.unicasts.sender.send(TARGET, unicast(1, 6_000), world.now)
@@ -145,7 +145,7 @@ def test_what_is_behind_it_does_not_wait_for_the_next_turn() -> None:
     assert len(link.session._unicasts.drain(1 << 30)) == 2, "the second, and again without the first before it"
 
 
-def test_what_a_full_link_refuses_is_counted_and_tried_again() -> None:
+def test_unicasts_refused_by_a_full_link_are_counted_and_retried() -> None:
     world, nyc, sfo = linked(unicast_bytes_max=300)
     here, there = nyc.members[1], sfo.members[1]
     for n in range(10):

@@ -49,7 +49,7 @@ def forwarded(steps: list[Step]) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.conforms("REL-27")
-def test_what_is_not_acknowledged_is_forwarded_again_in_order_with_back_off() -> None:
+def test_unacknowledged_unicasts_are_retransmitted_in_order_with_back_off() -> None:
     sender = UnicastSender(RemoteUnicastConfig(retry_s=1.0, retry_s_max=4.0))
     assert forwarded([sender.send(TARGET, unicast(n), 0.0) for n in (1, 2)]) == [(0, 0, 1), (1, 0, 2)]
     times: list[float] = []
@@ -110,7 +110,7 @@ def test_a_target_that_is_no_member_ends_the_wait_at_once() -> None:
 
 
 @pytest.mark.conforms("REL-34")
-def test_what_does_not_fit_is_reported_at_once_and_leaves_no_hole() -> None:
+def test_a_unicast_beyond_the_bound_is_reported_at_once_and_leaves_no_gap() -> None:
     sender = UnicastSender(RemoteUnicastConfig(pending_bytes_max=20))
     for n in (1, 2):
         sender.send(TARGET, unicast(n, 6), 0.0)
@@ -121,7 +121,7 @@ def test_what_does_not_fit_is_reported_at_once_and_leaves_no_hole() -> None:
 
 
 @pytest.mark.conforms("REL-34")
-def test_who_leaves_says_of_every_unicast_on_its_way_that_nobody_will_know() -> None:
+def test_a_leaving_sender_reports_every_pending_unicast_as_unknown() -> None:
     sender = UnicastSender(RemoteUnicastConfig())
     sender.send(TARGET, unicast(1), 0.0)
     sender.send(ProxyUUID(F, "SFO"), unicast(1), 0.0)
@@ -158,7 +158,7 @@ def test_a_batch_that_was_given_up_leaves_no_hole_and_never_arrives_later() -> N
 
 
 @pytest.mark.conforms("REL-7")
-def test_senders_are_told_apart_by_site_and_uuid() -> None:
+def test_senders_are_distinguished_by_site_and_uuid() -> None:
     receiver = UnicastReceiver("SFO", E)
     other = Batch("LAX", D, Scope.UNICAST, 1, 1, pack_body([b""]), E, "SFO")
     assert receiver.receive(0, unicast(1))
@@ -203,7 +203,7 @@ def test_a_new_relay_gets_them_at_once_and_not_after_a_while() -> None:
 
 
 @pytest.mark.conforms("REL-34")
-def test_a_site_that_cannot_be_reached_is_told_to_the_sender() -> None:
+def test_an_unreachable_site_is_reported_to_the_sender() -> None:
     world, nyc, sfo = two_sites()
     world.run(1)
     world.part("NYC", "SFO")
@@ -222,7 +222,7 @@ def test_a_site_that_cannot_be_reached_is_told_to_the_sender() -> None:
 
 
 @pytest.mark.conforms("REL-34")
-def test_a_member_that_has_left_is_told_to_the_sender_at_once() -> None:
+def test_a_departed_member_is_reported_to_the_sender_at_once() -> None:
     world, nyc, sfo = two_sites()
     world.run(1)
     gone = sfo.members[1]
@@ -274,7 +274,7 @@ def test_a_member_that_its_part_cannot_be_asked_for_is_tried_again() -> None:
 
 
 @pytest.mark.conforms("REL-27")
-def test_who_relays_no_more_answers_not_me() -> None:
+def test_a_member_that_does_not_relay_answers_not_relay() -> None:
     _world, nyc = alone()
     other = nyc.members[1]
     batch = Batch("NYC", nyc.members[2].address, Scope.UNICAST, 1, 1, pack_body([b""]), E, "SFO")
@@ -316,7 +316,7 @@ def test_no_member_has_a_unicast_brought_to_another_site_in_the_name_of_a_third(
 
 
 @pytest.mark.conforms("REL-34")
-def test_a_full_link_queue_is_said_and_tried_again() -> None:
+def test_unicasts_beyond_a_full_link_queue_are_retried_until_delivered() -> None:
     world, nyc, sfo = two_sites(2)
     world.run(1)
     world.mute = True

@@ -37,7 +37,7 @@ def test_replies_to_many_unicasts_go_back_as_one() -> None:
 
 
 @pytest.mark.parametrize("who", [0, 2])
-def test_whoever_leaves_acknowledges_first(who: int) -> None:
+def test_a_leaving_member_acknowledges_first(who: int) -> None:
     world, nyc, sfo = two_sites()
     world.run(1)
     c, f = nyc.members[2], sfo.members[who]
@@ -74,7 +74,7 @@ def test_for_many_senders_it_waits_no_longer() -> None:
     assert unicasts.reply_due is None
 
 
-def test_nothing_is_due_while_nothing_is_owed() -> None:
+def test_no_acknowledgement_is_due_while_none_is_owed() -> None:
     receiver = UnicastReceiver("NYC", D)
     assert receiver.owed == 0
     _world, nyc = alone()

@@ -15,7 +15,7 @@ from tests.harness.stories import SETTLED, numbered, say, verdict
 
 
 @pytest.mark.conforms("REL-13", "REL-14")
-def test_when_the_relay_and_the_second_in_line_die_at_once_the_third_has_all_that_is_not_acknowledged() -> None:
+def test_the_third_in_line_relays_unacknowledged_messages_after_two_deaths_at_once() -> None:
     """R4: with a second in line that alone holds a copy, all of it would be lost, silently."""
     script = two_sites()
     mend = script.stall("AB", "DEF")
@@ -32,7 +32,7 @@ def test_when_the_relay_and_the_second_in_line_die_at_once_the_third_has_all_tha
 
 
 @pytest.mark.conforms("REL-5", "REL-13")
-def test_what_the_kernel_took_and_nobody_got_is_sent_again() -> None:
+def test_messages_lost_on_a_silent_link_are_retransmitted_over_a_new_connection() -> None:
     """R24: a successful write proves nothing. The connection hangs, its bytes are lost, and no process has died."""
     script = two_sites()
     sent = script.relay("A").connections
@@ -51,7 +51,7 @@ def test_what_the_kernel_took_and_nobody_got_is_sent_again() -> None:
 
 @pytest.mark.conforms("REL-29")
 @pytest.mark.parametrize("order", ["ABC", "CBA"])
-def test_when_a_whole_site_dies_under_load_the_other_one_has_all_that_was_relayed_and_shows_only_itself(order: str) -> None:
+def test_a_site_that_dies_under_load_leaves_its_relayed_messages_and_no_gap(order: str) -> None:
     """What any of its messages leaves behind is the same at every member, without a hole, and nothing else is lost by it."""
     script = two_sites()
     sent = {name: numbered(name.lower(), 1, 20) for name in "ABC"}
@@ -109,7 +109,7 @@ def test_a_unicast_to_another_site_may_be_as_large_as_any_message(sender: str) -
 
 
 @pytest.mark.conforms("REL-14", "REL-16")
-def test_what_the_successor_of_the_receiving_relay_is_sent_again_is_known_by_its_origins_numbers() -> None:
+def test_the_successor_of_a_receiving_relay_drops_duplicates_by_origin_number() -> None:
     """S17: D's and E's frames are different ones in their streams, with the same message inside."""
     script = two_sites()
     script.stall("DEF", "A")  # no acknowledgement comes back, so all of it is sent again

@@ -44,7 +44,7 @@ def test_the_headers_of_the_application_cross_the_bridge_and_those_of_the_protoc
 
 
 @pytest.mark.conforms("REL-34", "SEQ-19")
-def test_a_call_goes_on_when_both_relays_die_and_ends_without_them() -> None:
+def test_a_call_survives_the_death_of_both_relays_and_reports_them_unreachable() -> None:
     script = two_sites()
     all_of = callers(script)
     number = all_of["C"].call("who is there?")
@@ -73,7 +73,7 @@ def test_a_call_into_a_site_that_is_cut_off_ends_with_its_members_unreachable() 
     assert list(all_of["B"].result(lone, 0.0).unreachable) == [script.proxy("E")]
 
 
-def test_a_probe_tells_when_all_before_it_is_everywhere_and_by_whom_it_is_lacked() -> None:
+def test_a_probe_reports_delivery_everywhere_or_the_members_without_an_answer() -> None:
     script = two_sites()
     all_of = callers(script)
     say(script, "C", "c1", "c2")
@@ -92,7 +92,7 @@ def test_a_probe_tells_when_all_before_it_is_everywhere_and_by_whom_it_is_lacked
 
 
 @pytest.mark.conforms("REL-13")
-def test_what_became_a_gap_in_another_site_is_not_everywhere_though_the_probe_arrives() -> None:
+def test_a_probe_reports_the_remote_members_that_have_a_gap() -> None:
     """And the next probe, after which everything arrives, reports success."""
     script = Sites({"NYC": "AB", "SFO": "DE"}, BufferConfig(budget_entries=8))
     script.form(*"ABDE")

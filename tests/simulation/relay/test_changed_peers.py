@@ -62,7 +62,7 @@ def test_a_site_that_is_added_is_called_and_held_for_from_then_on() -> None:
     verdict(script)
 
 
-def test_a_relay_that_dies_amid_the_change_is_replaced_by_one_that_knows_it_or_not() -> None:
+def test_a_successor_links_a_new_peer_after_the_relay_dies_during_the_change() -> None:
     script = sites(nyc_knows=False)
     change(script, "A", places(script, SFO=SFO))
     script.kill("A")

@@ -16,7 +16,7 @@ def held(script: Sites, name: str) -> int:
     return layer(script, name, RelayLayer).state.buffer.bytes
 
 
-def test_who_joins_and_who_comes_back_gets_what_is_held_and_relays_it_in_the_end() -> None:
+def test_joiners_and_returning_members_receive_the_buffer_and_relay_it() -> None:
     """The bridge is cut all the while; at its end no member is left that was there when the messages were sent."""
     script = two_sites(spare="XYZ")
     mend = script.stall("ABCXYZ", "DEF"), script.stall("DEF", "ABCXYZ")

@@ -36,7 +36,7 @@ def held(script: Sites, name: str) -> list[int]:
     return [entry.batch.first for entry in entries if entry.batch is not None]
 
 
-def test_what_a_returned_part_held_does_not_hide_what_nobody_holds_any_more() -> None:
+def test_older_entries_of_a_returned_part_do_not_hide_a_gap_of_dropped_entries() -> None:
     """X5: F returns with 1..5, long acknowledged; 6..10, which B lacks, are dropped. E sends no more, and B gets a
     gap.
     """
@@ -74,7 +74,7 @@ def test_what_a_returned_part_held_does_not_hide_what_nobody_holds_any_more() ->
     verdict(script)
 
 
-def test_who_stood_still_until_its_lineage_was_forgotten_does_not_take_the_site_back_to_an_old_view() -> None:
+def test_a_paused_member_with_a_forgotten_lineage_does_not_restore_an_old_view() -> None:
     """G3: C sleeps through the view without it and the end of D; awake, it begins with the view that it was in before."""
     script = Sites({"NYC": "AB", "SFO": "DC"}, BufferConfig(budget_age_s=20.0))
     script.form(*"ABDC")
@@ -96,7 +96,7 @@ def test_who_stood_still_until_its_lineage_was_forgotten_does_not_take_the_site_
 
 
 @pytest.mark.conforms("REL-13")
-def test_who_began_alone_takes_what_was_before_its_time_for_history_and_not_for_a_loss() -> None:
+def test_a_lone_founder_treats_messages_before_its_start_as_history_and_not_as_a_gap() -> None:
     """R29: X reached no process and founded a separate site. In the merge view it begins where the others are."""
     script = Sites({"NYC": "ABX", "SFO": "DE"}, BufferConfig())
     script.form(*"ABDE")

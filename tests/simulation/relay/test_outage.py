@@ -60,7 +60,7 @@ def test_a_bridge_of_nearly_three_seconds_there_and_back_comes_up_and_stays() ->
 
 
 @pytest.mark.conforms("REL-18")
-def test_what_crosses_the_bridge_is_the_body_byte_for_byte_and_no_protocol_header() -> None:
+def test_the_bridge_carries_the_exact_body_and_no_protocol_header() -> None:
     """An open question of RELAY: the protocols' headers stay at home. Those of the application are part of the body."""
     sites = Sites({"NYC": "AB", "SFO": "DE"}, BufferConfig())
     sites.form(*"ABDE")

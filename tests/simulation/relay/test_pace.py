@@ -61,7 +61,7 @@ def slowed(script: Sites, name: str) -> list[bool]:
     return [event.is_slow for event in script[name].events if isinstance(event, SlowSite)]
 
 
-def test_who_sends_more_than_the_line_carries_waits_and_nothing_is_lost() -> None:
+def test_a_sender_faster_than_the_link_waits_and_loses_no_message() -> None:
     script = formed({"NYC": "ABC", "SFO": "DEF"})
     slow_line(script, "ABC", "DEF", LINE)
     flood = Flood(script, "B")
@@ -87,7 +87,7 @@ def test_messages_to_the_own_site_and_to_one_member_do_not_wait() -> None:
 
 
 @pytest.mark.long
-def test_below_the_least_pace_a_site_is_waited_for_as_long_as_a_failover_may_take_and_told_gaps_then() -> None:
+def test_senders_wait_for_a_site_below_the_least_pace_for_a_grace_time_before_gaps() -> None:
     """X11: a site continues as if alone. Once the line is whole, its senders wait again before any loss."""
     script = formed({"NYC": "ABC", "SFO": "DEF"})
     slow_line(script, "ABC", "DEF", CRAWL)
@@ -140,7 +140,7 @@ def test_for_a_site_that_the_operator_wants_to_be_waited_for_nothing_is_lost_how
 
 
 @pytest.mark.long
-def test_a_fast_site_gets_everything_beside_a_slow_one_and_neither_is_told_a_gap() -> None:
+def test_a_fast_and_a_slow_site_both_receive_all_messages_without_a_gap() -> None:
     script = formed({"LON": "GH", "NYC": "ABC", "SFO": "DE"})
     slow_line(script, "ABC", "DE", LINE)
     flood = Flood(script, "B")
@@ -151,7 +151,7 @@ def test_a_fast_site_gets_everything_beside_a_slow_one_and_neither_is_told_a_gap
 
 @pytest.mark.long
 @pytest.mark.parametrize("relay", ["A", "D"])
-def test_when_either_relay_dies_meanwhile_senders_wait_for_the_next_one_and_go_on_at_the_same_rate(relay: str) -> None:
+def test_senders_continue_at_the_rate_of_the_link_after_either_relay_dies(relay: str) -> None:
     script = formed({"NYC": "ABC", "SFO": "DEF"})
     slow_line(script, "ABC", "DEF", LINE)
     flood = Flood(script, "B")

@@ -115,7 +115,7 @@ def test_a_coordinator_that_was_not_excluded_continues_after_the_next_heartbeat(
     verdict(script)
 
 
-def test_when_those_that_it_heard_are_gone_it_goes_on_alone() -> None:
+def test_a_quarantined_member_continues_alone_after_the_others_die() -> None:
     script, sender, _ = woken()
     script.run(0.6)
     assert is_quarantined(script, "A")
@@ -129,7 +129,7 @@ def test_when_those_that_it_heard_are_gone_it_goes_on_alone() -> None:
     verdict(script)
 
 
-def test_when_the_parts_cannot_merge_it_goes_on_alone_after_the_longest_time() -> None:
+def test_a_quarantined_member_continues_alone_after_the_limit_without_a_merge() -> None:
     """A hears B and C, and neither of them hears it."""
     script, sender, had = woken()
     hosts = {name: script.hosts[name].host for name in "ABC"}
@@ -145,7 +145,7 @@ def test_when_the_parts_cannot_merge_it_goes_on_alone_after_the_longest_time() -
     verdict(script)
 
 
-def test_a_part_of_one_that_is_newer_does_not_take_the_living_out_of_the_global_view() -> None:
+def test_a_newer_part_of_one_member_removes_no_living_member_from_the_global_view() -> None:
     """B or C is cut off from its site and relays too, in a view that counts higher; the other two are shown until the merge."""
     for name, others in (("B", "AC"), ("C", "AB")):
         script = two_sites()
@@ -174,7 +174,7 @@ def say(script: Sites, source: str, target: str, header: Header) -> None:
 
 
 @pytest.mark.parametrize("target", ["A", "C"])
-def test_one_forged_heartbeat_stops_nobody_for_long(target: str) -> None:
+def test_one_forged_heartbeat_blocks_a_member_only_briefly(target: str) -> None:
     """It names a view that does not exist: the coordinator, or another member, waits for more such heartbeats, and
     continues.
     """
@@ -198,7 +198,7 @@ def test_one_forged_heartbeat_stops_nobody_for_long(target: str) -> None:
     verdict(script)
 
 
-def test_who_hears_of_a_view_before_its_own_commit_comes_is_in_no_quarantine() -> None:
+def test_heartbeats_of_a_new_view_before_its_commit_cause_no_quarantine() -> None:
     """Members install a view one after the other: C hears A and B in it for a second before its commit arrives."""
     script = two_sites(spare="N")
     events: list[Event | Frame] = []

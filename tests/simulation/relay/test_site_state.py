@@ -106,7 +106,7 @@ def test_a_late_site_gets_the_state_while_the_other_writes() -> None:
     verdict(story.script)
 
 
-def test_without_sources_a_late_site_begins_with_what_it_has() -> None:
+def test_a_late_site_without_sources_starts_without_a_state_transfer() -> None:
     story = Story({"NYC": "AB", "SFO": "DEF"})
     fetching(story.script, "SFO")
     story.form("A", "B")
@@ -178,7 +178,7 @@ def test_a_bridge_that_is_cut_for_a_while_costs_nothing() -> None:
     story.agree("A", "B", "C", "D")
 
 
-def test_a_joiner_of_the_late_site_gets_what_its_first_member_fetched_and_nothing_twice() -> None:
+def test_a_joiner_of_a_late_site_gets_the_fetched_state_and_no_duplicate() -> None:
     """E joins while D waits: D's state exceeds the numbers admitted at that view, and E learns them."""
     story = late()
     story.script.until(lambda: story.script["D"].view is not None, "a view")
@@ -191,7 +191,7 @@ def test_a_joiner_of_the_late_site_gets_what_its_first_member_fetched_and_nothin
     verdict(story.script)
 
 
-def test_what_a_state_contains_and_comes_later_is_not_shown() -> None:
+def test_messages_in_a_fetched_state_are_not_delivered_when_they_arrive_later() -> None:
     """NYC has what LON wrote, and SFO gets it from LON itself only after it has the state of NYC."""
     story = Story({"NYC": "AB", "SFO": "D", "LON": "G"})
     story.form("A", "B", "G")
@@ -211,7 +211,7 @@ def test_what_a_state_contains_and_comes_later_is_not_shown() -> None:
     verdict(story.script)
 
 
-def test_the_next_member_founds_with_a_state_in_which_is_what_it_has_missed() -> None:
+def test_a_successor_fetches_a_state_that_contains_its_missed_messages() -> None:
     """E joins D, which had its bridge cut after it wrote; NYC is reached again when only E is left."""
     story = late()
     story.script.until(lambda: story.script["D"].view is not None, "a view")
@@ -231,7 +231,7 @@ def test_the_next_member_founds_with_a_state_in_which_is_what_it_has_missed() ->
     verdict(story.script)
 
 
-def test_sites_that_wait_for_each_other_begin_with_what_they_have() -> None:
+def test_of_two_sites_that_wait_for_each_other_one_starts_and_one_fetches_its_state() -> None:
     story = Story({"NYC": "AB", "SFO": "DEF"})
     fetching(story.script, "NYC", "SFO")
     story.start("A", "D")
@@ -269,7 +269,7 @@ def cut_off() -> Story:
     return story
 
 
-def test_a_site_that_was_cut_off_takes_the_state_instead_of_going_on_with_a_gap() -> None:
+def test_a_site_that_was_cut_off_fetches_a_state_for_the_messages_of_its_gap() -> None:
     story = cut_off()
     for name in "DE":
         assert not story.applications[name].has(*HISTORY)
@@ -281,7 +281,7 @@ def test_a_site_that_was_cut_off_takes_the_state_instead_of_going_on_with_a_gap(
 
 
 @pytest.mark.slow
-def test_a_gap_that_comes_during_the_transfer_makes_it_take_a_newer_state() -> None:
+def test_a_gap_during_a_state_transfer_makes_the_site_fetch_a_newer_state() -> None:
     """The bridge is cut again while the state arrives, until the other site's messages are dropped there."""
     story = late()
     story.write_until(lambda: story.pieces("D") > 4, "A")
@@ -300,7 +300,7 @@ def test_a_gap_that_comes_during_the_transfer_makes_it_take_a_newer_state() -> N
 @pytest.mark.long
 @pytest.mark.parametrize("after", range(1, 40, 3))
 @pytest.mark.parametrize("victim", ["A", "B", "D"])
-def test_whoever_dies_at_whatever_step(victim: str, after: int) -> None:
+def test_a_death_at_any_step_of_a_state_transfer_leaves_agreed_states(victim: str, after: int) -> None:
     """The victim dies after so many writes to the bridge since the start of SFO; its site continues with the others."""
     story = Story({"NYC": "ABC", "SFO": "DEF"})
     story.form("A", "B", "C")

@@ -92,7 +92,7 @@ def stands(script: Sites, *names: str) -> Callable[[], bool]:
     return lambda: script.world.settled("NYC", members)
 
 
-def test_nobody_waits_while_a_joiner_with_a_slow_line_fetches_what_is_held() -> None:
+def test_a_slow_joiner_that_fetches_the_buffer_hardly_blocks_any_member() -> None:
     script = holding("X")
     script.world.network.faults.append(wires([script.hosts["X"]]))
     script.start("NYC", "X")
@@ -103,7 +103,7 @@ def test_nobody_waits_while_a_joiner_with_a_slow_line_fetches_what_is_held() -> 
     assert layer(script, "X", RelayLayer).levels()["fetched_bytes"].now == 0
 
 
-def test_what_a_joiner_has_fetched_is_not_fetched_again_when_the_coordinator_dies() -> None:
+def test_a_joiner_keeps_its_fetched_entries_when_the_coordinator_dies() -> None:
     script = holding("X")
     wire = wires([script.hosts["X"]])
     passed = 0
@@ -125,7 +125,7 @@ def test_what_a_joiner_has_fetched_is_not_fetched_again_when_the_coordinator_die
 
 
 @pytest.mark.slow
-def test_two_joiners_of_which_one_is_slow_come_in_one_after_the_other() -> None:
+def test_a_fast_joiner_is_admitted_before_a_slow_one() -> None:
     script = holding("XY")
     script.world.network.faults.append(wires([script.hosts["X"]]))
     script.start("NYC", "X")
@@ -156,7 +156,7 @@ def test_parts_of_a_site_that_held_a_lot_before_the_split_merge_without_sending_
 
 
 @pytest.mark.slow
-def test_what_the_parts_were_given_since_the_split_is_fetched_before_they_merge() -> None:
+def test_parts_fetch_the_entries_since_their_split_before_they_merge() -> None:
     script, apart = parted()
     for n in range(6):
         script.send("A", f"{n}" * MIB)

@@ -43,7 +43,7 @@ def spilled(script: Sites, names: str) -> list[int]:
 
 
 @pytest.mark.conforms("REL-13")
-def test_what_exceeds_the_budget_arrives_all_the_same_and_in_order() -> None:
+def test_entries_beyond_the_budget_are_spilled_and_all_arrive() -> None:
     script = cut_off()
     assert all(spilled(script, "ABC")), "each member has it"
     assert all(len(script.relay(name).relay.state.buffer) <= 16 for name in "ABC")
@@ -56,7 +56,7 @@ def test_what_exceeds_the_budget_arrives_all_the_same_and_in_order() -> None:
 @pytest.mark.slow
 @pytest.mark.conforms("REL-13")
 @pytest.mark.parametrize("word", [1, 40, 100, WORDS - 3])
-def test_the_relay_dies_in_the_middle_and_the_next_one_goes_on_from_its_own_disk(word: int) -> None:
+def test_after_a_relay_dies_in_a_replay_its_successor_continues_from_its_own_disk(word: int) -> None:
     """Also when nearly all, or hardly anything, has gone."""
     script = cut_off()
     script.kill_at("A", lambda event: isinstance(event, BridgeSend) and f"w{word}".encode() in event.data)

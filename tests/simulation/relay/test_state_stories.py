@@ -89,7 +89,7 @@ def goes_on(script: Sites, *names: str) -> None:
 
 
 @pytest.mark.parametrize("sharing", ["ABCG", "BCG", "CG", "G"])
-def test_what_is_in_the_state_of_a_joiner_is_not_delivered_to_it_and_all_else_is(sharing: str) -> None:
+def test_a_joiner_delivers_exactly_the_messages_that_its_state_does_not_contain(sharing: str) -> None:
     """The first member that shares its state is the provider. A and B are ahead of the others, which lack D's messages."""
     script = split(sharing)
     joins(script, *"ABCG")
@@ -101,7 +101,7 @@ def test_what_is_in_the_state_of_a_joiner_is_not_delivered_to_it_and_all_else_is
 
 
 @pytest.mark.parametrize("sharing", ["ABCG", "ACG"])
-def test_when_the_provider_dies_what_the_next_one_has_counts(sharing: str) -> None:
+def test_after_a_provider_dies_a_joiner_relies_on_the_state_of_the_next_one(sharing: str) -> None:
     """The state comes from A first; after A's death from B, which is ahead too, or from C, which is not."""
     script = split(sharing)
     held = script.hold("A", "X", StateChunk)
@@ -116,7 +116,7 @@ def test_when_the_provider_dies_what_the_next_one_has_counts(sharing: str) -> No
     verdict(script)
 
 
-def test_what_a_provider_that_is_not_ahead_gets_before_it_dies_is_in_its_state_and_what_it_does_not_get_is_delivered() -> None:
+def test_a_joiner_is_complete_after_its_provider_dies_and_the_next_one_was_behind() -> None:
     """A has the words and dies giving them; in its view they came again to the others, and were nothing new to X."""
     script = split("ACG")
     held = script.hold("A", "X", StateChunk)

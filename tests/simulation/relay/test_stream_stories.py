@@ -31,7 +31,7 @@ def _carries(event: Event | Frame, word: str) -> bool:
 
 
 @pytest.mark.conforms("REL-8", "REL-33")
-def test_with_three_sites_everybody_gets_everything_once() -> None:
+def test_each_member_of_three_sites_delivers_each_message_once() -> None:
     """R12: nothing that came over a bridge goes over another one, nor back."""
     script = Sites({"NYC": "AB", "SFO": "DE", "LON": "GH"}, BufferConfig())
     script.form(*"ABDEGH")
@@ -45,7 +45,7 @@ def test_with_three_sites_everybody_gets_everything_once() -> None:
 
 
 @pytest.mark.conforms("REL-19", "REL-20")
-def test_nobody_hears_from_a_member_before_it_knows_that_there_is_one() -> None:
+def test_a_view_with_a_new_remote_member_precedes_its_first_message() -> None:
     """R20, G5: N joins and speaks while the bridge stalls; then both arrive at once, in this order."""
     script = two_sites(RemoteView, Data, spare="N")
     mend = script.stall("A", "DEF")
@@ -63,7 +63,7 @@ def test_nobody_hears_from_a_member_before_it_knows_that_there_is_one() -> None:
     verdict(script)
 
 
-def test_the_last_words_of_a_member_come_before_the_view_without_it() -> None:
+def test_the_last_message_of_a_member_precedes_the_view_without_it() -> None:
     """R20: C speaks and dies while the bridge stalls."""
     script = two_sites(RemoteView, Data)
     mend = script.stall("A", "DEF")
@@ -83,7 +83,7 @@ def test_the_last_words_of_a_member_come_before_the_view_without_it() -> None:
 
 
 @pytest.mark.conforms("REL-13")
-def test_what_the_budget_cannot_hold_becomes_a_gap_and_the_rest_goes_on() -> None:
+def test_messages_beyond_the_budget_become_a_gap_and_the_rest_arrives() -> None:
     """R21: neither does the receiver wait for ever, nor does it pass over the hole in silence."""
     script = two_sites(RemoteGap, Data, budget=SMALL)
     stalls = [script.stall("ABC", "DEF"), script.stall("DEF", "ABC")]
@@ -139,7 +139,7 @@ def test_a_site_that_comes_late_begins_where_the_others_are() -> None:
     verdict(script)
 
 
-def test_who_joins_a_site_in_the_middle_of_a_remote_stream_begins_at_the_next_message() -> None:
+def test_a_joiner_begins_a_remote_stream_at_the_next_message() -> None:
     """R23, R29: with the others' numbers and their global view, and without earlier messages."""
     script = two_sites(spare="N")
     say(script, "F", "f1", "f2")
@@ -204,7 +204,7 @@ def test_the_view_in_which_a_member_begins_to_relay_waits_for_no_bridge(bridges:
 
 
 @pytest.mark.conforms("REL-30")
-def test_a_remote_sender_has_its_name_and_site_for_early_and_late_members() -> None:
+def test_early_and_late_members_see_the_name_and_site_of_remote_members() -> None:
     script = two_sites(spare="N")
     script.start("NYC", "N")
     script.linked(*"ABCNDEF")

@@ -50,7 +50,7 @@ def is_switched(offline: bool) -> Callable[[Event | Frame], bool]:
     return lambda event: isinstance(event, SiteSwitched) and event.is_offline is offline
 
 
-def test_what_a_site_misses_while_it_is_offline_is_one_gap_and_nothing_else_is_lost() -> None:
+def test_an_offline_site_gets_one_gap_for_its_missed_messages_and_loses_no_other() -> None:
     script = two_sites()
     say(script, "B", *numbered("b", 1, 3))
     script.everybody_has("ABCDEF", *numbered("b", 1, 3))
@@ -75,7 +75,7 @@ def test_what_a_site_misses_while_it_is_offline_is_one_gap_and_nothing_else_is_l
 
 @pytest.mark.parametrize("offline", [True, False])
 @pytest.mark.parametrize("knows", ["A", "C", "ABC"])
-def test_a_relay_that_dies_with_the_word_said_leaves_it_to_the_next_one(offline: bool, knows: str) -> None:
+def test_a_site_switch_survives_the_death_of_the_relay(offline: bool, knows: str) -> None:
     """`knows`: members that have the order when the relay dies. An order that died with the relay is sent again by
     its author.
     """
@@ -109,7 +109,7 @@ def test_a_relay_that_dies_with_the_word_said_leaves_it_to_the_next_one(offline:
     verdict(script)
 
 
-def test_who_joins_meanwhile_knows_it_when_all_others_are_gone() -> None:
+def test_a_joiner_knows_that_a_site_is_offline_after_all_others_die() -> None:
     script = two_sites(spare="G")
     switch(script, "A", "SFO", offline=True)
     script.start("NYC", "G")
@@ -130,7 +130,7 @@ def test_who_joins_meanwhile_knows_it_when_all_others_are_gone() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["total", "fifo"])
-def test_it_may_come_amid_anything_and_all_that_is_sent_is_delivered_or_told(order: Order) -> None:
+def test_each_message_amid_site_switches_is_delivered_or_reported_as_a_gap(order: Order) -> None:
     script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)
     script.form(*"ABCDEF")
     script.linked(*"ABCDEF")
@@ -154,7 +154,7 @@ def test_it_may_come_amid_anything_and_all_that_is_sent_is_delivered_or_told(ord
     verdict(script, order=order)
 
 
-def test_what_is_on_its_way_when_a_site_is_switched_off_is_refused_and_comes_later() -> None:
+def test_messages_in_flight_from_a_site_switched_off_are_dropped_and_arrive_later() -> None:
     script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig())
     script.form(*"ABCDEF")
     script.linked(*"ABCDEF")
@@ -191,7 +191,7 @@ def test_the_others_get_everything_and_hold_nothing_for_it() -> None:
     verdict(script)
 
 
-def test_nobody_waits_for_it_though_the_configuration_says_so() -> None:
+def test_senders_do_not_wait_for_an_offline_site_that_wait_for_names() -> None:
     """Another site is down, so that the budget is full all the same."""
     script = Sites({"LON": "GH", "NYC": "ABC", "SFO": "DE"}, BufferConfig(budget_bytes=50_000), wait_for="SFO")
     script.form(*"GHABCDE")
@@ -211,7 +211,7 @@ def test_nobody_waits_for_it_though_the_configuration_says_so() -> None:
     assert script.relay("B").relay.state.buffer.bytes > 25_000
 
 
-def test_a_word_about_no_site_or_said_again_changes_nothing() -> None:
+def test_a_switch_of_an_unknown_site_or_a_repeated_switch_changes_nothing() -> None:
     script = two_sites()
     script.relay("B").input(SwitchSite("LAX", True))
     script.relay("B").input(SwitchSite("SFO", False))

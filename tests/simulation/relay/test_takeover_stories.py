@@ -31,7 +31,7 @@ def test_a_multicast_reaches_every_member_of_both_sites_once_and_never_comes_bac
 
 
 @pytest.mark.conforms("REL-13", "REL-14")
-def test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else() -> None:
+def test_the_next_relay_sends_exactly_the_messages_missing_at_the_other_site() -> None:
     """R1, R2: a site has more of one sender's messages and less of another's when the relay that sent them dies."""
     script = two_sites(*BRIDGE)
     say(script, "B", *numbered("b", 1, 2))
@@ -48,7 +48,7 @@ def test_the_next_relay_sends_what_the_other_site_lacks_and_nothing_else() -> No
     verdict(script)
 
 
-def test_a_member_that_joined_a_moment_ago_takes_over_with_all_that_is_not_acknowledged() -> None:
+def test_a_recent_joiner_takes_over_with_all_unacknowledged_messages() -> None:
     """R3, R23: the new relay joined after the messages were sent; it was handed them by members that are dead now."""
     script = two_sites(spare="N")
     mend = script.stall("A", "DEF")
@@ -68,7 +68,7 @@ def test_a_member_that_joined_a_moment_ago_takes_over_with_all_that_is_not_ackno
 
 
 @pytest.mark.conforms("REL-14", "REL-16")
-def test_what_a_relay_read_and_took_into_its_grave_is_sent_again() -> None:
+def test_messages_delivered_only_by_a_dead_receiving_relay_are_retransmitted() -> None:
     """R5: D has read NYC's messages and delivered them itself; no other member of SFO has them when D dies."""
     script = two_sites(*BRIDGE)
     script.hold("D", "EF", Sequenced, carrying=["c1", "c2"])
@@ -82,7 +82,7 @@ def test_what_a_relay_read_and_took_into_its_grave_is_sent_again() -> None:
     verdict(script)
 
 
-def test_what_the_dead_relay_had_sent_arrives_after_its_successors_replay_and_is_not_taken() -> None:
+def test_late_messages_of_a_dead_relay_are_not_delivered_again_after_the_replay() -> None:
     """R6: A's bytes are still on their way when B has asked and replayed."""
     script = two_sites(Relayed)
     mend = script.stall("A", "DEF")
@@ -96,7 +96,7 @@ def test_what_the_dead_relay_had_sent_arrives_after_its_successors_replay_and_is
     verdict(script)
 
 
-def test_what_is_sent_while_there_is_no_link_and_while_it_replays_queues_behind_it() -> None:
+def test_messages_sent_without_a_link_or_during_a_replay_queue_behind_it() -> None:
     """R7: in RELAY "message relaying is suspended", without a word on where new messages are kept meanwhile."""
     script = two_sites(Relayed)
     mend = script.stall("BC", "DEF")
@@ -114,7 +114,7 @@ def test_what_is_sent_while_there_is_no_link_and_while_it_replays_queues_behind_
 
 
 @pytest.mark.conforms("REL-17")
-def test_what_follows_a_farewell_is_relayed_by_the_successor() -> None:
+def test_the_successor_relays_messages_sent_after_a_farewell() -> None:
     """R8: a graceful leave without a replay would lose messages delivered after the farewell."""
     script = two_sites(*BRIDGE, Role)
     mend = script.stall("A", "DEF")
@@ -153,7 +153,7 @@ def test_a_relay_that_was_asleep_is_not_listened_to_when_it_wakes() -> None:
     verdict(script)
 
 
-def test_what_only_the_relay_holds_is_not_told_elsewhere() -> None:
+def test_a_message_that_only_the_relay_holds_is_not_relayed() -> None:
     """R11, X4: A delivers its own message and dies. Had SFO got the message, NYC would lack for ever what SFO has."""
     script = two_sites(Relayed)
     script.hold("A", "BC", Sequenced)

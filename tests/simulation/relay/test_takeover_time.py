@@ -53,7 +53,7 @@ def relays(script: Sites, name: str) -> bool:
 @pytest.mark.slow
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("datagrams", one_in(3, range(1, 17)))
-def test_the_next_in_line_relays_wherever_in_its_work_the_relay_was_killed(datagrams: int) -> None:
+def test_the_next_in_line_relays_after_a_death_at_any_datagram_of_the_relay(datagrams: int) -> None:
     """The relay dies after any of its datagrams: acknowledgements, sequenced messages, stability, heartbeats."""
     script = two_sites()
     talk(script, "C", 0.7)
@@ -69,7 +69,7 @@ def test_the_next_in_line_relays_wherever_in_its_work_the_relay_was_killed(datag
 
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("chunk", one_in(3, range(1, 9)))
-def test_the_next_in_line_relays_wherever_on_the_bridge_the_relay_was_killed(chunk: int) -> None:
+def test_the_next_in_line_relays_after_a_death_at_any_bridge_write_of_the_relay(chunk: int) -> None:
     """The relay dies right after it has handed a chunk to its connection, before any datagram of that turn has left."""
     script = two_sites()
     sent = 0
@@ -92,7 +92,7 @@ def test_the_next_in_line_relays_wherever_on_the_bridge_the_relay_was_killed(chu
 
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("step", one_in(4, range(0, 48, 3)))
-def test_the_third_in_line_relays_when_the_second_dies_while_it_takes_over(step: int) -> None:
+def test_the_third_in_line_relays_when_the_second_dies_during_its_takeover(step: int) -> None:
     """The second dies shortly after the relay: while it flushes, changes the view, calls, sends HELLO, or replays."""
     script = two_sites()
     talk(script, "C", 0.8)
@@ -126,7 +126,7 @@ def test_the_other_relay_can_die_at_the_same_time() -> None:
 @pytest.mark.slow
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("later_s", [0.0, 0.25, 0.45])
-def test_a_relay_that_stands_still_is_replaced_when_the_time_for_silence_is_over(later_s: float) -> None:
+def test_a_paused_relay_is_replaced_within_the_silence_timeout(later_s: float) -> None:
     """The relay is paused as by SIGSTOP, between any two heartbeats: its connections stay open, so no peer is
     notified.
     """

@@ -32,7 +32,7 @@ def carries(word: str, event: object) -> bool:
     return isinstance(event, Frame) and word in texts(event.batch)
 
 
-def test_who_dies_before_the_journal_has_said_nothing_of_what_it_sent() -> None:
+def test_a_member_that_dies_before_the_journal_step_records_and_sends_no_message() -> None:
     """The process sends two batches, since the last one of a crashed process may be missing in its journal (L1)."""
     script = site("A", "B", "C")
     script.kill_before("B", "journal")
@@ -45,7 +45,7 @@ def test_who_dies_before_the_journal_has_said_nothing_of_what_it_sent() -> None:
 
 
 @pytest.mark.parametrize("name", "AB")
-def test_what_was_journaled_and_did_not_leave_was_sent_and_is_delivered_nowhere_else(name: str) -> None:
+def test_messages_journaled_before_a_death_at_transmit_are_not_delivered_elsewhere(name: str) -> None:
     """The coordinator's journal also has a delivery, although the application died before the message was handed to it."""
     script = site("A", "B", "C")
     script.kill_before(name, "transmit")
@@ -59,7 +59,7 @@ def test_what_was_journaled_and_did_not_leave_was_sent_and_is_delivered_nowhere_
     verdict(script)
 
 
-def test_who_commits_a_view_and_dies_before_it_listens_has_told_its_site() -> None:
+def test_a_new_relay_that_dies_before_it_listens_has_committed_its_view() -> None:
     """B takes over from A and dies: C has heard of the view, but no other site has heard of B as a relay."""
     script = two_sites()
     script.stall("A", "DEF")
@@ -88,7 +88,7 @@ def test_a_relay_that_dies_before_it_writes_to_the_bridge_leaves_that_to_the_nex
     verdict(script)
 
 
-def test_who_dies_before_its_application_sees_a_message_has_not_answered_for_it() -> None:
+def test_a_receiver_that_dies_before_hand_over_has_sent_no_acknowledgement() -> None:
     """D receives a unicast of another site and dies first. D's journal has the delivery, and its sender gets no
     acknowledgement.
     """
@@ -107,7 +107,7 @@ def test_who_dies_before_its_application_sees_a_message_has_not_answered_for_it(
     verdict(script)
 
 
-def test_who_dies_after_it_wrote_to_the_bridge_has_delivered_what_it_said_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_receiver_that_dies_after_its_acknowledgement_has_journaled_the_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that leaves at once. D gives it, and dies before its application sees the message; D's journal has it."""
     monkeypatch.setattr(forwarding, "REPLY_DELAY_S", 0.0)
     script = two_sites()
@@ -128,7 +128,7 @@ PLACES = [(name, step) for name in "ABD" for step in STEPS if (name, step) != ("
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "step"), PLACES)
-def test_whoever_dies_between_two_steps_of_a_turn_under_load_breaks_no_promise(name: str, step: Step) -> None:
+def test_a_death_between_two_steps_of_a_turn_under_load_breaks_no_promise(name: str, step: Step) -> None:
     script = two_sites()
     for n in range(120):
         for sender in "BCE":

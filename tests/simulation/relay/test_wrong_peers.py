@@ -12,7 +12,7 @@ from tests.harness.stories import say
 
 
 @pytest.mark.conforms("REL-13")
-def test_what_was_sent_while_it_coordinated_is_relayed_when_it_is_gone() -> None:
+def test_messages_under_a_misconfigured_coordinator_are_relayed_after_its_death() -> None:
     script = Sites({"NYC": "ABC", "SFO": "DE"}, BufferConfig())
     site, right = script.configs["NYC"]
     script.configs["NYC"] = (site, RelayConfig())

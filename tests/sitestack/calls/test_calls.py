@@ -56,7 +56,7 @@ def test_a_call_ends_when_there_will_never_be_enough(mode: CallMode, gone: tuple
 
 
 @pytest.mark.conforms("REL-34")
-def test_a_call_to_all_hears_those_who_are_left() -> None:
+def test_a_call_to_all_ends_with_the_answers_of_the_remaining_members() -> None:
     calls = Calls()
     number = calls.open_call(EVERYBODY, CallMode.ALL)
     assert calls.retain((A, B, C, E)) == []
@@ -67,7 +67,7 @@ def test_a_call_to_all_hears_those_who_are_left() -> None:
     )
 
 
-def test_who_answered_before_it_went_has_answered() -> None:
+def test_an_answer_of_a_member_noted_as_unreachable_counts() -> None:
     calls = Calls()
     number = calls.open_call((A, D), CallMode.ALL)
     calls.gone(D)
@@ -98,13 +98,13 @@ def test_calls_have_a_bound_and_numbers_of_their_own() -> None:
     assert calls.open_call((A,), CallMode.ALL) not in numbers
 
 
-def test_a_call_to_nobody_has_ended() -> None:
+def test_a_call_to_no_members_ends_at_once() -> None:
     calls = Calls()
     assert all(calls.has_ended(calls.open_call((), mode)) for mode in CallMode)
 
 
 @given(st.sampled_from(CallMode), st.lists(st.tuples(st.sampled_from(EVERYBODY), st.booleans())))
-def test_everybody_who_was_asked_is_in_one_place_of_the_result(mode: CallMode, steps: list[tuple[Address, bool]]) -> None:
+def test_each_called_member_is_in_exactly_one_part_of_the_result(mode: CallMode, steps: list[tuple[Address, bool]]) -> None:
     calls = Calls()
     number = calls.open_call(EVERYBODY, mode)
     for member, answers in steps:

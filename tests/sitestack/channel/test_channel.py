@@ -25,7 +25,7 @@ from sitestack.transport.memory import MemoryNetwork
 from tests.harness.channels import NYC, members, one, take, wait_for_view, with_batching
 
 
-async def test_everybody_gets_everything_in_one_order(autojump_clock: MockClock) -> None:
+async def test_all_members_deliver_all_messages_in_one_order(autojump_clock: MockClock) -> None:
     async with members("A", "B", "C") as channels:
         async with trio.open_nursery() as nursery:
             for channel in channels:
@@ -42,7 +42,7 @@ async def test_everybody_gets_everything_in_one_order(autojump_clock: MockClock)
             assert own == [f"{channel.name} {n}" for n in range(300)]
 
 
-async def test_a_message_says_who_sent_it_and_which_it_is(autojump_clock: MockClock) -> None:
+async def test_a_message_contains_its_sender_and_id(autojump_clock: MockClock) -> None:
     async with members("A", "B") as (a, b):
         await a.send(b"x", scope="site")
         [x] = await take(b, 1)
@@ -80,7 +80,7 @@ async def test_views_come_in_their_place_and_batches_whole(autojump_clock: MockC
         assert [message.id.n for message in rest.messages()] == list(range(2, 11))
 
 
-async def test_the_view_tells_who_is_there_and_follows_joins_and_leaves(autojump_clock: MockClock) -> None:
+async def test_the_view_names_the_members_and_follows_joins_and_leaves(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with one(network, "A") as a:
         assert (a.view.names, a.view.coordinator) == (("A",), a.address)
@@ -104,7 +104,7 @@ async def test_a_name_is_generated_from_the_host_and_every_connect_gets_a_new_ad
 
 
 @pytest.mark.parametrize("key", [b"", b"the same"])
-async def test_send_takes_a_checkpoint_once_in_a_burst(autojump_clock: MockClock, key: bytes) -> None:
+async def test_send_executes_one_checkpoint_per_burst(autojump_clock: MockClock, key: bytes) -> None:
     async with members("A") as (a,):
         await trio.sleep(1)
         for burst in range(3):
@@ -194,7 +194,7 @@ async def test_a_reader_that_does_not_read_stops_the_senders(autojump_clock: Moc
             assert len(await take(b, 1_000)) == 1_000
 
 
-async def test_what_is_too_large_is_refused_and_nothing_is_sent(autojump_clock: MockClock) -> None:
+async def test_an_oversized_message_is_refused_and_not_sent(autojump_clock: MockClock) -> None:
     async with members("A", config=with_batching(NYC, message_bytes_max=1_000)) as (a,):
         with pytest.raises(MessageTooLarge):
             await a.send(bytes(1_001))
@@ -202,7 +202,7 @@ async def test_what_is_too_large_is_refused_and_nothing_is_sent(autojump_clock: 
         assert [(message.payload, message.id.n) for message in await take(a, 1)] == [(b"next", 1)]
 
 
-async def test_what_is_no_buffer_is_refused_at_once_and_nothing_is_sent(autojump_clock: MockClock) -> None:
+async def test_a_message_that_is_not_a_buffer_is_refused_and_not_sent(autojump_clock: MockClock) -> None:
     async with members("A") as (a,):
         for bad in ("text", 5, None, [b"x"]):
             with pytest.raises(TypeError, match=f"a message must be bytes, not {type(bad).__name__}"):
@@ -211,7 +211,7 @@ async def test_what_is_no_buffer_is_refused_at_once_and_nothing_is_sent(autojump
         assert [(message.payload, message.id.n) for message in await take(a, 1)] == [(b"next", 1)]
 
 
-async def test_a_scope_that_is_none_is_refused_in_a_sentence_and_nothing_is_sent(autojump_clock: MockClock) -> None:
+async def test_an_invalid_scope_is_refused_in_one_sentence_and_nothing_is_sent(autojump_clock: MockClock) -> None:
     async with members("A") as (a,):
         for bad in (a.address, "SFO"):  # a target in its place
             with pytest.raises(LocalError, match=r"^the scope is 'all' or 'site', not .*; one member is a target$"):
@@ -239,7 +239,7 @@ async def test_a_large_message_travels_in_pieces(autojump_clock: MockClock) -> N
 # -- the end ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_sent_before_leaving_is_delivered(autojump_clock: MockClock) -> None:
+async def test_messages_sent_before_leaving_are_delivered(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with one(network, "A") as a:
         async with one(network, "B") as b:
@@ -261,7 +261,7 @@ async def test_after_leaving_iteration_ends_and_sending_is_refused(autojump_cloc
         assert [batch async for batch in a.batches()] == []
 
 
-async def test_a_sender_that_waits_is_told_when_the_channel_closes(autojump_clock: MockClock) -> None:
+async def test_a_blocked_send_raises_when_the_channel_closes(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     config = with_batching(NYC, send_credit_bytes=10_000, window_bytes=5_000, stop_timeout_s=0.1)
     async with members("A", "B", config=config, network=network) as (_, b):
@@ -282,7 +282,7 @@ async def test_a_sender_that_waits_is_told_when_the_channel_closes(autojump_cloc
         network.allow = lambda source, to: True
 
 
-async def test_whoever_waits_is_released_when_the_membership_ends_by_itself(autojump_clock: MockClock) -> None:
+async def test_a_waiting_reader_and_sender_are_released_when_the_membership_ends(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     config = with_batching(NYC, send_credit_bytes=10_000, window_bytes=5_000)
     async with members("A", "B", config=config, network=network) as (a, b):
@@ -311,7 +311,7 @@ async def test_whoever_waits_is_released_when_the_membership_ends_by_itself(auto
         network.allow = lambda source, to: True
 
 
-async def test_leaving_a_site_that_does_not_answer_takes_a_bounded_time(autojump_clock: MockClock) -> None:
+async def test_leaving_an_unreachable_site_takes_a_bounded_time(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with one(network, "A"), one(network, "B") as b:
         await b.send(b"never delivered")
@@ -344,7 +344,7 @@ async def test_an_error_in_the_stack_ends_the_block(autojump_clock: MockClock, m
         await be_a_member()
 
 
-async def test_who_cannot_join_in_time_is_told_so(autojump_clock: MockClock) -> None:
+async def test_a_join_that_exceeds_its_timeout_raises_join_failed(autojump_clock: MockClock) -> None:
     config = replace(NYC, channel=replace(NYC.channel, join_timeout_s=0.1))
     with pytest.raises(JoinFailed, match=r"site NYC could not be joined within 0\.1 s"):
         async with one(MemoryNetwork(), "A", config):
@@ -363,7 +363,7 @@ async def test_a_configuration_that_cannot_work_is_refused_with_all_its_problems
     ]
 
 
-async def test_a_batch_whose_body_makes_no_sense_is_counted_and_passed_over(autojump_clock: MockClock) -> None:
+async def test_a_batch_with_an_invalid_body_is_dropped_and_counted(autojump_clock: MockClock) -> None:
     async with members("A") as (a,):
         bad = Batch("NYC", a.address, Scope.ALL, 1, 3, b"\xff" * 12)
         good = Batch("NYC", a.address, Scope.ALL, 4, 1, pack_body([b"good"]))
@@ -373,7 +373,7 @@ async def test_a_batch_whose_body_makes_no_sense_is_counted_and_passed_over(auto
         assert a.statistics().stack["drops"] == {"body": 1}
 
 
-async def test_a_multicast_that_its_sender_does_not_want_back_is_one_like_all_others_to_everybody_else(
+async def test_a_multicast_without_loopback_is_delivered_at_all_members_but_its_sender(
     autojump_clock: MockClock,
 ) -> None:
     """Sent by the coordinator and by another member, among others that they want back; their numbers are as they were sent."""

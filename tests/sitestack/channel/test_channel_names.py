@@ -31,7 +31,7 @@ async def test_messages_and_batches_name_their_sender(autojump_clock: MockClock)
         assert b.name_of(a.address) == "A"
 
 
-async def test_one_that_has_left_is_still_named_by_what_it_said(autojump_clock: MockClock) -> None:
+async def test_a_message_of_a_departed_member_still_names_its_sender(autojump_clock: MockClock) -> None:
     """A is slow: when it reads B's message, B is in no view any more, so the newest view has no name for it."""
     network = MemoryNetwork()
     async with one(network, "A") as a:
@@ -46,7 +46,7 @@ async def test_one_that_has_left_is_still_named_by_what_it_said(autojump_clock: 
         assert a.name_of(gone) == str(gone)
 
 
-async def test_a_name_is_no_part_of_what_a_message_is(autojump_clock: MockClock) -> None:
+async def test_message_equality_ignores_the_name_of_the_sender(autojump_clock: MockClock) -> None:
     """Members with different names for its sender, or none, have equal messages."""
     async with members("A") as [a]:
         await a.send(b"x")
@@ -74,7 +74,7 @@ async def test_a_name_is_taken_along_to_the_next_connect_and_may_occur_twice(aut
 
 
 @pytest.mark.conforms("LA-25")
-async def test_the_tasks_of_several_channels_of_one_process_say_whose_they_are(autojump_clock: MockClock) -> None:
+async def test_each_task_name_contains_the_member_and_site_of_its_channel(autojump_clock: MockClock) -> None:
     names: list[str] = []
 
     class Watch(trio.abc.Instrument):
@@ -102,7 +102,7 @@ class _Counting:
 A = address("A")
 
 
-def test_names_are_looked_up_when_somebody_asks_and_once() -> None:
+def test_names_are_looked_up_only_once_on_first_use() -> None:
     view = _Counting("A")
     roster = Roster("NYC", [view])
     assert view.looked == 0

@@ -144,7 +144,7 @@ async def test_a_joiner_gets_the_state_then_its_first_view_then_messages(autojum
         assert a.gave == 1
 
 
-async def test_nothing_is_given_or_taken_twice_or_kept_when_everybody_has_it(autojump_clock: MockClock) -> None:
+async def test_each_joiner_receives_one_state_and_no_snapshot_is_kept_afterwards(autojump_clock: MockClock) -> None:
     async with site() as start:
         a = await start("A")
         await write(a, "a", 100)
@@ -158,7 +158,7 @@ async def test_nothing_is_given_or_taken_twice_or_kept_when_everybody_has_it(aut
 
 
 @pytest.mark.parametrize("order", ["total", "fifo"])
-async def test_writers_go_on_while_others_join_and_all_states_are_equal(autojump_clock: MockClock, order: Any) -> None:
+async def test_writers_continue_during_joins_and_all_states_become_equal(autojump_clock: MockClock, order: Any) -> None:
     async with site(replace(with_state(), order=order)) as start:
         a, b = await start("A"), await start("B")
         async with trio.open_nursery() as nursery:
@@ -265,7 +265,7 @@ async def test_a_unicast_that_came_before_the_state_is_not_lost_with_a_restart(a
         assert c.lines == b.lines
 
 
-async def test_when_everybody_who_has_it_is_dead_the_first_joiner_goes_on_with_what_it_has(autojump_clock: MockClock) -> None:
+async def test_the_first_joiner_continues_without_the_state_when_all_its_holders_are_dead(autojump_clock: MockClock) -> None:
     async with site() as start:
         a = await start("A", trio.Event())
         b = await start("B")
@@ -321,7 +321,7 @@ async def test_a_state_that_is_too_large_is_an_error_of_the_joiner_alone(autojum
 
 
 @pytest.mark.parametrize("state", ["text", RuntimeError("the disk is busy")])
-async def test_a_provider_that_fails_once_has_its_joiner_told_and_gives_to_who_joins_again(
+async def test_a_provider_failure_is_reported_to_the_joiner_and_the_next_join_succeeds(
     autojump_clock: MockClock, state: Any
 ) -> None:
     network = MemoryNetwork()
@@ -359,7 +359,7 @@ async def test_a_provider_that_fails_once_has_its_joiner_told_and_gives_to_who_j
         nursery.cancel_scope.cancel()
 
 
-async def test_an_application_without_callbacks_takes_no_part(autojump_clock: MockClock) -> None:
+async def test_a_member_without_state_callbacks_takes_no_part_in_state_transfer(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with trio.open_nursery() as nursery:
         a, c = Log(), Log()
@@ -387,7 +387,7 @@ async def test_a_site_without_callbacks_sends_nothing_about_state(autojump_clock
             assert not any(level.now for name, level in channel.levels().items() if name.startswith("stack.state_transfer."))
 
 
-async def test_a_member_that_only_gives_or_only_takes_is_refused(autojump_clock: MockClock) -> None:
+async def test_get_state_without_set_state_is_refused(autojump_clock: MockClock) -> None:
     with pytest.raises(ConfigurationError, match="belong together"):
         async with open_channel(NYC, transport=MemoryNetwork().open(), get_state=bytes):
             raise AssertionError

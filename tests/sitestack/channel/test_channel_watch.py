@@ -93,7 +93,7 @@ async def test_the_next_in_line_coordinates_within_moments_of_a_kill() -> None:
 
 
 @pytest.mark.long
-async def test_a_coordinator_that_stands_still_is_not_taken_for_dead_before_its_time() -> None:
+async def test_a_stopped_coordinator_is_not_suspected_before_the_timeout() -> None:
     site = config()
     with trio.fail_after(30):
         async with coordinator(site) as a, join(site, "B", 2) as b:
@@ -106,7 +106,7 @@ async def test_a_coordinator_that_stands_still_is_not_taken_for_dead_before_its_
             assert (suspicions(b), watching(b).watching, len(b.view.members)) == (0, 1, 2)
 
 
-async def test_whoever_leaves_is_out_of_the_view_before_its_connections_close() -> None:
+async def test_a_leaving_member_is_out_of_the_view_before_its_connections_close() -> None:
     site = config()
     with trio.fail_after(30):
         async with open_channel(site, name="A") as a, open_channel(site, name="B") as b, open_channel(site, name="C") as c:
@@ -120,7 +120,7 @@ async def test_whoever_leaves_is_out_of_the_view_before_its_connections_close() 
             assert (suspicions(b), watching(b).gone, watching(b).targets) == (0, 0, 0)
 
 
-async def test_without_watching_nobody_listens() -> None:
+async def test_without_watching_a_member_opens_no_listener() -> None:
     site = config()
     detection = replace(site.protocols.failure_detection, watch=False)
     site = replace(site, protocols=replace(site.protocols, failure_detection=detection))

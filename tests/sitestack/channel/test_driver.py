@@ -41,7 +41,7 @@ async def become_idle(*channels: Channel) -> None:
     await trio.sleep(0.001)
 
 
-async def test_what_an_idle_channel_sends_leaves_inside_send(autojump_clock: MockClock) -> None:
+async def test_send_on_an_idle_channel_transmits_before_it_returns(autojump_clock: MockClock) -> None:
     async with members("A", "B", "C") as (a, b, c):
         for sender, target in ((a, None), (b, None), (c, a.address)):
             await become_idle(a, b, c)
@@ -53,7 +53,7 @@ async def test_what_an_idle_channel_sends_leaves_inside_send(autojump_clock: Moc
             assert sum(each.immediate_turns for each in after) == sum(each.immediate_turns for each in before) + 1
 
 
-async def test_what_send_delivers_inside_itself_waits_in_the_inbox(autojump_clock: MockClock) -> None:
+async def test_a_message_delivered_within_send_waits_in_the_inbox(autojump_clock: MockClock) -> None:
     async with members("A") as (a,):
         await become_idle(a)
         waiting = a._inbox.backlog_bytes.now
@@ -76,7 +76,7 @@ async def test_a_burst_is_one_message_and_then_full_batches(autojump_clock: Mock
         assert after.turns - before.turns < STREAM_TURNS
 
 
-async def test_a_stream_takes_as_few_turns_as_bursts(autojump_clock: MockClock) -> None:
+async def test_the_number_of_turns_of_a_stream_is_bounded_by_its_full_batches(autojump_clock: MockClock) -> None:
     """The saturation guard: turns are counted, which no busy machine changes."""
     async with members("A", "B", "C") as channels:
         await become_idle(*channels)
@@ -231,7 +231,7 @@ class Flooded(MemoryTransport):
 
 
 @pytest.mark.long
-async def test_heartbeats_go_out_whatever_arrives() -> None:
+async def test_heartbeats_are_sent_during_a_flood_of_datagrams() -> None:
     rng = random.Random(1)
     local, stranger = Local("NYC", Address.make(rng), "A", rng), Address.make(rng)
     stack, transport = build_stack(local, lan("NYC")), Flooded()
@@ -250,7 +250,7 @@ async def test_heartbeats_go_out_whatever_arrives() -> None:
     assert max(after - before for before, after in pairwise([began, *transport.sent_at])) < WATCHED_S / 2
 
 
-async def test_what_wakes_a_member_for_nothing_costs_no_turn() -> None:
+async def test_a_wakeup_without_work_costs_no_turn() -> None:
     rng = random.Random(1)
     local = Local("NYC", Address.make(rng), "A", rng)
     stack, transport = build_stack(local, lan("NYC")), MemoryNetwork(lambda source, to: False).open()

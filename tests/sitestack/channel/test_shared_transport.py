@@ -136,7 +136,7 @@ async def test_three_clusters_share_two_pairs_of_sockets_and_closing_one_leaves_
 
 @pytest.mark.conforms("LA-24")
 @pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "insecure"])
-async def test_a_channel_that_ends_without_a_word_is_missed_at_once_though_its_process_lives(sealed: bool) -> None:
+async def test_a_crashed_channel_of_a_live_process_is_excluded_at_once(sealed: bool) -> None:
     """The shared port still accepts, so the transport itself reports the end of this member; by silence it would
     take a minute.
     """
@@ -207,7 +207,7 @@ async def test_processes_that_have_only_some_clusters_in_common_connect_by_any_o
         assert all(isinstance(each, TcpStatistics) for each in strangers)
 
 
-async def test_tasks_say_whose_they_are_and_nothing_is_left_of_a_shared_transport() -> None:
+async def test_tasks_name_their_owner_and_a_shared_transport_leaves_no_task_or_socket() -> None:
     names: list[str] = []
 
     class Watch(trio.abc.Instrument):
@@ -242,7 +242,7 @@ async def refused(process: Process, site: SiteConfig, keys: KeyRing | None = Non
     return sentence
 
 
-async def test_what_cannot_share_is_refused_in_a_sentence() -> None:
+async def test_each_channel_that_cannot_share_a_transport_is_refused_in_one_sentence() -> None:
     async with processes("udp", False, 1) as [p], p.channel("one", "A") as a:
         assert "has a member on this transport already" in await refused(p, a.config)
         other = replace(a.config, site="other")
@@ -290,7 +290,7 @@ async def test_a_channel_whose_transport_was_closed_fails_and_one_is_not_opened(
         assert "that is closed" in await refused(Process(site, transport, sealed=False), site)
 
 
-async def test_each_channel_tells_what_it_has_seen_itself_and_what_the_sockets_have() -> None:
+async def test_each_channel_reports_its_own_statistics_and_those_of_the_sockets() -> None:
     async with processes("udp", False) as [p, q], pairs(p, q) as channels:
         a, b = channels["one"]
         await converse(a, b)

@@ -63,7 +63,7 @@ async def flooded(config: SiteConfig) -> AsyncIterator[Flooded]:
 
 
 @pytest.mark.slow
-async def test_who_takes_nothing_is_left_out_after_the_hold_time_and_the_others_go_on(autojump_clock: MockClock) -> None:
+async def test_a_non_reading_member_is_excluded_after_the_hold_time_and_others_continue(autojump_clock: MockClock) -> None:
     async with flooded(with_policy("exclude")) as site:
         await trio.sleep(20)
         assert 4.0 <= site.longest_s < 4.0 + 2.0
@@ -72,7 +72,7 @@ async def test_who_takes_nothing_is_left_out_after_the_hold_time_and_the_others_
 
 
 @pytest.mark.long
-async def test_it_is_told_so_when_it_takes_and_when_it_sends(autojump_clock: MockClock) -> None:
+async def test_reading_and_sending_at_an_excluded_member_raise_slow_consumer(autojump_clock: MockClock) -> None:
     async with flooded(with_policy("exclude")) as site:
         await trio.sleep(20)
         for attempt in (site.c.__anext__, lambda: site.c.send(b"late")):
@@ -87,7 +87,7 @@ async def test_with_the_policy_slow_the_site_waits_however_long(autojump_clock: 
         assert len(site.a.view.members) == 3
 
 
-async def test_who_takes_slowly_stays_and_the_site_goes_at_its_pace(autojump_clock: MockClock) -> None:
+async def test_a_slowly_reading_member_stays_and_its_site_continues(autojump_clock: MockClock) -> None:
     async with flooded(with_policy("exclude")) as site, trio.open_nursery() as nursery:
 
         async def take_slowly() -> None:
@@ -102,7 +102,7 @@ async def test_who_takes_slowly_stays_and_the_site_goes_at_its_pace(autojump_clo
         nursery.cancel_scope.cancel()
 
 
-async def test_who_takes_nothing_while_its_multicasts_wait_for_another_site_stays(autojump_clock: MockClock) -> None:
+async def test_a_non_reading_member_stays_while_its_multicasts_wait_for_another_site(autojump_clock: MockClock) -> None:
     """The application may pass messages to a task that sends, and so wait for that site."""
     async with flooded(with_policy("exclude")) as site:
         site.c._gate.hold_back(True)
@@ -113,7 +113,7 @@ async def test_who_takes_nothing_while_its_multicasts_wait_for_another_site_stay
         assert len(site.a.view.members) == 2
 
 
-async def test_who_takes_nothing_while_nobody_waits_for_it_stays(autojump_clock: MockClock) -> None:
+async def test_a_non_reading_member_stays_while_no_member_waits_for_it(autojump_clock: MockClock) -> None:
     async with members("A", "B", config=with_policy("exclude")) as (a, b):
         await a.send(b"x")
         await trio.sleep(60)
@@ -129,7 +129,7 @@ async def _first_message(channel: Channel) -> AsyncIterator[Message]:
 
 
 @pytest.mark.slow
-async def test_with_the_policy_gap_it_stays_and_is_told_exactly_what_it_does_not_get(autojump_clock: MockClock) -> None:
+async def test_with_the_policy_gap_a_non_reading_member_stays_and_receives_exact_gaps(autojump_clock: MockClock) -> None:
     async with flooded(with_policy("gap")) as site:
         await trio.sleep(20)
         assert 4.0 <= site.longest_s < 4.0 + 2.0, "the others have waited once"
@@ -150,7 +150,7 @@ async def test_with_the_policy_gap_it_stays_and_is_told_exactly_what_it_does_not
         assert 1 <= len(gaps) <= 2, "one gap, however often it was looked at"
 
 
-async def test_who_takes_again_is_waited_for_again(autojump_clock: MockClock) -> None:
+async def test_a_member_that_reads_again_is_waited_for_again(autojump_clock: MockClock) -> None:
     async with flooded(with_policy("gap")) as site:
         await trio.sleep(20)
         site.longest_s = 0.0
@@ -182,7 +182,7 @@ async def count(channel: Channel, seen: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("to_all", [True, False])
 @pytest.mark.parametrize("order", ["total", "fifo"])
-async def test_who_answers_in_the_task_that_receives_answers_everything(
+async def test_a_member_that_answers_in_its_receiving_task_answers_all_messages(
     autojump_clock: MockClock, order: Order, to_all: bool
 ) -> None:
     """Its own answers fill its inbox, and it takes them out only after it has sent the next."""
@@ -199,7 +199,7 @@ async def test_who_answers_in_the_task_that_receives_answers_everything(
             nursery.cancel_scope.cancel()
 
 
-async def test_who_answers_comes_to_where_a_joiner_waits_for_its_state(autojump_clock: MockClock) -> None:
+async def test_a_provider_that_answers_messages_still_provides_a_state_to_a_joiner(autojump_clock: MockClock) -> None:
     """The joiner reads nothing before, so no member has credit; messages without loopback fill no inbox of the
     sender's.
     """
@@ -230,7 +230,7 @@ async def test_who_answers_comes_to_where_a_joiner_waits_for_its_state(autojump_
             nursery.cancel_scope.cancel()
 
 
-async def test_who_leaves_its_block_with_a_full_inbox_stops_nobody(autojump_clock: MockClock) -> None:
+async def test_a_member_that_leaves_with_a_full_inbox_blocks_no_other_member(autojump_clock: MockClock) -> None:
     """Its backlog ends with it, so the others have credit, and its last messages are delivered."""
     network, config = MemoryNetwork(), with_backlog()
     async with one(network, "A", config) as a, trio.open_nursery() as nursery:

@@ -66,7 +66,7 @@ def test_a_story_is_recorded_in_the_order_in_which_it_happened() -> None:
     ]
 
 
-def test_what_came_from_another_site_is_delivered_via_the_relay_under_the_global_view() -> None:
+def test_a_delivery_from_another_site_records_the_relay_and_the_global_view() -> None:
     journal = Journal(B)
     journal.recorder.record(ViewInstalled(VIEW, None))
     journal.recorder.global_view = {"SFO": ViewId(3, B)}
@@ -159,7 +159,7 @@ def test_nothing_is_kept_of_a_batch_that_has_come_back_in_other_bytes(hashed: li
     assert not journal.recorder._digests
 
 
-def test_what_waits_for_its_delivery_is_bounded() -> None:
+def test_the_digests_that_wait_for_delivery_are_bounded() -> None:
     journal = Journal()
     journal.recorder.record(ViewInstalled(VIEW, None))
     for n in range(DIGESTS_MAX + 5):

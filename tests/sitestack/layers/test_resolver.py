@@ -91,7 +91,7 @@ def test_an_unknown_member_is_asked_for_once_per_interval() -> None:
 
 
 @pytest.mark.conforms("LA-9")
-def test_what_nobody_finds_is_given_up_and_counted() -> None:
+def test_frames_for_an_unresolved_member_are_dropped_and_counted() -> None:
     resolver = make()
     resolver.down(to_b(1), 0.0)
     resolver.down(to_b(2), 0.0)
@@ -127,7 +127,7 @@ def test_all_queues_together_are_bounded_and_the_longest_wait_loses() -> None:
 
 
 @pytest.mark.conforms("LA-9")
-def test_not_everybody_can_be_asked_for_at_a_time() -> None:
+def test_the_number_of_members_being_resolved_is_bounded() -> None:
     resolver = make(ResolverConfig(waiting_members_max=1))
     assert asked(resolver.down(to_b(1), 0.0)) == [B]
     effects = resolver.down(frame_to("A", "C", 1), 0.0)
@@ -144,7 +144,7 @@ def test_without_multicast_each_known_member_gets_one_copy_and_i_get_none() -> N
 
 
 @pytest.mark.conforms("LA-4", "LA-19")
-def test_without_multicast_a_stranger_hears_that_others_are_looked_for_and_no_message() -> None:
+def test_without_multicast_a_non_member_receives_searches_and_no_messages() -> None:
     """Any process may report its place, and name another one's address."""
     resolver = fan_out()
     resolver.down(set_b(1), 0.0)
@@ -193,7 +193,7 @@ def test_a_frame_waits_its_full_time_however_long_the_member_was_looked_for_befo
 
 
 @pytest.mark.conforms("LA-9")
-def test_with_multicast_nobody_is_asked_for_without_need() -> None:
+def test_with_multicast_a_view_starts_no_address_lookup() -> None:
     assert make().up(ViewInstalled(view_of(1, "AB"), None), 0.0) == []
 
 
@@ -220,7 +220,7 @@ def test_a_removed_member_is_not_brought_back_by_an_old_address() -> None:
 
 
 @pytest.mark.conforms("LA-11")
-def test_who_is_in_the_view_is_alive_so_its_removal_is_taken_back() -> None:
+def test_a_view_undoes_the_address_removal_of_its_members() -> None:
     resolver = fan_out()
     resolver.down(set_b(3), 0.0)
     resolver.down(RemovePhysical(B), 0.0)

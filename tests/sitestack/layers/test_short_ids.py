@@ -59,7 +59,7 @@ def table_in(effects: list[Effect]) -> IdTable:
 
 
 @pytest.mark.conforms("LA-21")
-def test_the_coordinator_numbers_the_members_and_who_stays_keeps_its_id() -> None:
+def test_the_coordinator_numbers_members_and_a_remaining_member_keeps_its_id() -> None:
     one = Member(A)
     assert one.gives(view(1, A)).ids == {A: 1}
     assert one.gives(view(2, A, B, C)).ids == {A: 1, B: 2, C: 3}
@@ -68,7 +68,7 @@ def test_the_coordinator_numbers_the_members_and_who_stays_keeps_its_id() -> Non
     assert one.layer.levels()["highest_id"].now == 5
 
 
-def test_nobody_else_gives_ids_nor_does_a_coordinator_that_is_not_told_to() -> None:
+def test_other_members_and_a_disabled_coordinator_assign_no_ids() -> None:
     assert Member(B).install(view(1, A, B)) == []
     off = Member(A, enabled=False)
     assert off.install(view(1, A, B)) == []
@@ -89,7 +89,7 @@ def test_ids_are_written_from_when_all_members_have_the_table_until_the_next_vie
 
 
 @pytest.mark.conforms("LA-21")
-def test_who_writes_none_learns_the_table_all_the_same_and_hands_on_what_was_given() -> None:
+def test_a_disabled_member_learns_the_table_and_transfers_the_assigned_ids() -> None:
     off = Member(B, enabled=False)
     off.install(view(1, A, B))
     (learnt,) = off.hears(IdTable(0, 2, {A: 1, B: 2}), A)
@@ -108,7 +108,7 @@ def test_a_table_of_anybody_else_or_out_of_no_stream_is_dropped() -> None:
 
 
 @pytest.mark.conforms("LA-23")
-def test_a_successor_goes_on_above_what_was_given_also_when_the_last_to_get_one_has_died() -> None:
+def test_a_successor_assigns_ids_above_all_earlier_ones_even_of_dead_members() -> None:
     other = Member(B)
     other.install(view(1, A, B, C))
     other.hears(IdTable(0, 3, {A: 1, B: 2, C: 3}), A)
@@ -116,14 +116,14 @@ def test_a_successor_goes_on_above_what_was_given_also_when_the_last_to_get_one_
 
 
 @pytest.mark.conforms("LA-23")
-def test_a_joiner_that_comes_to_coordinate_goes_on_above_what_was_given() -> None:
+def test_a_joiner_that_becomes_coordinator_assigns_ids_above_all_earlier_ones() -> None:
     joiner = Member(D)
     joiner.layer.take_state(IdsGiven(0, 7))
     assert joiner.gives(view(2, D)).ids == {D: 8}
 
 
 @pytest.mark.conforms("LA-23")
-def test_in_a_merge_everybody_is_numbered_anew_above_both_parts() -> None:
+def test_a_merge_renumbers_all_members_above_both_parts() -> None:
     one = Member(A)
     assert one.gives(view(2, A, B)).ids == {A: 1, B: 2}
     one.layer.merge_state(IdsGiven(0, 5))
@@ -133,7 +133,7 @@ def test_in_a_merge_everybody_is_numbered_anew_above_both_parts() -> None:
 
 
 @pytest.mark.conforms("LA-23")
-def test_when_the_ids_are_used_up_the_next_epoch_numbers_everybody_anew() -> None:
+def test_exhausted_ids_start_a_new_epoch_that_renumbers_all_members() -> None:
     one = Member(A)
     one.layer.take_state(IdsGiven(3, ID_MAX - 2))
     last = one.gives(view(1, A, B))
@@ -144,7 +144,7 @@ def test_when_the_ids_are_used_up_the_next_epoch_numbers_everybody_anew() -> Non
     assert one.gives(view(4, A, D, merges=True)) == IdTable(4, 5, {A: 4, D: 5}), "the other part's epoch is over"
 
 
-def test_nothing_is_given_in_a_view_that_is_only_caught_up_with_until_it_goes_on() -> None:
+def test_a_blocked_view_assigns_ids_only_when_it_is_unblocked() -> None:
     one = Member(A)
     assert one.install(view(1, A, B), blocked=True) == []
     effects = one.layer.up(Unblocked(), 0.0)
@@ -166,7 +166,7 @@ def test_nothing_is_given_in_a_view_that_is_only_caught_up_with_until_it_goes_on
         IdsGiven(-1, 1),
     ],
 )
-def test_a_table_that_makes_no_sense_is_refused_when_it_is_parsed(table: IdTable | IdsGiven) -> None:
+def test_an_invalid_table_is_refused_at_parsing(table: IdTable | IdsGiven) -> None:
     codec = Codec("NYC", ShortIdsLayer.HEADERS)
     with pytest.raises(ProtocolError, match="field"):
         codec.parse(codec.pack(table))

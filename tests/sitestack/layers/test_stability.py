@@ -85,7 +85,7 @@ def test_the_second_in_line_reports_once_a_turn_if_its_digest_moved() -> None:
     assert lazy.flush(0.0) == []
 
 
-def test_nobody_reports_before_the_interval_where_nobody_waits_for_it() -> None:
+def test_without_prompt_reports_the_second_member_waits_for_the_interval() -> None:
     second = member_of_v1("B", prompt="nobody")
     second.up(delivered("A", 1), 0.0)
     assert second.flush(0.0) == []
@@ -106,7 +106,7 @@ def test_where_every_delivery_waits_for_stability_no_interval_is_in_its_way() ->
         assert Down(vector({A: n})) in coordinator.flush(0.0)
 
 
-def test_a_vector_never_goes_back_and_only_what_advances_is_told() -> None:
+def test_only_advances_of_the_stable_vector_are_reported() -> None:
     layer = member_of_v1("B")
     layer.up(delivered("A", 9), 0.0)
     assert layer.up(vector({A: 5}), 0.0) == becomes_stable({A: 5})
@@ -166,7 +166,7 @@ def test_vectors_are_published_at_most_once_an_interval() -> None:
     assert sent == pytest.approx([0.001, 0.021, 0.041, 0.061, 0.081])
 
 
-def test_who_missed_the_last_vector_is_told_again() -> None:
+def test_a_member_that_missed_the_last_vector_is_sent_it_again() -> None:
     layer = member_of_v1("A")
     layer.up(delivered("A", 9), 0.0)
     layer.up(report(B, {A: 9}), 0.0)
@@ -177,7 +177,7 @@ def test_who_missed_the_last_vector_is_told_again() -> None:
     assert layer.up(report(C, {A: 9}, known=9), 1.0) == []
 
 
-def test_who_is_one_vector_behind_is_told_no_more_than_the_next_one() -> None:
+def test_a_member_one_vector_behind_is_sent_the_last_one_again_only_after_a_delay() -> None:
     """A busy member reports that all the time, as unread vectors wait behind earlier frames."""
     layer = member_of_v1("A", StabilityConfig(vector_interval_s=0.02, report_interval_s=0.25))
     layer.up(delivered("A", 99), 0.0)
@@ -190,7 +190,7 @@ def test_who_is_one_vector_behind_is_told_no_more_than_the_next_one() -> None:
     assert layer.up(report(B, {A: 9}, known=5), 0.36) == [Down(vector({A: 9}, B))], "so is the last one"
 
 
-def test_held_is_what_at_least_one_other_member_has() -> None:
+def test_held_covers_messages_that_at_least_one_other_member_has() -> None:
     layer = member_of_v1("A")
     layer.up(delivered("A", 9), 0.0)
     assert layer.up(report(B, {A: 5}), 0.0) == [Up(Held({A: 5}))]
@@ -281,7 +281,7 @@ def test_frames_in_pieces_become_stable_when_they_are_whole_everywhere() -> None
     assert len(group.wire.sent) == before
 
 
-def test_nothing_is_ever_called_stable_that_somebody_has_not_delivered() -> None:
+def test_no_message_is_reported_stable_before_all_members_have_delivered_it() -> None:
     group = Casters("ABC", 5, Faults(0.3, 0.3, spread_s=0.05), stability=StabilityConfig(report_interval_s=0.02))
     group.install(V1)
     for _ in range(300):
@@ -292,7 +292,7 @@ def test_nothing_is_ever_called_stable_that_somebody_has_not_delivered() -> None
             assert all(last(member, Stable).get(owner, 0) <= least for member in group.living())
 
 
-def test_the_coordinator_knows_within_a_round_trip_what_the_second_in_line_holds() -> None:
+def test_the_coordinator_learns_the_second_member_s_digest_within_a_round_trip() -> None:
     """X4: a relay sends messages that one more member of its site holds."""
     group = Casters("ABC", faults=Faults(delay_s=0.001), stability=StabilityConfig())
     group.install(V1)
@@ -338,7 +338,7 @@ def test_reports_and_vectors_about_a_hundred_streams_fit_into_the_smallest_datag
     assert member.deadline() is None
 
 
-def test_who_missed_one_frame_of_the_last_vector_is_told_again() -> None:
+def test_a_member_that_missed_one_frame_of_the_last_vector_is_sent_all_its_frames() -> None:
     owners = MEMBERS[:20]
     coordinator, member = member_that_delivered(0, owners), member_that_delivered(1, owners)
     digest = dict.fromkeys(owners, FAR)

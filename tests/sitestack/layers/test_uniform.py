@@ -43,7 +43,7 @@ def cast(n: int) -> Frame:
     return Frame(A, None, (), Batch("NYC", A, Scope.ALL, n, 1, pack_body([b"x"])), False, n, A)
 
 
-def test_a_multicast_waits_until_everybody_has_it_and_so_does_what_comes_after_it() -> None:
+def test_a_multicast_and_later_stream_events_wait_until_it_is_stable() -> None:
     uniform = layer()
     assert uniform.up(cast(1), 0.0) == []
     assert uniform.up(InStream(), 0.0) == []
@@ -53,7 +53,7 @@ def test_a_multicast_waits_until_everybody_has_it_and_so_does_what_comes_after_i
     assert uniform.up(InStream(), 0.0) == [Up(InStream())]
 
 
-def test_what_has_no_place_in_the_stream_does_not_wait() -> None:
+def test_a_unicast_and_an_event_outside_the_stream_do_not_wait() -> None:
     uniform = layer()
     uniform.up(cast(1), 0.0)
     unicast = Frame(A, B, (), Batch("NYC", A, Scope.UNICAST, 1, 1, pack_body([b"x"]), B, "NYC"))
@@ -61,7 +61,7 @@ def test_what_has_no_place_in_the_stream_does_not_wait() -> None:
     assert uniform.up(Aside(), 0.0) == [Up(Aside())]
 
 
-def test_a_flush_settles_what_waits_before_the_view() -> None:
+def test_a_flush_delivers_waiting_messages_before_the_view() -> None:
     uniform = layer()
     uniform.up(cast(1), 0.0)
     assert uniform.up(Settled(), 0.0) == [Up(cast(1))]
@@ -71,7 +71,7 @@ def test_a_flush_settles_what_waits_before_the_view() -> None:
 
 @pytest.mark.conforms("SEQ-24")
 @pytest.mark.parametrize("agreement", ["survivors", "uniform"])
-def test_what_a_coordinator_alone_had_is_delivered_by_it_only_when_agreement_is_among_survivors(agreement: str) -> None:
+def test_only_survivor_agreement_lets_a_coordinator_deliver_a_message_it_alone_has(agreement: str) -> None:
     """The coordinator's multicast reaches no other member, and it dies."""
     script = Script(World(1, site_maker(SiteConfig(site="NYC", agreement=agreement))))  # type: ignore[arg-type]  # a parameter
     script.site("NYC", "A", "B", "C")

@@ -52,7 +52,7 @@ def test_a_proxy_is_no_member_of_another_site_and_equals_its_uuid_without_a_site
 
 @pytest.mark.conforms("REL-7")
 @given(proxies, addresses | proxies)
-def test_what_is_equal_has_one_hash(left: ProxyUUID, right: Address) -> None:
+def test_equal_addresses_have_equal_hashes(left: ProxyUUID, right: Address) -> None:
     for other in (right, ProxyUUID(left, "NYC"), left.original, ProxyUUID(left, left.site, left, "a name")):
         assert [left == other, other == left] == [other in [left]] * 2
         assert left != other or (hash(left) == hash(other) and other in {left})

@@ -17,7 +17,7 @@ def contact(member: Address, version: int) -> Contact:
 
 @pytest.mark.conforms("LA-5")
 @given(st.permutations(range(1, 7)))
-def test_in_whatever_order_statements_arrive_the_newest_wins(versions: list[int]) -> None:
+def test_the_newest_version_wins_in_any_order_of_arrival(versions: list[int]) -> None:
     """A1."""
     contacts = AddressCache(10, 150.0)
     for version in versions:
@@ -26,7 +26,7 @@ def test_in_whatever_order_statements_arrive_the_newest_wins(versions: list[int]
 
 
 @pytest.mark.conforms("LA-11")
-def test_what_was_removed_is_refused_for_the_time_of_the_tombstone() -> None:
+def test_a_removed_contact_is_refused_until_its_tombstone_expires() -> None:
     """A2."""
     contacts = AddressCache(10, 150.0)
     contacts.put(contact(A, 3), 0.0)
@@ -37,7 +37,7 @@ def test_what_was_removed_is_refused_for_the_time_of_the_tombstone() -> None:
 
 
 @pytest.mark.conforms("LA-11")
-def test_a_removal_covers_what_was_said_up_to_its_version() -> None:
+def test_a_removal_covers_contacts_up_to_its_version() -> None:
     contacts = AddressCache(10, 150.0)
     assert not contacts.remove(A, 0.0, 5)
     assert not contacts.put(contact(A, 5), 0.0)
@@ -48,7 +48,7 @@ def test_a_removal_covers_what_was_said_up_to_its_version() -> None:
 
 
 @pytest.mark.conforms("LA-11", "LA-27")
-def test_the_removal_of_nobody_leaves_nothing_behind() -> None:
+def test_the_removal_of_an_unknown_member_leaves_no_tombstone() -> None:
     contacts = AddressCache(10, 150.0)
     assert not contacts.remove(A, 0.0)
     assert contacts.tombstones == 0
@@ -56,7 +56,7 @@ def test_the_removal_of_nobody_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.conforms("LA-5")
-def test_when_full_the_one_heard_of_longest_ago_makes_room_but_no_pinned_one() -> None:
+def test_a_full_cache_evicts_the_least_recently_updated_contact_that_is_not_pinned() -> None:
     contacts = AddressCache(2, 150.0)
     contacts.put(contact(A, 1), 0.0)
     contacts.put(contact(B, 1), 0.0)

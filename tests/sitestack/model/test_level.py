@@ -7,7 +7,7 @@ from sitestack.model.rate_limit import RateLimit
 from tests.harness.addresses import address
 
 
-def test_a_level_counts_what_is_in_it_and_remembers_the_most() -> None:
+def test_a_level_counts_its_content_and_records_its_maximum() -> None:
     level = Level(10)
     for amount in (4, 3):
         level.add(amount)
@@ -24,7 +24,7 @@ def test_there_is_room_up_to_the_bound_and_without_one_always() -> None:
     assert [Level.of(now, bound).is_over for now, bound in ((10, 10), (11, 10), (1 << 60, None))] == [False, True, False]
 
 
-def test_what_is_not_empty_is_not_at_rest_unless_there_is_a_reason() -> None:
+def test_a_nonempty_level_is_at_rest_only_with_a_reason() -> None:
     assert Level.of(0, 10).is_at_rest
     assert not Level.of(1, 10).is_at_rest
     assert Level.of(1, 10, "they are remembered").is_at_rest
@@ -66,7 +66,7 @@ def test_many_small_frames_count_as_much_as_few_large_ones() -> None:
     assert sorted(each.seqno for each in held.take_all() if each.source == A) == [60]
 
 
-def test_what_is_larger_than_everything_is_given_up_at_once() -> None:
+def test_a_frame_larger_than_the_bound_is_dropped_at_once() -> None:
     held = FairHold(10, 100, sizes)
     assert held.hold(frame(A, 5)) == 0
     assert held.hold(frame(B, 101)) == 1

@@ -38,7 +38,7 @@ def delivered(*payloads: bytes) -> list[Message]:
         st.builds(lambda n, size: n * [bytes(size)], st.integers(0, 99), st.integers(0, 9)),
     )
 )
-def test_a_body_holds_what_was_packed(payloads: list[bytes]) -> None:
+def test_an_unpacked_body_equals_the_packed_payloads(payloads: list[bytes]) -> None:
     assert list(unpack_body(pack_body(payloads), len(payloads))) == payloads
 
 
@@ -51,7 +51,7 @@ def test_a_body_of_another_length_is_refused_before_anything_is_cut(payloads: tu
             unpack_body(data, number)
 
 
-def test_the_messages_of_a_batch_say_who_sent_them_and_which_they_are() -> None:
+def test_the_messages_of_a_batch_carry_their_sender_and_id() -> None:
     first, second = delivered(b"x", b"yes")
     assert (first.source, first.payload, first.id, first.scope) == (A, b"x", MessageId("NYC", A, Scope.ALL, 7), Scope.ALL)
     assert (second.payload, second.id.n, second.sender) == (b"yes", 8, "Ann")
@@ -107,7 +107,7 @@ def batch(body: bytes, count: int) -> Batch:
 
 @pytest.mark.conforms("REL-18", "SEQ-6")
 @given(st.lists(st.tuples(envelopes, st.binary(max_size=30)), min_size=1, max_size=4))
-def test_what_is_put_into_envelopes_comes_out_of_them(some: list[tuple[Envelope, bytes]]) -> None:
+def test_envelopes_and_payloads_survive_wrapping_and_packing(some: list[tuple[Envelope, bytes]]) -> None:
     wrapped = [wrap(envelope, payload) for envelope, payload in some]
     packed = batch(pack_body(wrapped, envelopes=True), len(some))
     assert packed.has_envelopes
@@ -117,14 +117,14 @@ def test_what_is_put_into_envelopes_comes_out_of_them(some: list[tuple[Envelope,
 
 
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=4))
-def test_a_body_without_envelopes_says_so(payloads: list[bytes]) -> None:
+def test_a_body_without_envelopes_is_recognised(payloads: list[bytes]) -> None:
     packed = batch(pack_body(payloads), len(payloads))
     assert not packed.has_envelopes
     assert list(packed.payloads()) == payloads
 
 
 @given(st.binary(max_size=60), st.integers(0, 5))
-def test_whatever_arrives_is_read_or_refused(body: bytes, count: int) -> None:
+def test_any_body_is_read_or_refused(body: bytes, count: int) -> None:
     for each in (body, body[:3] + b"\x80" + body[4:]):
         try:
             list(batch(each, count).payloads())

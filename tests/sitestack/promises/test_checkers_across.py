@@ -21,7 +21,7 @@ def relayed() -> tuple[Told, Told, Told]:
     return a, b, d
 
 
-def test_what_only_the_dead_relay_and_another_site_have_is_found() -> None:
+def test_a_message_held_only_by_a_dead_relay_and_another_site_is_found() -> None:
     """X4: "if any process of R delivers m then, if surv(S) is non-empty, all of surv(S) that were in m's view deliver m"."""
     a, b, d = relayed()
     for each in (b, d):
@@ -30,14 +30,14 @@ def test_what_only_the_dead_relay_and_another_site_have_is_found() -> None:
     assert "X4" in broken(check(a, b, d, crashed="A"))
 
 
-def test_what_a_survivor_delivers_later_is_no_remote_only_message() -> None:
+def test_a_message_that_a_survivor_delivers_is_not_remote_only() -> None:
     a, b, d = relayed()
     b.deliver("A", 1).view("2B", "B").global_view({"NYC": "2B", "SFO": "1D"}, "NYC:B SFO:D")
     d.global_view({"NYC": "2B", "SFO": "1D"}, "NYC:B SFO:D")
     assert "X4" not in broken(check(a, b, d, crashed="A"))
 
 
-def test_when_all_holders_died_at_once_nobody_is_to_blame() -> None:
+def test_a_message_whose_holders_all_died_at_once_is_no_violation() -> None:
     """X4 with two crashes: the relay and the only other one that held the message."""
     a, b, c = (Told("NYC", name).view("1A", "ABC") for name in "ABC")
     d = Told("SFO", "D").view("1D", "D", lineage="1D")
@@ -51,7 +51,7 @@ def test_when_all_holders_died_at_once_nobody_is_to_blame() -> None:
     assert "X4" not in broken(check(a, b, c, d, crashed="AB"))
 
 
-def test_what_a_joiner_has_in_its_state_reached_it() -> None:
+def test_a_message_in_the_state_of_a_joiner_counts_as_delivered() -> None:
     """A stood still after it had sent, and delivers its message itself when it is back."""
 
     def told(held: bool) -> set[str]:
@@ -73,7 +73,7 @@ def left_behind(maker: str, survivors: str) -> set[str]:
     return broken(check(a, b, c, d, stopped="A", crashed="C"))
 
 
-def test_what_a_leaver_left_with_others_is_theirs_to_tell() -> None:
+def test_a_message_that_a_leaver_left_with_other_members_is_theirs_to_deliver() -> None:
     assert "X4" not in left_behind("A", "C")
     assert "X4" in left_behind("B", "C")
     assert "X4" in left_behind("A", "BC")
@@ -92,14 +92,14 @@ def hears(told: Told, n: int, vector: dict[str, str]) -> Told:
     return told
 
 
-def test_a_message_of_somebody_who_is_in_the_global_view_is_correct() -> None:
+def test_a_message_of_an_origin_in_the_global_view_is_correct() -> None:
     a, b, _ = relayed()
     b.deliver("A", 1)
     d = Told("SFO", "D").view("1D", "D", lineage="1D").global_view({"NYC": "1A", "SFO": "1D"}, "NYC:AB SFO:D")
     assert strangers(a, b, hears(d, 1, {"NYC": "1A", "SFO": "1D"})) == set()
 
 
-def test_a_message_of_somebody_who_is_not_in_the_global_view_is_found() -> None:
+def test_a_message_of_an_origin_outside_the_global_view_is_found() -> None:
     """G5: "a relayed m from o is delivered by p only while o is in p's gview"."""
     a, b, d = relayed()
     b.deliver("A", 1).view("2B", "B")
@@ -134,7 +134,7 @@ class TestMerges:
         b = Told("NYC", "B").view("1A", "AB").view("2B", "B", lineage="2B").view(counter, "AB", subs=parts)
         return broken(check(a, b))
 
-    def test_a_merge_of_what_its_members_had_installed_is_correct(self) -> None:
+    def test_a_merge_of_the_installed_views_of_its_members_is_correct(self) -> None:
         assert self.merged() == set()
 
     def test_a_part_that_its_member_did_not_come_from_is_found(self) -> None:

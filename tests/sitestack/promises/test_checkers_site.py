@@ -32,7 +32,7 @@ def test_a_quiet_site_is_correct() -> None:
 class TestIntegrity:
     """L1: "For every deliver(m) ... there is exactly one send(m) in J_{m.o} with equal sha256 and size"."""
 
-    def test_what_was_never_sent_is_found(self) -> None:
+    def test_a_delivery_of_an_unsent_message_is_found(self) -> None:
         a, b = pair()
         a.deliver("A", 1)
         b.deliver("A", 1)
@@ -51,7 +51,7 @@ class TestIntegrity:
             b.records[-1] = changed
             assert broken(check(a, b)) == {"L1"}
 
-    def test_a_batch_that_was_cut_anew_is_found(self) -> None:
+    def test_a_recut_batch_is_found(self) -> None:
         a, b = pair()
         a.send(1, count=4).deliver("A", 1, count=4)
         b.deliver("A", 1, count=2).deliver("A", 3, count=2)
@@ -139,7 +139,7 @@ class TestOrderOfOneOrigin:
             each.view("2A", "ABC").deliver("A", 2)
         assert broken(check(a, b, c)) == set()
 
-    def test_a_joiner_owes_what_others_deliver_in_its_view(self) -> None:
+    def test_a_joiner_owes_messages_that_others_deliver_in_its_view(self) -> None:
         a, b, c = Told("NYC", "A"), Told("NYC", "B"), Told("NYC", "C")
         a.send(1).send(2)
         for each in (a, b, c):
@@ -149,7 +149,7 @@ class TestOrderOfOneOrigin:
         c.deliver("A", 2)
         assert broken(check(a, b, c, quiescent=False)) == {"L3"}
 
-    def test_what_nobody_delivered_is_a_hole_for_everybody(self) -> None:
+    def test_a_message_without_deliveries_is_a_hole_at_every_member(self) -> None:
         a, b = pair()
         a.send(1).send(2).deliver("A", 2)
         b.deliver("A", 2)
@@ -181,7 +181,7 @@ class TestOrderOfOneOrigin:
 class TestViews:
     """L4 and L5."""
 
-    def test_a_view_contains_who_installs_it(self) -> None:
+    def test_a_view_contains_each_member_that_installs_it(self) -> None:
         a, b = pair()
         a.view("2B", "B")
         b.view("2B", "B")
@@ -208,7 +208,7 @@ class TestViews:
         c.view("2A", "ABC", subs=[("1A", "AB"), ("1C", "C")])
         assert "subs" in check(a, b, c).violations[0].what
 
-    def test_strangers_are_not_heard(self) -> None:
+    def test_a_delivery_from_a_non_member_is_found(self) -> None:
         """L5: "m.o is in V.members"."""
         a, b, c = Told("NYC", "A"), Told("NYC", "B"), Told("NYC", "C")
         a.view("2A", "AB").deliver("C", 1)
@@ -263,7 +263,7 @@ class TestSameViewAndSynchrony:
             each.view("3A", "ABC", lineage="3A", subs=merge)
         assert broken(check(a, b, c)) == set()
 
-    def test_what_was_settled_with_its_origin_is_not_delivered_elsewhere(self) -> None:
+    def test_a_message_settled_in_the_part_of_its_origin_is_delivered_in_no_other(self) -> None:
         """M2: "a message sent in one partition of a site is never delivered in another partition"."""
         a, b, c = trio()
         a.send(1)
@@ -277,7 +277,7 @@ class TestSameViewAndSynchrony:
         c.deliver("A", 1)
         assert broken(check(a, b, c)) == {"L6"}
 
-    def test_both_halves_of_a_split_site_may_take_a_relayed_message(self) -> None:
+    def test_both_halves_of_a_split_site_may_deliver_a_relayed_message(self) -> None:
         a, b = Told("NYC", "A"), Told("NYC", "B")
         d = Told("SFO", "D").view("1D", "D").send(1).deliver("D", 1)
         a.view("1A", "A").deliver("D", 1, site="SFO")
@@ -287,7 +287,7 @@ class TestSameViewAndSynchrony:
         b.deliver("D", 1, site="SFO")
         assert broken(check(a, b, d)) == set()
 
-    def test_who_goes_together_has_delivered_the_same(self) -> None:
+    def test_members_that_install_the_same_next_view_have_delivered_the_same_messages(self) -> None:
         """L7: "{m : p delivers m in V} = {m : q delivers m in V}"."""
         a, b, c = trio()
         a.send(1).deliver("A", 1)
@@ -344,7 +344,7 @@ class TestTotalOrder:
 class TestAgreement:
     """L9 and L10, in quiescent runs."""
 
-    def test_what_one_survivor_delivers_all_deliver(self) -> None:
+    def test_a_message_delivered_by_one_survivor_is_delivered_by_all(self) -> None:
         a, b = pair()
         a.send(1, count=5).deliver("A", 1, count=5)
         report = check(a, b)
@@ -354,7 +354,7 @@ class TestAgreement:
         b.view("2B", "B")
         assert broken(check(a, b, crashed="A")) == set()
 
-    def test_what_a_surviving_origin_sends_it_delivers(self) -> None:
+    def test_a_surviving_origin_delivers_its_own_messages(self) -> None:
         a, b = pair()
         a.send(1)
         assert broken(check(a, b)) == {"L10"}
@@ -362,7 +362,7 @@ class TestAgreement:
         assert broken(check(a, b, crashed="A")) == set()
 
 
-def test_a_violation_is_told_once_a_place_with_how_many_there_are() -> None:
+def test_a_violation_is_reported_once_per_place_with_a_count() -> None:
     a, b = pair()
     a.send(1).deliver("A", 1)
     for _ in range(5):
@@ -377,7 +377,7 @@ def test_stopped_members_owe_nothing_at_the_end() -> None:
     assert broken(check(a, b, stopped="B")) == set()
 
 
-def test_members_of_one_name_are_told_apart() -> None:
+def test_members_with_the_same_name_are_distinguished() -> None:
     a, b = Told("NYC", "A"), Told("NYC", "B")
     start = b.records[0]
     assert isinstance(start, records.Start)

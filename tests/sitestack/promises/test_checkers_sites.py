@@ -74,7 +74,7 @@ class TestRemoteOrder:
         assert broken(report) == {"X1"}
         assert "NYC/41414141 all 2 is a gap and was delivered" in report.violations[0].what
 
-    def test_a_baseline_says_where_a_process_starts(self) -> None:
+    def test_a_baseline_sets_the_first_number_of_a_process(self) -> None:
         a, d, e = two_sites()
         sent_by_a(a, 5)
         for each in (d, e):
@@ -84,14 +84,14 @@ class TestRemoteOrder:
         assert "X1" in broken(check(a, d, e))
 
     @pytest.mark.parametrize("in_state", [False, True])
-    def test_a_later_baseline_excuses_only_what_a_state_of_another_site_has(self, in_state: bool) -> None:
+    def test_a_later_baseline_excuses_only_messages_in_the_state_of_another_site(self, in_state: bool) -> None:
         a, d, e = two_sites()
         sent_by_a(a, 3)
         for each in (d, e):
             each.deliver("A", 1, site="NYC").baseline("A", 3, "NYC", in_state).deliver("A", 3, site="NYC")
         assert broken(check(a, d, e)) == (set() if in_state else {"X1", "X5"})
 
-    def test_what_is_missing_after_a_baseline_is_a_hole(self) -> None:
+    def test_a_message_missing_after_a_baseline_is_a_hole(self) -> None:
         a, d, e = two_sites()
         sent_by_a(a, 5)
         for each in (d, e):
@@ -137,7 +137,7 @@ class TestConservation:
             each.deliver("A", 1, site="NYC").gap("A", 2, 2, "NYC")
         assert broken(check(a, d, e)) == set()
 
-    def test_a_crashed_origin_is_owed_what_its_survivors_delivered(self) -> None:
+    def test_messages_of_a_crashed_origin_that_a_survivor_delivered_are_owed(self) -> None:
         a, d, e = two_sites()
         b = Told("NYC", "B").view("2A", "AB").send(1).send(2)
         a.view("2A", "AB").deliver("B", 1)
@@ -150,7 +150,7 @@ class TestConservation:
             each.deliver("B", 1, site="NYC")
         assert broken(check(a, b, d, e, crashed="B")) == set()
 
-    def test_what_a_leaver_reports_as_left_behind_is_owed_only_if_a_survivor_delivered_it(self) -> None:
+    def test_a_message_a_leaver_left_behind_is_owed_only_if_a_survivor_delivered_it(self) -> None:
         a, d, e = two_sites()
         b = Told("NYC", "B").view("2A", "AB").send(1).unreach(1, "unknown")
         a.view("2A", "AB")
@@ -163,7 +163,7 @@ class TestConservation:
             each.deliver("B", 1, site="NYC")
         assert "X5" not in broken(check(a, b, d, e, stopped="B"))
 
-    def test_what_a_leaver_left_to_a_part_of_which_nobody_lives_is_not_owed(self) -> None:
+    def test_a_message_that_a_leaver_left_to_a_part_without_survivors_is_not_owed(self) -> None:
         """B left and C after it; A, which had parted from them, did not have their messages."""
         for parted in (False, True):
             a, d, e = two_sites()
@@ -187,7 +187,7 @@ class TestConservation:
             each.global_view({"NYC": "1A", "SFO": "2E"}, "NYC:A SFO:E")
         assert broken(check(a, d, e, crashed="D")) == {"X5"}
 
-    def test_a_later_member_does_not_owe_what_its_site_had_before(self) -> None:
+    def test_a_later_member_owes_no_message_that_its_site_delivered_before(self) -> None:
         a, d, e = two_sites()
         sent_by_a(a, 1)
         for each in (d, e):
@@ -199,7 +199,7 @@ class TestConservation:
             each.global_view({"NYC": "1A", "SFO": "2D"}, "NYC:A SFO:DEF")
         assert broken(check(a, d, e, f)) == set()
 
-    def test_a_later_member_inherits_what_the_member_it_joined_inherited(self) -> None:
+    def test_a_later_member_inherits_the_inherited_history_of_the_member_it_joined(self) -> None:
         """F29: a site is lost, comes back with others who start at a baseline, and grows."""
         a, d, e = two_sites()
         sent_by_a(a, 2)
@@ -275,7 +275,7 @@ class TestUnicasts:
         a.unreach(1, "not_delivered", target="D", site="SFO")
         assert broken(check(a, d, e)) == {"X10"}
 
-    def test_nobody_else_delivers_it(self) -> None:
+    def test_a_unicast_delivered_by_another_member_is_found(self) -> None:
         a, d, e = two_sites()
         a.send(1, scope=UNICAST, target="D", site="SFO")
         d.deliver("A", 1, scope=UNICAST, site="NYC")
@@ -285,7 +285,7 @@ class TestUnicasts:
         assert any("to 44444444" in violation.what for violation in report.violations)
 
     @pytest.mark.parametrize("gone", ["A", "D"])
-    def test_nothing_is_owed_to_or_by_the_dead(self, gone: str) -> None:
+    def test_no_unicast_is_owed_to_or_by_a_dead_process(self, gone: str) -> None:
         a, d, e = two_sites()
         a.send(1, scope=UNICAST, target="D", site="SFO")
         assert broken(check(a, d, e)) == {"X10"}
@@ -324,7 +324,7 @@ class TestGlobalView:
             a.global_view({"NYC": "1A", "SFO": counters}, "NYC:A SFO:DE")
         assert broken(check(a, d, e, quiescent=False)) == {"G3"}
 
-    def test_a_reborn_site_counts_from_anew(self) -> None:
+    def test_a_reborn_site_restarts_its_view_counter(self) -> None:
         """F29, F30: a site is lost with all its members and returns with others."""
         a, d, e = two_sites()
         for each in (d, e):
@@ -336,7 +336,7 @@ class TestGlobalView:
         f.global_view(*back)
         assert broken(check(a, d, e, f, crashed="DE")) == set()
 
-    def test_two_halves_of_a_site_do_not_take_turns(self) -> None:
+    def test_a_global_view_that_keeps_alternating_between_two_halves_is_found(self) -> None:
         """R10: "the remote view flips between them"."""
         a, d, e = two_sites()
         d.view("2D", "D", lineage="1D")
@@ -360,7 +360,7 @@ class TestGlobalView:
         assert broken(report) == {"G4"}
         assert any("ends with" in violation.what for violation in report.violations)
 
-    def test_everybody_is_named_who_ends_otherwise_than_the_first(self) -> None:
+    def test_each_member_that_ends_differently_from_the_first_is_reported(self) -> None:
         a, d, e = two_sites()
         for each, counter in ((d, "2D"), (e, "3D")):
             each.view(counter, "DE", lineage="1D").global_view({"NYC": "1A", "SFO": counter}, "NYC:A SFO:DE")

@@ -15,13 +15,13 @@ from tests.harness.journals import Told, broken, check, outlived_sender, paused_
 
 
 @pytest.mark.parametrize("founded", [False, True])
-def test_what_stood_in_a_joiners_state_is_not_owed_to_it_when_its_sender_delivers_it_after_a_merge(founded: bool) -> None:
+def test_a_joiner_owes_no_message_of_its_state_that_is_delivered_after_a_merge(founded: bool) -> None:
     """Who founded a site alone and was merged has the senders' past as history like a joiner."""
     assert broken(check(*paused_sender(held=True, founded=founded))) == set()
     assert broken(check(*paused_sender(held=False, founded=founded))) == {"L3", "L9"}
 
 
-def test_a_later_baseline_says_what_is_in_the_state_that_a_member_has_taken() -> None:
+def test_a_later_baseline_accounts_for_messages_of_a_received_state() -> None:
     """Its part of the site had no state until another one gave it, with messages that this member had not delivered."""
     for taken in (False, True):
         reception = Reception()
@@ -35,7 +35,7 @@ def test_a_later_baseline_says_what_is_in_the_state_that_a_member_has_taken() ->
         assert (reception.accounted == Ranges([(1, 9)])) is taken
 
 
-def test_history_is_handed_on_when_nobody_lives_who_delivered_it() -> None:
+def test_history_is_inherited_although_no_living_member_delivered_it() -> None:
     assert broken(check(*outlived_sender(), crashed="B")) == set()
 
 
@@ -51,14 +51,14 @@ def two_sites_and_one_is_away_for_a_while(*, comes_back: bool) -> tuple[Told, To
     return a.stop(), d.stop()
 
 
-def test_who_is_seen_again_had_not_left() -> None:
+def test_a_process_that_reappears_had_not_left() -> None:
     """As when a site is taken offline and online again, or its link fails, within seconds of the end."""
     a, d = two_sites_and_one_is_away_for_a_while(comes_back=True)
     ending = find_ending({each.uuid: each.records for each in (a, d)})
     assert ending.lengths == {each.uuid: len(each.records) for each in (a, d)}
 
 
-def test_who_is_gone_for_good_before_something_is_sent_had_left() -> None:
+def test_a_process_that_vanishes_before_the_last_message_had_left() -> None:
     a, d = two_sites_and_one_is_away_for_a_while(comes_back=False)
     ending = find_ending({each.uuid: each.records for each in (a, d)})
     assert ending.lengths == {a.uuid: len(a.records)}
@@ -98,10 +98,10 @@ def test_operations(one: list[tuple[int, int]], other: list[tuple[int, int]], fi
     assert (left == right) == (plain(left) == plain(right))
 
 
-def test_words() -> None:
+def test_ranges_are_formatted_and_abbreviated() -> None:
     assert str(Ranges([(3, 7), (9, 9)])) == "3..7, 9"
     assert str(Ranges([(n, n) for n in range(0, 20, 2)])) == "0, 2, 4, 6, ... 6 more ranges"
 
 
-def test_a_union_takes_room_for_ranges_and_not_for_numbers() -> None:
+def test_a_union_needs_memory_for_ranges_and_not_for_numbers() -> None:
     assert Ranges([(1, 1 << 60)]) | Ranges([(1 << 61, 1 << 61)]) == Ranges([(1, 1 << 60), (1 << 61, 1 << 61)])

@@ -43,12 +43,12 @@ def blamed(*orders: list[OrderedBatch]) -> list[tuple[str, str, str]]:
     return [("ABC"[each.order], each.kind, chr(orders[each.order][each.at].origin[0])) for each in judged(*orders)]
 
 
-def test_what_most_share_is_believed() -> None:
+def test_the_order_that_contradicts_the_most_trusted_one_is_blamed() -> None:
     right = [1, 2, 3]
     assert blamed(order("xyz", right), order("xzy", right)) == [("B", "place", "z"), ("B", "place", "y"), ("B", "order", "y")]
 
 
-def test_a_place_that_falls_is_found_at_one_member_alone_with_what_it_contradicts() -> None:
+def test_a_decreasing_place_is_found_in_one_order_and_names_the_contradicted_batch() -> None:
     [found] = judged(order("xyz", [1, 3, 2]))
     batch, other = "NYC/7a7a7a7a all 1 (gseq 2)", "NYC/79797979 all 1 (gseq 3)"
     assert found == (0, 2, "falls", f"delivered {batch} in 41414141|1 out of the order of places, after {other}")
@@ -64,11 +64,11 @@ def test_without_places_the_order_alone_is_compared() -> None:
     assert blamed(order("xyz", nowhere), order("yxz", nowhere)) == [("B", "order", "x")]
 
 
-def test_who_lacks_a_batch_is_not_out_of_order() -> None:
+def test_a_member_with_a_missing_batch_is_not_out_of_order() -> None:
     assert blamed(order("xyz", [1, 2, 3]), order("xz", [1, 3])) == []
 
 
-def test_a_sound_beginning_and_end_change_no_word_of_it() -> None:
+def test_a_correct_start_and_end_do_not_change_the_verdict() -> None:
     rng = random.Random(2)
     names = "defghijk"
     for _ in range(300):

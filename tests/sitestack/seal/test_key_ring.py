@@ -16,7 +16,7 @@ ONE, TWO = bytes(range(32)), bytes(range(1, 33))
 
 
 @given(st.lists(st.binary(min_size=32, max_size=32), min_size=1, max_size=KEYS_MAX, unique=True))
-def test_a_ring_is_what_its_text_says(secrets: list[bytes]) -> None:
+def test_a_parsed_key_ring_equals_the_formatted_one(secrets: list[bytes]) -> None:
     ring = KeyRing.of(secrets[0])
     for secret in secrets[1:]:
         ring = ring.add(SiteKey(secret))
@@ -51,7 +51,7 @@ def test_a_ring_has_a_bound() -> None:
 
 
 @pytest.mark.parametrize("change", ["cut", "id", "use", "word", "size", "twice", "empty"])
-def test_what_is_no_ring_is_refused_without_repeating_it(change: str) -> None:
+def test_an_invalid_key_ring_is_refused_without_printing_the_key(change: str) -> None:
     text = KeyRing.of(ONE).format()
     use, key, _ = text.split("\n")
     damaged = {
@@ -101,7 +101,7 @@ def test_a_shuffled_stream_is_admitted_whole_and_its_copies_are_not() -> None:
 
 
 @pytest.mark.parametrize("jump", [1, 7, 8, 9, 64, WINDOW - 1, WINDOW, WINDOW + 1, WINDOW + 8, 10 * WINDOW])
-def test_what_is_just_inside_passes_and_what_is_just_outside_does_not(jump: int) -> None:
+def test_a_counter_just_inside_the_window_passes_and_one_just_outside_is_late(jump: int) -> None:
     window = ReplayWindow(1, 0.0)
     assert window.admit(5, 0.0) == ""
     assert window.admit(5 + jump, 0.0) == ""
@@ -110,7 +110,7 @@ def test_what_is_just_inside_passes_and_what_is_just_outside_does_not(jump: int)
         assert window.admit(5 + 1, 0.0) == ("" if jump - 1 < WINDOW else "seal_late")
 
 
-def test_what_was_overtaken_a_minute_ago_is_late() -> None:
+def test_a_counter_overtaken_a_minute_ago_is_late() -> None:
     window = ReplayWindow(1, 0.0)
     assert [window.admit(each, 0.0) for each in (1, 3, 10)] == ["", "", ""]
     assert window.admit(11, LATE_S) == ""

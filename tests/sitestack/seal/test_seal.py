@@ -32,7 +32,7 @@ def test_the_first_datagram_arrives_after_one_round_trip_and_later_ones_at_once(
     assert (a.drops, b.drops) == ({}, {})
 
 
-def test_what_was_held_comes_in_its_order_and_the_stranger_is_asked_again_only_after_a_while() -> None:
+def test_held_datagrams_keep_their_order_and_a_stranger_is_asked_again_only_later() -> None:
     world = World()
     a, b = world.start("a"), world.start("b")
     said = [b"%d: %s" % (number, HELLO) for number in range(5)]
@@ -73,7 +73,7 @@ def test_every_cut_and_every_edited_byte_is_refused_and_answered_by_nothing(acqu
     assert b.heard == [HELLO]
 
 
-def test_a_flood_of_invented_senders_makes_nobody_derive_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_of_invented_senders_derives_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """C16. To derive one takes a hundred times as long as to look at the stamp."""
     world = World()
     a, b = world.acquainted()
@@ -84,7 +84,7 @@ def test_a_flood_of_invented_senders_makes_nobody_derive_a_key(monkeypatch: pyte
     assert (derived, b.drops) == ([], {"seal_forged": 2_000})
 
 
-def test_the_key_of_a_stranger_is_derived_once_whatever_is_sent_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_of_a_stranger_is_derived_once_for_any_number_of_forgeries(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     gone, b = world.start("gone"), world.start("b")
     sealed, derived = gone.say(HELLO), count_derived(monkeypatch)
@@ -138,7 +138,7 @@ def test_ten_million_nonces_count_up() -> None:
         before = nonce
 
 
-def test_the_key_changes_before_the_counter_s_lower_half_begins_anew() -> None:
+def test_the_key_changes_when_the_lower_half_of_the_counter_wraps() -> None:
     a, b = World().acquainted()
     a.seal._counter = (1 << 32) - 1
     before = a.say(HELLO)
@@ -183,7 +183,7 @@ def test_copies_later_than_the_window() -> None:
     assert b.drops == {"seal_late": 1}
 
 
-def test_copies_of_a_session_that_has_ended_to_whoever_starts_afterwards() -> None:
+def test_copies_of_an_ended_session_are_refused_by_a_process_started_later() -> None:
     world = World()
     a, _ = world.acquainted()
     old = [a.say(b"%d: %s" % (number, HELLO)) for number in range(50)]
@@ -196,7 +196,7 @@ def test_copies_of_a_session_that_has_ended_to_whoever_starts_afterwards() -> No
     assert b.seal.statistics().senders == 0
 
 
-def test_copies_of_a_session_that_goes_on_to_one_that_has_started_anew() -> None:
+def test_old_copies_of_a_live_session_are_dropped_at_a_restarted_receiver() -> None:
     world = World()
     a, b = world.acquainted()
     old = [a.say(b"%d: %s" % (number, HELLO)) for number in range(50)]
@@ -223,7 +223,7 @@ def test_copies_of_introductions() -> None:
     assert (a.answered_bytes, b.answered_bytes, a.seal.statistics().senders) == (0, 0, 0)
 
 
-def test_copies_of_a_question_to_the_one_that_was_asked_is_answered_by_no_more_than_it_says() -> None:
+def test_answers_to_copies_of_an_introduction_are_no_larger_than_the_copies() -> None:
     world = World()
     a, b = world.start("a"), world.start("b")
     b.hear(a.say(HELLO), a.place, introductions=False)
@@ -255,7 +255,7 @@ def test_for_a_datagram_smaller_than_an_introduction_none_is_sent() -> None:
     assert (b.answered_bytes, b.drops) == (0, {"seal_stranger": 1})
 
 
-def test_the_sender_heard_longest_ago_makes_room_and_is_introduced_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sender_silent_for_longest_is_evicted_and_introduced_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seal_module, "SENDERS_MAX", 3)
     world = World()
     b = world.start("b")
@@ -283,7 +283,7 @@ class TestWhoDoesNotBelong:
     def test_another_cluster_with_the_same_key(self) -> None:
         self.refused(World().start("a", cluster="SFO"), "seal_cluster")
 
-    def test_another_cluster_that_says_it_is_this_one(self) -> None:
+    def test_another_cluster_that_poses_as_this_one_is_refused(self) -> None:
         world = World()
         a, b = world.start("a", cluster="SFO"), world.start("b")
         sealed = a.say(HELLO)
@@ -343,7 +343,7 @@ class TestRotation:
             b.hear(each, a.place)
         assert (b.heard, b.drops) == ([HELLO] * 2, {"seal_replayed": 2})
 
-    def test_what_is_held_under_a_removed_key_is_dropped(self) -> None:
+    def test_datagrams_held_under_a_removed_key_are_dropped(self) -> None:
         world = World()
         a, b = world.start("a", self.OLD), world.start("b", self.USING)
         b.hear(a.say(HELLO), a.place, introductions=False)
@@ -352,7 +352,7 @@ class TestRotation:
         assert b.seal.levels()["held_bytes"].now == 0
 
 
-def test_a_withheld_datagram_is_late_after_a_while_although_nothing_else_is_said() -> None:
+def test_a_withheld_datagram_is_late_after_a_while_without_further_traffic() -> None:
     world = World()
     a, b = world.acquainted()
     withheld = a.say(HELLO)
@@ -365,7 +365,7 @@ def test_a_withheld_datagram_is_late_after_a_while_although_nothing_else_is_said
     assert (b.heard, b.drops) == ([], {"seal_late": 1})
 
 
-def test_who_has_only_the_removed_key_is_out_at_once() -> None:
+def test_a_member_with_only_the_removed_key_is_refused_at_once() -> None:
     world = World()
     a, b = world.start("a", TestRotation.OLD), world.start("b", TestRotation.BOTH)
     for _ in range(2):

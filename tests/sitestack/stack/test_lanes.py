@@ -131,7 +131,7 @@ def test_established_members_send_on_lanes_in_both_directions_and_acknowledge_on
     assert pair.a.stack.drops == pair.b.stack.drops == {}
 
 
-def test_what_is_lost_on_a_lane_comes_in_an_ordinary_datagram() -> None:
+def test_a_message_lost_on_a_lane_is_retransmitted() -> None:
     pair = Pair()
     assert lanes(pair.post(pair.a, b"lost"))
     assert lanes(pair.post(pair.a, b"next"))

@@ -87,13 +87,13 @@ def test_an_announcement_reaches_all_layers_bottom_to_top_before_any_answer_is_c
     assert stack.flush(0.0).events == (event,)
 
 
-def test_the_shell_sees_an_announcement_before_what_it_causes() -> None:
+def test_the_shell_receives_an_announcement_before_its_effects() -> None:
     stack, _ = stack_of([{"news": [Up(Note("after"))]}, {"go": [Announce(Note("news"))]}, {}])
     stack.down(Note("go"), 0.0)
     assert stack.flush(0.0).events == (Note("news"), Note("after"))
 
 
-def test_states_are_collected_for_whoever_asks() -> None:
+def test_states_are_collected_for_the_requesting_layer() -> None:
     class Giver(Scripted):
         def give_state(self) -> Header:
             return Word(f"state of {self.label}")
@@ -108,7 +108,9 @@ def test_states_are_collected_for_whoever_asks() -> None:
 
 
 @pytest.mark.parametrize(("known", "word"), [(None, "known"), ((Word("x"), Word("y")), "less x y")])
-def test_what_layers_know_and_what_they_give_to_those_who_know_something(known: tuple[Header, ...] | None, word: str) -> None:
+def test_collected_states_are_the_known_part_or_the_rest_beyond_a_given_part(
+    known: tuple[Header, ...] | None, word: str
+) -> None:
     class Giver(Scripted):
         def give_known(self) -> Header:
             return Word("known")
@@ -122,7 +124,7 @@ def test_what_layers_know_and_what_they_give_to_those_who_know_something(known: 
     assert stack.flush(0.0).events == (StatesCollected(7, (Word(word),)),)
 
 
-def test_a_joiner_is_handed_states_before_it_hears_of_the_view() -> None:
+def test_a_joiner_receives_states_before_the_view() -> None:
     log: list[str] = []
 
     class Taker(Scripted):
@@ -154,7 +156,7 @@ def test_frames_of_one_turn_and_destination_share_datagrams_and_keep_their_order
     assert len(log) == 40
 
 
-def test_what_is_not_for_this_member_is_not_handed_up_but_told_to_the_lowest_layer() -> None:
+def test_a_misdirected_frame_is_reported_to_the_lowest_layer_and_not_delivered() -> None:
     """A3: a process restarted at the same address receives frames for its predecessor."""
     sender, _ = stack_of([{}])
     sender.down(Frame(A, Address(b"\x09" * 16), (Word("old"),)), 0.0)

@@ -116,7 +116,7 @@ def test_when_the_journal_refuses_nothing_leaves() -> None:
     assert done == []
 
 
-def test_what_arrived_goes_in_before_what_is_due_and_the_flush_is_last() -> None:
+def test_a_turn_handles_arrivals_then_due_timers_and_then_the_flush() -> None:
     layer, done, loop = member()
     layer.says = [say_x()]
     loop.turn([], 0.0)
@@ -140,7 +140,7 @@ def full_datagram(to: Address) -> tuple[bytes, Physical]:
     return codec.encode_datagram(A, to, [frame] * FRAMES_MAX), HERE
 
 
-def test_a_flood_waits_while_the_turn_does_what_is_due() -> None:
+def test_a_flood_is_bounded_per_turn_and_due_timers_still_run() -> None:
     """A turn takes a limited number of frames; the rest waits, in order, and the next turn is due at once."""
     other, to = Talker(), Address(b"\x02" * 16)
     loop = TurnLoop(Stack(to, [other], "NYC", 1_400), Shell(*[lambda what: None] * 4))
@@ -159,7 +159,7 @@ def test_a_flood_waits_while_the_turn_does_what_is_due() -> None:
     assert turns >= 40 * FRAMES_MAX / (TURN_FRAMES_MAX + FRAMES_MAX)
 
 
-def test_a_turn_that_takes_too_long_ends_early_but_takes_something() -> None:
+def test_a_late_turn_ends_after_one_datagram() -> None:
     other, to = Talker(), Address(b"\x02" * 16)
     loop = TurnLoop(Stack(to, [other], "NYC", 1_400), Shell(*[lambda what: None] * 4), is_late=lambda began: True)
     loop.turn([full_datagram(to)] * 3, 1.0)
@@ -169,7 +169,7 @@ def test_a_turn_that_takes_too_long_ends_early_but_takes_something() -> None:
     assert (other.log.count("up"), loop.is_behind, loop.due) == (3 * FRAMES_MAX, False, None)
 
 
-def test_what_a_sender_bundles_a_receiver_takes() -> None:
+def test_a_receiver_accepts_all_bundled_frames_of_a_sender() -> None:
     """The smallest frames there are: a datagram has few of them, and all arrive."""
     layer, other, to = Talker(), Talker(), Address(b"\x02" * 16)
     sender = Stack(A, [layer], "NYC", 60_000)
@@ -208,7 +208,7 @@ def all_layers() -> list[Layer]:
 
 
 @pytest.mark.parametrize("layer", all_layers(), ids=lambda layer: layer.name)
-def test_a_layer_lets_pass_what_it_says_that_it_need_not_see(layer: Layer) -> None:
+def test_a_layer_passes_on_frames_that_it_declares_not_to_need(layer: Layer) -> None:
     for headers in ((), (Foreign(),)):
         for batch in (None, BATCH):
             for dest in (None, A, SOMEBODY):
@@ -266,9 +266,7 @@ def noting_stack() -> tuple[Stack, list[str]]:
     ("headers", "seen"),
     [((), "bottom^ top^"), ((Own(),), "bottom^ middle^ top^"), ((Own(), Foreign()), "bottom^ top^")],
 )
-def test_up_goes_a_frame_to_those_who_see_all_and_to_the_owner_of_its_last_header(
-    headers: tuple[Header, ...], seen: str
-) -> None:
+def test_up_a_frame_visits_layers_that_see_all_and_the_owner_of_its_last_header(headers: tuple[Header, ...], seen: str) -> None:
     stack, log = noting_stack()
     stack.codec = Codec("NYC", {1: Own, 2: Foreign})
     batch = Batch("NYC", B, Scope.ALL, 1, 1, pack_body([b"x"]))
@@ -278,7 +276,7 @@ def test_up_goes_a_frame_to_those_who_see_all_and_to_the_owner_of_its_last_heade
 
 
 @pytest.mark.parametrize(("dest", "seen"), [(None, "topv bottomv"), (SOMEBODY, "topv bottomv"), (B, "topv middlev bottomv")])
-def test_down_goes_a_unicast_or_a_multicast_to_those_who_want_to_see_it(dest: Destination, seen: str) -> None:
+def test_down_a_unicast_or_multicast_visits_the_layers_that_want_its_kind(dest: Destination, seen: str) -> None:
     stack, log = noting_stack()
     stack.down(Frame(A, dest), 0.0)
     assert " ".join(log) == seen

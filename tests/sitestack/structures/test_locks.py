@@ -109,7 +109,7 @@ def test_requests_that_a_view_change_has_swallowed_are_made_again() -> None:
     assert site.members["B"].table.holder("l") is None
 
 
-def test_a_part_without_the_majority_loses_its_locks_and_takes_the_state_of_the_other_part() -> None:
+def test_a_minority_part_loses_its_locks_and_adopts_the_state_of_the_majority() -> None:
     site = formed()
     mine = site.ask("A")
     site.flow("ABC")
@@ -197,7 +197,7 @@ def test_a_request_that_is_repeated_counts_once() -> None:
     assert table.count == 2, "another task of the same member"
 
 
-def test_who_leaves_the_view_loses_its_locks_and_its_place() -> None:
+def test_a_departed_member_loses_its_locks_and_its_queue_places() -> None:
     table = LockTable()
     for member in (A, B, C):
         asks(table, member)

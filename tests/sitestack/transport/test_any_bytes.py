@@ -105,7 +105,7 @@ async def bring(transport: TcpTransport, stream: bytes, sizes: list[int]) -> lis
 @settings(QUICKLY, max_examples=100)
 @given(stream=streams, sizes=cuts)
 @example(stream=sized(hello(b"127.0.0.1")) + sized(b"x") + b"\xff" * 4 + sized(b"after it"), sizes=[])
-def test_a_stream_brings_what_is_whole_up_to_the_first_nonsense(
+def test_a_stream_yields_whole_datagrams_up_to_the_first_invalid_bytes(
     transport: TcpTransport, stream: bytes, sizes: list[int]
 ) -> None:
     assert trio.run(bring, transport, stream, sizes) == model(stream)
@@ -113,7 +113,7 @@ def test_a_stream_brings_what_is_whole_up_to_the_first_nonsense(
     assert not transport._by_peer
 
 
-async def test_after_all_that_others_are_still_heard(transport: TcpTransport) -> None:
+async def test_other_peers_are_still_received_after_arbitrary_bytes(transport: TcpTransport) -> None:
     other = TcpTransport(CONFIG, GROUP)
     try:
         other.send([(place(transport), b"here")])
@@ -153,7 +153,7 @@ async def watched(answer: bytes, cut: int) -> list[Event]:
 
 @settings(QUICKLY, max_examples=60)
 @given(answer=answers, cut=st.integers(0, 20))
-def test_only_another_process_of_ours_says_that_a_member_is_gone(answer: bytes, cut: int) -> None:
+def test_only_a_valid_answer_of_another_member_reports_the_watched_one_dead(answer: bytes, cut: int) -> None:
     """Whatever else answers, silence decides: an answer that makes no sense is none."""
     whole = len(answer) >= len(watch.MAGIC) + len(A) and answer.startswith(watch.MAGIC)
     other = whole and Address(answer[len(watch.MAGIC) :][: len(A)]) != A
@@ -178,5 +178,5 @@ async def talked_to(said: bytes) -> bytes:
 
 @settings(QUICKLY, max_examples=30)
 @given(said=st.binary(min_size=1, max_size=3_000))
-def test_who_says_anything_to_a_member_that_it_watches_is_hung_up_on(said: bytes) -> None:
+def test_a_watcher_that_sends_bytes_is_disconnected(said: bytes) -> None:
     assert trio.run(talked_to, said) == watch.MAGIC + B

@@ -56,7 +56,7 @@ async def test_a_route_to_a_seed_will_do_and_the_group_comes_first(autojump_cloc
 
 
 @pytest.mark.parametrize("config", [lan("NYC"), named_hosts("NYC", (Physical(SEED, 7600),), 0)], ids=["multicast", "seeds"])
-async def test_a_machine_without_a_network_is_told_and_founds_no_site_of_its_own(
+async def test_opening_sockets_without_a_network_raises_after_the_resolve_timeout(
     autojump_clock: MockClock, routes: Routes, config: SiteConfig
 ) -> None:
     routes({"127.0.0.1": "127.0.0.1"}, 0.0)
@@ -73,7 +73,7 @@ async def test_a_site_on_this_machine_needs_no_network(autojump_clock: MockClock
     transport.close()
 
 
-def test_the_kernel_says_which_address_a_route_has_and_when_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_route_gives_the_interface_address_and_a_missing_route_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     assert interfaces.find_interface("127.0.0.1", GROUP) == "127.0.0.1"
     assert interfaces.route_to("127.0.0.1") == "127.0.0.1"
     monkeypatch.setattr(interfaces, "route_to", lambda host: None)
@@ -142,7 +142,7 @@ def members(group: Physical) -> Iterator[tuple[UdpTransport, UdpTransport]]:
 
 
 @pytest.mark.parametrize("sending_says", [errno.ENODEV, errno.EADDRNOTAVAIL, errno.ENETUNREACH])
-async def test_a_member_whose_interface_came_back_hears_the_group_again(
+async def test_a_member_whose_interface_returns_receives_the_group_again(
     members: tuple[UdpTransport, UdpTransport],
     group: Physical,
     sending_says: int,

@@ -54,7 +54,7 @@ pytestmark = pytest.mark.skipif(not is_here("::1"), reason="this machine has no 
         ("[::1]:\u0661", None),
     ],
 )
-def test_an_ipv6_address_stands_in_brackets_and_is_read_as_it_is_written(text: str, place: Physical | None) -> None:
+def test_an_ipv6_address_is_bracketed_and_parses_back_from_its_text(text: str, place: Physical | None) -> None:
     assert parse_place(text, "anywhere") == place
     if place is not None:
         assert parse_place(str(place)) == place

@@ -48,7 +48,7 @@ def test_the_sockets_are_bound_to_the_interface_and_to_the_group_and_not_to_ever
         transport.close()
 
 
-async def test_what_is_sent_to_another_group_or_to_the_port_itself_is_not_heard() -> None:
+async def test_datagrams_to_another_group_or_to_the_port_itself_are_not_received() -> None:
     """A neighbour on this machine has joined the other group, so the system does deliver its datagrams here."""
     group = Physical(*draw_group())
     other = Physical(f"{group.host.rpartition('.')[0]}.{(int(group.host.rpartition('.')[2]) + 1) % 255}", group.port)
@@ -66,7 +66,7 @@ async def test_what_is_sent_to_another_group_or_to_the_port_itself_is_not_heard(
 
 
 @pytest.mark.conforms("LA-24")
-async def test_sockets_of_several_sites_hear_the_groups_that_they_have_joined_and_nothing_else() -> None:
+async def test_a_socket_of_several_sites_receives_only_the_groups_that_it_has_joined() -> None:
     """The socket is bound to no group, so the system also delivers datagrams for the port itself."""
     one, two, foreign = (Physical(f"239.194.7.{n}", draw_group()[1]) for n in range(1, 4))
     two, foreign = two._replace(port=one.port), foreign._replace(port=one.port)

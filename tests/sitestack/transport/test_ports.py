@@ -55,7 +55,7 @@ def _drawn_with_its_number_taken_in_tcp(others: list[socket.socket]) -> socket.s
             return udp
 
 
-def test_when_none_is_free_in_both_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_port_free_in_both_udp_and_tcp_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> socket.socket:
         raise ConfigurationError("taken") from OSError(errno.EADDRINUSE, "taken")
 
@@ -103,7 +103,7 @@ def at(*hosts: str) -> tuple[Physical, ...]:
 
 
 @pytest.mark.conforms("LA-13")
-async def test_a_name_stands_for_all_its_addresses_in_a_stable_order(autojump_clock: MockClock, zone: Zone) -> None:
+async def test_a_name_resolves_to_all_its_addresses_in_a_stable_order(autojump_clock: MockClock, zone: Zone) -> None:
     zone.hosts["relay.nyc"] = ["10.0.0.3", "10.0.0.1", "10.0.0.2", "10.0.0.1"]
     assert await Names([POD]).find(10.0) == at("10.0.0.1", "10.0.0.2", "10.0.0.3")
 
@@ -132,7 +132,7 @@ async def test_names_that_are_not_known_do_not_hide_those_that_are(autojump_cloc
     assert await Names([Physical("gone.nyc", 1), impossible, POD]).find(10.0) == at("10.0.0.1")
 
 
-async def test_pods_that_move_are_told_and_a_name_server_that_is_away_changes_nothing(
+async def test_moved_pods_are_reported_and_a_failed_name_server_changes_no_address(
     autojump_clock: MockClock, zone: Zone
 ) -> None:
     told: list[tuple[Physical, ...]] = []

@@ -69,7 +69,7 @@ async def test_multicasts_and_unicasts_pass_and_nothing_of_them_can_be_read() ->
     assert not any(HELLO[at : at + 4] in sealed for at in range(len(HELLO) - 3))
 
 
-async def test_a_copy_is_refused_by_all_and_by_one_that_has_started_anew() -> None:
+async def test_a_copied_datagram_is_refused_by_its_receiver_and_by_a_restarted_one() -> None:
     network = MemoryNetwork()
     a, b, wire = Sealed(network.open()), Sealed(network.open()), network.open()
     a.say(HELLO)
@@ -89,7 +89,7 @@ async def test_a_copy_is_refused_by_all_and_by_one_that_has_started_anew() -> No
     assert len(questions[0]) <= len(sealed)
 
 
-async def test_whoever_starts_anew_never_uses_the_counters_of_its_predecessor() -> None:
+async def test_each_restart_uses_a_new_sender_id() -> None:
     """C7: each key is derived from the sender id too, so nonces that begin again belong to another key."""
     network = MemoryNetwork()
     wire, sender_ids = network.open(), set[bytes]()
@@ -110,7 +110,7 @@ async def test_a_removed_key_proves_nothing_at_the_connections_either() -> None:
     assert not a.transport.proofs.are_sound(old, "watch", b"nonce")
 
 
-async def test_two_clusters_with_one_key_on_one_multicast_address_do_not_hear_each_other() -> None:
+async def test_two_clusters_with_one_key_and_one_multicast_address_drop_each_other() -> None:
     """C8."""
     network = MemoryNetwork()
     nyc, sfo = Sealed(network.open()), Sealed(network.open(), cluster="SFO")
@@ -122,7 +122,7 @@ async def test_two_clusters_with_one_key_on_one_multicast_address_do_not_hear_ea
     assert nyc.drops["seal_cluster"] == sfo.drops["seal_cluster"] == 3
 
 
-async def test_who_has_no_keys_and_who_has_are_not_heard_by_each_other() -> None:
+async def test_members_with_and_without_keys_do_not_receive_each_other() -> None:
     network = MemoryNetwork()
     a, plain = Sealed(network.open()), network.open()
     plain.send([(a.place, b"\xb7R\x02 a plain datagram")])
@@ -232,7 +232,7 @@ async def test_members_join_without_waiting_longer_for_their_introductions(autoj
     assert taken[1] == pytest.approx(taken[0], abs=0.1)
 
 
-async def test_a_copy_sent_to_somebody_else_does_not_make_him_report_its_receiver_dead(autojump_clock: MockClock) -> None:
+async def test_a_copy_to_another_member_does_not_make_it_report_the_receiver_dead(autojump_clock: MockClock) -> None:
     """A stranger copies A's datagram for B to C, which sees it for the first time: C must not answer that B is gone."""
     network = MemoryNetwork()
     async with site_in(network, "A", "B", "C") as [a, b, c]:
@@ -266,7 +266,7 @@ async def site_in(network: MemoryNetwork, *names: str) -> AsyncIterator[list[Cha
         yield channels
 
 
-async def test_a_flood_of_what_nobody_sealed_is_looked_at_in_portions(autojump_clock: MockClock) -> None:
+async def test_a_flood_of_unsealed_datagrams_is_processed_at_a_bounded_rate(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     a, stranger = Sealed(network.open()), network.open()
     began, looks = trio.current_time(), 0

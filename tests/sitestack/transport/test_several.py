@@ -123,7 +123,7 @@ async def test_levels_and_statistics_are_those_of_all_interfaces(members: tuple[
     a.close()
 
 
-async def test_an_interface_that_is_not_there_or_named_twice_is_told_and_nothing_stays_open(config: TransportConfig) -> None:
+async def test_a_missing_or_duplicate_interface_raises(config: TransportConfig) -> None:
     with pytest.raises(ConfigurationError, match=r"127\.0\.0\.1 is listed twice"):
         SeveralUdp(replace(config, more_interfaces=("127.0.0.1/30",)), "NYC")
     with pytest.raises(ConfigurationError, match="neither an IPv4 address nor a network interface"):
@@ -143,7 +143,7 @@ async def test_an_interface_that_is_not_there_or_named_twice_is_told_and_nothing
         ({"more_interfaces": (OTHER, OTHER)}, "'127.0.0.2' is named already"),
     ],
 )
-def test_what_makes_no_sense_is_refused(changes: dict[str, object], why: str) -> None:
+def test_invalid_interface_settings_are_refused(changes: dict[str, object], why: str) -> None:
     problems = find_problems(SiteConfig("NYC", transport=replace(BOTH, **changes)))  # type: ignore[arg-type]
     assert [problem for problem in problems if why in problem]
     assert not find_problems(SiteConfig("NYC", transport=BOTH))
@@ -151,7 +151,7 @@ def test_what_makes_no_sense_is_refused(changes: dict[str, object], why: str) ->
 
 @pytest.mark.conforms("LA-7")
 @pytest.mark.parametrize(("keys", "reason"), [(None, "nak_duplicate"), (KeyRing.of(bytes(32)), "seal_replayed")])
-async def test_members_that_hear_everything_several_times_are_one_each_and_deliver_it_once(
+async def test_members_on_several_interfaces_appear_once_and_deliver_each_message_once(
     keys: KeyRing | None, reason: str, config: TransportConfig
 ) -> None:
     """Discovery, heartbeats and messages of all kinds come in four copies each; with keys the seal drops three of them."""

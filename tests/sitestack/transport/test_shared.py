@@ -60,7 +60,7 @@ async def reading(transport: SharedTransport) -> AsyncIterator[SharedTransport]:
     transport.close()
 
 
-async def test_each_cluster_is_handed_what_is_its_own_and_what_is_for_nobody_is_counted(autojump_clock: MockClock) -> None:
+async def test_each_cluster_receives_its_own_datagrams_and_unclaimed_ones_are_counted(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     sender = network.open()
     async with reading(SharedTransport(SITE, network.open())) as transport:
@@ -120,7 +120,7 @@ async def test_a_flood_for_those_that_do_not_wait_is_looked_at_in_portions(autoj
         assert carrier.looked < 20
 
 
-async def test_who_looks_at_the_sockets_finds_what_is_for_the_others_too() -> None:
+async def test_one_receiver_reads_the_datagrams_of_the_other_clusters_too() -> None:
     """So a channel that is busy waits for no other task; and none is needed for those that are."""
     network = MemoryNetwork()
     sender, transport = network.open(), SharedTransport(SITE, network.open())
@@ -131,7 +131,7 @@ async def test_who_looks_at_the_sockets_finds_what_is_for_the_others_too() -> No
     assert len(two.receive()) == 1
 
 
-async def test_who_has_no_keys_is_heard_by_the_seal_and_by_nobody_else() -> None:
+async def test_a_plain_datagram_reaches_the_seal_and_is_dropped_and_counted() -> None:
     """A datagram names its cluster also when it is secured otherwise, so that this is counted where an operator looks."""
     network, drops = MemoryNetwork(), list[str]()
     sender, transport = network.open(), SharedTransport(SITE, network.open())
@@ -164,7 +164,7 @@ async def test_two_clusters_whose_sealed_datagrams_look_alike_are_refused() -> N
     transport.open(site(other), None)
 
 
-async def test_a_part_that_was_closed_twice_does_not_take_its_successors_place() -> None:
+async def test_a_part_closed_twice_does_not_displace_its_successor() -> None:
     network = MemoryNetwork()
     sender, transport = network.open(), SharedTransport(SITE, network.open())
     before = transport.open(site("one"), None)
@@ -180,7 +180,7 @@ async def test_a_part_that_was_closed_twice_does_not_take_its_successors_place()
 class TestGroups:
     """One socket hears the multicast groups of all clusters."""
 
-    async def test_a_group_is_heard_while_somebody_wants_it(self) -> None:
+    async def test_a_group_is_joined_while_a_part_uses_it(self) -> None:
         group, other = "239.193.7.1", "239.193.7.2"
         async with open_transport(SITE) as p, open_transport(SITE) as q:
 
@@ -214,7 +214,7 @@ class TestDesk:
     """Where the members of a shared transport are watched."""
 
     @pytest.mark.parametrize("proofs", [None, Proofs("NYC", KeyRing.of(bytes(32)))], ids=["insecure", "sealed"])
-    async def test_strangers_take_a_few_places_for_a_short_time(
+    async def test_strangers_occupy_a_bounded_number_of_slots_for_a_short_time(
         self, proofs: Proofs | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(watch, "ANSWER_TIMEOUT_S", 0.2)
@@ -236,7 +236,7 @@ class TestDesk:
                 await each.aclose()
             nursery.cancel_scope.cancel()
 
-    async def test_who_proves_another_cluster_is_told_nothing_of_this_one(self) -> None:
+    async def test_a_proof_for_another_cluster_receives_no_answer(self) -> None:
         one, other = Proofs("NYC", KeyRing.of(bytes(32))), Proofs("SFO", KeyRing.of(bytes(32)))
         async with open_transport(SITE) as transport, trio.open_nursery() as nursery:
             part = transport.open(SITE, one)
@@ -276,7 +276,7 @@ async def test_wait_returns_only_when_something_is_there(autojump_clock: MockClo
     assert waited.cancelled_caught
 
 
-def test_the_network_loses_what_it_is_told_to_lose_and_what_is_for_nobody() -> None:
+def test_the_network_loses_filtered_datagrams_and_those_to_a_closed_member() -> None:
     cut: set[Physical] = set()
     network = MemoryNetwork(lambda source, to: not {source, to} & cut)
     a, b = network.open(), network.open()

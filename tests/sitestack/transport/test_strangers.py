@@ -63,7 +63,7 @@ class TestWatching:
             assert a.watcher.levels()["pending"].now == 0
 
     @pytest.mark.parametrize("keys", [OTHER, None])
-    async def test_whoever_has_another_key_or_none_is_told_nothing(self, keys: KeyRing | None) -> None:
+    async def test_members_without_a_common_key_do_not_watch_each_other(self, keys: KeyRing | None) -> None:
         async with members((A, KEYS), (B, keys)) as [a, b]:
             b.watcher.watch([(A, a.place)])
             a.watcher.watch([(B, b.place)])
@@ -71,7 +71,9 @@ class TestWatching:
             assert (a.watcher.statistics().watching, b.watcher.statistics().watching) == (0, 0)
             assert a.heard == b.heard == []
 
-    async def test_a_stranger_has_a_place_for_a_short_time_and_hears_no_uuid(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_stranger_is_disconnected_after_a_timeout_and_receives_no_uuid(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(watch, "ANSWER_TIMEOUT_S", 0.2)
         async with members((A, KEYS)) as [a]:
             [stranger] = await connected(a.place)
@@ -92,7 +94,7 @@ class TestWatching:
             for each in strangers:
                 await each.aclose()
 
-    async def test_what_was_heard_on_one_connection_is_good_for_no_other(self) -> None:
+    async def test_a_proof_for_one_connection_is_refused_on_another(self) -> None:
         proofs = Proofs("NYC", KEYS)
         async with members((A, KEYS)) as [a]:
             [one, other] = await connected(a.place, 2)
@@ -106,7 +108,7 @@ class TestWatching:
             await one.aclose()
             await other.aclose()
 
-    async def test_a_connection_that_is_led_to_another_member_does_not_say_that_its_own_is_gone(self) -> None:
+    async def test_a_connection_forwarded_to_another_member_reports_no_death(self) -> None:
         """A machine in between forwards B's bytes for A to C, and C's answers back."""
         async with members((C, KEYS), (B, KEYS)) as [c, b]:
             listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
@@ -192,7 +194,7 @@ class TestTcpTransport:
         b.close()
 
     @pytest.mark.parametrize("keys", [KEYS, None])
-    async def test_who_says_nothing_is_closed_after_a_while(
+    async def test_a_silent_connection_is_closed_after_the_greeting_timeout(
         self, keys: KeyRing | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tcp, "GREETING_TIMEOUT_S", 0.1)
@@ -223,7 +225,7 @@ class TestTcpTransport:
                         await trio.sleep(0.001)
         a.close()
 
-    async def test_members_that_differ_in_keys_hear_nothing_of_each_other(self) -> None:
+    async def test_members_that_differ_in_keys_receive_no_datagrams_from_each_other(self) -> None:
         [a], [b], [c] = transports(1), transports(1, OTHER), transports(1, None)
         for each in (b, c):
             each.send([(place(a), b"hello")])

@@ -100,7 +100,7 @@ async def test_a_pod_that_moves_under_load_is_found_where_it_is_and_not_where_it
 
 @pytest.mark.conforms("LA-4")
 @pytest.mark.parametrize("number", [0, 2])
-async def test_a_member_whose_machine_gets_another_address_under_load_goes_on_there(number: int) -> None:
+async def test_a_member_readdressed_under_load_continues_at_its_new_address(number: int) -> None:
     """It is the same process, with the same UUID; the first one coordinates, and is named to the others."""
     async with open_subnets(3) as subnets:
         members = [await subnets.member(each, name, hosts(subnets), PORT, interface="eth0") for each, name in enumerate("ABC")]

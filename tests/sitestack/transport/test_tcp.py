@@ -51,7 +51,7 @@ def place(transport: TcpTransport) -> Physical:
     return transport.physical()[0]
 
 
-async def test_datagrams_arrive_whole_in_order_and_say_where_they_can_be_answered() -> None:
+async def test_datagrams_arrive_whole_in_order_and_carry_their_reply_address() -> None:
     with transports(2) as (a, b):
         sent = [bytes([n % 256]) * size for n, size in enumerate([0, 1, 60_000, 5, 65_000] * 20)]
         a.send([(place(b), data) for data in sent])
@@ -78,7 +78,7 @@ async def test_a_transport_sleeps_until_something_arrives() -> None:
 
 
 @pytest.mark.conforms("LA-8")
-async def test_an_external_address_is_what_others_are_told_and_answer_to() -> None:
+async def test_the_external_address_is_advertised_and_replied_to() -> None:
     with transports(1) as (b,):
         outside = replace(CONFIG, external_host="198.51.100.7", external_port=7000)
         with transports(1, outside) as (a,):
@@ -121,7 +121,7 @@ async def test_two_that_connect_to_each_other_at_once_understand_each_other() ->
         assert at_b == [(b"from a", place(a)), (b"more", place(a))]
 
 
-async def test_the_queue_for_one_that_does_not_read_is_bounded_and_hinders_nobody_else() -> None:
+async def test_the_queue_for_a_stalled_reader_is_bounded_and_delays_no_other_peer() -> None:
     with transports(3, replace(CONFIG, send_queue_bytes_max=200_000)) as (a, b, c):
         a.send([(place(b), b"x"), (place(c), b"x")])
         await arriving(b, a, count=1)
@@ -160,7 +160,7 @@ async def test_one_that_is_not_there_costs_a_pause_and_can_come_later(monkeypatc
     [b"GET / HTTP/1.1\r\n\r\n", b"\x04\x00\x00\x00SST\x02", b"\x08\x00\x00\x00SST\x01\x01\x00zz", b"\x00\x00\x00\x00"],
     ids=["another protocol", "another version", "no address", "nothing"],
 )
-async def test_who_does_not_speak_the_protocol_is_hung_up_on(garbage: bytes) -> None:
+async def test_a_peer_that_does_not_speak_the_protocol_is_disconnected(garbage: bytes) -> None:
     with transports(1) as (a,), socket.create_connection(place(a)) as stranger:
         await until(lambda: a.levels()["connections"].now == 1, a.receive)
         stranger.sendall(garbage)
@@ -179,7 +179,7 @@ async def test_the_number_of_connections_is_bounded(monkeypatch: pytest.MonkeyPa
         assert (a.levels()["connections"].now, a.statistics().unsent_datagrams) == (1, 1)
 
 
-async def test_without_a_descriptor_what_is_sent_is_counted_and_later_there_is_a_connection(
+async def test_without_descriptors_unsent_datagrams_are_counted_and_a_later_send_connects(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tcp, "PAUSE_S", 0.0)
@@ -191,7 +191,7 @@ async def test_without_a_descriptor_what_is_sent_is_counted_and_later_there_is_a
         assert await arriving(b, a, count=1) == [(b"found", place(a))]
 
 
-async def test_without_a_descriptor_a_connection_that_waits_wakes_nobody_and_is_taken_later(
+async def test_without_descriptors_a_pending_connection_is_accepted_later_without_wakeups(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tcp, "CONNECT_TIMEOUT_S", 0.05)
@@ -298,7 +298,7 @@ def test_one_cluster_in_common_is_enough_and_none_is_not(caller: str, called: st
     assert let_in(with_clusters(*caller), other) is expected
 
 
-def test_who_has_one_cluster_says_what_one_with_sockets_of_its_own_says() -> None:
+def test_a_shared_transport_with_one_cluster_greets_like_an_unshared_one() -> None:
     proofs = Proofs("A", KeyRing.of(b"A".ljust(32)))
     alone, shared = Greeting(PLACE, proofs), with_clusters("A")
     challenge = SEALED_MAGIC + NONCE

@@ -117,7 +117,7 @@ async def two_machines(addresses: dict[str, list[str]]) -> AsyncIterator[dict[st
 @pytest.mark.long
 @pytest.mark.conforms("LA-7")
 @pytest.mark.parametrize("networks", NETWORKS)
-async def test_two_members_on_two_networks_hear_each_message_once_and_go_on_when_one_network_fails(networks: str) -> None:
+async def test_two_members_on_two_networks_deliver_each_message_once_if_one_network_fails(networks: str) -> None:
     if not await has_wires():
         pytest.skip("no rights to make network namespaces")
     member = [sys.executable, "-m", "tests.harness.network_member"]

@@ -55,7 +55,7 @@ async def receive(transport: UdpTransport, count: int) -> list[bytes]:
 
 
 @pytest.mark.conforms("LA-30")
-async def test_a_datagram_reaches_the_member_at_its_physical_address_and_says_where_it_came_from(
+async def test_a_datagram_reaches_a_physical_address_and_carries_its_source(
     udp: Open,
 ) -> None:
     a, b = udp(), udp()
@@ -66,7 +66,7 @@ async def test_a_datagram_reaches_the_member_at_its_physical_address_and_says_wh
 
 
 @pytest.mark.conforms("LA-26")
-async def test_a_multicast_of_the_largest_size_reaches_everybody_but_its_sender(udp: Open) -> None:
+async def test_a_multicast_of_the_largest_size_reaches_all_members_but_its_sender(udp: Open) -> None:
     a, b, c = udp(), udp(), udp()
     large = os.urandom(LOOPBACK.datagram_bytes_max)
     a.send([(None, large), (None, b"second")])
@@ -86,7 +86,7 @@ async def test_many_datagrams_arrive_in_order_and_a_turn_reads_at_most_its_share
     assert list(itertools.chain(*turns)) == numbers
 
 
-async def test_groups_on_one_machine_do_not_hear_each_other(udp: Open, group: Physical) -> None:
+async def test_groups_on_one_machine_do_not_receive_each_other(udp: Open, group: Physical) -> None:
     other = Physical(f"{group.host.rpartition('.')[0]}.255", group.port)
     stranger = UdpTransport(LOOPBACK, other)
     try:
@@ -114,7 +114,7 @@ class FullSocket:
         return getattr(self._sock, name)
 
 
-async def test_what_the_kernel_has_no_room_for_waits_in_order_and_beyond_the_bound_is_counted(
+async def test_datagrams_wait_in_order_for_a_full_kernel_and_overflow_is_counted(
     udp: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = udp(replace(LOOPBACK, send_queue_bytes_max=20)), udp()
@@ -163,14 +163,14 @@ async def test_without_multicast_one_socket_is_opened_and_a_multicast_is_counted
     assert (a.statistics().unsent_datagrams, len(a._sockets)) == (1, 1)
 
 
-def test_the_buffers_that_the_kernel_granted_are_told(udp: Open) -> None:
+def test_the_granted_kernel_buffer_sizes_are_reported(udp: Open) -> None:
     numbers = udp(replace(LOOPBACK, receive_buffer_bytes=100_000)).statistics()
     assert numbers.receive_buffer_bytes == 100_000
     assert numbers.send_buffer_bytes > 0
 
 
 @pytest.mark.conforms("LA-8")
-def test_an_external_address_is_what_others_are_told(udp: Open) -> None:
+def test_the_external_address_is_advertised_first(udp: Open) -> None:
     a = udp(replace(LOOPBACK, external_host="198.51.100.7", external_port=7000))
     b = udp(replace(LOOPBACK, external_host="198.51.100.7"))
     c, d = udp(), udp(replace(LOOPBACK, interface="0.0.0.0", external_host="198.51.100.7", multicast=False))
@@ -181,7 +181,7 @@ def test_an_external_address_is_what_others_are_told(udp: Open) -> None:
     assert b.physical()[0].port not in (0, 7000)
 
 
-def test_a_busy_port_is_said_in_one_sentence_and_leaves_no_socket(udp: Open) -> None:
+def test_a_busy_port_raises_one_sentence_and_leaves_no_socket(udp: Open) -> None:
     port = udp().physical()[0].port
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(ConfigurationError, match=rf"transport\.port: port {port} of 127\.0\.0\.1 is already in use"):
@@ -199,7 +199,7 @@ def test_a_busy_port_is_said_in_one_sentence_and_leaves_no_socket(udp: Open) -> 
         ("127.0.0.1/240", "'127.0.0.1/240' is no subnet"),
     ],
 )
-def test_an_interface_that_is_not_there_is_said_in_one_sentence(udp: Open, interface: str, says: str) -> None:
+def test_a_missing_interface_raises_one_sentence(udp: Open, interface: str, says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         udp(TransportConfig(interface=interface))
 

@@ -150,7 +150,7 @@ async def test_a_new_process_at_the_place_of_a_killed_one_is_not_taken_for_it() 
 
 
 @pytest.mark.conforms("LA-4")
-async def test_whoever_finds_another_process_knows_that_the_member_is_gone() -> None:
+async def test_a_watcher_that_finds_another_process_reports_the_member_dead() -> None:
     async with member(C) as c, member() as b:
         b.watcher.watch([(A, c.place)])
         await b.hears(Gone(A))
@@ -159,7 +159,7 @@ async def test_whoever_finds_another_process_knows_that_the_member_is_gone() -> 
 
 
 @pytest.mark.conforms("LA-24")
-async def test_who_shares_a_port_is_told_whom_one_looks_for() -> None:
+async def test_a_shared_port_receives_the_uuid_of_the_watched_member() -> None:
     asked: list[bytes] = []
 
     async def handle(stream: trio.SocketStream) -> None:
@@ -177,7 +177,7 @@ async def test_who_shares_a_port_is_told_whom_one_looks_for() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_connection_that_something_in_between_has_closed_says_nothing() -> None:
+async def test_a_connection_closed_by_an_intermediary_reports_no_death() -> None:
     async with server([MAGIC + A], close=True) as place, member() as b:
         b.watcher.watch([(A, place)])
         await trio.sleep(A_WHILE_S)
@@ -206,7 +206,7 @@ async def test_a_port_that_never_answered_only_makes_one_ask_by_other_means() ->
 
 @pytest.mark.parametrize("answer", [None, b"", MAGIC, b"HTTP/1.1 400 Bad Request\r\n", MAGIC[:-1] + b"\x02" + C])
 @pytest.mark.parametrize("close", [False, True])
-async def test_what_makes_no_sense_says_nothing(answer: bytes | None, close: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_invalid_answer_reports_no_death(answer: bytes | None, close: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "ANSWER_TIMEOUT_S", 0.05)
     async with server([answer, MAGIC + A], close=close) as place, member() as b:
         b.watcher.watch([(A, place)])
@@ -247,7 +247,7 @@ async def test_a_member_that_is_to_be_watched_again_is() -> None:
         await b.hears(Gone(A), Gone(A))
 
 
-async def test_whoever_speaks_to_a_member_is_cut_off() -> None:
+async def test_a_peer_that_sends_bytes_to_a_watched_member_is_disconnected() -> None:
     async with member(A) as a:
         stream = await trio.open_tcp_stream(*a.place)
         async with stream:
@@ -259,7 +259,7 @@ async def test_whoever_speaks_to_a_member_is_cut_off() -> None:
         assert a.heard == []
 
 
-async def test_beyond_the_bound_nobody_is_answered_and_those_before_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watchers_beyond_the_bound_are_refused_and_earlier_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "WATCHERS_MAX", 1)
     async with member(A) as a, member() as b, member(C) as c:
         b.watcher.watch([(A, a.place)])
@@ -283,7 +283,7 @@ async def test_the_end_leaves_no_descriptor_and_no_task() -> None:
     assert trio.lowlevel.current_statistics().tasks_living == tasks
 
 
-async def test_without_descriptors_nobody_is_gone_and_the_member_is_watched_as_soon_as_there_is_one() -> None:
+async def test_without_descriptors_no_death_is_reported_and_watching_starts_later() -> None:
     with process(A) as (_, place):
         async with member() as site:
             with no_descriptors():

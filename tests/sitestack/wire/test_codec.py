@@ -121,7 +121,7 @@ def test_every_frame_comes_back_as_it_was(sent: list[Frame]) -> None:
     assert (datagram.source, datagram.dest, datagram.multicast) == (A, B, False)
 
 
-def test_a_multicast_and_a_datagram_for_whoever_is_there_have_no_destination() -> None:
+def test_multicasts_and_datagrams_to_a_physical_address_have_no_destination() -> None:
     """A4: neither has one, so the datagram states its kind."""
     frame = Frame(A, None, (Small(1),))
     assert CODEC.decode(encode(frame, dest=None)).multicast
@@ -167,7 +167,7 @@ def test_another_cluster_is_refused() -> None:
         Codec("SFO", {2: Small}).decode(encode(Frame(A, B, (Small(1),))))
 
 
-def test_a_sealed_datagram_is_told_from_nonsense() -> None:
+def test_a_sealed_datagram_is_refused_as_sealed() -> None:
     with pytest.raises(ProtocolError) as refused:
         CODEC.decode(b"H\xad\x01" + bytes(100))
     assert refused.value.reason == "sealed"
@@ -241,7 +241,7 @@ def lists(count: int) -> bytes:
 @pytest.mark.parametrize(
     "bomb", [nested(1_000, 60_000), nested(250, 1_400), nested(1_000, 1 << 20), lists(1 << 21), lists(60_000)]
 )
-def test_what_is_refused_takes_no_more_room_than_a_few_times_its_bytes(bomb: bytes) -> None:
+def test_a_refused_datagram_uses_memory_only_in_proportion_to_its_size(bomb: bytes) -> None:
     """An array may announce any length, and an empty one takes seventy bytes: it is counted before it is made."""
     tracemalloc.start()
     try:
@@ -262,7 +262,7 @@ def test_after_refused_input_the_next_datagram_is_read() -> None:
         assert CODEC.decode(encode(Frame(A, B, (Small(1),)))).frames == (Frame(A, B, (Small(1),)),)
 
 
-def test_frames_that_say_nothing_are_refused() -> None:
+def test_empty_frames_are_refused() -> None:
     with pytest.raises(ProtocolError, match="malformed"):
         CODEC.decode(spoilt([[False, [], None]] * (FRAMES_MAX - 1)))
 
@@ -312,7 +312,7 @@ def test_the_largest_batch_of_a_datagram_is_read_without_a_copy_too_many() -> No
 
 
 @pytest.mark.conforms("LA-27")
-def test_an_address_takes_sixteen_bytes_and_a_tag_and_a_view_lists_its_members_once() -> None:
+def test_an_address_is_sixteen_bytes_and_a_tag_and_a_view_lists_its_members_once() -> None:
     plain = len(CODEC.pack(Small(1)))
     members = tuple(Address(bytes([n]) * 16) for n in range(10))
     vid = ViewId(1, members[0])

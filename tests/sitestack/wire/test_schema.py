@@ -84,7 +84,7 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("header", HEADERS)
-def test_what_was_packed_comes_back(header: Header) -> None:
+def test_an_unpacked_header_equals_the_packed_one(header: Header) -> None:
     assert SCHEMA.parse_header(plain(SCHEMA.pack_header(header))) == header
 
 
@@ -109,7 +109,7 @@ def test_addresses_beyond_the_bound_are_still_right() -> None:
 
 
 @pytest.mark.parametrize("value", ["a" * 16, [97] * 16, b"a" * 15, 97, None, True])
-def test_what_is_no_address_is_refused_also_when_it_is_known(value: object) -> None:
+def test_an_invalid_address_is_refused_although_a_valid_one_is_remembered(value: object) -> None:
     SCHEMA.parse_address(bytes(A))
     with pytest.raises(ProtocolError):
         SCHEMA.parse_address(value)
@@ -128,14 +128,14 @@ class Open(StrEnum):
         return cls.OTHER
 
 
-def test_a_word_travels_as_a_string_and_no_word_as_an_empty_one() -> None:
+def test_an_enum_value_is_packed_as_a_string_and_none_as_an_empty_one() -> None:
     word, maybe = SCHEMA.converter(Word), SCHEMA.converter(Word | None)
     assert (word.pack(Word.YES), maybe.pack(Word.YES), maybe.pack(None)) == ("yes", "yes", "")
     assert type(word.pack(Word.YES)) is str
     assert (word.parse("yes"), maybe.parse("yes"), maybe.parse("")) == (Word.YES, Word.YES, None)
 
 
-def test_a_word_that_nobody_has_is_refused_unless_the_class_has_one_for_it() -> None:
+def test_an_unknown_enum_value_is_refused_unless_the_enum_defines_a_fallback() -> None:
     for kind in (Word, Word | None):
         with pytest.raises(ProtocolError, match=r"^field$"):
             SCHEMA.converter(kind).parse("no")

@@ -39,7 +39,7 @@ def written(frame: Frame, ids: ShortIds | None) -> bytes:
 
 @pytest.mark.conforms("LA-22")
 @pytest.mark.parametrize("dest", [None, B])
-def test_what_is_decoded_from_an_id_is_the_address_itself_wherever_it_stands(dest: Address | None) -> None:
+def test_an_address_decoded_from_a_short_id_is_an_ordinary_address_everywhere(dest: Address | None) -> None:
     """There is no second kind of address above the codec that could be equal to an address and have another hash."""
     batch = Batch("NYC", C, Scope.UNICAST if dest else Scope.ALL, 1, 1, pack_body([b"x"]), dest)
     frame = Frame(A, dest, (Cast(ViewId(7, B), C, 5),), batch)
@@ -62,7 +62,7 @@ def test_what_is_decoded_from_an_id_is_the_address_itself_wherever_it_stands(des
 
 
 @pytest.mark.conforms("LA-21")
-def test_an_address_takes_three_bytes_where_it_has_an_id_and_its_uuid_where_it_has_none() -> None:
+def test_an_address_is_three_bytes_with_a_short_id_and_its_uuid_without_one() -> None:
     plain, short = written(CAST, None), written(CAST, ShortIds(0, {A: 1_000, B: 1_001, C: 1_002}))
     name = 2 + len(IDS.name)
     assert len(plain) - len(short) == 4 * (18 - 3) - name
@@ -85,7 +85,7 @@ def test_a_datagram_is_read_by_the_table_that_it_was_written_by_and_by_no_other(
             codec(*others).decode(written(CAST, table))
 
 
-def test_a_table_of_the_same_contents_has_the_same_name_in_whatever_order() -> None:
+def test_a_table_has_the_same_name_for_the_same_contents_in_any_order() -> None:
     assert ShortIds(0, {C: ID_MAX, A: 1, B: 2}).name == IDS.name
     assert len({ShortIds(0, ids).name for ids in ({A: 1}, {A: 2}, {B: 1}, {A: 1, B: 2}, {})}) == 5
 
@@ -100,7 +100,7 @@ def test_an_id_that_is_not_in_the_table_is_no_address() -> None:
 
 
 @pytest.mark.parametrize("name", [b"", b"12345678", 5, None, [], "12345678"])
-def test_a_name_that_is_none_is_refused(name: object) -> None:
+def test_an_invalid_table_name_is_refused(name: object) -> None:
     body = msgpack.packb(["NYC", 1, 0, None, [[False, [], None]], name], use_bin_type=True)
     with pytest.raises(ProtocolError, match="unknown_ids"):
         codec(IDS).decode(MAGIC + bytes([VERSION]) + body)

@@ -30,7 +30,7 @@ def assembly(bytes_max: int = 1 << 20, each_bytes_max: int = 1 << 19) -> Assembl
 
 
 @given(st.binary(min_size=2, max_size=3_000), st.integers(60, 1_000), st.randoms())
-def test_a_datagram_is_what_its_slices_make_in_any_order_and_however_often(data: bytes, size: int, rng: random.Random) -> None:
+def test_a_datagram_is_reassembled_from_duplicated_slices_in_any_order(data: bytes, size: int, rng: random.Random) -> None:
     slices = cut(A, data, size)
     put, shuffled = assembly().put, slices * 2
     rng.shuffle(shuffled)
@@ -39,7 +39,7 @@ def test_a_datagram_is_what_its_slices_make_in_any_order_and_however_often(data:
     assert all(each == data for each in whole)
 
 
-def test_what_is_lost_once_may_come_with_the_same_datagram_sent_again() -> None:
+def test_a_lost_slice_may_arrive_with_a_retransmission_of_its_datagram() -> None:
     parts = assembly()
     first, again = cut(A, DATAGRAM, 1_000), cut(A, DATAGRAM, 1_000)
     assert [parts.put(each) for each in first if each.index != 2] == [None] * 4
@@ -107,7 +107,7 @@ def test_a_slice_survives_the_wire() -> None:
         (b"x" * 8, 0, 2, b""),
     ],
 )
-def test_a_slice_that_nobody_makes_is_refused(digest: bytes, index: int, count: int, data: bytes) -> None:
+def test_an_invalid_slice_is_refused(digest: bytes, index: int, count: int, data: bytes) -> None:
     with pytest.raises(ProtocolError, match="malformed"):
         CODEC.decode(CODEC.encode_slice(Slice(A, digest, index, count, data)))
 
@@ -118,7 +118,7 @@ PLACES = [None, B, Physical("127.0.0.1", 7_600)]
 
 @settings(deadline=None, derandomize=True, max_examples=30)
 @given(names, st.sampled_from(PLACES), names)
-def test_every_datagram_of_a_cluster_has_its_mark_and_no_others(cluster: str, dest: object, other: str) -> None:
+def test_every_datagram_of_a_cluster_carries_only_the_mark_of_that_cluster(cluster: str, dest: object, other: str) -> None:
     codec = Codec(cluster, {})
     batch = Batch(cluster, A, Scope.ALL, 1, 1, pack_body([b"x"]))
     assert dest is None or isinstance(dest, (bytes, Physical))
@@ -136,11 +136,11 @@ def test_every_datagram_of_a_cluster_has_its_mark_and_no_others(cluster: str, de
 @pytest.mark.parametrize("start", [b"", b"\xb7R\x02\x95", b"H\xad\x01\x00", b"\xb7R\x02\x95\xd9", b"\xb7R\x02\x95\xda\xff"])
 @settings(deadline=None, derandomize=True, max_examples=30)
 @given(rest=st.binary(max_size=20))
-def test_any_bytes_have_a_mark_that_may_be_nobodys(start: bytes, rest: bytes) -> None:
+def test_any_bytes_yield_a_mark(start: bytes, rest: bytes) -> None:
     assert isinstance(mark_of(start + rest), bytes)
 
 
-def test_all_cuts_of_a_datagram_are_nobodys_until_the_name_is_whole() -> None:
+def test_a_truncated_datagram_has_a_cluster_mark_only_with_the_whole_name() -> None:
     codec = Codec("NYC", {})
     whole = codec.encode_slice(Slice(A, bytes(DIGEST_BYTES), 0, 2, b"piece"))
     found = [mark_of(whole[:size]) in marks_of("NYC") for size in range(len(whole))]

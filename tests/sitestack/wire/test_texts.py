@@ -46,7 +46,7 @@ def test_a_header_with_a_name_that_cannot_be_printed_is_refused(name: str) -> No
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_a_site_that_says_hello_under_such_a_name_is_refused(name: str) -> None:
+def test_a_hello_with_an_unprintable_site_or_relay_name_is_refused(name: str) -> None:
     for site, relay in ((name, "A"), ("SFO", name)):
         with pytest.raises(ProtocolError, match=r"field|malformed"):
             BRIDGE.parse(BRIDGE.pack(Hello(1, site, VID, VID, A, relay, 1, 1, 1)))
@@ -63,7 +63,7 @@ def test_a_batch_of_such_a_site_is_refused(site: str) -> None:
 
 
 @given(st.text())
-def test_a_member_has_only_names_that_others_take(name: str) -> None:
+def test_a_valid_member_name_is_accepted_by_other_members(name: str) -> None:
     try:
         local = make_local("NYC", name)
     except ConfigurationError:

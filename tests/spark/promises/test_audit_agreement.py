@@ -31,7 +31,7 @@ def test_a_correct_run_with_joins_and_crashes_passes(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.long
-def test_losses_and_damage_of_many_kinds_are_told_as_the_check_tells_them(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_audit_reports_losses_and_damage_of_many_kinds_as_the_check_does(spark: SparkSession, tmp_path: Path) -> None:
     run = CorrectRun(12, steps=150)
     shut_down(run)
     process = next(each for each in run.processes if each.uuid not in run.crashed())
@@ -54,7 +54,7 @@ def test_losses_and_damage_of_many_kinds_are_told_as_the_check_tells_them(spark:
 
 
 @pytest.mark.long
-def test_beyond_the_bound_nothing_passes_and_what_transforms_judge_is_still_told(
+def test_an_audit_beyond_the_bound_fails_and_still_reports_transform_violations(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a = Told("NYC", "A").view("1A", "A")
@@ -85,7 +85,7 @@ def rows(member: str, order: str, places: Sequence[int]) -> list[Row]:
     ]
 
 
-def test_all_who_share_an_order_are_blamed_for_it_in_the_order_of_the_judgement() -> None:
+def test_all_members_with_the_same_deviating_order_are_reported_in_order() -> None:
     right = [1, 3, 5]
     members = [rows("A", "abc", right), rows("B", "abc", right), rows("C", "abc", right), rows("D", "acb", right)]
     members.append(rows("E", "acb", right))

@@ -147,7 +147,7 @@ def test_each_origins_story_is_judged_by_itself(judged_streams: Judged, origin: 
     assert of_origin(judged_streams, origin) == wrong
 
 
-def test_a_unicast_across_sites_is_owed_too(judged_streams: Judged) -> None:
+def test_a_unicast_across_sites_is_owed(judged_streams: Judged) -> None:
     assert judged_streams.at("NYC/A")["X10"] == [
         "NYC/41414141 unicast to 45454545 1 was sent; it was neither delivered nor reported"
     ]
@@ -179,7 +179,7 @@ def test_relays_and_global_views_are_judged(spark: SparkSession, tmp_path: Path)
 
 @pytest.mark.long
 @pytest.mark.parametrize("parted", [False, True])
-def test_what_a_leaver_left_to_a_part_of_which_nobody_lives_is_not_owed(
+def test_a_message_that_a_leaver_left_to_a_part_without_survivors_is_not_owed(
     spark: SparkSession, tmp_path: Path, parted: bool
 ) -> None:
     """A and then C left; B, which had parted from them, did not have their messages, or else had to deliver them."""
@@ -208,7 +208,7 @@ def test_what_a_leaver_left_to_a_part_of_which_nobody_lives_is_not_owed(
         pytest.param("left", True, True, {"X5"}),
     ],
 )
-def test_what_a_leave_left_behind_is_owed_if_it_was_answered_and_not_reported_or_has_reached_a_survivor(
+def test_a_leavers_message_is_owed_if_answered_and_unreported_or_at_a_survivor(
     spark: SparkSession, tmp_path: Path, reason: str, reported: bool, reached_b: bool, owed: set[str]
 ) -> None:
     """The other member stays in the view for as long as it is judged; the last message was with the leaver alone, or not."""

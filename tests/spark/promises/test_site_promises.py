@@ -265,7 +265,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
 
 
 @pytest.mark.parametrize("number", range(1, len(RUNS) + 1), ids=[tell.__name__ for tell in RUNS])
-def test_a_told_run_breaks_what_it_breaks_and_nothing_else(judged: Judged, number: int) -> None:
+def test_a_run_breaks_exactly_its_expected_invariants(judged: Judged, number: int) -> None:
     expected = RUNS[number - 1]().wrong
     found = judged.at(f"NYC{number}/")
     assert found.keys() == expected.keys()
@@ -274,7 +274,7 @@ def test_a_told_run_breaks_what_it_breaks_and_nothing_else(judged: Judged, numbe
         assert not names or blamed == {f"NYC{number}/{name}({number:02x}{3 * name.encode().hex()})" for name in names}
 
 
-def test_a_finding_says_which_messages_and_where(judged: Judged) -> None:
+def test_a_violation_states_its_messages_and_place(judged: Judged) -> None:
     number = RUNS.index(hole) + 1
     origin = f"NYC{number}/{number:02x}414141"
     assert judged.at(f"NYC{number}/B")["L3"] == [f"delivered {origin} all 3 without 2 before it"]

@@ -49,7 +49,7 @@ def test_rows_are_messages_with_keys_that_are_their_places_in_the_partition() ->
     assert read_rows([], "q") == []
 
 
-def test_rows_of_the_source_are_published_without_a_transformation_and_gaps_are_none() -> None:
+def test_rows_of_the_source_are_published_without_a_transformation_or_the_gaps() -> None:
     require_columns(MESSAGES)
     message = MessageRow(b"\xff", "mine", [("trace", b"\x01")], "SFO", "D", "41" * 16, "site", 7, 5)
     gap = MessageRow(site="SFO", gap=Missing(1, 3, "budget"))
@@ -69,7 +69,7 @@ def test_rows_of_the_source_are_published_without_a_transformation_and_gaps_are_
         (batch(b"x" * 1_500_001), "1,500,001 bytes, of at most 1,500,000"),
     ],
 )
-def test_a_row_that_is_no_message_is_told_before_any_is_published(of_batch: Any, why: str) -> None:
+def test_an_invalid_row_is_refused_before_any_row_is_published(of_batch: Any, why: str) -> None:
     with pytest.raises(PublishError, match=why):
         read_rows([of_batch], "q")
 
@@ -116,7 +116,7 @@ def test_nothing_is_overwritten_and_the_schema_and_options_are_looked_at_first(k
         getattr(RelayDataSource({}), kind)(fit, False)
 
 
-def test_options_are_read_and_what_is_wrong_is_told_without_the_token() -> None:
+def test_options_are_parsed_and_invalid_ones_are_refused_without_the_token() -> None:
     target = parse_target({"url": "http://a:7800/, https://b/relay", "Token": "secret", "timeout": "2.5", "queryName": "q"})
     assert target == Target(("http://a:7800", "https://b/relay"), "secret", 2.5)
     assert "secret" not in repr(target)
@@ -135,7 +135,7 @@ def test_options_are_read_and_what_is_wrong_is_told_without_the_token() -> None:
         assert "secret" not in str(told.value), options
 
 
-def test_every_option_of_the_sink_stands_on_the_page() -> None:
+def test_every_option_of_the_sink_is_on_the_page() -> None:
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "spark.md").read_text(encoding="utf-8")
     assert [option for option in OPTIONS if f"| `{option}` |" not in page] == []
 

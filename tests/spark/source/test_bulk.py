@@ -130,7 +130,7 @@ def test_a_sound_frame_that_is_no_record_is_reported_and_its_neighbours_are_read
     assert [problem.what for problem in problems] == ["not a record: batch"]
 
 
-def test_a_part_gives_the_records_that_begin_in_it_and_knows_what_came_before(tmp_path: Path) -> None:
+def test_a_part_returns_the_records_that_begin_in_it_and_knows_the_earlier_views(tmp_path: Path) -> None:
     segment = write(tmp_path, WRITTEN)
     offsets = frames(segment.read_bytes())
     for cut in offsets:

@@ -91,13 +91,13 @@ def test_a_new_node_without_a_known_message_may_lack_some() -> None:
     assert reader.read(CHANGED, {"event": "view", "time": 1}) == []
 
 
-def test_the_gap_stands_before_the_first_unknown_message() -> None:
+def test_the_gap_precedes_the_first_unknown_message() -> None:
     reader = Reader()
     reader.read(message(1))
     assert reader.read(CHANGED, message(2), message(3)) == [BETWEEN_NODES, 2, 3]
 
 
-def test_a_sender_that_continues_beyond_what_the_new_node_holds_has_its_own_gap() -> None:
+def test_a_sender_that_continues_beyond_the_new_nodes_messages_has_a_separate_gap() -> None:
     reader = Reader()
     reader.read(message(1), message(4, "bb"))
     assert reader.read(CHANGED, message(1), message(2)) == [2]

@@ -127,7 +127,7 @@ def test_a_node_that_came_back_has_a_gap_before_its_later_messages(tmp_path: Pat
     assert [row["value"] for row in rows_in(stream, stream.partitions({}, end))] == [b"1", None, b"5"]  # type: ignore[arg-type]
 
 
-def test_journals_whose_beginning_is_gone_say_so(tmp_path: Path) -> None:
+def test_journals_with_a_deleted_beginning_give_a_retired_gap(tmp_path: Path) -> None:
     write(tmp_path, *start(), *[delivery(b"%d" % n, first=n) for n in range(1, 30)], segment_bytes=600)
     files = sorted(tmp_path.glob("*.rlj"))
     assert len(files) > 3

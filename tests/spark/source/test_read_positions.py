@@ -206,7 +206,7 @@ def retired(found: list[Row]) -> dict[str, int]:
     return {row["uuid"]: row["segment"] for row in found if row["kind"] == "problem"}
 
 
-def test_where_retention_has_taken_the_beginnings_they_are_told_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_beginnings_deleted_by_retention_are_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     journals = GrowingJournals(tmp_path, small_run(), segment_bytes=2_000, retained_bytes_max=8_000)
     journals.write()
     offset, found = drain(reader(tmp_path, 3_000), {})
@@ -218,7 +218,7 @@ def test_where_retention_has_taken_the_beginnings_they_are_told_and_the_rest_is_
     assert drain(reader(tmp_path), offset) == (offset, [])
 
 
-def test_what_retention_takes_from_a_reader_that_is_behind_is_told_and_it_goes_on(tmp_path: Path) -> None:
+def test_a_reader_behind_retention_reports_the_deleted_segments_and_continues(tmp_path: Path) -> None:
     journals = GrowingJournals(tmp_path, small_run(), segment_bytes=2_000, retained_bytes_max=8_000)
     journals.write(40)
     offset, before = drain(reader(tmp_path), {})
@@ -232,7 +232,7 @@ def test_what_retention_takes_from_a_reader_that_is_behind_is_told_and_it_goes_o
     assert not set(places(before)) & set(places(found))
 
 
-def test_a_file_that_retention_takes_between_plan_and_task_is_told(tmp_path: Path) -> None:
+def test_a_file_deleted_by_retention_between_plan_and_task_is_reported(tmp_path: Path) -> None:
     journals = GrowingJournals(tmp_path, small_run(), segment_bytes=2_000, retained_bytes_max=8_000)
     journals.write(60)
     stream = reader(tmp_path)
@@ -255,7 +255,7 @@ def test_a_file_that_goes_between_plan_and_task_is_a_row(tmp_path: Path) -> None
     assert [reason for reason, _ in problems(found)] == ["unreadable"]
 
 
-def test_what_is_no_journal_is_a_row_once_and_a_header_that_is_being_written_is_none(tmp_path: Path) -> None:
+def test_an_invalid_journal_is_one_row_and_an_incomplete_header_is_none(tmp_path: Path) -> None:
     journals = GrowingJournals(tmp_path, small_run())
     journals.write(100)
     (tmp_path / "stray.000001.rlj").write_bytes(b"this is not a journal, although it is called one")
@@ -284,7 +284,7 @@ def test_journals_that_are_not_there_yet_are_awaited(tmp_path: Path) -> None:
     assert len(drain(stream, {})[1]) == 100 + 4
 
 
-def test_a_query_that_takes_what_is_there_ends_although_the_journals_grow(tmp_path: Path) -> None:
+def test_an_available_now_query_ends_although_the_journals_grow(tmp_path: Path) -> None:
     journals = GrowingJournals(tmp_path, small_run(), segment_bytes=8_000)
     journals.write(200, lambda process, _: process.site == "NYC")
     stream = reader(tmp_path, 2_000)
@@ -297,6 +297,6 @@ def test_a_query_that_takes_what_is_there_ends_although_the_journals_grow(tmp_pa
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many"])
-def test_a_bound_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invalid_bound_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigurationError, match="maxBytesPerTrigger must be a number of bytes above 0"):
         SegmentStreamReader([tmp_path], Selection(), select_schema("kind"), text)

@@ -117,7 +117,7 @@ def test_messages_that_no_node_has_any_more_are_gaps_when_a_batch_is_repeated(di
     ]
 
 
-def test_nodes_that_do_not_answer_are_an_error_that_says_so() -> None:
+def test_nodes_that_do_not_answer_raise_a_source_error() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with stream([url], timeout="0.2") as reader, pytest.raises(SourceError, match="No events within"):
         follow(reader, reader.initialOffset(), 1)

@@ -107,7 +107,7 @@ def test_messages_have_their_batch_in_columns(tmp_path: Path) -> None:
     assert relayed["vid"] == {"counter": 2, "creator": "41" * 16}
 
 
-def test_what_else_is_recorded_has_its_fields_in_columns(tmp_path: Path) -> None:
+def test_records_of_other_kinds_have_their_fields_in_columns(tmp_path: Path) -> None:
     write(tmp_path, WRITTEN)
     vid = {"counter": 1, "creator": "41" * 16}
     [start] = rows_of(tmp_path, "start")
@@ -175,7 +175,7 @@ def test_a_corrupt_record_is_a_row_and_all_others_are_read(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("contents", [b"", b"x", b"no journal at all, but long enough to be one"])
-def test_a_file_that_is_no_segment_is_a_row_of_nobody(tmp_path: Path, contents: bytes) -> None:
+def test_a_file_that_is_no_segment_is_a_problem_row_without_a_process(tmp_path: Path, contents: bytes) -> None:
     write(tmp_path, WRITTEN)
     stray = tmp_path / "stray.000001.rlj"
     stray.write_bytes(contents)

@@ -162,7 +162,7 @@ def test_a_path_is_a_path_and_so_is_the_address_of_a_file(place: str, path: str)
 
 
 @pytest.mark.parametrize("place", ["s3a://bucket/journals", "hdfs://name:8020/journals", "s3://bucket"])
-def test_what_is_no_file_system_is_refused_with_the_reason(place: str) -> None:
+def test_a_path_outside_a_file_system_is_refused_with_the_reason(place: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         local_path(place)
     assert str(refused.value) == (f"{place}: Relay's own reader of journals needs a file system: mount or copy the journals.")
@@ -175,7 +175,7 @@ def test_the_file_of_another_machine_is_no_file_here(place: str) -> None:
 
 
 @pytest.mark.parametrize("reader", ["reader", "streamReader"])
-def test_the_source_takes_addresses_of_files_and_refuses_others(tmp_path: Path, reader: str) -> None:
+def test_the_source_accepts_file_urls_and_refuses_others(tmp_path: Path, reader: str) -> None:
     write(tmp_path, WRITTEN)
     assert getattr(RelayDataSource({"rows": "records", "path": tmp_path.as_uri()}), reader)(SCHEMA) is not None
     with pytest.raises(ConfigurationError, match="needs a file system"):
@@ -190,6 +190,6 @@ def test_rows_name_the_file_as_if_its_path_had_been_given(tmp_path: Path) -> Non
     assert len(rows) == len(WRITTEN) + 1
 
 
-def test_the_job_refuses_in_the_same_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_job_refuses_a_path_with_the_same_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["hdfs://name/journals", "--out", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err.startswith("hdfs://name/journals: Relay's own reader of journals needs a file system")

@@ -131,7 +131,7 @@ async def executor(containers: dict[Seat, FakeContainer], kernel: Kernel, tmp_pa
     return made
 
 
-async def test_where_proxies_stand_between_the_sites_they_do_what_is_done_there(
+async def test_proxies_between_sites_apply_the_faults_of_their_links(
     executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
 ) -> None:
     detour = Network()
@@ -142,7 +142,7 @@ async def test_where_proxies_stand_between_the_sites_they_do_what_is_done_there(
     assert kernel.dropped(containers[B].pid) == list(containers[A].addresses.values())
 
 
-async def test_the_proxies_of_a_run_carry_calls_until_they_are_told_not_to(nursery: trio.Nursery) -> None:
+async def test_the_proxies_of_a_run_carry_connections_until_their_link_is_cut(nursery: trio.Nursery) -> None:
     called = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = called[0].socket.getsockname()[1]
     planned = plan_detours([A, C], "198.19.3.0/24")
@@ -241,7 +241,7 @@ async def test_an_event_loop_is_blocked_by_a_signal_and_let_go_before_it_is_stop
     assert containers[A].done[-3:] == ["free", "SIGUSR2", "stop"]
 
 
-async def test_who_stands_still_is_freed_before_it_is_stopped(
+async def test_a_paused_member_is_resumed_before_it_is_stopped(
     executor: ComposeExecutor, containers: dict[Seat, FakeContainer]
 ) -> None:
     await executor.pause(A)
@@ -249,7 +249,7 @@ async def test_who_stands_still_is_freed_before_it_is_stopped(
     assert containers[A].done[-3:] == ["pause", "free", "stop"]
 
 
-async def test_a_death_that_nobody_ordered_is_told_with_the_last_words(
+async def test_an_unexpected_death_raises_with_the_exit_code_and_last_output(
     executor: ComposeExecutor, containers: dict[Seat, FakeContainer]
 ) -> None:
     containers[B].running = False

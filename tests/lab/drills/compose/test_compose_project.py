@@ -57,7 +57,7 @@ def topology() -> Topology:
     return read_topology(RESOLVED, CONFIGURATIONS)
 
 
-def test_who_is_where_is_read_from_the_services(topology: Topology) -> None:
+def test_the_sites_of_members_are_read_from_the_services(topology: Topology) -> None:
     assert list(topology.services.items()) == [(seat, f"{seat.site}-{seat.name}".lower()) for seat in SEATS]
     assert topology.networks == {"NYC": "nyc", "SFO": "sfo"}
     assert topology.wan == "wan"
@@ -74,12 +74,12 @@ def test_who_is_where_is_read_from_the_services(topology: Topology) -> None:
     ],
     ids=["no command", "another node", "one site", "one network", "no names"],
 )
-def test_the_file_of_another_project_is_told_in_one_sentence(resolved: dict[str, Any]) -> None:
+def test_the_file_of_another_project_is_refused_with_one_sentence(resolved: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"/other/docker-compose\.yml does not describe sites of relay\."):
         read_sites(Path("/other/docker-compose.yml"), resolved)
 
 
-def test_a_drill_with_other_sites_is_refused_with_those_that_there_are(topology: Topology) -> None:
+def test_a_drill_with_other_sites_is_refused_with_the_existing_sites(topology: Topology) -> None:
     assert not list(topology.refuse(find_drill("kill-relay")))
     assert list(topology.refuse(Drill(name="mine", sites=("NYC", "LON"), members=2))) == [
         "The drill mine wants 2 members in each of NYC, LON, and the compose file has NYC with A, B, C; SFO with D, E, F."
@@ -123,7 +123,7 @@ def test_with_proxies_members_have_fixed_addresses_and_call_the_gateway(topology
     assert "RELAY_PEERS" not in RESOLVED["services"]["nyc-b"]["environment"]
 
 
-def test_a_site_is_configured_as_shipped_on_the_network_of_the_run_and_as_the_drill_says(topology: Topology) -> None:
+def test_a_site_has_its_shipped_configuration_plus_the_runs_network_and_drill_values(topology: Topology) -> None:
     base = CONFIGURATIONS[topology.files["NYC"]]
     config, problems = fill_in(derive_configuration(base, find_drill("site-down"), "198.19.1.0/24", multicast=True))
     shipped, _ = fill_in(base)
@@ -137,7 +137,7 @@ def test_a_site_is_configured_as_shipped_on_the_network_of_the_run_and_as_the_dr
     assert str(without.discovery.dns) == "nyc-members:7601"
 
 
-def test_networks_overlap_none_that_there_are() -> None:
+def test_drawn_networks_overlap_no_existing_network() -> None:
     taken = ["198.19.0.0/17", "198.19.200.0/24", "fd00::/8", "172.17.0.0/16"]
     for seed in range(50):
         drawn = [

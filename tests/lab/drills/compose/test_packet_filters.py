@@ -27,7 +27,7 @@ from relay_lab.drills.network import OPEN, Condition
 from relay_lab.drills.plan import Action, Drill
 
 
-def test_what_is_cut_is_dropped_and_what_is_lost_by_chance() -> None:
+def test_a_cut_drops_all_packets_and_a_loss_drops_some_at_random() -> None:
     rules = drop_rules({"198.19.1.2": Condition("cut"), "198.19.1.3": Condition(loss=0.25), "198.19.1.4": OPEN})
     assert rules.splitlines() == [
         "*filter",
@@ -38,7 +38,7 @@ def test_what_is_cut_is_dropped_and_what_is_lost_by_chance() -> None:
     ]
 
 
-def test_what_is_too_long_is_dropped_and_of_the_rest_some_by_chance() -> None:
+def test_long_packets_are_dropped_and_some_others_at_random() -> None:
     rules = drop_rules({"198.19.1.2": Condition(packet_bytes_max=1400, loss=0.25)}).splitlines()
     assert rules[2:-1] == [
         "-A RELAY-DRILL -s 198.19.1.2 -m length --length 1401:65535 -j DROP",
@@ -64,7 +64,7 @@ def test_a_slow_link_needs_no_netem_and_holds_no_more_than_half_a_second() -> No
     assert len(commands) == 12
 
 
-def test_nothing_harmed_is_nothing_but_the_end_of_what_was() -> None:
+def test_an_open_link_only_removes_earlier_traffic_shaping() -> None:
     assert shaping_commands(["eth0"], {"198.19.1.3": OPEN}) == ["qdisc del dev eth0 root"]
 
 
@@ -87,7 +87,7 @@ def test_nothing_harmed_is_nothing_but_the_end_of_what_was() -> None:
         ),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_a_sentence(
+def test_an_unsupported_link_fault_is_refused_with_a_sentence(
     monkeypatch: pytest.MonkeyPatch, do: Any, link: str, netem: bool, told: str
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -160,7 +160,7 @@ def namespace() -> Iterator[int]:
         process.stdin.close()
 
 
-def test_a_kernel_drops_what_the_rules_say_until_they_are_taken_back(namespace: int) -> None:
+def test_a_kernel_applies_drop_rules_until_they_are_removed(namespace: int) -> None:
     for _ in range(2):
         trio.run(filter_packets, namespace, drop_rules({"127.0.0.1": Condition("cut")}))
     listed = enter(namespace, "iptables", "-S").stdout
@@ -173,7 +173,7 @@ def test_a_kernel_drops_what_the_rules_say_until_they_are_taken_back(namespace: 
     assert "--probability 0.25" in enter(namespace, "iptables", "-S").stdout
 
 
-def test_a_kernel_takes_a_slow_link(namespace: int) -> None:
+def test_a_kernel_accepts_a_slow_link(namespace: int) -> None:
     assert {"eth0", "eth1"} <= set(interfaces(namespace))
     with pytest.raises(PlaceFailed, match="tc failed in"):
         trio.run(shape_traffic, namespace, ["qdisc add dev nowhere root pfifo"])
@@ -184,7 +184,7 @@ def test_a_kernel_takes_a_slow_link(namespace: int) -> None:
     assert "htb" not in enter(namespace, "tc", "qdisc", "show", "dev", "eth0").stdout
 
 
-def test_a_kernel_with_netem_takes_a_delay(namespace: int) -> None:
+def test_a_kernel_with_netem_accepts_a_delay(namespace: int) -> None:
     if not trio.run(has_netem):
         pytest.skip("the kernel has no sch_netem: nothing was delayed")
     trio.run(shape_traffic, namespace, shaping_commands(["eth0"], {"198.19.1.3": Condition(delay_s=0.04)}))

@@ -62,22 +62,22 @@ def test_an_attack_that_changes_nothing_is_no_fault() -> None:
         (evidence(attack(), lags=(3.1,)), "forge NYC 100: messages of other sites were 3.1 ms late at the 99th percentile; at"),
     ],
 )
-def test_everything_that_an_attack_did_is_said(found: Evidence, fault: str) -> None:
+def test_each_effect_of_an_attack_is_reported(found: Evidence, fault: str) -> None:
     (told,) = faults(found)
     assert told.startswith(fault)
 
 
-def test_what_is_only_measured_is_no_fault() -> None:
+def test_a_measurement_without_an_expectation_is_no_fault() -> None:
     assert faults(evidence(attack(), lags=(99.0,), views={A: 2}, growth={A: 1 << 40}), Expectation()) == []
 
 
-def test_a_flood_is_compared_with_the_same_flood_at_nobody() -> None:
+def test_a_flood_is_compared_with_the_same_flood_without_a_receiver() -> None:
     both = (attack("flood-unheard"), attack("flood"))
     assert faults(evidence(*both, lags=(10.0, 15.0))) == []
     assert len(faults(evidence(*both, lags=(10.0, 15.1)))) == 1
 
 
-def test_what_is_no_flood_is_compared_with_the_pauses_between_attacks() -> None:
+def test_other_attacks_are_compared_with_the_pauses_between_attacks() -> None:
     both = (attack("flood-unheard"), attack("forge"))
     assert faults(evidence(*both, lags=(1.0, 3.0))) == []
     assert len(faults(evidence(*both, lags=(99.0, 3.1)))) == 1
@@ -93,11 +93,11 @@ def test_what_is_no_flood_is_compared_with_the_pauses_between_attacks() -> None:
         (attack("flood-unheard", sent=70), "flood-unheard NYC 100: no more than 70 packets a second were sent."),
     ],
 )
-def test_an_attack_that_did_not_take_place_shows_nothing(which: Attack, told: str) -> None:
+def test_an_attack_that_did_not_take_place_is_reported(which: Attack, told: str) -> None:
     assert list(not_attacked(evidence(which))) == [told]
 
 
-def test_connections_and_packets_to_nobody_are_refused_by_nobody() -> None:
+def test_idle_connections_and_floods_without_a_receiver_need_no_refusal() -> None:
     quiet = (attack("idle", refused=0), attack("flood-unheard", refused=0))
     assert list(not_attacked(evidence(*quiet))) == []
 
@@ -106,7 +106,7 @@ def log(seat: Seat, uuid: Address, sends: dict[int, int], relayed: list[tuple[Ad
     return MemberLog(seat.site, seat.name, uuid, False, Ranges(), {}, {}, 0, 9, "", sends=sends, relayed=relayed)
 
 
-def test_lag_is_from_the_sending_to_the_delivery_at_the_other_site_of_what_was_sent_meanwhile() -> None:
+def test_lag_is_from_sending_to_delivery_at_the_other_site_within_the_period() -> None:
     sender = log(A, ONE, {1: 0, 11: 10 * MS, 21: 20 * MS}, [])
     receiver = log(D, OTHER, {}, [(ONE, 1, 50 * MS, 10), (ONE, 11, 13 * MS, 99), (ONE, 21, 29 * MS, 1)])
     assert measure_lag([sender, receiver], 5 * MS, 30 * MS, "x") == Lag("x", 3.0, 3.0, 100)
@@ -114,7 +114,7 @@ def test_lag_is_from_the_sending_to_the_delivery_at_the_other_site_of_what_was_s
     assert measure_lag([], 0, 1, "x") == Lag("x", 0.0, 0.0, 0)
 
 
-def test_what_is_calm_is_between_the_attacks_and_not_right_after_one() -> None:
+def test_calm_periods_are_between_attacks_and_not_right_after_one() -> None:
     second = 1_000_000_000
     attacks = [replace(attack(), began_ns=begin * second, ended_ns=end * second) for begin, end in ((4, 8), (9, 11), (15, 16))]
     sent = {at + 1: at * second + MS for at in range(20)}
@@ -150,6 +150,6 @@ def test_a_target_and_a_report_arrive_as_they_were() -> None:
     assert parse_report(report.to_json()) == report
 
 
-def test_what_is_no_target_is_refused() -> None:
+def test_an_invalid_target_is_refused() -> None:
     with pytest.raises(ValueError, match="seconds"):
         parse_target('{"seconds": "long"}')

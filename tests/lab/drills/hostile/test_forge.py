@@ -58,7 +58,7 @@ def test_every_header_of_a_member_is_forged_so_that_a_member_parses_it(seed: int
     assert {made.codec.decode(each.data).source for each in forged} == {A, B, ME}
 
 
-def test_what_has_an_address_in_it_leads_to_the_attacker() -> None:
+def test_a_forged_contact_has_the_address_of_the_attacker() -> None:
     assert forger().contact(A).physical == (PLACE,)
 
 

@@ -139,7 +139,9 @@ async def test_nothing_stays_of_a_run_that_is_given_up(cluster: Cluster, places:
         os.kill(int(pid.read_text()), signal.SIGCONT)
 
 
-async def test_pods_that_do_not_start_are_told_with_the_reason_and_removed(cluster: Cluster, places: tuple[Path, Path]) -> None:
+async def test_pods_that_do_not_start_are_reported_with_the_reason_and_removed(
+    cluster: Cluster, places: tuple[Path, Path]
+) -> None:
     (cluster.directory / "stuck").touch()
     venue = KubernetesVenue()
     await venue.prepare(DRILL)
@@ -161,7 +163,7 @@ async def test_without_kubectl_it_is_one_sentence(tmp_path: Path, monkeypatch: p
         await KubernetesVenue().prepare(DRILL)
 
 
-async def test_what_a_cluster_cannot_do_is_refused_before_anything_is_asked_of_it(cluster: Cluster) -> None:
+async def test_a_drill_that_a_cluster_cannot_run_is_refused_before_any_command(cluster: Cluster) -> None:
     for name in ("wan-cut", "split-site", "disk-full"):
         with pytest.raises(ConfigurationError, match="only with --on"):
             await KubernetesVenue().prepare(find_drill(name))

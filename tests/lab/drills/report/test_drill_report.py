@@ -30,7 +30,7 @@ RESULT = DrillResult(
 )
 
 
-def test_a_report_says_all_that_matters() -> None:
+def test_a_report_shows_verdict_figures_seeds_and_actions() -> None:
     text = draw_report(DRILL, "compose", [RESULT, replace(RESULT, seed=8)], [])
     for told in (
         "mine on compose",
@@ -45,7 +45,7 @@ def test_a_report_says_all_that_matters() -> None:
     assert "B heard nothing of NYC for 0.400 s, from 0.20 s to 0.60 s." in text
 
 
-def test_a_failed_run_comes_first_and_a_run_without_a_result_is_told() -> None:
+def test_a_failed_run_comes_first_and_a_run_without_a_result_is_reported() -> None:
     failed = replace(RESULT, seed=9, problems=("Somebody died.",))
     text = draw_report(DRILL, "local", [RESULT, failed], ["seed 10: Nobody started."])
     assert "FAIL" in text
@@ -59,7 +59,7 @@ def test_a_report_of_nothing_is_a_failure() -> None:
     assert "FAIL" in draw_report(DRILL, "local", [], ["seed 1: Nobody started."])
 
 
-def test_an_html_report_needs_no_other_file_and_takes_nothing_for_markup() -> None:
+def test_an_html_report_is_self_contained_and_escapes_its_text() -> None:
     text = draw_report(DRILL, "local", [RESULT], [])
     assert "Somebody &amp; somebody &lt;else&gt; is killed." in text
     assert not [word for word in ("http://", "https://", "<script", "<link", "<img") if word in text]

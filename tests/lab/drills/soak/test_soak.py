@@ -44,13 +44,13 @@ def test_every_kind_of_harm_is_drawn_and_the_last_in_line_is_spared() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_who_is_spared_relays_before_its_memory_is_looked_at(seed: int) -> None:
+def test_a_spared_member_relays_before_its_memory_is_measured(seed: int) -> None:
     kills = [action for action in plan_soak(seed, 7_200, 10).drill.method if action.do == "kill"]
     assert {action.target for action in kills[:6]} == {"NYC.A", "NYC.B", "SFO.D", "SFO.E", "LON.G", "LON.H"}
     assert kills[5].at_s < SETTLE_S / 2
 
 
-def test_a_plan_is_a_drill_that_a_file_could_say() -> None:
+def test_a_soak_plan_is_a_valid_drill_file() -> None:
     drill = plan_soak(1, 600, 10).drill
     method = [
         {
@@ -103,7 +103,7 @@ def test_a_role_that_is_taken_on_the_way_is_no_growth_and_hides_none(grown: floa
     assert slope.percent_per_hour == pytest.approx(grown, rel=0.05, abs=0.001)
 
 
-def test_of_who_did_not_live_long_enough_nothing_is_said() -> None:
+def test_a_process_with_a_short_life_gives_no_memory_slope() -> None:
     assert weights(5, 0, 4_800).slopes() == []
     assert len(weights(5, 0, 4_810).slopes()) == 1
     two = weights(0, 0)
@@ -122,7 +122,7 @@ def test_a_soak_passes_when_its_drill_has_and_memory_was_measured() -> None:
     assert soak(0.4, unexercised=("Nothing was harmed.",)).verdict == "not exercised"
 
 
-def test_gaps_are_for_members_that_were_paused_and_nobody_else() -> None:
+def test_gaps_are_allowed_only_at_paused_members() -> None:
     plan = plan_soak(1, 7_200, 10)
     paused = {action.target for action in plan.drill.method if action.do == "pause"}
     seats = [(site, name) for site, names in zip(SITES, ("ABC", "DEF", "GHI"), strict=True) for name in names]

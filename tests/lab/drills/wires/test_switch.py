@@ -94,7 +94,7 @@ async def heard(wires: Wires, sender: Seat, lengths: str) -> dict[str, list[str]
 
 
 @pytest.mark.long
-async def test_everybody_hears_everybody_also_by_multicast_until_one_way_is_cut(wires: Wires) -> None:
+async def test_all_members_receive_unicasts_and_multicasts_until_one_way_is_cut(wires: Wires) -> None:
     assert await heard(wires, A, "10 60000") == {name: ["10", "60000"] * 2 for name in "BC"}
     await wires.harm([(A, B)], "cut", 0)
     assert wires.idle() == []
@@ -114,7 +114,7 @@ async def test_long_packets_vanish_and_short_ones_pass(wires: Wires) -> None:
 
 
 @pytest.mark.long
-async def test_a_slow_wire_takes_its_time_and_has_a_bounded_queue(wires: Wires) -> None:
+async def test_a_slow_wire_delays_packets_in_a_bounded_queue(wires: Wires) -> None:
     await wires.harm([(A, B)], "slow", 100_000)
     # 300 kB in a moment over 100 kB/s, with room for 131 kB: something is lost, and something waits.
     told = await heard(wires, A, " ".join(["10000"] * 15))
@@ -123,7 +123,7 @@ async def test_a_slow_wire_takes_its_time_and_has_a_bounded_queue(wires: Wires) 
     assert wires.idle() == []
 
 
-async def test_harm_that_meets_nothing_is_told(wires: Wires) -> None:
+async def test_a_fault_without_effect_is_reported(wires: Wires) -> None:
     for do in ("mtu", "slow"):
         await wires.harm([(A, B)], do, 60_000)
     await wires.harm([(A, B)], "heal", 0)
@@ -158,7 +158,7 @@ def test_wires_are_gone_with_a_process_that_is_killed() -> None:
         time.sleep(0.05)  # nothing tells when another process's children have ended
 
 
-async def test_what_the_kernel_refuses_is_told(wires: Wires, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refusal_of_the_kernel_raises(wires: Wires, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "port_commands", lambda port, incoming: ["qdisc add dev nowhere root pfifo"])
     with pytest.raises(PlaceFailed, match="The wires between the members could not be changed"):
         await wires.harm([(A, B)], "cut", 0)
@@ -196,7 +196,7 @@ def test_a_length_is_matched_once_if_it_is_above_the_limit_and_never_else(limit:
         assert sum(length & mask == value for value, mask in pairs) == (length > limit)
 
 
-def test_what_is_cut_goes_where_no_packet_has_room() -> None:
+def test_a_cut_sends_packets_to_a_queue_without_room() -> None:
     commands = port_commands("p0", {"198.18.0.16": Condition("cut"), "198.18.0.17": OPEN})
     assert "qdisc add dev p0 parent 1:2 bfifo limit 1" in commands
     assert filters({"198.18.0.16": Condition("stall"), "198.18.0.17": OPEN}) == ["match ip src 198.18.0.16/32 flowid 1:2"]
@@ -211,7 +211,7 @@ def test_long_packets_are_dropped_before_the_others_are_slowed() -> None:
     ]
 
 
-def test_what_is_equally_slow_shares_one_wire_with_a_bounded_queue() -> None:
+def test_equally_slow_links_share_one_wire_with_a_bounded_queue() -> None:
     slow, slower = Condition(bytes_per_s=2_500_000), Condition(bytes_per_s=1_000)
     commands = port_commands("p0", {"198.18.0.16": slow, "198.18.0.17": slow, "198.18.0.18": slower})
     told = [each.removeprefix("class add dev p0 parent 1: classid ") for each in commands if each.startswith("class")]
@@ -224,7 +224,7 @@ def test_nothing_harmed_is_nothing_to_do() -> None:
     assert port_commands("p0", {"198.18.0.16": OPEN}) == []
 
 
-def test_harm_has_met_what_it_dropped_or_slowed() -> None:
+def test_dropped_and_slowed_packets_are_read_and_summed() -> None:
     assert read_met(TOLD) == Met(dropped=31, slowed=12)
     assert read_met("") == Met()
     assert Met(1, 2).plus(Met(3, 4)) == Met(4, 6)

@@ -41,7 +41,7 @@ async def test_bytes_go_both_ways_and_each_write_is_confirmed(keys: Path | None)
         assert nyc.bridge.statistics().received_bytes == sfo.bridge.statistics().sent_bytes == said
 
 
-async def test_what_the_kernel_takes_leaves_within_the_turn(keys: Path | None) -> None:
+async def test_a_chunk_that_the_kernel_accepts_is_written_within_the_turn(keys: Path | None) -> None:
     """No task has to run, and no further turn, for a chunk that finds room: confirmed before `carry_out` returns."""
     async with linked(keys=keys) as (nyc, to_sfo, sfo, _to_nyc):
         for n in range(3):
@@ -51,7 +51,7 @@ async def test_what_the_kernel_takes_leaves_within_the_turn(keys: Path | None) -
         assert await sfo.receives(3) == b"012"
 
 
-async def test_what_the_kernel_does_not_take_at_once_keeps_its_place(keys: Path | None) -> None:
+async def test_data_that_the_kernel_does_not_accept_at_once_keeps_its_order(keys: Path | None) -> None:
     async with linked(keys=keys) as (nyc, to_sfo, sfo, _to_nyc):
         parts = [os.urandom(6_000_000), b"after it", os.urandom(100_000)]
         for part in parts:
@@ -91,7 +91,7 @@ async def test_a_write_that_the_peer_does_not_read_is_not_confirmed_and_does_not
             stopped.close()
 
 
-async def test_a_closed_connection_still_sends_its_farewell_and_is_never_heard_of_again(keys: Path | None) -> None:
+async def test_a_closed_connection_sends_pending_data_and_reports_no_more_events(keys: Path | None) -> None:
     async with linked(keys=keys) as (nyc, to_sfo, sfo, to_nyc):
         sfo.bridge.carry_out(BridgeSend(to_nyc, b"not read before the close"))
         farewell = os.urandom(500_000)
@@ -135,7 +135,7 @@ async def test_a_peer_that_does_not_read_the_farewell_is_left_after_the_linger_t
             nursery.cancel_scope.cancel()
 
 
-async def test_both_sides_hear_when_a_connection_breaks() -> None:
+async def test_a_broken_connection_is_reported_as_closed() -> None:
     async with linked() as (nyc, to_sfo, _, to_nyc):
         with socket.create_connection(nyc.address) as sock:
             sock.sendall(HELLO)
@@ -145,7 +145,7 @@ async def test_both_sides_hear_when_a_connection_breaks() -> None:
         assert nyc.bridge.levels()["connections"].now == 1, f"{to_sfo} and {to_nyc} are another matter"
 
 
-async def test_nobody_at_the_address_is_a_failed_dial(keys: Path | None) -> None:
+async def test_a_dial_to_an_unreachable_or_unknown_host_fails(keys: Path | None) -> None:
     async with two_sites(keys=keys) as (_, sfo):
         nobody = Physical("127.0.0.1", free_port())
         sfo.bridge.carry_out(Dial("NYC", nobody))
@@ -154,7 +154,7 @@ async def test_nobody_at_the_address_is_a_failed_dial(keys: Path | None) -> None
         assert (await sfo.hears(DialFailed)).address.host == "no-such-host.invalid"
 
 
-async def test_after_stop_listening_nobody_gets_in_and_listening_again_works(keys: Path | None) -> None:
+async def test_dials_fail_after_stop_listening_and_listening_can_restart(keys: Path | None) -> None:
     async with two_sites(keys=keys) as (nyc, sfo):
         for _ in range(2):
             nyc.bridge.carry_out(Listen())
@@ -180,7 +180,7 @@ async def test_a_port_that_an_earlier_relay_still_holds_can_be_listened_at() -> 
             await nyc.hears(BridgeConnected)
 
 
-async def test_a_port_of_somebody_else_is_told_and_tried_again() -> None:
+async def test_a_port_in_use_is_reported_and_retried() -> None:
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             with socket.create_server(("127.0.0.1", 0)) as other:
@@ -229,7 +229,7 @@ async def test_a_site_without_a_bind_address_only_dials() -> None:
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 64, "a\0b"])
-async def test_a_place_that_cannot_be_is_said_and_ends_nothing(host: str) -> None:
+async def test_an_invalid_listen_host_is_reported(host: str) -> None:
     async with trio.open_nursery() as nursery:
         site = Site(BridgeConfig(bind=Physical(host, 7700)), nursery)
         site.bridge.carry_out(Listen())
@@ -238,7 +238,7 @@ async def test_a_place_that_cannot_be_is_said_and_ends_nothing(host: str) -> Non
         site.bridge.carry_out(StopListening())
 
 
-async def test_an_address_that_cannot_be_is_a_call_that_nobody_answers() -> None:
+async def test_a_dial_to_an_invalid_host_fails() -> None:
     async with trio.open_nursery() as nursery:
         site = Site(BridgeConfig(), nursery)
         for host in ("a..b", "a\0b"):
@@ -246,7 +246,7 @@ async def test_an_address_that_cannot_be_is_a_call_that_nobody_answers() -> None
             assert (await site.hears(DialFailed)).address.host == host
 
 
-async def test_the_longest_patience_that_may_be_configured_is_one_that_the_system_takes(keys: Path | None) -> None:
+async def test_the_system_accepts_the_maximum_unanswered_timeout(keys: Path | None) -> None:
     async with linked(BridgeConfig(unanswered_timeout_s=float(UNANSWERED_S_MAX)), keys) as (nyc, to_sfo, sfo, _):
         nyc.bridge.carry_out(BridgeSend(to_sfo, b"x"))
         assert await sfo.receives(1) == b"x"

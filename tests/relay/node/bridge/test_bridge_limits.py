@@ -27,7 +27,7 @@ async def idle_caller(address: Physical) -> AsyncIterator[trio.SocketStream]:
         yield stream
 
 
-async def test_a_caller_that_says_nothing_is_closed_in_time(key_directory: Path) -> None:
+async def test_a_silent_caller_is_closed_after_the_handshake_timeout(key_directory: Path) -> None:
     async with two_sites(BridgeConfig(handshake_s=0.2), key_directory) as (nyc, _):
         await nyc.listens()
         async with idle_caller(nyc.address) as caller:
@@ -40,7 +40,7 @@ async def test_a_caller_that_says_nothing_is_closed_in_time(key_directory: Path)
         }
 
 
-async def test_a_caller_that_says_a_byte_at_a_time_gets_no_more_time(key_directory: Path) -> None:
+async def test_a_caller_that_sends_single_bytes_gets_no_more_time(key_directory: Path) -> None:
     async with two_sites(BridgeConfig(handshake_s=0.3), key_directory) as (nyc, _):
         await nyc.listens()
         async with idle_caller(nyc.address) as caller:
@@ -53,7 +53,7 @@ async def test_a_caller_that_says_a_byte_at_a_time_gets_no_more_time(key_directo
         assert not nyc.told
 
 
-async def test_without_certificates_a_caller_has_the_same_time_to_say_hello() -> None:
+async def test_without_certificates_a_late_or_invalid_hello_is_rejected() -> None:
     async with two_sites(BridgeConfig(handshake_s=0.2)) as (nyc, _):
         await nyc.listens()
         for said, why in (
@@ -69,7 +69,7 @@ async def test_without_certificates_a_caller_has_the_same_time_to_say_hello() ->
         assert nyc.told == []
 
 
-async def test_a_server_that_says_nothing_is_not_waited_for(key_directory: Path) -> None:
+async def test_a_dial_to_a_silent_server_times_out(key_directory: Path) -> None:
     async with two_sites(BridgeConfig(handshake_s=0.2), key_directory) as (nyc, _):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             nyc.bridge.carry_out(Dial("SFO", Physical(*silent.getsockname())))
@@ -95,7 +95,7 @@ async def test_a_thousand_idle_callers_neither_push_out_a_link_nor_keep_out_anot
         assert not [event for event in (*nyc.told, *sfo.told) if isinstance(event, BridgeClosed)], f"{to_sfo} goes on"
 
 
-async def test_one_host_has_a_quarter_of_the_places_of_those_who_have_proved_nothing(key_directory: Path) -> None:
+async def test_one_host_may_use_a_quarter_of_the_places_for_unproven_callers(key_directory: Path) -> None:
     async with two_sites(BridgeConfig(pending_max=16), key_directory) as (nyc, _):
         await nyc.listens()
         with ExitStack() as idle:
@@ -106,7 +106,7 @@ async def test_one_host_has_a_quarter_of_the_places_of_those_who_have_proved_not
             assert nyc.bridge.levels()["pending"].now == 12
 
 
-async def test_no_site_takes_the_places_of_the_others(key_directory: Path) -> None:
+async def test_one_site_cannot_use_all_connections(key_directory: Path) -> None:
     """The holder of one site's certificate cannot keep out the other sites."""
     async with two_sites(BridgeConfig(connections_max=4), key_directory) as (nyc, sfo):
         await nyc.listens()
@@ -116,7 +116,7 @@ async def test_no_site_takes_the_places_of_the_others(key_directory: Path) -> No
         assert (nyc.bridge.levels()["connections"].now, nyc.bridge.statistics().refused) == (2, 1)
 
 
-async def test_without_descriptors_whoever_has_proved_nothing_gives_one_back(
+async def test_an_accept_failure_without_descriptors_evicts_an_unproven_caller(
     key_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C18."""
@@ -145,7 +145,7 @@ async def test_without_descriptors_whoever_has_proved_nothing_gives_one_back(
             assert nyc.bridge.problems() == {}
 
 
-async def test_accepting_goes_on_after_a_failure_without_certificates_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_accepting_continues_after_a_failure_without_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
     accept, failures = trio.SocketListener.accept, iter(range(2))
 
     async def fail_at_first(listener: trio.SocketListener) -> trio.SocketStream:
@@ -193,7 +193,7 @@ async def test_a_relay_that_has_moved_is_found_under_its_name_at_the_next_call(z
         assert await dial(peer) == BridgeConnected(1, ("SFO", peer))
 
 
-async def test_of_a_name_that_stands_for_all_members_the_one_that_listens_is_found(zone: Zone) -> None:
+async def test_a_dial_to_a_name_with_several_addresses_finds_the_listening_one(zone: Zone) -> None:
     with socket.create_server(("127.0.0.1", 0)) as relay:
         peer = Physical("relay.sfo", relay.getsockname()[1])
         zone.hosts["relay.sfo"] = (*NOBODY, "127.0.0.1")
@@ -201,7 +201,7 @@ async def test_of_a_name_that_stands_for_all_members_the_one_that_listens_is_fou
 
 
 @pytest.mark.parametrize("host", ["nowhere.sfo", "not..a.name", "x" * 70])
-async def test_a_name_that_stands_for_nothing_is_a_call_that_failed(zone: Zone, host: str) -> None:
+async def test_a_dial_to_an_unresolvable_name_fails(zone: Zone, host: str) -> None:
     peer = Physical(host, 7700)
     assert await dial(peer) == DialFailed("SFO", peer)
 

@@ -117,7 +117,7 @@ async def test_a_caller_with_an_older_tls_is_refused(tmp_path: Path) -> None:
         assert "unsupported protocol" in nyc.bridge.problems()["relay.bridge.bind"]
 
 
-async def test_a_caller_without_tls_is_refused_and_nothing_that_it_says_is_read(tmp_path: Path) -> None:
+async def test_a_caller_without_tls_is_refused_and_its_data_is_not_read(tmp_path: Path) -> None:
     async with nyc_listens(tmp_path) as nyc:
         async with await trio.open_tcp_stream(nyc.address.host, nyc.address.port) as caller:
             await caller.send_all(encode(hello()))
@@ -186,7 +186,7 @@ async def test_a_relay_that_is_not_believed_learns_why(tmp_path: Path) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_neither_end_is_believed_without_tls_by_one_that_has_it(tmp_path: Path) -> None:
+async def test_a_site_with_tls_rejects_callers_and_servers_without_tls(tmp_path: Path) -> None:
     async with nyc_listens(tmp_path) as nyc, trio.open_nursery() as nursery:
         plain = Site(at_port(), nursery)
         await plain.listens()
@@ -205,7 +205,7 @@ async def test_neither_end_is_believed_without_tls_by_one_that_has_it(tmp_path: 
 # ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_both_sides_hear_when_a_connection_breaks(key_directory: Path) -> None:
+async def test_a_broken_connection_is_reported_as_closed(key_directory: Path) -> None:
     """The kernel of a killed process resets its connections, without an alert."""
     async with linked(keys=key_directory) as (nyc, to_sfo, sfo, to_nyc):
         sfo.transport(to_nyc).setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -230,9 +230,7 @@ async def test_a_peer_that_reads_nothing_is_left_after_the_linger_time(tmp_path:
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_whatever_a_caller_says_instead_of_a_handshake_ends_its_connection_and_nothing_else(
-    tmp_path: Path, seed: int
-) -> None:
+async def test_an_invalid_handshake_closes_only_its_connection(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     said, heard = ssl.MemoryBIO(), ssl.MemoryBIO()
     engine = context(write_site(tmp_path / "SFO", signed(OURS, "SFO"), OURS)).wrap_bio(heard, said)
@@ -262,7 +260,7 @@ async def test_a_record_that_was_changed_on_its_way_ends_the_connection(key_dire
         assert not nyc.told
 
 
-async def test_what_arrives_together_is_handed_in_together(key_directory: Path) -> None:
+async def test_records_that_arrive_together_are_delivered_together(key_directory: Path) -> None:
     """A turn for each record of 16 KiB would cost more than the encryption."""
     async with linked(keys=key_directory) as (nyc, _, sfo, to_nyc):
         sfo.bridge.carry_out(BridgeSend(to_nyc, bytes(4_000_000)))
@@ -286,7 +284,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return shown
 
 
-async def test_nobody_on_the_way_reads_what_is_said(key_directory: Path, wire: list[bytes]) -> None:
+async def test_data_on_the_wire_is_encrypted(key_directory: Path, wire: list[bytes]) -> None:
     async with linked(keys=key_directory) as (nyc, _, sfo, to_nyc):
         sfo.bridge.carry_out(BridgeSend(to_nyc, b"a secret" * 10))
         assert await nyc.receives(80) == b"a secret" * 10

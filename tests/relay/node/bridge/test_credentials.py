@@ -41,7 +41,7 @@ def test_nothing_is_wrong_with_a_certificate_that_is_valid_for_long(directory: P
 
 
 @pytest.mark.parametrize(("days", "said"), [(69, ""), (71, "in 29 days; make a new one"), (99.6, "in 0 days; make a new one")])
-def test_the_end_is_said_a_month_before(directory: Path, days: float, said: str) -> None:
+def test_certificate_expiry_is_reported_a_month_ahead(directory: Path, days: float, said: str) -> None:
     clock = Clock()
     found = Credentials(directory, "NYC", clock)
     clock.ahead_s = days * DAY_S
@@ -87,7 +87,7 @@ def test_files_that_are_gone_withdraw_the_certificate_until_they_are_back(direct
 
 
 @pytest.mark.parametrize("name", ["bridge.key", "bridge.pem", "authority.pem"])
-def test_a_file_that_is_half_written_changes_nothing_but_is_said(directory: Path, name: str) -> None:
+def test_a_half_written_file_is_reported_and_changes_nothing(directory: Path, name: str) -> None:
     found = Credentials(directory, "NYC")
     before, whole = found.client, (directory / name).read_bytes()
     (directory / name).write_bytes(whole[: len(whole) // 2])
@@ -124,7 +124,7 @@ def test_files_that_others_could_get_at_are_refused(directory: Path, name: str, 
         Credentials(directory, "NYC")
 
 
-def test_a_certificate_that_everybody_can_read_is_none_the_worse(directory: Path) -> None:
+def test_a_world_readable_certificate_is_accepted(directory: Path) -> None:
     for name in ("bridge.pem", "authority.pem"):
         (directory / name).chmod(0o644)
     assert Credentials(directory, "NYC").problem == ""
@@ -151,7 +151,7 @@ def test_a_change_by_way_of_a_symbolic_link_is_seen(tmp_path: Path, directory: P
 # -- with links -----------------------------------------------------------------------------------------------------------
 
 
-async def test_links_outlast_a_renewal_and_new_ones_take_the_new_certificate(tmp_path: Path) -> None:
+async def test_links_survive_a_renewal_and_new_links_use_the_new_certificate(tmp_path: Path) -> None:
     """C19."""
     old, new = signed(OURS, "SFO", to_day=1), signed(OURS, "SFO", to_day=300)
     with trio.fail_after(10):

@@ -130,7 +130,7 @@ async def test_the_next_relay_of_a_site_is_called_by_way_of_the_router() -> None
                 await d.send(b"to the next one")
 
 
-async def test_what_is_wrong_with_a_router_is_said(key_directory: Path) -> None:
+async def test_the_fault_of_each_router_is_reported(key_directory: Path) -> None:
     """One that is not there, one without the key, and one that does not serve the other site."""
     ring, wrong = read_key_ring(key_directory / "NYC"), read_key_ring(key_directory / "SFO")
     with trio.fail_after(LIMIT_S):
@@ -167,7 +167,7 @@ async def test_what_is_wrong_with_a_router_is_said(key_directory: Path) -> None:
         ((framed(routing.challenge(bytes(16))), framed(b"no proof")), "it does not prove that it has a key of NYC"),
     ],
 )
-async def test_whatever_answers_at_the_place_of_a_router(frames: tuple[bytes, ...], sentence: str) -> None:
+async def test_an_invalid_router_answer_raises_and_a_valid_one_connects(frames: tuple[bytes, ...], sentence: str) -> None:
     async def answer(stream: trio.SocketStream) -> None:
         for frame in frames:
             for byte in frame:

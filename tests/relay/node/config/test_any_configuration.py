@@ -160,7 +160,7 @@ def test_any_text_is_a_drill_or_sentences(tmp_path: Path, content: bytes) -> Non
 
 @settings(QUICKLY, max_examples=25)
 @given(values=nested(NODE_PATHS))
-def test_any_values_are_read_and_what_was_understood_is_printed_and_read_again(tmp_path: Path, values: Any) -> None:
+def test_any_values_are_read_and_the_printed_configuration_loads_again(tmp_path: Path, values: Any) -> None:
     config, problems = fill_in(values)
     assert all(each.isprintable() and each.endswith((".", "?")) for each in problems)
     path = tmp_path / "relay.yaml"

@@ -61,7 +61,7 @@ def problems(load: Load, text: str | bytes) -> list[str]:
     return [line.partition("relay.yaml")[2].lstrip(":").lstrip() for line in str(caught.value).splitlines()]
 
 
-def test_a_file_says_what_differs_and_defaults_fill_the_rest(load: Load) -> None:
+def test_a_file_sets_its_values_and_defaults_fill_the_rest(load: Load) -> None:
     config = load(FULL)
     assert (config.site, config.name, config.order) == ("NYC", "B", "fifo")
     assert config.transport == replace(NodeConfig().transport, interface="10.0.0.2", multicast=False, port=7801)
@@ -73,13 +73,13 @@ def test_a_file_says_what_differs_and_defaults_fill_the_rest(load: Load) -> None
     assert load("site: NYC") == replace(NodeConfig(), site="NYC")
 
 
-def test_the_relay_layer_is_told_of_the_other_sites_only(load: Load) -> None:
+def test_the_relay_layer_receives_only_the_other_sites_as_peers(load: Load) -> None:
     layer = load(FULL).relay_layer()
     assert list(layer.gateway.peers) == ["SFO"]
     assert (layer.gateway.grace_s, layer.buffer.budget_entries) == (5.0, 100)
 
 
-def test_a_file_that_says_nothing_gives_the_defaults_of_the_relay_layer(load: Load) -> None:
+def test_a_file_with_only_a_site_gives_the_defaults_of_the_relay_layer(load: Load) -> None:
     """They stand once: a second number beside the first would be right until one of them is changed."""
     config = load("site: NYC")
     assert config.relay_layer() == RelayConfig()
@@ -120,7 +120,7 @@ def test_the_environment_names_other_routers(load: Load) -> None:
         ("SFO=bridge.sfo", "RELAY_PEERS.peers.SFO[0]: must be host:port, not 'bridge.sfo'."),
     ],
 )
-def test_peers_in_the_environment_that_are_none_are_said_in_a_sentence(load: Load, peers: str, sentence: str) -> None:
+def test_invalid_peers_in_the_environment_give_one_sentence(load: Load, peers: str, sentence: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load("site: NYC", environment={"RELAY_PEERS": peers})
     assert str(caught.value).partition(": ")[2] == sentence
@@ -327,7 +327,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         (f"name: {'x' * 129}", "name: must have at most 128 characters, not 129."),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(load: Load, text: str, sentence: str) -> None:
+def test_each_invalid_value_gives_one_sentence(load: Load, text: str, sentence: str) -> None:
     [problem] = problems(load, f"site: NYC\n{text}")
     assert problem.startswith(sentence)
     assert problem.endswith(".")
@@ -373,12 +373,12 @@ def test_a_file_that_is_no_configuration_is_refused_in_one_sentence(load: Load, 
     assert says in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_raises(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"nothing\.yaml: cannot be read \(No such file or directory\)\."):
         load_config(tmp_path / "nothing.yaml")
 
 
-def test_what_is_printed_can_be_loaded_and_is_the_same(load: Load) -> None:
+def test_a_printed_configuration_loads_unchanged(load: Load) -> None:
     for config in (replace(NodeConfig(), site="NYC"), load(FULL)):
         assert load(print_config(config)) == config
     assert "grace_s: 10.0" in print_config()
@@ -416,7 +416,7 @@ def test_a_configuration_is_refused_soon_and_shortly(text: str, tmp_path: Path) 
     assert len(str(caught.value)) < 20_000
 
 
-def test_what_looks_like_a_date_is_a_text(tmp_path: Path) -> None:
+def test_a_value_like_a_date_is_read_as_text(tmp_path: Path) -> None:
     file = tmp_path / "nyc.yaml"
     file.write_text("site: 2001-01-01\n")
     assert load_config(file).site == "2001-01-01"

@@ -44,7 +44,7 @@ def linked(peers: tuple[str, ...], via: dict[str, str] | None = None) -> NodeCon
     return NodeConfig(site="NYC", relay=RelaySettings(bridge=BridgeConfig(peers=places, via=via or {})))
 
 
-def test_peers_are_taken_and_what_is_taken_is_no_difference_the_next_time() -> None:
+def test_changed_peers_apply_and_are_no_difference_in_the_next_comparison() -> None:
     running, wanted = linked(("SFO",)), replace(linked(("SFO", "LON")), order="fifo")
     found = compare(running, wanted)
     assert list(found.changed) == [PEERS]
@@ -62,7 +62,7 @@ def test_peers_that_a_route_goes_by_are_taken_with_a_restart_only() -> None:
     assert why["relay.bridge.via"].endswith("restart the members one by one.")
 
 
-def test_who_was_started_without_links_has_no_certificates_for_peers() -> None:
+def test_a_member_started_without_links_refuses_new_peers() -> None:
     alone = replace(linked(()), security=SecuritySettings(keys="keys/NYC"))
     [sentence] = compare(alone, applied(alone, {PEERS: linked(("SFO",)).relay.bridge.peers})).refused
     assert sentence == (
@@ -76,7 +76,7 @@ def test_every_reason_is_for_a_key_that_there_is() -> None:
     assert set(MAY_CHANGE) <= set(KEYS)
 
 
-def test_a_running_node_takes_a_level_and_a_budget_and_says_what_it_does_not_take(tmp_path: Path) -> None:
+def test_a_reload_applies_log_level_budget_and_peers_and_reports_refused_changes(tmp_path: Path) -> None:
     relay: dict[str, Any] = {"bridge": {"peers": {"SFO": ["127.0.0.1:1"]}}}
     file = configure(tmp_path, relay=relay, log={"level": "info"})
     plain = json.loads(file.read_text())

@@ -312,7 +312,9 @@ async def test_the_configured_place_is_where_http_is_served(tmp_path: Path, monk
     assert served == [Physical("127.0.0.1", 7999)]
 
 
-def test_the_command_obeys_what_the_file_says_of_keys_and_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_node_command_applies_insecure_and_log_settings_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "relay.yaml"
     logs: list[LogSettings] = []
     monkeypatch.setattr(node_command, "configure_log", logs.append)

@@ -59,7 +59,7 @@ async def looked_at(network: MemoryNetwork, config: NodeConfig = NYC, ring: KeyR
         return await SiteExamination(config, ring, network.open()).run()
 
 
-async def test_who_answers_is_named_by_each_way() -> None:
+async def test_answering_members_are_named_for_direct_and_multicast_probes() -> None:
     network = MemoryNetwork()
     async with members("A", "B", network=network):
         findings = await looked_at(network)
@@ -87,7 +87,7 @@ async def test_a_member_that_is_known_to_others_and_answers_nothing_is_found_but
 
 
 @pytest.mark.long
-async def test_who_has_asked_before_is_no_member() -> None:
+async def test_an_earlier_probe_is_not_reported_as_a_member() -> None:
     """Members remember a caller for a minute, and report it to others."""
     network = MemoryNetwork()
     async with members("A", network=network):
@@ -116,7 +116,7 @@ async def test_members_that_multicasts_do_not_reach_are_found_by_hosts() -> None
 
 
 @pytest.mark.long
-async def test_members_with_other_keys_and_other_parameters_are_told_from_none() -> None:
+async def test_members_with_different_keys_or_parameters_are_reported() -> None:
     network = MemoryNetwork()
     ours, theirs = (KeyRing.of(bytes([n]) * 32) for n in (1, 2))
     async with AsyncExitStack() as stack:
@@ -130,7 +130,7 @@ async def test_members_with_other_keys_and_other_parameters_are_told_from_none()
         assert [well for well, what in told(findings, "site") if what.startswith("members run with")] == [False]
 
 
-async def test_a_relay_is_told_by_its_proof(tmp_path: Path) -> None:
+async def test_a_relay_is_identified_by_its_certificate(tmp_path: Path) -> None:
     """SFO's proves itself; LON's is another one's; BER's refuses."""
     keys = {site: write_site(tmp_path / site, signed(OURS, site), OURS) for site in ("NYC", "SFO")}
     ours = Credentials(keys["NYC"], "NYC")
@@ -194,7 +194,7 @@ def test_keys_that_end_soon_are_a_finding_and_those_of_another_site_too(tmp_path
     assert not finding.is_well
 
 
-def test_the_command_says_a_sentence_a_finding_and_exits_with_1_when_something_is_to_be_done(tmp_path: Path, run: Run) -> None:
+def test_doctor_prints_one_line_per_finding_and_exits_with_1_on_a_problem(tmp_path: Path, run: Run) -> None:
     config = tmp_path / "nyc.yaml"
     config.write_text(f"site: NYC\ntransport: {{interface: 127.0.0.1, multicast_port: {free_port()}}}\n")
     code, out, _ = run("doctor", config, "--insecure")
@@ -326,7 +326,7 @@ B, C = address("B"), address("C")
     [(), (WhoIsThere(Contact(B, "B", (), 1), None, None, ""),), (IAmHere(Contact(C, "C", (), 1), None, None, "", ()),)],
     ids=["nothing", "a question", "another's answer"],
 )
-def test_what_is_no_answer_is_counted(headers: tuple[Header, ...]) -> None:
+def test_a_frame_that_is_not_an_answer_is_dropped_and_counted(headers: tuple[Header, ...]) -> None:
     enquiry = Enquiry(local_of("A"), "")
     assert enquiry.up(Frame(B, None, headers, None, True), 0.0) == [Dropped("not_asked")]
     assert (enquiry.answered, enquiry.told) == ({}, {})

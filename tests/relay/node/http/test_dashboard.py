@@ -93,7 +93,7 @@ class Told(FakeNode):
         (Told("BA", Duty.MEMBER, down=True), {"B": "coordinates", "A": "next, this node"}),
     ],
 )
-async def test_who_relays_is_told_as_far_as_the_node_knows(chromium: Browser, node: Told, wanted: dict[str, str]) -> None:
+async def test_the_dashboard_shows_the_roles_that_the_node_knows(chromium: Browser, node: Told, wanted: dict[str, str]) -> None:
     def look(page: Page) -> None:
         page.wait_for(f"{tags('A')}.includes('this node')")
         assert {name: page.evaluate(tags(name)) for name in wanted} == wanted
@@ -140,7 +140,7 @@ async def test_everything_can_be_reached_by_keyboard_and_has_a_name(chromium: Br
     await look_at(node, chromium, look)
 
 
-async def test_on_a_phone_nothing_is_beside_the_screen_and_who_wants_no_motion_gets_none(chromium: Browser) -> None:
+async def test_the_page_fits_a_phone_and_respects_dark_mode_and_reduced_motion(chromium: Browser) -> None:
     node = FakeNode()
     node.join()
 
@@ -178,7 +178,7 @@ async def test_the_token_is_asked_for_until_it_is_right_and_kept_for_the_tab_alo
     await look_at(node, chromium, look, Tokens(TOKEN))
 
 
-async def test_when_the_node_is_gone_the_page_says_that_what_it_shows_is_old(chromium: Browser) -> None:
+async def test_the_page_marks_a_lost_connection_and_keeps_showing_the_last_members(chromium: Browser) -> None:
     node = FakeNode()
     node.join()
 

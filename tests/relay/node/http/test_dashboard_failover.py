@@ -100,7 +100,7 @@ def stop_with_a_message_on_its_way(sites: NodeSites, relay: str, witness: str) -
 
 
 @pytest.mark.long
-def test_before_during_and_after_a_failover_the_page_tells_who_relays_and_how_far_the_other_site_is_behind(
+def test_the_dashboard_shows_the_relay_and_the_lag_throughout_a_failover(
     directory: Path, tmp_path: Path, chromium: Browser
 ) -> None:
     """The relay hangs first, which looks like slowness for a while, and is killed then."""

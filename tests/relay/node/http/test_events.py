@@ -47,7 +47,7 @@ async def all_of(stream: trio.SocketStream) -> int:
     return taken
 
 
-async def test_messages_views_roles_gaps_as_the_description_says() -> None:
+async def test_events_of_each_kind_match_the_api_schema() -> None:
     node = FakeNode()
     async with served(node) as place, events(place) as client:
         assert client.status == 200
@@ -71,7 +71,7 @@ async def test_messages_views_roles_gaps_as_the_description_says() -> None:
         jsonschema.validate(event.about, {**schemas, "$ref": f"#/components/schemas/{KINDS[event.kind]}"})
 
 
-async def test_a_stream_goes_on_after_the_last_event_of_the_one_before_in_the_middle_of_a_batch_too() -> None:
+async def test_a_stream_resumes_after_the_last_event_even_within_a_batch() -> None:
     node = FakeNode()
     async with served(node) as place:
         node.ring.put(said(1, b"1", b"2", b"3"), 0)
@@ -84,7 +84,7 @@ async def test_a_stream_goes_on_after_the_last_event_of_the_one_before_in_the_mi
             assert numbers(await client.some(3)) == [2, 3, 4]
 
 
-async def test_what_is_not_held_any_more_is_a_gap_with_its_range() -> None:
+async def test_events_no_longer_held_are_a_gap_with_their_range() -> None:
     node = FakeNode()
     node.ring = EventRing("NYC", events_max=3)
     async with served(node) as place:
@@ -110,7 +110,7 @@ async def test_an_event_of_another_process_is_a_gap_and_everything_that_is_held(
             assert (await get(place, f"/events?last_event_id={wrong.encode().hex()}"))[0] == 400
 
 
-async def test_without_messages_what_is_rare_is_not_pushed_out_by_what_is_not() -> None:
+async def test_messages_do_not_evict_rare_events_from_a_stream_without_messages() -> None:
     node = FakeNode()
     node.ring = EventRing("NYC", events_max=5, changes_max=2)
     async with served(node) as place:
@@ -128,7 +128,7 @@ async def test_without_messages_what_is_rare_is_not_pushed_out_by_what_is_not() 
             assert [event.kind for event in await client.some(3)] == ["gap", "gap", "global_view"]
 
 
-async def test_the_ring_counts_what_it_holds_and_keeps_its_bounds() -> None:
+async def test_the_ring_counts_its_events_and_keeps_its_bounds() -> None:
     ring = EventRing("NYC", events_max=100, bytes_max=10_000)
     for n in range(1, 201):
         ring.put(said(n, bytes(100)), 0)
@@ -143,7 +143,7 @@ async def test_the_ring_counts_what_it_holds_and_keeps_its_bounds() -> None:
 
 
 @pytest.mark.long
-async def test_one_who_takes_nothing_is_cut_off_and_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_reads_nothing_is_disconnected_and_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay.node.http.server.PIECE_TIMEOUT_S", 0.5)
     node = FakeNode()
     node.ring = EventRing("NYC", bytes_max=1 << 20)
@@ -160,7 +160,7 @@ async def test_one_who_takes_nothing_is_cut_off_and_nobody_waits_for_it(monkeypa
                 assert await all_of(slow) < 200 * 50_000
 
 
-async def test_a_stream_that_leaves_out_what_comes_is_kept_alive(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_stream_whose_events_are_filtered_out_is_kept_alive(autojump_clock: trio.testing.MockClock) -> None:
     ring, said_at, gone = EventRing("NYC"), list[float](), trio.Event()
 
     async def send(message: Message) -> None:

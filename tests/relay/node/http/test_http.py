@@ -125,14 +125,14 @@ async def test_a_node_is_alive_while_it_joins_and_ready_once_it_has_its_views_an
         assert (await get(place, "/healthz"))[0] == 200
 
 
-async def test_health_says_that_a_node_is_insecure() -> None:
+async def test_health_reports_an_insecure_node() -> None:
     """C1. So do the status and a metric; health needs no token."""
     async with served(FakeNode(), secure=False) as place:
         assert (await get(place, "/healthz"))[:2] == (200, "alive, insecure\n")
 
 
 @pytest.mark.parametrize("members", ["x", "-1", "1.5", "٣", "1" * 40])
-async def test_a_number_of_members_that_is_none_is_refused(members: str) -> None:
+async def test_an_invalid_number_of_members_is_refused(members: str) -> None:
     async with served(FakeNode()) as place:
         encoded = "".join([f"%{byte:02x}" for byte in members.encode()])
         assert (await get(place, f"/readyz?members={encoded}"))[0] == 400
@@ -202,7 +202,7 @@ async def test_a_node_that_joins_has_metrics_too() -> None:
     assert 'relay_state{state="joining"} 1.0' in text
 
 
-async def test_what_is_not_there_and_what_is_not_allowed_is_said_in_a_status() -> None:
+async def test_a_missing_path_or_a_wrong_method_gives_an_error_status() -> None:
     async with served(FakeNode()) as place:
         for method, target, wanted in (("GET", "/nowhere", 404), ("POST", "/status", 405), ("GET", "/messages", 405)):
             status, text, _ = await get(place, target, method)
@@ -228,7 +228,7 @@ async def test_a_busy_port_is_one_sentence() -> None:
 
 
 @pytest.mark.slow
-async def test_a_client_that_takes_nothing_holds_up_the_end_no_longer_than_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_reads_nothing_delays_shutdown_only_until_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "PIECE_TIMEOUT_S", 1.0)
     node = FakeNode()
     node.join()
@@ -251,7 +251,9 @@ async def check(place: Physical, target: str) -> int:
     return await trio.to_thread.run_sync(probe.main, [f"http://{place}{target}"])
 
 
-async def test_the_check_passes_when_the_answer_is_yes_and_says_why_when_it_is_no(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_check_passes_if_the_node_is_ready_and_otherwise_prints_the_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     node = FakeNode()
     async with served(node) as place:
         capsys.readouterr()  # the log
@@ -262,7 +264,7 @@ async def test_the_check_passes_when_the_answer_is_yes_and_says_why_when_it_is_n
         assert capsys.readouterr().out == "ready\n"
 
 
-def test_the_check_fails_when_nobody_answers_or_not_in_http(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_check_fails_without_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     assert probe.main([f"http://127.0.0.1:{port}/readyz"]) == 1
@@ -270,6 +272,6 @@ def test_the_check_fails_when_nobody_answers_or_not_in_http(capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("arguments", [[], ["readyz"], ["https://127.0.0.1:1/"], ["http://127.0.0.1/"], ["http://:7800/"]])
-def test_the_check_says_how_it_is_used(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_check_prints_its_usage_for_invalid_arguments(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert probe.main(arguments) == 2
     assert "usage" in capsys.readouterr().out

@@ -135,7 +135,7 @@ async def test_a_large_answer_that_is_taken_at_the_least_pace_is_taken_whole(mon
         assert trio.current_time() - began > 2 * server.PIECE_TIMEOUT_S
 
 
-async def test_who_takes_a_large_answer_slowly_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_reader_of_a_large_answer_does_not_block_the_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "PIECE_TIMEOUT_S", 1.0)
     node = FakeNode()
     node.ring.put(LARGE, 0)
@@ -173,7 +173,7 @@ def post_of(size: int) -> bytes:
     return b"POST /messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size
 
 
-async def test_a_body_that_comes_at_the_least_pace_is_taken_and_a_slower_one_is_told_so(
+async def test_a_body_at_the_minimum_rate_is_accepted_and_a_slower_one_times_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(server, "IDLE_TIMEOUT_S", 0.3)
@@ -285,7 +285,7 @@ async def test_a_connection_is_used_for_a_limited_number_of_requests() -> None:
         assert await stream.receive_some() == b""
 
 
-async def test_what_is_sent_while_another_task_ends_the_direction_fails_and_ends_no_node() -> None:
+async def test_a_send_while_another_task_ends_the_direction_raises_a_known_error() -> None:
     """The server sends an answer while its reader closes the connection: an error that it does not know would end the node."""
 
     async def end(guarded: GuardedStream) -> None:

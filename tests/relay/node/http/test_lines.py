@@ -41,7 +41,7 @@ def statuses(answers: list[dict[str, Any]]) -> list[int]:
     return [each["status"] for each in answers]
 
 
-async def test_each_line_is_a_message_or_says_why_not() -> None:
+async def test_each_line_publishes_a_message_or_gets_an_error() -> None:
     lines = [
         {"text": "one", "key": "k-1"},
         {"base64": "/w==", "scope": "site"},
@@ -104,7 +104,7 @@ async def test_a_client_that_goes_may_post_all_of_it_again() -> None:
         assert [int(payload) for payload, _ in await heard(channel, 8)] == [*range(8)]
 
 
-async def test_who_is_no_member_says_so_in_each_line_and_a_body_has_a_bound() -> None:
+async def test_a_nonmember_refuses_each_line_and_a_body_has_a_line_limit_and_no_key_header() -> None:
     async with served(FakeNode()) as place:
         assert statuses(await post_lines(place, b'{"text": "1"}\n{"text": "2"}\n')) == [503, 503]
         assert await post_lines(place, b"\n \n") == []

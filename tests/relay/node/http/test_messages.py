@@ -73,7 +73,7 @@ async def heard(channel: RelayChannel, count: int) -> list[tuple[bytes, str]]:
     return found
 
 
-async def test_a_body_is_a_message_or_says_what_one_is() -> None:
+async def test_raw_json_and_empty_bodies_are_published_with_their_scope() -> None:
     async with site("A") as ([place], [channel]):
         for body, target, headers in (
             (b"plain \xff", "/messages", {}),
@@ -122,7 +122,7 @@ async def test_a_key_names_one_message() -> None:
         assert (status, about) == (422, {"error": "Another message has been published with this key."})
 
 
-async def test_a_key_names_a_message_to_whom_it_was_sent() -> None:
+async def test_a_key_repeated_with_another_scope_is_refused_at_every_member() -> None:
     """Otherwise a message sent to one site would be reported as sent to all."""
     async with site("A", "B") as (places, _):
         assert (await post(places[0], b"pay", "/messages?scope=site", Idempotency_Key="k"))[0] == 200
@@ -148,7 +148,7 @@ async def test_a_key_names_a_message_to_whom_it_was_sent() -> None:
         (b'{"text": "a", "scope": "B"}', {"Content_Type": "application/json"}, "scope"),
     ],
 )
-async def test_what_is_no_message_is_refused_in_a_sentence(body: bytes, headers: dict[str, str], why: str) -> None:
+async def test_an_invalid_message_is_refused_with_the_reason(body: bytes, headers: dict[str, str], why: str) -> None:
     async with served(FakeNode()) as place:
         status, about, _ = await post(place, body, **headers)
         assert status == 400
@@ -156,7 +156,9 @@ async def test_what_is_no_message_is_refused_in_a_sentence(body: bytes, headers:
         assert (await get(place, "/healthz"))[0] == 200
 
 
-async def test_without_credit_a_client_is_told_to_come_again_and_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_credit_a_post_to_all_sites_is_refused_with_retry_after_and_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(messages, "WRITABLE_S", 0.05)
     async with site("A") as ([place], [channel]):
         channel._gate.hold_back(True)
@@ -168,7 +170,7 @@ async def test_without_credit_a_client_is_told_to_come_again_and_nothing_is_sent
         assert [payload for payload, _ in await heard(channel, 2)] == [b"to my site", b"later"]
 
 
-async def test_who_is_no_member_says_so() -> None:
+async def test_a_nonmember_refuses_a_post() -> None:
     node = FakeNode()
     async with served(node) as place:
         assert [(await post(place, b"x"))[0], (await post(place, b"x"))[2]["retry-after"]] == [503, "1"]

@@ -51,13 +51,13 @@ def test_the_description_has_the_bounds_and_the_kinds_of_the_node() -> None:
     assert set(KINDS.values()) <= about["components"]["schemas"].keys()
 
 
-def test_what_wants_the_token_says_so() -> None:
+def test_the_description_marks_the_paths_that_require_a_token() -> None:
     paths = describe_api("1", token=True)["paths"]
     secured = {path for path, methods in paths.items() for each in methods.values() if each["security"]}
     assert secured == {"/status", "/metrics", "/events", "/messages"}
 
 
-async def test_the_description_and_the_page_are_served_to_everybody_and_the_rest_is_not() -> None:
+async def test_the_description_and_the_page_require_no_token_and_secured_paths_do() -> None:
     async with served(FakeNode(), Tokens("hush-hush-hush-hush")) as place:
         for path, methods in json.loads((await get(place, "/openapi.json"))[1])["paths"].items():
             for method, operation in methods.items():

@@ -77,7 +77,7 @@ SOCKET = b"GET / HTTP/1.1\nHost: a\nConnection: upgrade\nUpgrade: websocket\nSec
         b"GET / HTTP/1.1\r\nHost: a\r\nX: y\r\n\tfolded",
     ],
 )
-async def test_what_could_be_read_in_two_ways_is_refused(head: bytes, app: Starlette) -> None:
+async def test_an_ambiguous_request_head_is_refused(head: bytes, app: Starlette) -> None:
     """The library ends a line where the guard does not, so the headers behind it would be unchecked."""
     async with serving(app) as place:
         answer = await ask(place, head + b"\r\n\r\n")
@@ -128,7 +128,7 @@ async def mistake_when_cancelled(_server: object) -> None:
         nursery.start_soon(trio.sleep_forever)
 
 
-async def test_an_error_that_nobody_has_foreseen_ends_one_connection_and_is_in_the_log_once(
+async def test_an_unexpected_error_ends_one_connection_and_is_logged_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with structlog.testing.capture_logs() as log, trio.fail_after(20):

@@ -88,7 +88,7 @@ def test_the_token_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "short", "x" * 15, "x" * 1_025, "with white space in it", "ümlauts-in-the-middle"])
-def test_what_can_be_guessed_or_not_be_sent_is_no_token(text: str, tmp_path: Path) -> None:
+def test_a_token_of_invalid_length_or_characters_is_refused_and_not_shown(text: str, tmp_path: Path) -> None:
     with pytest.raises(
         ConfigurationError, match=r"^http\.token: .*/token: (a token is 16 to 1024 ASCII|is not text|a file has 1 to 64)"
     ) as caught:
@@ -102,7 +102,7 @@ def test_a_token_that_others_can_read_or_write_is_refused(mode: int, tmp_path: P
         read_tokens(token_file(tmp_path, mode=mode))
 
 
-def test_who_can_be_reached_from_elsewhere_needs_a_token_or_has_to_be_insecure(tmp_path: Path) -> None:
+def test_a_bind_address_beyond_loopback_requires_a_token_or_insecure_mode(tmp_path: Path) -> None:
     elsewhere = NodeConfig(http=HttpSettings(ELSEWHERE))
     with pytest.raises(
         ConfigurationError, match=r"^http\.bind: 0\.0\.0\.0:0 can be reached from elsewhere, so http\.token must"
@@ -189,7 +189,7 @@ async def test_tokens_and_certificate_are_reread_and_a_wrong_file_changes_nothin
     assert {(entry["method"], entry["path"], entry["client"]) for entry in about} == {("GET", "/status", "127.0.0.1")}
 
 
-async def test_a_page_of_another_site_takes_no_stream() -> None:
+async def test_a_cross_origin_page_gets_no_event_stream() -> None:
     """The request of an image has no origin, but names the relation of the sites."""
     async with served(FakeNode()) as place:
         head = b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\nSec-Fetch-Site: %s\r\nConnection: close\r\n\r\n"
@@ -199,7 +199,7 @@ async def test_a_page_of_another_site_takes_no_stream() -> None:
         assert (await ask(place, "/status"))[0] == 200
 
 
-def test_what_is_loopback() -> None:
+def test_only_loopback_hosts_are_recognized_as_loopback() -> None:
     assert [host for host in ("127.0.0.1", "127.9.9.9", "localhost") if not is_loopback(host)] == []
     assert [host for host in ("0.0.0.0", "10.0.0.1", "0", "", "localhost.example", "127.1") if is_loopback(host)] == []
 
@@ -211,7 +211,7 @@ def test_a_node_refuses_before_it_does_anything(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_secret_is_in_nothing_that_a_node_says(run: Run, directory: Path) -> None:
+def test_no_output_of_a_node_contains_its_token(run: Run, directory: Path) -> None:
     """Status, log, events, journal and printed configuration; and `relay status` shows the token where it is wanted."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         place = Physical(*free.getsockname())

@@ -36,7 +36,7 @@ def test_every_message_of_a_batch_has_a_line_with_its_text_or_its_bytes() -> Non
     assert [line["id"] for line in found] == [["NYC", A.hex(), "all", number] for number in (5, 6, 7)]
 
 
-def test_a_message_has_its_key_and_its_headers_in_base64() -> None:
+def test_a_message_line_has_its_key_as_text_and_its_headers_in_base64() -> None:
     body = pack_body([wrap(Envelope(headers={KEY: b"k", "trace": b"\xff"}), b"hello")], envelopes=True)
     [line] = lines(Delivery(A, Batch("NYC", A, Scope.ALL, 5, 1, body)))
     assert (line["text"], line["key"], line["headers"]) == ("hello", "k", {"trace": "/w=="})
@@ -74,7 +74,7 @@ def test_lines_that_could_not_be_written_are_a_gap() -> None:
     assert json.loads(line) == {"event": "gap", "gap": {"events": 3}, "reason": "disk full"}
 
 
-def test_people_read_who_said_what_and_no_message_moves_the_cursor() -> None:
+def test_a_readable_line_names_the_sender_escapes_controls_and_is_bounded() -> None:
     writer = EventLines("NYC", readable=True)
     assert writer.lines(batch(b"hello", b"\x1b[2J\nA@NYC: forged")) == [
         "41414141@NYC: hello",

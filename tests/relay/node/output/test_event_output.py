@@ -41,7 +41,7 @@ class Disk(LineSink):
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
-async def test_a_full_disk_is_tried_again_after_a_pause_and_what_is_missing_is_said() -> None:
+async def test_a_full_disk_is_retried_after_a_pause_and_missing_lines_are_reported() -> None:
     disk = Disk(FULL)
     output = EventOutput(disk, lambda count, why: [f"{count} missing: {why}"])
     await output.write(["1", "2"], 10.0)
@@ -56,7 +56,7 @@ async def test_a_full_disk_is_tried_again_after_a_pause_and_what_is_missing_is_s
     assert (output.trouble, output.lost_lines) == ("", 4)
 
 
-async def test_nobody_reading_any_more_is_no_full_disk() -> None:
+async def test_a_broken_pipe_raises_and_counts_no_lost_lines() -> None:
     output = EventOutput(Disk(BrokenPipeError()), lambda count, why: [])
     with pytest.raises(BrokenPipeError):
         await output.write(["1"], 0.0)
@@ -69,7 +69,7 @@ async def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
     assert (output.trouble, output.lost_lines) == ("No space left on device", 2)
 
 
-async def test_what_has_been_said_to_be_missing_is_not_said_again() -> None:
+async def test_missing_lines_that_were_reported_are_not_reported_again() -> None:
     class Filling(Disk):
         """A disk with room for the first line only."""
 
@@ -110,7 +110,7 @@ def end(process: subprocess.Popen[str]) -> int:
     return process.wait(LIMIT_S)
 
 
-def test_events_on_a_full_disk_are_counted_and_the_node_goes_on(directory: Path) -> None:
+def test_events_on_a_full_disk_are_counted_and_the_node_continues(directory: Path) -> None:
     with node(directory, configure(directory), "--insecure", "--publish", "-", "--events", "/dev/full") as process:
         status = ask_until(process, directory / "a.sock", has_problem("--events: cannot be written: No space left"))
         assert status["state"] == "member"
@@ -118,7 +118,7 @@ def test_events_on_a_full_disk_are_counted_and_the_node_goes_on(directory: Path)
         assert end(process) == 0
 
 
-def test_a_log_that_nobody_reads_any_more_is_written_in_vain(directory: Path) -> None:
+def test_a_node_continues_with_a_broken_log_pipe_and_counts_lost_lines(directory: Path) -> None:
     with node(directory, configure(directory), "--insecure") as process:
         first_log_line(process)
         assert process.stderr is not None
@@ -137,7 +137,7 @@ def test_a_log_on_a_full_disk_is_written_in_vain(directory: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_signal_ends_a_node_whose_events_nobody_reads(directory: Path) -> None:
+def test_a_signal_ends_a_node_with_unread_events(directory: Path) -> None:
     """The member leaves at once; for the last events it waits only so long."""
     pipe = directory / "events"
     os.mkfifo(pipe)

@@ -85,7 +85,7 @@ async def test_a_line_that_was_cut_off_does_not_spoil_the_next_one(tmp_path: Pat
     assert (await trio.Path(tmp_path / "events").read_text()).splitlines() == ["first", "seco", "fifth"]
 
 
-async def test_a_pipe_that_nobody_reads_any_more_is_an_error(tmp_path: Path) -> None:
+async def test_writing_to_a_pipe_without_a_reader_raises(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

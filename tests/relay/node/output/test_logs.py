@@ -67,7 +67,7 @@ def test_a_traceback_keeps_its_lines(pipe: tuple[int, int]) -> None:
     assert "\x1b[2J" not in text
 
 
-def test_a_log_that_nobody_reads_is_not_waited_for(pipe: tuple[int, int]) -> None:
+def test_an_unread_log_loses_lines_and_does_not_block(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     output = LogOutput(writer)
     for _ in range(100):
@@ -82,7 +82,7 @@ def test_a_log_that_nobody_reads_is_not_waited_for(pipe: tuple[int, int]) -> Non
     assert os.read(reader, 100) == b"\nagain\n"
 
 
-def test_a_reader_who_is_gone_is_named(pipe: tuple[int, int]) -> None:
+def test_a_closed_reader_is_reported_as_a_broken_pipe(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     output = LogOutput(writer)
     os.close(reader)
@@ -98,7 +98,7 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     os.close(full)
 
 
-def test_libraries_say_it_once(pipe: tuple[int, int]) -> None:
+def test_a_repeated_library_error_is_logged_once(pipe: tuple[int, int]) -> None:
     """trio logs a missing descriptor ten times a second, with a traceback."""
     reader, writer = pipe
     configure_log(LogSettings(format="json"), writer)

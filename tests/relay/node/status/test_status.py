@@ -48,14 +48,14 @@ def plain(status: NodeStatus, statistics: object = None, levels: dict[str, Level
     return answer
 
 
-def test_a_node_that_joins_says_so() -> None:
+def test_a_joining_node_reports_its_identity_and_no_view() -> None:
     status = plain(node())
     assert (status["state"], status["uuid"], status["view"], status["global_view"]) == ("joining", None, None, None)
     assert (status["site"], status["name"], status["pid"], status["secure"]) == ("NYC", "A", 42, False)
     assert status["uptime_s"] == 2.5
 
 
-def test_views_role_and_messages_are_told() -> None:
+def test_the_status_reports_views_role_and_messages() -> None:
     status = node()
     status.joined(A)
     status.sent(2)
@@ -90,7 +90,7 @@ def test_the_first_member_of_a_site_without_links_coordinates() -> None:
     assert plain(status)["role"] == "coord"
 
 
-def test_a_takeover_is_counted_by_who_takes_over() -> None:
+def test_a_takeover_is_counted_by_the_new_coordinator() -> None:
     status = node()
     status.joined(A)
     views = [View(ViewId(number, first), ViewId(1, D), (first,), ("?",)) for number, first in enumerate((D, A, A, D, A), 1)]
@@ -102,14 +102,14 @@ def test_a_takeover_is_counted_by_who_takes_over() -> None:
     assert counts == [(1, 0), (2, 1), (3, 1), (4, 1), (5, 2)]
 
 
-def test_who_founds_a_site_has_taken_nothing_over() -> None:
+def test_the_founder_of_a_site_counts_no_takeover() -> None:
     status = node()
     status.joined(A)
     status.observe(VIEW)
     assert plain(status)["takeovers"] == 0
 
 
-def test_every_level_is_a_queue_that_says_why_something_stands_in_it() -> None:
+def test_each_level_is_reported_as_a_queue_with_the_reason_for_lasting_entries() -> None:
     held = Level(10)
     held.add(5)
     held.now -= 3
@@ -121,7 +121,7 @@ def test_every_level_is_a_queue_that_says_why_something_stands_in_it() -> None:
     ]
 
 
-def test_all_statistics_are_told_in_plain_values() -> None:
+def test_all_statistics_are_reported_in_plain_values() -> None:
     told = plain(node(), {"stack": {"nakack": Numbers(), "drops": {"late": 3}}})
     assert told["statistics"]["stack"]["nakack"]["view"] == [3, A.hex()]
     assert told["drops"] == {"late": 3}
@@ -204,7 +204,7 @@ def test_the_verdict_has_reasons_and_the_alert_of_each(changes: dict[str, Any], 
     assert (verdict["state"], {each["what"]: each["alert"] for each in verdict["reasons"]}) == (state, reasons)
 
 
-def test_who_stands_is_named_and_who_is_merely_behind_is_not() -> None:
+def test_a_stalled_member_is_named_and_a_merely_slow_one_is_not() -> None:
     slow = SlowMembers()
     assert slow.look({"B": 10, "C": 10}, 0.0) == ""
     assert slow.look({"B": 20, "C": 10}, HOLD_S - 0.1) == ""
@@ -213,7 +213,7 @@ def test_who_stands_is_named_and_who_is_merely_behind_is_not() -> None:
     assert slow.look({"B": 30, "C": 11}, 2 * HOLD_S + 1.0) == "wait for B and C, which reads nothing"
 
 
-def test_who_is_not_waited_for_any_more_begins_anew() -> None:
+def test_a_member_that_is_awaited_again_restarts_its_hold_time() -> None:
     slow = SlowMembers()
     slow.look({"C": 10}, 0.0)
     assert slow.look({}, HOLD_S) == ""
@@ -231,7 +231,7 @@ def test_a_duration_is_in_the_first_bucket_whose_bound_it_does_not_exceed() -> N
     assert round(total_s, 4) == 10_007.0021
 
 
-async def test_a_stall_is_counted_and_said_when_it_is_over(mock_clock: MockClock) -> None:
+async def test_a_stall_is_counted_and_logged_when_it_ends(mock_clock: MockClock) -> None:
     watch = LoopWatch()
     with capture_logs() as log:
         async with trio.open_nursery() as nursery:

@@ -30,7 +30,7 @@ from sitestack.model.errors import ConfigurationError, LocalError
 from sitestack.transport.accepting import Admissions
 
 
-async def test_whoever_connects_gets_one_json_object(directory: Path) -> None:
+async def test_every_client_receives_one_json_object(directory: Path) -> None:
     path = socket_path(directory / "run", "NYC", "A")
     async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
         nursery.start_soon(answer_status, listener, lambda: {"name": "A"}, Admissions())
@@ -68,7 +68,7 @@ async def test_a_second_node_of_the_same_name_is_refused(directory: Path) -> Non
         nursery.cancel_scope.cancel()
 
 
-async def test_a_run_directory_of_everybody_is_refused(directory: Path) -> None:
+async def test_a_run_directory_writable_by_others_is_refused(directory: Path) -> None:
     os.chmod(directory, 0o777)
     with pytest.raises(ConfigurationError, match="others can write"):
         async with open_status_socket(directory / "a.sock"):
@@ -81,7 +81,9 @@ async def test_a_path_too_long_for_a_socket_is_refused(directory: Path) -> None:
             pass
 
 
-async def test_a_reader_that_does_not_read_stops_nobody(directory: Path, autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_client_that_does_not_read_does_not_block_the_others(
+    directory: Path, autojump_clock: trio.testing.MockClock
+) -> None:
     """The first client gets a part of its answer until its time limit."""
     path = directory / "a.sock"
     large = {"text": "x" * (1 << 22)}
@@ -107,7 +109,9 @@ class NoDescriptors:
         return await self._listener.accept()
 
 
-async def test_no_descriptors_for_a_caller_ends_nobody(directory: Path, autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_lack_of_descriptors_is_reported_and_later_clients_are_served(
+    directory: Path, autojump_clock: trio.testing.MockClock
+) -> None:
     path, admissions = directory / "a.sock", Admissions()
     async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
         broken = cast(trio.SocketListener, cast(Any, NoDescriptors(listener, 3)))
@@ -135,13 +139,13 @@ async def test_a_node_that_ends_before_it_answers_is_an_error_of_the_system(dire
             await fetch_status(path)
 
 
-async def test_nobody_there_is_an_error_of_the_system(directory: Path) -> None:
+async def test_a_status_request_without_a_node_raises_an_os_error(directory: Path) -> None:
     with pytest.raises(OSError, match=r"."):
         await fetch_status(directory / "nobody.sock")
 
 
 @pytest.mark.parametrize("answer", [b"", b"hello", b"[1]", b'{"name":'])
-def test_what_is_no_status_is_refused(answer: bytes) -> None:
+def test_an_invalid_status_answer_is_refused(answer: bytes) -> None:
     with pytest.raises(OSError, match="not the status"):
         parse_status(answer, "somewhere")
 
@@ -188,7 +192,7 @@ async def test_an_order_is_carried_out_and_answered(directory: Path) -> None:
     assert not control_path(status).exists()
 
 
-async def test_what_a_node_cannot_do_is_one_sentence(directory: Path) -> None:
+async def test_a_refused_order_raises_one_sentence(directory: Path) -> None:
     async with obeying(directory / "a.sock"):
         with pytest.raises(LocalError, match=r"^MARS is too far\.$"):
             await give_order(directory / "a.sock", {"site": "MARS"})
@@ -197,7 +201,7 @@ async def test_what_a_node_cannot_do_is_one_sentence(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("said", [b"", b"offline SFO\n", b"[" * LINE_BYTES_MAX + b"\n", b"x" * (2 * LINE_BYTES_MAX), b"\xff\n"])
-async def test_nonsense_is_refused_and_the_next_one_is_heard(directory: Path, said: bytes) -> None:
+async def test_a_malformed_order_is_refused_and_the_next_order_is_executed(directory: Path, said: bytes) -> None:
     status = directory / "a.sock"
     async with obeying(status) as orders:
         async with await trio.open_unix_socket(control_path(status)) as stream:

@@ -63,7 +63,7 @@ def at(site: SiteConfig, name: str) -> SiteConfig:
 @pytest.mark.conforms("LA-4")
 @pytest.mark.parametrize("keys", [None, KeyRing.of(bytes(32))], ids=["plain", "sealed"])
 @pytest.mark.parametrize("mover", ["A", "C"])
-async def test_a_member_goes_on_at_the_new_address_and_its_site_hardly_notices(
+async def test_a_member_continues_at_a_new_address_without_loss_or_view_change(
     mover: str, keys: KeyRing | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F42: A coordinates. All send all the time."""

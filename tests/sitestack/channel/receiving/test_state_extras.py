@@ -79,7 +79,7 @@ def impatient() -> SiteConfig:
     return with_batching(config, message_bytes_max=100_000, batch_bytes_max=60_000)
 
 
-async def test_a_joiner_is_told_the_gaps_of_the_state_that_it_takes(autojump_clock: MockClock) -> None:
+async def test_a_joiner_receives_the_gaps_of_its_state(autojump_clock: MockClock) -> None:
     network, config = MemoryNetwork(), impatient()
     async with (
         trio.open_nursery() as nursery,
@@ -106,7 +106,7 @@ async def test_a_joiner_is_told_the_gaps_of_the_state_that_it_takes(autojump_clo
         nursery.cancel_scope.cancel()
 
 
-async def test_a_joiner_does_not_apply_a_repeat_of_what_its_state_contains(autojump_clock: MockClock) -> None:
+async def test_a_joiner_does_not_apply_a_repeat_of_a_message_in_its_state(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with trio.open_nursery() as nursery, replica(network, nursery, "A") as (a, first), replica(network, nursery, "B"):
         await wait_for_view(a, 2)
@@ -127,7 +127,9 @@ async def test_a_joiner_does_not_apply_a_repeat_of_what_its_state_contains(autoj
 
 
 @pytest.mark.parametrize("repeated", [True, False])
-async def test_what_comes_before_the_state_is_judged_by_its_keys(autojump_clock: MockClock, repeated: bool) -> None:
+async def test_messages_that_arrive_before_the_state_are_filtered_by_its_keys(
+    autojump_clock: MockClock, repeated: bool
+) -> None:
     """The provider's application is late, so that messages wait at the joiner before their keys are known there."""
     network = MemoryNetwork()
     async with trio.open_nursery() as nursery, replica(network, nursery, "A") as (a, first):
@@ -203,7 +205,7 @@ def delivery(size: int, number: int = 1) -> Delivery:
 
 
 @pytest.mark.parametrize("size", [0, 10, 100, 1_000, 10_000])
-def test_the_backlog_of_an_application_takes_about_what_it_is_said_to_take(size: int) -> None:
+def test_the_memory_of_a_backlog_is_near_its_reported_size(size: int) -> None:
     inbox = Inbox[View | StateMark]()
     tracemalloc.start()
     try:

@@ -33,7 +33,7 @@ async def answer_all(channel: Channel, log: list[str]) -> None:
 
 
 @pytest.mark.conforms("SEQ-19")
-async def test_calls_one_after_another_have_one_order_everywhere_whoever_makes_them(autojump_clock: MockClock) -> None:
+async def test_successive_calls_by_different_members_have_one_order_at_all_members(autojump_clock: MockClock) -> None:
     async with members("A", "B", "C") as channels, trio.open_nursery() as nursery:
         logs: list[list[str]] = [[] for _ in channels]
         for channel, log in zip(channels, logs, strict=True):
@@ -50,7 +50,7 @@ async def test_calls_one_after_another_have_one_order_everywhere_whoever_makes_t
     assert logs == [[str(n) for n in range(12)]] * 3
 
 
-async def test_the_first_answer_is_enough_when_nobody_asks_for_more(autojump_clock: MockClock) -> None:
+async def test_one_answer_ends_a_call_in_mode_first_but_not_in_the_default_mode(autojump_clock: MockClock) -> None:
     async with members("A", "B", "C") as (a, b, c), trio.open_nursery() as nursery:
         nursery.start_soon(answer_all, b, [])
         result = await a.call(b"anybody?", mode="first", timeout_s=30)
@@ -61,7 +61,7 @@ async def test_the_first_answer_is_enough_when_nobody_asks_for_more(autojump_clo
 
 
 @pytest.mark.conforms("REL-34")
-async def test_a_call_does_not_wait_for_who_leaves(autojump_clock: MockClock) -> None:
+async def test_a_call_does_not_wait_for_a_leaving_member(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with one(network, "A") as a, one(network, "B") as b, trio.open_nursery() as nursery:
         async with one(network, "C") as c:
@@ -82,7 +82,7 @@ async def test_a_call_does_not_wait_for_who_leaves(autojump_clock: MockClock) ->
         nursery.cancel_scope.cancel()
 
 
-async def test_what_answers_a_call_is_shown_to_no_application_and_a_late_answer_to_nobody(autojump_clock: MockClock) -> None:
+async def test_a_late_answer_to_a_call_is_not_delivered_to_the_application(autojump_clock: MockClock) -> None:
     async with members("A", "B") as (a, b):
         assert (await a.call(b"question", [b.address], timeout_s=1)).late == (b.address,)
         [question] = await take(b, 1)
@@ -130,7 +130,7 @@ async def test_out_of_band_to_a_site_is_once_for_each_member(autojump_clock: Moc
             await a.send(b"x", oob=True)
 
 
-async def test_a_place_stands_for_who_is_there(autojump_clock: MockClock) -> None:
+async def test_a_place_of_the_own_site_resolves_to_its_members(autojump_clock: MockClock) -> None:
     async with members("A", "B") as (a, b):
         await b.send(b"all", target=AllOf("NYC"))
         await b.send(b"relay", target=RelayOf("NYC"))
@@ -142,7 +142,7 @@ async def test_a_place_stands_for_who_is_there(autojump_clock: MockClock) -> Non
         assert result.late == (b.address,), "one member, asked once"
 
 
-async def test_what_is_flushed_is_delivered_everywhere_whether_it_was_taken_or_not(autojump_clock: MockClock) -> None:
+async def test_flushed_messages_are_delivered_at_all_members_before_any_is_read(autojump_clock: MockClock) -> None:
     async with members("A", "B", "C") as (a, b, c):
         for n in range(500):
             await b.send(b"%d" % n)
@@ -164,7 +164,7 @@ def _unheard(network: MemoryNetwork, channel: Channel) -> Iterator[None]:
     network.allow = before
 
 
-async def test_who_does_not_have_it_is_named(autojump_clock: MockClock) -> None:
+async def test_a_flush_names_a_member_that_does_not_answer(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with members("A", "B", "C", network=network) as (a, b, c):
         with _unheard(network, c):
@@ -175,7 +175,7 @@ async def test_who_does_not_have_it_is_named(autojump_clock: MockClock) -> None:
         assert (await a.flushed(timeout_s=30)).everywhere
 
 
-async def test_a_batch_with_an_envelope_that_makes_no_sense_is_counted_and_passed_over_whole(autojump_clock: MockClock) -> None:
+async def test_a_batch_with_an_invalid_envelope_is_dropped_whole_and_counted(autojump_clock: MockClock) -> None:
     """Also its first message, which could be read."""
     async with members("A") as (a,):
         body = pack_body([wrap(Envelope(headers={"h": b"1"}), b"first"), b"no envelope"], envelopes=True)

@@ -25,7 +25,7 @@ def batch_of(key: bytes, n: int = 1, payload: bytes = b"x") -> Batch:
 
 
 @pytest.mark.parametrize("scope", ["all", "site"])
-async def test_of_two_copies_by_two_members_everybody_is_shown_the_first(autojump_clock: MockClock, scope: str) -> None:
+async def test_of_copies_by_two_members_all_members_deliver_only_the_first(autojump_clock: MockClock, scope: str) -> None:
     async with members("A", "B", "C") as channels:
         for sender in (channels[1], channels[0], channels[1]):
             await sender.send(b"pay", scope, key=b"order 1")  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ async def test_a_message_without_loopback_is_known_by_its_key_too(autojump_clock
         assert [message.payload for message in await take(b, 2)] == [b"pay", b"next"]
 
 
-async def test_who_gives_up_waiting_for_a_key_leaves_nothing_behind(autojump_clock: MockClock) -> None:
+async def test_a_cancelled_wait_for_a_key_leaves_no_entry(autojump_clock: MockClock) -> None:
     keys = MessageKeys()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keys.delivered, b"1")
@@ -129,7 +129,7 @@ def test_a_batch_of_messages_without_keys_or_with_a_broken_envelope_is_not_split
         assert batch.split() == (batch,)
 
 
-def test_what_is_too_long_for_a_key_is_none_and_a_batch_of_several_has_none() -> None:
+def test_a_batch_with_an_overlong_key_or_with_several_messages_has_no_key() -> None:
     batch = batch_of(bytes(KEY_BYTES_MAX + 1))
     assert (batch.key, list(batch.payloads())) == (b"", [b"x"])
     two = Batch("NYC", address("A"), Scope.ALL, 1, 2, keyed_body(b"1", b"2", key=b"key"))
@@ -146,7 +146,7 @@ async def test_the_header_of_keys_is_refused_where_an_application_sets_it(autoju
                 await a.send(b"x", target=target, headers={"idempotency-key": b"1"})
 
 
-def test_a_unicast_has_no_key_whatever_its_headers_say() -> None:
+def test_a_unicast_with_a_key_header_has_no_key() -> None:
     keys = MessageKeys()
     batch = Batch("NYC", address("A"), Scope.UNICAST, 1, 1, keyed_body(b"x", key=b"1"), address("B"))
     assert not keys.is_repeat(batch)

@@ -50,7 +50,7 @@ def events(effects: Iterable[Effect]) -> list[Event | Frame]:
 # -- closing -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_appended_in_a_turn_leaves_in_one_batch_that_is_told_before_it_is_sent() -> None:
+def test_messages_of_one_turn_form_one_batch_that_is_reported_before_it_is_sent() -> None:
     batching = batching_of()
     append(batching, b"one", b"", b"three")
     effects = batching.flush(0.0)
@@ -132,7 +132,7 @@ def test_a_scope_in_full_use_does_not_starve_the_other() -> None:
 
 
 @pytest.mark.conforms("SEQ-2")
-def test_each_scope_and_each_target_has_its_own_numbers() -> None:
+def test_each_scope_and_target_has_its_own_sequence_numbers() -> None:
     batching = batching_of()
     proxy = ProxyUUID(bytes(B), "SFO", address("R"))
     for _ in range(2):
@@ -182,7 +182,7 @@ def test_the_number_of_targets_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> N
 # -- credit ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_sender_may_go_on_until_open_outstanding_and_waiting_bytes_use_up_its_credit() -> None:
+def test_open_outstanding_and_waiting_bytes_use_up_the_credit_of_a_sender() -> None:
     batching = batching_of(BatchingConfig(send_credit_bytes=100))
     answers = [batching.append(b"x" * 46, Scope.ALL, None) for _ in range(2)]
     batch = batches(batching.flush(0.0))[0]
@@ -210,7 +210,7 @@ def test_waiting_unicasts_hold_back_only_their_own_targets() -> None:
 
 
 @pytest.mark.conforms("SEQ-22")
-def test_what_is_sent_before_the_first_view_is_queued_within_the_credit_and_sent_after_it() -> None:
+def test_messages_before_the_first_view_are_queued_within_credit_and_sent_after_it() -> None:
     batching = batching_of(SMALL, joined=False)
     sent = 0
     while batching.append(b"%06d" % sent, Scope.ALL, None):
@@ -267,7 +267,7 @@ def test_during_a_block_batches_fill_and_nothing_closes(still_blocked: bool) -> 
     assert bool(batching.flush(0.0)) is still_blocked
 
 
-def test_what_can_be_sent_after_the_flush_of_a_turn_does_not_wait_for_input() -> None:
+def test_messages_sendable_after_the_flush_of_a_turn_do_not_wait_for_input() -> None:
     """A coordinator's own multicast comes back within the flush that sent it."""
     group = OrderedGroup("A", Configs(batching=SMALL))
     member = group["A"]
@@ -283,7 +283,7 @@ def test_what_can_be_sent_after_the_flush_of_a_turn_does_not_wait_for_input() ->
 
 
 @pytest.mark.conforms("SEQ-16")
-def test_leaving_refuses_new_messages_and_waits_for_what_is_on_its_way() -> None:
+def test_leaving_refuses_new_messages_and_waits_for_unfinished_ones() -> None:
     batching = batching_of()
     append(batching, b"1")
     first = batches(batching.flush(0.0))[0]
@@ -312,7 +312,7 @@ def test_leaving_waits_for_unicasts_that_have_no_credit_yet() -> None:
 
 
 @pytest.mark.conforms("SEQ-16")
-def test_leaving_does_not_hang_and_says_how_many_messages_are_not_sent_or_not_certain() -> None:
+def test_leaving_ends_at_its_timeout_and_counts_unsent_and_uncertain_messages() -> None:
     batching = batching_of(BatchingConfig(stop_timeout_s=5.0))
     append(batching, b"1", b"2")
     batching.flush(0.0)
@@ -329,7 +329,7 @@ def test_leaving_does_not_hang_and_says_how_many_messages_are_not_sent_or_not_ce
 
 
 @pytest.mark.conforms("SEQ-16")
-def test_with_a_timeout_of_0_leaving_sends_what_it_may_and_goes_at_once() -> None:
+def test_leaving_with_a_timeout_of_0_sends_open_messages_and_ends_at_once() -> None:
     batching = batching_of(BatchingConfig(stop_timeout_s=0.0))
     append(batching, b"1")
     effects = batching.down(Disconnect(), 10.0)
@@ -346,7 +346,7 @@ def test_a_member_that_leaves_has_everything_delivered_first() -> None:
     assert group["A"].payloads("C") == group["B"].payloads("C") == [b"%d" % n for n in range(100)]
 
 
-def test_who_has_left_cannot_send() -> None:
+def test_sending_after_leaving_raises_channel_closed() -> None:
     batching = batching_of()
     batching.up(Left(), 0.0)
     with pytest.raises(ChannelClosed):
@@ -362,7 +362,7 @@ def test_messages_of_others_and_events_pass() -> None:
     assert batching.levels()["outstanding_bytes"].now == 0
 
 
-def test_what_another_site_sends_in_my_name_is_not_mine() -> None:
+def test_a_forged_batch_from_another_site_does_not_count_as_own() -> None:
     """Credit and silence count messages that this member has sent itself."""
     batching = batching_of()
     batching.append(b"mine", Scope.ALL, manner=Manner.SILENT)
@@ -376,7 +376,7 @@ def test_what_another_site_sends_in_my_name_is_not_mine() -> None:
     assert batching.is_silent(mine)
 
 
-def test_one_members_flood_before_the_first_view_takes_no_others_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_by_one_member_before_the_first_view_evicts_no_frames_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EARLY_MAX", 4)
     batching = batching_of(joined=False)
 

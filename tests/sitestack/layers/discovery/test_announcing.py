@@ -75,7 +75,7 @@ def test_a_sender_of_whose_stream_nothing_becomes_stable_announces_it_to_each_by
     assert layer.deadline() is None
 
 
-def test_a_quiet_sender_that_is_stuck_tells_each_by_unicast_as_often_as_it_told_all() -> None:
+def test_a_quiet_sender_that_is_stuck_announces_to_each_member_by_unicast() -> None:
     layer = member_of_v1("A", NakAckConfig(quiet_interval_s=0.1, quiet_interval_s_max=1.0, stuck_interval_s=1.0))
     layer.down(frame_of("A", 1), 0.0)
     story: list[tuple[float, list[object]]] = []
@@ -118,7 +118,7 @@ def test_a_lost_last_message_is_recovered_within_two_intervals_without_further_t
     assert group.story() == LAST_MESSAGE_STORY
 
 
-def test_who_gets_unicasts_only_delivers_everything_all_the_same() -> None:
+def test_a_member_that_receives_only_unicasts_delivers_all_messages() -> None:
     group = Casters("ABC", stability=StabilityConfig())
     group.wire.rule = lose(lambda packet: packet.dest == "C" and any(frame.dest is None for frame in packet.frames))
     group.install(V1)
@@ -142,7 +142,7 @@ def test_all_processes_of_one_name_are_found() -> None:
     assert search.outcome() == Found((Peer(A, "A", None, None), Peer(B, "A", None, None), Peer(C, "A", None, None)))
 
 
-def test_the_newest_statement_of_a_process_counts_and_beyond_the_bound_no_further_one_is_heard() -> None:
+def test_a_search_keeps_the_newest_answer_of_each_process_within_its_bound() -> None:
     search = Search(0.0, 1.0, 0.1, 2)
     for contact, is_heard in ((contact_of("A", 2), True), (contact_of("B", 1), True), (contact_of("C", 1), False)):
         assert search.heard(contact, None, None, 0.0) is is_heard
@@ -168,7 +168,7 @@ def discovery() -> Discovery:
 
 
 @pytest.mark.conforms("LA-14", "LA-17")
-def test_who_is_registered_goes_into_the_cache_with_its_name_and_is_asked_as_usual(discovery: Discovery) -> None:
+def test_registered_members_are_cached_with_their_names_and_receive_requests(discovery: Discovery) -> None:
     effects = discovery.down(registered("B", "C"), 0.0)
     assert [effect for effect in effects if effect == Down(SetPhysical(address("B"), (place("B"),), 1))]
     assert asked(effects) == [place("B"), place("C")]
@@ -179,12 +179,12 @@ def test_who_is_registered_goes_into_the_cache_with_its_name_and_is_asked_as_usu
     assert asked(discovery.down(FindMembers(), 4.0)) == [None, place("H"), place("D")]
 
 
-def test_who_is_looked_for_is_asked_of_those_that_are_registered(discovery: Discovery) -> None:
+def test_a_request_for_an_unknown_member_goes_to_registered_members(discovery: Discovery) -> None:
     discovery.down(registered("B"), 0.0)
     assert asked(discovery.up(FindPhysical(address("C")), 1.0)) == [None, place("H"), place("B")]
 
 
-def test_what_a_router_says_corrects_nothing_that_is_known(discovery: Discovery) -> None:
+def test_a_contact_from_a_router_does_not_replace_a_known_contact(discovery: Discovery) -> None:
     discovery.down(registered("B"), 0.0)
     moved = SetRegistered((Contact(address("B"), "X", (place("X"),), 99),))
     effects = discovery.down(moved, 1.0)
@@ -193,7 +193,7 @@ def test_what_a_router_says_corrects_nothing_that_is_known(discovery: Discovery)
     assert asked(effects) == [place("X")], "it may be there, and then says so itself"
 
 
-def test_before_the_connect_nobody_is_asked_and_i_am_not_asked_at_all() -> None:
+def test_no_request_is_sent_before_the_connect_or_to_the_own_address() -> None:
     made = Discovery(local_of("A"), DiscoveryConfig())
     assert asked(made.down(registered("B"), 0.0)) == []
     made.down(Connect((place("A"),)), 0.0)

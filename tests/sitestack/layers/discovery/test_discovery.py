@@ -65,7 +65,7 @@ def set_to(name: str, version: int, at: Physical | None = None) -> SetPhysical:
 
 
 @pytest.mark.conforms("LA-12", "LA-13", "LA-30")
-def test_a_request_goes_to_all_and_to_each_initial_host_and_tells_who_asks() -> None:
+def test_a_request_goes_to_all_and_to_each_initial_host_and_names_its_sender() -> None:
     discovery = make(config=DiscoveryConfig(initial_hosts=(HOST,)))
     effects = discovery.down(FindMembers(), 0.0)
     expected = WhoIsThere(contact_of("A", 2), None, None, "")
@@ -111,7 +111,7 @@ def test_a_search_ends_soon_after_a_coordinator_has_spoken_for_itself() -> None:
 
 
 @pytest.mark.conforms("LA-11")
-def test_who_leaves_meanwhile_is_not_found() -> None:
+def test_a_member_that_leaves_during_a_search_is_not_found() -> None:
     discovery = make("C")
     discovery.down(FindMembers(), 0.0)
     hear(discovery, "A", answer("A", 1))
@@ -120,7 +120,7 @@ def test_who_leaves_meanwhile_is_not_found() -> None:
     assert discovery.expire(1.0) == [Up(Found((Peer(A, "A", None, None),)))]
 
 
-def test_who_starts_at_the_same_time_counts_by_its_request() -> None:
+def test_a_process_that_starts_simultaneously_is_found_by_its_request() -> None:
     discovery = make("B")
     discovery.down(FindMembers(), 0.0)
     hear(discovery, "A", request("A", 5))
@@ -180,7 +180,7 @@ def test_nothing_is_answered_before_connecting_and_after_leaving() -> None:
 
 
 @pytest.mark.conforms("LA-5")
-def test_a_member_that_moves_is_followed_and_its_late_words_are_not() -> None:
+def test_a_newer_contact_of_a_moved_member_is_cached_and_a_late_one_is_not() -> None:
     discovery, moved = make(), Physical("b2", 1)
     assert cached(hear(discovery, "B", IHave((contact_of("B", 1),)))) == [set_to("B", 1)]
     assert cached(hear(discovery, "B", IHave((contact_of("B", 3, moved),)))) == [set_to("B", 3, moved)]
@@ -197,7 +197,7 @@ def test_third_parties_fill_gaps_the_coordinator_corrects() -> None:
 
 
 @pytest.mark.conforms("LA-11")
-def test_a_removed_member_is_brought_back_by_its_own_newer_word_only() -> None:
+def test_a_removed_member_returns_only_by_its_own_newer_contact() -> None:
     discovery = make()
     hear(discovery, "B", IHave((contact_of("B", 3),)))
     assert cached(hear(discovery, "B", Invalidate(B, 4))) == [RemovePhysical(B)]
@@ -216,7 +216,7 @@ def test_invalidate_is_believed_from_the_leaver_and_from_my_coordinator() -> Non
 
 
 @pytest.mark.conforms("LA-11")
-def test_a_late_invalidate_does_not_hurt_who_has_come_back() -> None:
+def test_a_late_or_unauthorized_invalidate_of_a_returned_member_is_dropped() -> None:
     discovery = make("D")
     discovery.up(ViewInstalled(view_of(3, "ABD"), None), 0.0)
     hear(discovery, "B", IHave((contact_of("B", 5),)))
@@ -225,7 +225,7 @@ def test_a_late_invalidate_does_not_hurt_who_has_come_back() -> None:
     assert drops(hear(discovery, "D", Invalidate(D, 9))) == ["no_authority"]
 
 
-def test_nobody_speaks_for_another_and_addresses_must_make_sense() -> None:
+def test_a_contact_of_another_member_or_with_invalid_addresses_is_dropped() -> None:
     discovery = make()
     assert drops(hear(discovery, "C", request("B", 1))) == ["bad_contact"]
     assert drops(hear(discovery, "C", answer("B", 1))) == ["bad_contact"]
@@ -256,7 +256,7 @@ def test_names_are_shown_and_cannot_forge_a_log_line() -> None:
 
 
 @pytest.mark.conforms("LA-9", "LA-17")
-def test_who_has_is_asked_of_all_the_initial_hosts_and_the_last_known_place() -> None:
+def test_who_has_is_sent_to_all_to_initial_hosts_and_to_the_last_known_address() -> None:
     discovery = make(config=DiscoveryConfig(initial_hosts=(HOST,)))
     hear(discovery, "B", IHave((contact_of("B", 1),)))
     assert cached(discovery.up(FindPhysical(B), 0.0)) == [set_to("B", 1)]
@@ -266,7 +266,7 @@ def test_who_has_is_asked_of_all_the_initial_hosts_and_the_last_known_place() ->
 
 
 @pytest.mark.conforms("LA-10")
-def test_who_has_is_answered_by_the_member_itself_and_the_asker_is_learnt() -> None:
+def test_who_has_is_answered_by_the_wanted_member_and_its_sender_is_cached() -> None:
     discovery = make()
     effects = hear(discovery, "C", WhoHas(A, contact_of("C", 1)))
     assert cached(effects) == [set_to("C", 1)]
@@ -284,7 +284,7 @@ def test_the_first_members_tell_of_the_view(name: str, answers: bool) -> None:
     assert datagrams(effects) == ([(address("E"), IHave((contact_of("B", 1),)))] if answers else [])
 
 
-def test_of_a_stranger_whoever_knows_it_tells() -> None:
+def test_a_member_that_knows_a_stranger_answers_who_has_for_it() -> None:
     discovery = make("D")
     discovery.up(ViewInstalled(view_of(1, "AXCD"), None), 0.0)
     hear(discovery, "B", IHave((contact_of("B", 1),)))
@@ -305,7 +305,7 @@ def test_connecting_caches_the_uuid_and_leaving_drops_and_invalidates_it() -> No
 
 
 @pytest.mark.conforms("LA-11")
-def test_the_coordinator_invalidates_who_left_and_introduces_who_came() -> None:
+def test_the_coordinator_invalidates_departed_members_and_introduces_new_ones() -> None:
     discovery = make()
     for name in "BC":
         hear(discovery, name, IHave((contact_of(name, 1),)))
@@ -316,7 +316,7 @@ def test_the_coordinator_invalidates_who_left_and_introduces_who_came() -> None:
 
 
 @pytest.mark.conforms("LA-20")
-def test_after_a_merge_the_coordinator_introduces_everybody() -> None:
+def test_after_a_merge_the_coordinator_introduces_all_members() -> None:
     discovery = make()
     for name in "BCD":
         hear(discovery, name, IHave((contact_of(name, 1),)))
@@ -331,7 +331,7 @@ def test_after_a_merge_the_coordinator_introduces_everybody() -> None:
 
 
 @pytest.mark.conforms("LA-11")
-def test_other_members_forget_who_left_and_say_nothing() -> None:
+def test_other_members_remove_a_departed_member_and_send_nothing() -> None:
     discovery = make("B")
     hear(discovery, "C", IHave((contact_of("C", 1),)))
     discovery.up(ViewInstalled(view_of(1, "ABC"), None), 0.0)
@@ -365,7 +365,7 @@ def test_a_new_place_of_mine_is_announced_more_than_once() -> None:
     assert announced == list(zip((None, HOST) * 3, expected, strict=True))
 
 
-def test_what_is_not_discoverys_passes() -> None:
+def test_frames_without_a_discovery_header_pass_unchanged() -> None:
     discovery = make()
     frame = Frame(B, A)
     assert discovery.up(frame, 0.0) == [Up(frame)]

@@ -84,7 +84,7 @@ def test_a_later_joiner_is_known_to_all_once_it_is_in_the_view() -> None:
 
 
 @pytest.mark.conforms("LA-12")
-def test_everybody_starts_at_once_and_all_know_the_same_candidates() -> None:
+def test_processes_that_start_at_once_find_each_other() -> None:
     group = Hosts()
     for name in "DBCA":
         group.start(name)
@@ -94,7 +94,7 @@ def test_everybody_starts_at_once_and_all_know_the_same_candidates() -> None:
 
 
 @pytest.mark.conforms("LA-12")
-def test_lost_requests_and_answers_are_made_good_by_the_next() -> None:
+def test_lost_requests_and_answers_are_recovered_by_the_next_ones() -> None:
     group = Hosts()
     group.site("AB")
     group.wire.rule = lose(lambda packet: group.now < 2.9)
@@ -110,7 +110,7 @@ def test_lost_requests_and_answers_are_made_good_by_the_next() -> None:
 
 @pytest.mark.conforms("LA-9", "LA-10")
 @pytest.mark.parametrize("multicast", [True, False])
-def test_what_waits_for_an_unknown_member_arrives_in_order_once(multicast: bool) -> None:
+def test_frames_that_wait_for_an_unknown_member_arrive_in_order_once(multicast: bool) -> None:
     group = Hosts(multicast=multicast, discovery=SEEDS)
     for name in "AB":
         group.start(name)
@@ -128,7 +128,7 @@ def test_what_waits_for_an_unknown_member_arrives_in_order_once(multicast: bool)
 
 
 @pytest.mark.conforms("LA-9")
-def test_who_has_is_asked_again_when_it_is_lost_and_given_up_in_the_end() -> None:
+def test_an_unanswered_who_has_is_repeated_and_finally_given_up() -> None:
     group = Hosts()
     group.start("A", find=False)
     group.down("A", frame_to("A", "B", 1))
@@ -163,7 +163,7 @@ def test_a_multicast_without_multicast_is_one_copy_for_each_other_member() -> No
 
 
 @pytest.mark.conforms("LA-19", "LA-20")
-def test_who_is_missing_from_the_cache_is_found_because_it_is_in_the_view() -> None:
+def test_a_view_member_missing_from_the_cache_is_found() -> None:
     group = Hosts(multicast=False, discovery=SEEDS)
     group.start("A")
     group.start("B")
@@ -196,7 +196,7 @@ def test_a_member_that_closes_is_forgotten_everywhere(multicast: bool) -> None:
 
 
 @pytest.mark.conforms("LA-11")
-def test_the_coordinator_invalidates_a_crashed_member_for_those_who_were_not_in_its_view() -> None:
+def test_the_coordinator_invalidates_a_crashed_member_for_a_new_member() -> None:
     group = Hosts()
     group.site("ABC")
     group.start("D")
@@ -245,7 +245,7 @@ def test_an_excluded_member_that_lives_can_be_reached_again(multicast: bool) -> 
 # -- dying, restarting, moving -------------------------------------------------------------------------------------------
 
 
-def test_a_crash_is_noticed_by_all_and_nobody_else_is_suspected() -> None:
+def test_all_members_suspect_a_crashed_member_and_no_other() -> None:
     group = Hosts()
     group.site("ABC")
     group.kill("C")
@@ -319,7 +319,7 @@ def test_the_heartbeat_of_a_member_with_another_view_is_reported() -> None:
     assert SeenView(address("C"), view.id) in group["A"].events
 
 
-def test_who_left_is_no_longer_watched() -> None:
+def test_a_member_that_left_is_not_suspected() -> None:
     group = Hosts()
     group.site("ABC")
     group.down("C", Left())

@@ -50,13 +50,13 @@ def test_initial_hosts_before_the_connect_wait_for_the_search() -> None:
     assert asked(discovery.down(FindMembers(), 0.0)) == [None, HOST]
 
 
-def test_a_name_that_stands_for_too_many_is_asked_at_the_first_ones() -> None:
+def test_requests_go_only_to_the_first_addresses_of_a_name_with_too_many() -> None:
     many = tuple(Physical("pod", port) for port in range(1, INITIAL_HOSTS_MAX + 2))
     assert asked(make().down(SetInitialHosts(many), 0.0)) == list(many[:INITIAL_HOSTS_MAX])
 
 
 @pytest.mark.conforms("LA-13", "LA-19")
-def test_who_started_before_its_name_was_known_meets_the_others_afterwards() -> None:
+def test_a_member_started_before_its_name_resolves_finds_the_others_later() -> None:
     group = Hosts(multicast=False)
     for name in "AB":
         group.start(name)

@@ -49,7 +49,7 @@ def starting(name: str, rules: str) -> WhoIsThere:
 
 
 @pytest.mark.parametrize("theirs", [FIFO, replace(NYC, agreement="uniform")])
-async def test_a_joiner_with_other_parameters_is_told_and_the_site_goes_on(
+async def test_a_joiner_with_other_parameters_is_refused_and_the_site_continues(
     autojump_clock: MockClock, theirs: SiteConfig
 ) -> None:
     """If admitted, it would deliver in another way than the others, and they would lose its messages."""
@@ -64,7 +64,7 @@ async def test_a_joiner_with_other_parameters_is_told_and_the_site_goes_on(
         assert [message.payload for message in await take(a, 1)] == [b"x"]
 
 
-async def test_parts_with_other_parameters_do_not_merge_and_each_takes_its_own(autojump_clock: MockClock) -> None:
+async def test_parts_with_other_parameters_do_not_merge_and_admit_their_own_joiners(autojump_clock: MockClock) -> None:
     """Started at the same moment, neither finds a site that would refuse it."""
     network = MemoryNetwork()
     with trio.fail_after(1_000):
@@ -95,7 +95,7 @@ def test_a_search_finds_no_process_with_other_parameters() -> None:
     assert joiner.expire(1.0) == [Up(Found((Peer(A, "A", A, ViewId(1, A)),)))]
 
 
-def test_a_joiner_is_refused_by_a_site_only_when_nobody_in_it_has_its_rules() -> None:
+def test_a_joiner_reports_other_parameters_of_a_member_not_of_a_starting_process() -> None:
     joiner = make("C")
     joiner.down(FindMembers(), 0.0)
     hear(joiner, "B", member("B", "their\nrules"))
@@ -105,7 +105,7 @@ def test_a_joiner_is_refused_by_a_site_only_when_nobody_in_it_has_its_rules() ->
     assert joiner.expire(3.0) == [Up(Found(()))]
 
 
-def test_a_member_complains_once_a_minute_of_each_and_goes_on_searching() -> None:
+def test_a_member_reports_each_mismatch_once_a_minute_and_continues_its_search() -> None:
     discovery = make("A")
     discovery.up(ViewInstalled(view_of(1, "A"), None), 0.0)
     discovery.down(FindMembers(), 0.0)

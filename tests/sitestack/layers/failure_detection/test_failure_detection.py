@@ -73,7 +73,7 @@ def test_heartbeats_carry_the_view_and_are_multicast() -> None:
     assert times == [0.0, 0.5, 1.0, 1.5, 2.0]
 
 
-def test_whoever_speaks_is_not_suspected() -> None:
+def test_a_member_that_sends_is_not_suspected() -> None:
     assert live(make(), 30.0, B, C) == []
 
 
@@ -120,14 +120,14 @@ def test_an_answer_to_the_check_ends_it() -> None:
 
 
 @pytest.mark.conforms("LA-6")
-def test_whoever_is_asked_answers_and_from_the_second_time_on_by_another_address() -> None:
+def test_each_check_is_answered_and_a_repeated_one_via_another_address() -> None:
     detector = FailureDetection(local_of("A"), FailureDetectionConfig())
     answer = Down(Frame(A, D, (IAmAlive(),), None, True))
     assert hear(detector, D, 0.0, AreYouThere(1)) == [answer]
     assert hear(detector, D, 0.0, AreYouThere(2)) == [Down(TryNextPhysical(D)), answer]
 
 
-def test_who_is_heard_after_all_is_no_longer_suspected() -> None:
+def test_a_suspect_that_sends_again_is_no_longer_suspected() -> None:
     detector = make()
     assert live(detector, 4.0, C)
     assert hear(detector, B, 4.0, Alive(VIEW.id)) == [Up(Unsuspect((B,)))]
@@ -160,7 +160,7 @@ def test_a_reported_member_that_lives_is_not_suspected() -> None:
     assert live(detector, 10.0, B, C) == []
 
 
-def test_who_stood_still_suspects_nobody() -> None:
+def test_a_stall_is_reported_and_causes_no_suspicion() -> None:
     detector = make()
     live(detector, 2.0, B, C)
     assert reported(detector.expire(12.0)) == [Stalled()]
@@ -179,7 +179,7 @@ def test_after_a_pause_a_heartbeat_counts_only_after_an_answer() -> None:
     assert reported(hear(detector, B, 12.4, Alive(VIEW.id))) == []
 
 
-def test_who_is_cut_off_suspects_nobody_until_it_can_hear_again() -> None:
+def test_a_cut_off_member_suspects_no_other_until_it_can_receive_again() -> None:
     detector = make()
     reports = []
     for now in range(12):
@@ -199,7 +199,7 @@ def test_a_check_that_was_under_way_during_a_stall_starts_again() -> None:
 
 
 @pytest.mark.conforms("LA-4")
-def test_what_was_for_a_predecessor_is_answered_not_here_but_not_in_a_storm() -> None:
+def test_a_datagram_for_a_predecessor_is_answered_not_here_at_a_limited_rate() -> None:
     detector = make()
     old = address("X")
     assert datagrams(detector.up(Misdirected(B, old), 0.0)) == [(B, NotHere(old))]
@@ -239,7 +239,7 @@ def test_a_member_that_left_the_view_is_not_watched_any_more() -> None:
     assert live(detector, 10.0, C, start=0.2) == []
 
 
-def test_a_suspect_that_is_still_in_the_next_view_is_checked_anew() -> None:
+def test_a_suspect_in_the_next_view_is_checked_again() -> None:
     detector = make()
     live(detector, 4.0, C)
     effects = detector.up(ViewInstalled(view_of(2, "ABC"), VIEW), 4.0)
@@ -247,7 +247,7 @@ def test_a_suspect_that_is_still_in_the_next_view_is_checked_anew() -> None:
     assert live(detector, 5.0, C, start=4.0) == [(pytest.approx(5.0), Suspect((B,)))]
 
 
-def test_a_suspect_that_the_next_view_keeps_is_taken_back_when_it_is_heard() -> None:
+def test_a_suspect_in_the_next_view_is_cleared_by_its_answer() -> None:
     detector = make()
     live(detector, 4.0, C)
     detector.up(ViewInstalled(view_of(2, "ABC"), VIEW), 4.0)
@@ -263,7 +263,7 @@ def test_silence_counts_over_a_change_of_view() -> None:
     assert live(detector, 5.0, C, start=2.0) == [(pytest.approx(3.5), Suspect((B,)))]
 
 
-def test_who_has_left_is_silent() -> None:
+def test_a_member_that_has_left_sends_nothing() -> None:
     detector = make()
     detector.up(Left(), 1.0)
     assert detector.deadline() is None
@@ -271,13 +271,13 @@ def test_who_has_left_is_silent() -> None:
 
 
 @pytest.mark.parametrize(("me", "watched"), [("A", (B,)), ("B", (A, C)), ("C", (A, B, D)), ("D", (A, B))])
-def test_everybody_watches_the_first_two_and_the_next_in_the_ring(me: str, watched: tuple[Address, ...]) -> None:
+def test_each_member_watches_the_first_two_and_the_next_in_the_ring(me: str, watched: tuple[Address, ...]) -> None:
     detector = FailureDetection(local_of(me), FailureDetectionConfig())
     assert Down(Watch(watched)) in detector.up(ViewInstalled(view_of(1, "ABCD"), None), 0.0)
     assert Down(Watch(())) in detector.up(Left(), 1.0)
 
 
-def test_who_is_gone_is_suspected_at_once_and_late_frames_do_not_bring_it_back() -> None:
+def test_a_member_reported_gone_is_suspected_at_once_despite_late_frames() -> None:
     detector = make()
     assert detector.down(Gone(B), 0.3) == [Up(Suspect((B,)))]
     assert detector.up(Frame(B, None, (), None, True), 0.301) == [Up(Frame(B, None, (), None, True))]
@@ -285,7 +285,7 @@ def test_who_is_gone_is_suspected_at_once_and_late_frames_do_not_bring_it_back()
     assert detector.up(ViewInstalled(view_of(3, "AC"), VIEW), 0.5) == [Down(Watch((C,)))]
 
 
-def test_a_stranger_that_is_gone_is_nobodys_business() -> None:
+def test_a_gone_report_of_a_stranger_is_dropped_and_counted() -> None:
     assert make().down(Gone(D), 0.3) == [Dropped("not_monitored")]
 
 
@@ -311,13 +311,13 @@ def doubts(detector: FailureDetection, until: float, start: float) -> list[tuple
     return reports
 
 
-def test_a_member_that_does_not_hear_its_coordinator_is_suspected_though_it_is_heard() -> None:
+def test_a_member_that_cannot_receive_its_coordinator_is_suspected_though_it_sends() -> None:
     """F7: it delivers nothing, and all members would wait for it."""
     detector = make()
     assert doubts(detector, 8.0, start=1.0) == [(pytest.approx(2.0), Suspect((C,)))]
 
 
-def test_an_answer_shows_that_the_coordinator_is_heard_again() -> None:
+def test_an_answer_shows_that_a_member_receives_its_coordinator_again() -> None:
     detector = make()
     assert datagrams(hear(detector, C, 1.0, NotHeard())) == [(C, AreYouThere(1))]
     hear(detector, C, 1.1, IAmAlive())
@@ -325,7 +325,7 @@ def test_an_answer_shows_that_the_coordinator_is_heard_again() -> None:
     assert live(detector, 8.0, B, C, start=1.1) == []
 
 
-def test_a_coordinator_that_is_asked_twice_asks_back_and_nobody_else_does() -> None:
+def test_only_a_coordinator_answers_a_repeated_check_with_its_own_check() -> None:
     """Its first answer was lost. Two other members may continue without receiving each other, and a stranger is not
     monitored.
     """
@@ -351,7 +351,7 @@ def test_a_deaf_member_that_a_new_view_keeps_is_suspected_until_it_answers() -> 
 
 
 @pytest.mark.parametrize(("silent", "told"), [(A, [None]), (C, [])])
-def test_the_coordinator_is_told_that_it_is_not_heard_and_nobody_else(silent: Address, told: list[None]) -> None:
+def test_only_the_coordinator_is_notified_that_it_is_not_received(silent: Address, told: list[None]) -> None:
     """Other pairs may continue without receiving each other: their messages travel by the coordinator.
 
     By multicast: a coordinator that moved meanwhile gets nothing at its old address.

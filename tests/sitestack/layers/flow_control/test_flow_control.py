@@ -84,7 +84,7 @@ def test_a_sender_is_never_more_than_a_window_and_a_frame_ahead_of_the_slowest_r
     assert flow.levels()["ahead_bytes"].high == 10_000
 
 
-def test_those_that_frames_wait_for_are_named_with_what_they_have_consumed() -> None:
+def test_members_that_queued_frames_wait_for_are_reported_with_consumed_bytes() -> None:
     flow = flow_of()
     for n in range(1, 11):
         flow.down(frame(n), 0.0)
@@ -125,7 +125,7 @@ def test_frames_without_a_batch_are_free_but_keep_their_place() -> None:
     assert sent(effects) == [11, 0]
 
 
-def test_what_is_unreliable_or_only_an_address_on_the_wire_passes_always() -> None:
+def test_unreliable_frames_and_frames_to_physical_addresses_always_pass() -> None:
     flow = flow_of(joined=False)
     for each in (replace(frame(), unreliable=True), Frame(A, Physical("10.0.0.1", 7))):
         assert flow.down(each, 0.0) == [Down(each)]
@@ -135,7 +135,7 @@ def test_what_is_unreliable_or_only_an_address_on_the_wire_passes_always() -> No
 # -- unicasts ------------------------------------------------------------------------------------------------------------
 
 
-def test_each_receiver_of_unicasts_has_its_own_window_and_its_own_order() -> None:
+def test_each_receiver_of_unicasts_has_its_own_window_and_order() -> None:
     flow = flow_of()
     for n in range(1, 13):
         flow.down(frame(n, B), 0.0)
@@ -146,7 +146,7 @@ def test_each_receiver_of_unicasts_has_its_own_window_and_its_own_order() -> Non
     assert sent(flow.up(credits_from(B, 0, 1_000), 0.0)) == [11]
 
 
-def test_what_cannot_be_delivered_does_not_use_up_the_window() -> None:
+def test_undeliverable_frames_do_not_use_up_the_window() -> None:
     flow = flow_of()
     frames = [frame(n, B) for n in range(1, 13)]
     for each in frames:
@@ -162,7 +162,7 @@ def test_what_cannot_be_delivered_does_not_use_up_the_window() -> None:
     assert flow.up(stranger, 0.0) == [Up(stranger)]
 
 
-def test_what_is_given_up_is_reported_as_it_came_down() -> None:
+def test_undeliverable_frames_are_reported_without_their_marks() -> None:
     flow = flow_of()
     frames = [frame(n, B) for n in range(1, 7)]
     passed = tuple([effect.event for each in frames for effect in flow.down(each, 0.0) if isinstance(effect, Down)])
@@ -181,7 +181,7 @@ def test_credits_that_were_perhaps_given_up_are_returned_again() -> None:
 
 
 @pytest.mark.parametrize("heard", [False, True])
-def test_unicasts_to_no_member_pass_uncounted_whether_or_not_it_was_heard(heard: bool) -> None:
+def test_unicasts_to_a_stranger_pass_uncounted_even_if_it_sent_frames(heard: bool) -> None:
     flow, stranger = flow_of(), address("X")
     if heard:
         flow.up(marked(1_000, member=stranger, dest=A), 0.0)
@@ -195,7 +195,7 @@ def test_unicasts_to_no_member_pass_uncounted_whether_or_not_it_was_heard(heard:
 
 
 @pytest.mark.parametrize("dest", [None, B])
-def test_a_sender_asks_to_be_told_four_times_a_window_and_when_a_frame_is_large(dest: Address | None) -> None:
+def test_a_sender_requests_credits_four_times_a_window_and_at_a_large_frame(dest: Address | None) -> None:
     flow = flow_of()
     found = [marks(flow.down(frame(n, dest), 0.0))[0] for n in range(1, 8)]
     assert found == [None, None, 3_000, None, None, 6_000, None]
@@ -208,7 +208,7 @@ def test_marks_in_a_large_window_are_no_further_apart_than_credit_is_late() -> N
     assert totals == [263_000, 526_000, 789_000]
 
 
-def test_what_waited_is_marked_as_it_goes_and_frames_without_a_batch_never_are() -> None:
+def test_queued_frames_are_marked_when_sent_and_frames_without_a_batch_never() -> None:
     flow = flow_of(FlowControlConfig(window_bytes=1))
     entry = Frame(A, None, (Numbered(1, 1),))
     assert marks(flow.down(frame(1), 0.0)) == [1_000]
@@ -236,13 +236,13 @@ def test_a_receiver_returns_the_marks_that_it_has_come_to_at_most_once_a_turn() 
     assert credits_of(flow.flush(0.0)) == [(B, 6_000, 4_000)]
 
 
-def test_a_mark_of_another_window_is_returned_whatever_the_own_one_is() -> None:
+def test_a_mark_is_returned_regardless_of_the_own_window_size() -> None:
     flow = flow_of(FlowControlConfig(window_bytes=16 << 20))
     flow.up(marked(1), 0.0)
     assert credits_of(flow.flush(0.0)) == [(B, 1, 0)]
 
 
-def test_while_the_application_takes_nothing_credits_are_withheld() -> None:
+def test_credits_are_withheld_while_the_application_does_not_read() -> None:
     flow = flow_of()
     assert flow.down(Credit(3_001), 0.0) == []
     flow.up(marked(3_000), 0.0)
@@ -312,7 +312,7 @@ def test_no_receiver_can_open_a_window_wider_than_it_is() -> None:
 # ---------------------------------------------------------------------------------------
 
 
-def test_batching_is_told_once_a_turn_how_much_of_mine_waits() -> None:
+def test_own_waiting_bytes_are_reported_to_batching_once_a_turn() -> None:
     flow = flow_of()
     for n in range(1, 13):
         flow.down(frame(n), 0.0)
@@ -324,7 +324,7 @@ def test_batching_is_told_once_a_turn_how_much_of_mine_waits() -> None:
     assert flow.flush(0.0) == [Up(Waiting(0))]
 
 
-def test_batching_is_told_which_members_my_unicasts_wait_for() -> None:
+def test_waiting_unicast_bytes_are_reported_to_batching_per_member() -> None:
     flow = flow_of()
     for n in range(1, 13):
         flow.down(replace(frame(n, B), batch=replace(frame(n).batch, scope=Scope.UNICAST, target=B)), 0.0)  # type: ignore[type-var]
@@ -339,7 +339,7 @@ def test_batching_is_told_which_members_my_unicasts_wait_for() -> None:
 @pytest.mark.parametrize(
     "config", [replace(TEN, queue_bytes_max=2_500), replace(TEN, queue_frames_max=2)], ids=["bytes", "frames"]
 )
-def test_the_queues_have_a_bound_and_what_is_beyond_is_counted(config: FlowControlConfig) -> None:
+def test_the_queues_are_bounded_and_excess_frames_are_dropped_and_counted(config: FlowControlConfig) -> None:
     flow = flow_of(config)
     for n in range(1, 12):
         flow.down(frame(n), 0.0)

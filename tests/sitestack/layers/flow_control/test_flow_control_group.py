@@ -44,7 +44,7 @@ SLOW = Configs(
 
 @pytest.mark.parametrize("order", ["total", "fifo"])
 @pytest.mark.parametrize("slow", ["A", "B", "C"])
-def test_one_slow_application_stops_all_senders_and_all_go_on_when_it_takes(slow: str, order: str) -> None:
+def test_one_slow_application_blocks_all_senders_until_it_reads_again(slow: str, order: str) -> None:
     config = SequencerConfig(order="total" if order == "total" else "fifo")
     group = OrderedGroup("ABC", replace(SLOW, sequencer=config))
     group[slow].stack.down(Credit(1_000_000), 0.0)
@@ -127,7 +127,7 @@ def test_nothing_passes_during_a_block_nor_before_the_first_view() -> None:
     assert flow.down(frame(12), 0.0) == []
 
 
-def test_after_a_block_that_no_flush_followed_the_queues_go_on() -> None:
+def test_the_queues_resume_after_a_block_without_a_flush() -> None:
     flow = flow_of()
     flow.up(Blocked(), 0.0)
     assert flow.down(frame(1), 0.0) == flow.down(frame(2, B), 0.0) == []
@@ -147,7 +147,7 @@ def test_a_view_discards_queued_multicasts_and_starts_their_totals_again() -> No
     assert flow.levels()["ahead_bytes"].now == 2_000
 
 
-def test_a_view_keeps_the_queue_of_a_member_that_stays_and_lets_go_that_of_one_that_left() -> None:
+def test_a_view_keeps_the_queue_of_a_member_and_releases_that_of_a_departed_one() -> None:
     flow = flow_of()
     for n in range(1, 24):
         flow.down(frame(n, B), 0.0)
@@ -161,7 +161,7 @@ def test_a_view_keeps_the_queue_of_a_member_that_stays_and_lets_go_that_of_one_t
     assert sent(flow.up(credits_from(B, 0, 5_000, view=2), 0.0)) == [21, 22, 23]
 
 
-def test_what_was_sent_in_an_earlier_view_uses_up_nothing() -> None:
+def test_frames_of_an_earlier_view_use_up_no_window() -> None:
     """They may have been dropped, or counted by no member: B has had another view in between."""
     flow = flow_of()
     for view in (2, 3, 4):
@@ -171,7 +171,7 @@ def test_what_was_sent_in_an_earlier_view_uses_up_nothing() -> None:
     assert flow.levels()["awaited_bytes"].now == 0
 
 
-def test_a_mark_of_an_earlier_view_is_returned_to_nobody() -> None:
+def test_a_mark_of_an_earlier_view_is_not_returned() -> None:
     flow = flow_of()
     flow.up(marked(9_000, dest=A), 0.0)
     flow.up(ViewInstalled(view_of(2, "ABC"), VIEW), 0.0)
@@ -230,7 +230,7 @@ def test_without_credit_it_waits_in_front_of_the_others_and_in_order_among_its_k
     assert flow.levels()["queued_bytes"].now == 0
 
 
-def test_what_waits_for_credit_when_its_sender_leaves_is_reported() -> None:
+def test_frames_that_wait_for_credit_when_their_sender_leaves_are_reported() -> None:
     flow = flow_of()
     frames = [frame(n, B) for n in range(1, 14)]
     for each in frames:

@@ -172,7 +172,7 @@ def test_pieces_count_as_payload_for_the_windows_below() -> None:
 # -------------------------------------------------------------------------------------------
 
 
-def test_what_is_for_this_process_itself_goes_whole() -> None:
+def test_a_frame_to_the_own_process_is_not_fragmented() -> None:
     frame = Frame(A, A, (), cast_of(100_000).batch)
     assert layer_of().down(frame, 0.0) == [Down(frame)]
 
@@ -246,7 +246,7 @@ def test_a_view_discards_the_rest_of_a_multicast_and_keeps_the_rest_of_a_unicast
     assert len(frames_of(again[-1])) == 1
 
 
-def test_what_a_dead_sender_has_left_of_a_unicast_is_not_kept_for_ever() -> None:
+def test_incomplete_unicasts_expire_and_incomplete_multicasts_are_kept() -> None:
     """B3. A multicast's pieces stay: a view decides about them."""
     receiver = layer_of()
     assert receiver.deadline() is None
@@ -290,7 +290,7 @@ def test_pieces_that_make_no_frame_are_dropped_and_leave_nothing(broken: list[Fr
 
 
 @pytest.mark.parametrize("inner", [piece(0, 2), Frame(A, None, unreliable=True)])
-def test_what_is_never_cut_is_refused_inside_a_frame(inner: Frame) -> None:
+def test_a_frame_that_is_never_fragmented_is_dropped_after_reassembly(inner: Frame) -> None:
     """No honest sender cuts a piece; unpacking pieces of pieces would be work without end."""
     data = CODEC.encode_frame(inner)
     receiver = layer_of()
@@ -315,7 +315,7 @@ def test_a_frame_that_grows_beyond_the_maximum_is_discarded() -> None:
     assert receiver.levels()["partial_bytes"].now == 0
 
 
-def test_memory_is_bounded_whoever_sends() -> None:
+def test_fragment_memory_is_bounded_for_any_number_of_senders() -> None:
     """The oldest goes first: a dead sender has left it behind."""
     receiver = layer_of(partial_bytes_max=10_000, partials_max=20)
     for n in range(100):
@@ -353,7 +353,7 @@ def test_a_flood_of_pieces_discards_nothing_of_others() -> None:
     assert receiver.levels()["partial_bytes"].now == len(b"begin")
 
 
-def test_what_a_dead_sender_has_left_behind_is_discarded_before_the_largest() -> None:
+def test_fragments_of_a_dead_sender_are_discarded_before_the_largest() -> None:
     receiver = layer_of(partial_bytes_max=10_000)
     busy, dead = (Address(bytes([n]) * 16) for n in range(2))
     receiver.up(piece(0, 9, bytes(600), source=dead), 0.0)

@@ -61,7 +61,7 @@ def test_a_coordinator_that_offers_nothing_is_asked_after_the_others() -> None:
         assert joining.expire(now) == LOOK
 
 
-def test_a_coordinator_that_offered_and_took_too_long_is_asked_again() -> None:
+def test_a_coordinator_that_offered_and_exceeded_the_timeout_is_asked_again() -> None:
     joining = looking()
     found = Found((peer("A", "A", 3), peer("C", "C", 7)))
     joining.found(found, 1.0)
@@ -76,7 +76,7 @@ def test_of_joiners_alone_the_first_founds_the_site_and_the_others_look_again() 
     assert looking().found(Found((peer("A"), peer("C"))), 1.0) == LOOK
 
 
-def test_who_is_redirected_asks_there_and_waits_from_then_on() -> None:
+def test_a_redirected_joiner_asks_the_new_coordinator_and_restarts_its_wait() -> None:
     joining = looking()
     joining.found(Found((peer("A", "A"),)), 1.0)
     assert joining.redirected(JoinRedirect(C), 2.0) == asks(C)
@@ -85,7 +85,7 @@ def test_who_is_redirected_asks_there_and_waits_from_then_on() -> None:
     assert joining.expire(2.0 + TIMEOUT_S) == LOOK
 
 
-def test_an_offer_is_answered_once_and_only_one_of_whom_was_asked() -> None:
+def test_only_an_offer_of_the_asked_coordinator_is_answered_and_only_once() -> None:
     """A second answer would look like the question of a member that does not know that it is one."""
     joining = looking()
     assert joining.offered(A) == [], "nobody was asked yet"
@@ -98,7 +98,7 @@ def test_an_offer_is_answered_once_and_only_one_of_whom_was_asked() -> None:
     assert joining.offered(A) == []
 
 
-def test_who_stands_ready_waits_anew_and_asks_nobody() -> None:
+def test_a_ready_joiner_restarts_its_wait_and_sends_no_request() -> None:
     """To ask as a member would mean to have waited in vain."""
     joining = looking()
     joining.found(Found((peer("A", "A"),)), 1.0)
@@ -108,7 +108,7 @@ def test_who_stands_ready_waits_anew_and_asks_nobody() -> None:
     assert joining.expire(1.0 + 2 * TIMEOUT_S - 0.1) == LOOK
 
 
-def test_who_stands_ready_while_it_looks_around_does_not_act_on_what_it_finds() -> None:
+def test_a_joiner_that_becomes_ready_during_a_search_ignores_its_result() -> None:
     joining = looking()
     joining.ready(1.0)
     assert joining.found(Found(()), 1.5) == []
@@ -123,7 +123,7 @@ def test_a_member_wants_nothing_any_more() -> None:
     assert joining.deadline() is None
 
 
-def test_who_has_something_to_fetch_does_so_before_it_answers_the_offer() -> None:
+def test_a_joiner_with_data_to_fetch_fetches_before_it_answers_the_offer() -> None:
     joining = looking(fetches=True)
     joining.found(Found((peer("A", "A"),)), 1.0)
     assert joining.offered(A) == [Up(Offered(A))]
@@ -164,14 +164,14 @@ def test_all_members_fetch_from_the_coordinators_before_anybody_is_stopped() -> 
     assert flush_requests(a.merging.heard_fetched(C, DONE, 1.4)) == [A, B, C]
 
 
-def test_who_has_nothing_to_fetch_merges_at_once() -> None:
+def test_parts_with_nothing_to_fetch_merge_at_once() -> None:
     a = Coordinator("A", view_of(3, "AB"))
     a.finds(coordinates("C"))
     a.merging.replied(C, MergeReply(view_of(2, "CD")), 1.2)
     assert flush_requests(a.answers(D)) == [A, B, C]
 
 
-def test_a_part_of_which_a_member_brings_nothing_forward_is_put_off() -> None:
+def test_a_part_with_a_member_without_fetch_progress_is_deferred() -> None:
     a, _ = leading(1.0)
     for member in (A, B, C):
         a.merging.heard_fetched(member, DONE, 1.0)
@@ -221,7 +221,7 @@ def test_a_view_ends_it_and_so_does_a_change_that_is_due() -> None:
     assert flush_requests(a.merging.expire(1.0 + TIMES.fetch_timeout_s)) == []
 
 
-def test_what_is_said_of_another_survey_or_twice_is_dropped() -> None:
+def test_foreign_and_duplicate_fetch_reports_are_dropped() -> None:
     a, _ = leading()
     assert a.merging.heard_fetched(B, MergeFetched(2, True), 1.3) == [Dropped("merge_fetched")]
     assert a.merging.heard_fetched(E, DONE, 1.3) == [Dropped("merge_fetched")]
@@ -239,14 +239,14 @@ def test_a_member_fetches_from_the_coordinators_of_the_other_parts_one_after_the
     assert errand.fetching(2.0) == []
 
 
-def test_the_leader_is_told_now_and_then_that_something_arrives() -> None:
+def test_fetch_progress_is_reported_to_the_leader_at_intervals() -> None:
     d = Coordinator("D", view_of(2, "CD"), fetches=True)
     d.merging.fetch(A, REQUEST, 1.0)
     told = [now for now in range(10, 40) if d.merging.errand.fetching(now / 10) == [Down(Frame(D, A, (FETCHING,)))]]
     assert told == [10, 20, 30]
 
 
-def test_a_coordinator_that_agreed_is_ready_to_follow_as_long_as_fetching_may_take() -> None:
+def test_an_agreed_coordinator_follows_its_leader_until_the_fetch_limit() -> None:
     c = Coordinator("C", view_of(2, "CD"), fetches=True)
     c.merging.requested(A, 1.0)
     c.merging.fetch(A, REQUEST, 1.5)
@@ -312,14 +312,14 @@ def commits(*targets: str) -> list[Effect]:
     return [Down(Frame(B, address(name), (Commit(NEW.id),))) for name in targets]
 
 
-def test_who_reports_a_member_that_is_not_in_the_view_any_more_has_not_heard_the_commit() -> None:
+def test_a_report_of_a_departed_member_is_answered_with_the_commit() -> None:
     _, reminders = at(NEW)
     assert reminders.reported(D, (A,)) == commits("D")
     assert reminders.reported(D, (C,)) == []
     assert reminders.reported(A, (A,)) == [], "A is no member"
 
 
-def test_who_has_reported_before_is_told_once_the_commit_is_heard() -> None:
+def test_an_earlier_reporter_is_sent_the_commit_once_the_view_is_installed() -> None:
     member, reminders = at(OLD)
     assert [reminders.reported(each, (A,)) for each in (D, D, A)] == [[], [], []]
     member.install(NEW)

@@ -53,7 +53,7 @@ def asked(effects: list[Effect]) -> list[Address]:
     return said(effects, FlushRequest)
 
 
-def test_whoever_takes_over_from_a_coordinator_begins_at_once() -> None:
+def test_a_successor_of_a_dead_coordinator_starts_a_flush_at_once() -> None:
     leader = leader_of("B")
     leader.suspect((A,), 1.0)
     assert leader.deadline() == 1.0
@@ -66,7 +66,7 @@ def test_all_that_are_given_up_at_one_time_are_left_out_by_one_flush() -> None:
     assert asked(leader.expire(1.0)) == [B, D]
 
 
-def test_who_dies_while_the_flush_goes_on_is_not_waited_for() -> None:
+def test_a_member_that_dies_during_the_flush_is_not_waited_for() -> None:
     leader = leader_of("B")
     leader.suspect((A,), 1.0)
     leader.expire(1.0)
@@ -83,7 +83,7 @@ def test_other_changes_are_collected() -> None:
     assert leader.deadline() == 1.0 + BATCH_S
 
 
-def test_who_is_not_next_in_line_reports_and_changes_nothing() -> None:
+def test_a_member_that_is_not_next_in_line_only_reports_a_suspicion() -> None:
     leader = leader_of("C")
     assert leader.suspect((A,), 1.0) == [Down(Frame(C, B, (SuspectReport((A,)),)))]
     assert leader.deadline() is None
@@ -91,14 +91,14 @@ def test_who_is_not_next_in_line_reports_and_changes_nothing() -> None:
     assert leader.deadline() == 1.2
 
 
-def test_a_new_leader_hears_of_all_that_is_suspected() -> None:
+def test_a_new_leader_receives_all_suspicions() -> None:
     """The receivers of the earlier suspicions may have died."""
     leader = leader_of("D")
     assert leader.suspect((C,), 1.0) == [Down(Frame(D, A, (SuspectReport((C,)),)))]
     assert leader.suspect((A,), 1.1) == [Down(Frame(D, B, (SuspectReport((C, A)),)))]
 
 
-def test_who_wants_in_shows_first_that_it_can_be_reached() -> None:
+def test_a_join_counts_only_after_the_joiner_has_answered_an_offer() -> None:
     """An offer costs no member anything; a flush with a silent joiner blocks all. A reachable joiner asks twice."""
     leader = leader_of("A")
     told = [Up(Unreached((E,), ("E",), "join"))]
@@ -121,7 +121,7 @@ def test_a_member_that_asks_twice_to_be_let_in_is_excluded() -> None:
     assert asked(leader.expire(5.0 + BATCH_S)) == [A, B, D]
 
 
-def test_what_a_member_asked_in_an_earlier_view_counts_no_more() -> None:
+def test_a_join_request_of_an_earlier_view_no_longer_counts() -> None:
     leader = leader_of("A")
     leader.join(C, JoinRequest("C", False), 1.0)
     leader.view_installed(view_of(2, "ABC"), 2.0)
@@ -145,7 +145,7 @@ def test_a_merge_that_comes_forward_is_not_given_up() -> None:
     assert leader.deadline() == 4.75 + patience_s, "twice is not further"
 
 
-def test_a_merge_that_takes_too_long_in_all_is_given_up() -> None:
+def test_a_merge_that_exceeds_its_total_budget_is_given_up() -> None:
     """All parts stand still for as long as it gets on, however slowly."""
     leader, other, times = leader_of("A"), view_of(7, "EF"), LeaderTimes()
     leader.start_merge((other,), 1.0)
@@ -155,7 +155,7 @@ def test_a_merge_that_takes_too_long_in_all_is_given_up() -> None:
     assert said(leader.expire(1.0 + times.merge_budget_s), MergeRefusal) == [E]
 
 
-def test_a_merge_is_not_committed_before_all_have_what_the_other_parts_bring() -> None:
+def test_a_merge_is_committed_only_when_all_members_hold_the_data_of_other_parts() -> None:
     """So that every member can finish it with its own data when its leader dies while committing."""
     leader, other = leader_of("A"), view_of(7, "EF")
     proposal, members = ViewId(8, A), (A, B, C, D, E, F)
@@ -209,7 +209,7 @@ def prepared_by(leader: Leader, proposal: ViewId, prepared: dict[Address, ViewId
 OTHER = ViewId(2, D)
 
 
-def test_who_may_not_be_the_only_one_to_continue_the_lineage_starts_its_own() -> None:
+def test_a_leader_that_may_have_a_rival_heir_starts_a_new_lineage() -> None:
     """S23: C has prepared a view of D that this leader does not know, and which may be in force there."""
     lineage = view_of(1, "ABCD").lineage
     assert prepared_by(leader_of("A"), ViewId(2, A), {}, D).lineage == lineage
@@ -256,7 +256,7 @@ def committed_without(astray: Address, now: float) -> Leader:
     return leader
 
 
-def test_who_did_not_take_the_commit_since_it_had_promised_another_leader_is_asked_anew() -> None:
+def test_a_commit_rejected_for_a_promise_to_another_leader_starts_a_new_flush() -> None:
     leader = committed_without(B, 1.0)
     assert leader.handle_reject(B, FlushReject(ViewId(2, A), ViewId(5, D), False), 1.1) == []
     effects = leader.expire(1.1 + 10 * BATCH_S)
@@ -264,7 +264,7 @@ def test_who_did_not_take_the_commit_since_it_had_promised_another_leader_is_ask
     assert frames_in(effects, Down)[0].headers == (FlushRequest(ViewId(6, A)),), "above what it has promised"
 
 
-def test_who_does_not_say_that_it_has_installed_the_view_is_asked_anew_after_a_while() -> None:
+def test_a_missing_installed_confirmation_starts_a_new_flush_after_a_timeout() -> None:
     leader = committed_without(C, 1.0)
     due = 1.0 + LeaderTimes().flush_timeout_s
     assert leader.deadline() == due
@@ -272,7 +272,7 @@ def test_who_does_not_say_that_it_has_installed_the_view_is_asked_anew_after_a_w
     assert asked(leader.expire(due + 10 * BATCH_S)) == [A, B, C]
 
 
-def test_when_all_have_installed_the_view_nobody_is_asked_anew() -> None:
+def test_no_new_flush_starts_when_all_members_have_installed_the_view() -> None:
     leader = committed_without(C, 1.0)
     assert leader.confirm(C, Installed(ViewId(2, A)))
     due = 1.0 + LeaderTimes().flush_timeout_s
@@ -284,7 +284,7 @@ def test_when_all_have_installed_the_view_nobody_is_asked_anew() -> None:
     assert leader.expire(1.1 + 10 * BATCH_S) == [], "the other leader's flush was not its last word"
 
 
-def test_a_joiner_for_which_all_stood_still_in_vain_is_not_let_in_again_soon() -> None:
+def test_a_joiner_that_did_not_answer_its_flush_is_refused_for_a_while() -> None:
     leader = leader_of("A")
     now, times = 1.0, LeaderTimes()
     for wait_s in (times.retry_s, 2 * times.retry_s):
@@ -308,7 +308,7 @@ def test_a_joiner_is_not_blamed_for_a_member_that_does_not_answer() -> None:
     assert leader.join(E, JoinRequest("E", False), 10.0) == [Down(Frame(A, E, (JoinOffer(),)))]
 
 
-def test_parts_for_which_all_stood_still_in_vain_are_told_and_not_merged_again_soon() -> None:
+def test_after_a_merge_timeout_parts_are_notified_and_the_silent_one_is_deferred() -> None:
     leader, times = leader_of("A"), LeaderTimes()
     other, third = view_of(7, "EF"), view_of(8, "G")
     leader.start_merge((other, third), 1.0)
@@ -327,7 +327,7 @@ def test_parts_for_which_all_stood_still_in_vain_are_told_and_not_merged_again_s
     assert leader.changes.may_merge(other, now + times.retry_s)
 
 
-def test_parts_are_told_of_a_merge_that_a_death_or_a_refusal_ends() -> None:
+def test_parts_are_notified_when_a_death_or_a_refusal_ends_a_merge() -> None:
     for end in ("death", "refusal"):
         leader = leader_of("A")
         leader.start_merge((view_of(7, "EF"),), 1.0)

@@ -97,7 +97,7 @@ def promise(layer: Membership, proposal: ViewId) -> None:
         ("old_view", B, ViewTag(ViewId(2, A))),
     ],
 )
-def test_what_belongs_to_nothing_that_goes_on_is_dropped(reason: str, source: Address, header: Header) -> None:
+def test_a_header_that_belongs_to_no_current_operation_is_dropped(reason: str, source: Address, header: Header) -> None:
     coordinator = member("A")
     before = coordinator.statistics()
     assert hear(coordinator, source, header) == [Dropped(reason)]
@@ -132,7 +132,7 @@ def test_the_view_in_force_is_not_prepared_again() -> None:
     assert hear(layer, A, Prepare(VIEW.id, VIEW, {A: 10**6}, {}, False, ())) == [Dropped("stale_prepare")]
 
 
-def test_who_has_no_view_lets_nobody_in_and_nobody_out() -> None:
+def test_a_process_without_a_view_drops_join_and_leave_requests() -> None:
     layer = fresh("B")
     assert hear(layer, C, JoinRequest("C", False)) == [Dropped("join_without_view")]
     assert hear(layer, C, LeaveRequest()) == [Dropped("leave_of_stranger")]
@@ -153,7 +153,7 @@ def test_frames_of_a_view_to_come_are_held_up_to_a_bound() -> None:
     assert layer.levels()["held_frames"].now == 2
 
 
-def test_what_belongs_to_a_view_is_not_sent_to_who_is_not_in_it() -> None:
+def test_frames_of_a_view_are_not_sent_to_non_members() -> None:
     """There it would be held for a view that may never come."""
     layer = member("B")
     inside, outside = Frame(B, C, (Forward(),)), Frame(B, X, (Forward(),))
@@ -172,7 +172,7 @@ def test_a_cut_of_a_view_that_was_never_installed_here_is_not_reached_for() -> N
     assert layer.levels()["blocked"].now == 1
 
 
-def test_who_does_not_answer_in_time_is_counted_and_left_out() -> None:
+def test_members_that_do_not_answer_a_flush_in_time_are_counted() -> None:
     coordinator = member("A")
     hear(coordinator, B, LeaveRequest())
     started = coordinator.expire(1.0 + CONFIG.leader.batch_s)
@@ -182,7 +182,7 @@ def test_who_does_not_answer_in_time_is_counted_and_left_out() -> None:
     assert Dropped("flush_timeout", 3) in effects
 
 
-def test_one_members_flood_of_frames_of_a_view_to_come_takes_no_others_place() -> None:
+def test_a_flood_of_later_view_frames_by_one_member_evicts_no_frames_of_others() -> None:
     layer = member("B")
     for n in range(5):
         assert hear(layer, A, ViewTag(ViewId(1_000 + n, A))) == ([] if n < 2 else [Dropped("held_frames")])

@@ -45,7 +45,7 @@ def test_the_lowest_coordinator_asks_the_others_and_the_others_point_it_to_thems
     assert c.finds(coordinates("A", 3), coordinates("E")) == [c.says(A, MergeHint(c.view.id))]
 
 
-def test_who_is_in_the_same_view_or_has_none_is_no_other_part() -> None:
+def test_a_peer_in_the_same_view_or_without_one_is_no_other_part() -> None:
     a = Coordinator("A", view_of(3, "AB"))
     assert a.finds(Peer(B, "B", A, a.view.id), Peer(C, "C", None, None)) == []
     assert a.finds(Peer(B, "B", B, ViewId(2, B))) == [], "a member of this view is given up first, and merged then"
@@ -59,7 +59,7 @@ def test_no_more_than_so_many_parts_are_asked_at_once_and_none_while_some_are_as
 
 
 @DISTURBED
-def test_nobody_asks_while_something_goes_on_at_home(how: str) -> None:
+def test_no_merge_request_is_sent_during_an_own_view_change(how: str) -> None:
     a = Coordinator("A", view_of(3, "AB"))
     a.disturb(how)
     assert a.finds(coordinates("C")) == []
@@ -88,14 +88,14 @@ def test_a_coordinator_looks_around_from_time_to_time_at_once_after_a_hint_and_s
 # -- agreeing ------------------------------------------------------------------------------------------------------------
 
 
-def test_who_agrees_gives_its_view_and_passes_the_flush_request_on() -> None:
+def test_an_agreeing_coordinator_sends_its_view_and_forwards_the_flush_request() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     assert c.merging.requested(A, 1.0) == [c.says(A, MergeReply(c.view))]
     assert not c.merging.forwards(B, 1.0), "only who was agreed with leads"
     assert c.merging.forwards(A, 1.0 + TIMES.consent_s)
 
 
-def test_who_has_passed_a_request_on_holds_still_for_a_while() -> None:
+def test_a_coordinator_that_forwarded_a_request_defers_changes_for_a_while() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     c.merging.requested(A, 1.0)
     assert c.merging.forwards(A, 1.2)
@@ -131,7 +131,7 @@ def test_after_a_merge_that_never_came_the_next_attempt_is_agreed_to() -> None:
     assert c.merging.requested(A, after) == [c.says(A, MergeReply(c.view))]
 
 
-def test_what_was_held_back_for_a_merge_that_never_came_is_done_then() -> None:
+def test_changes_deferred_for_a_merge_that_never_came_start_afterwards() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     c.merging.requested(A, 1.0)
     c.merging.forwards(A, 1.0)
@@ -139,7 +139,7 @@ def test_what_was_held_back_for_a_merge_that_never_came_is_done_then() -> None:
     assert flush_requests(c.leader.expire(1.0 + TIMES.follow_s)) == [C, D]
 
 
-def test_as_long_as_nothing_was_passed_on_the_last_one_who_asks_leads() -> None:
+def test_the_last_requester_leads_until_a_request_is_forwarded() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     c.merging.requested(A, 1.0)
     assert c.merging.requested(B, 1.5) == [c.says(B, MergeReply(c.view))]
@@ -155,7 +155,7 @@ def test_a_new_view_ends_the_consent() -> None:
 
 
 @DISTURBED
-def test_a_request_is_refused_while_something_goes_on_at_home(how: str) -> None:
+def test_a_merge_request_is_refused_during_an_own_view_change(how: str) -> None:
     c = Coordinator("C", view_of(2, "CD"))
     c.disturb(how)
     due = c.leader.deadline()
@@ -175,14 +175,14 @@ def test_a_request_is_refused(me: str, view: str, source: Address) -> None:
     assert not asked.merging.forwards(source, 1.0)
 
 
-def test_who_has_no_view_yet_refuses() -> None:
+def test_a_process_without_a_view_refuses_a_merge_request() -> None:
     member = Promises()
     merging = Merging(local_of("C"), member, Leader(local_of("C"), member, LeaderTimes()), TIMES)
     assert merging.requested(A, 1.0) == REFUSED
     assert merging.found(Found((coordinates("A"),)), 1.0) == []
 
 
-def test_who_has_asked_others_gives_that_up_for_a_lower_one() -> None:
+def test_an_asking_coordinator_gives_up_its_merge_for_a_lower_one() -> None:
     b = Coordinator("B", view_of(2, "BD"))
     assert b.finds(coordinates("C")) == b.asks(C)
     assert b.merging.requested(A, 1.1) == [b.says(A, MergeReply(b.view))]
@@ -206,7 +206,7 @@ def test_when_all_have_agreed_the_merge_begins_at_once_above_all_their_views() -
     assert a.merging.expire(1.0 + TIMES.reply_timeout_s) == []
 
 
-def test_who_does_not_agree_in_time_is_left_for_the_next_merge() -> None:
+def test_a_part_that_does_not_agree_in_time_is_left_out_of_the_merge() -> None:
     a = Coordinator("A", view_of(3, "AB"))
     a.finds(coordinates("C"), coordinates("E"))
     a.merging.replied(C, MergeReply(view_of(2, "CD")), 1.1)
@@ -216,7 +216,7 @@ def test_who_does_not_agree_in_time_is_left_for_the_next_merge() -> None:
     assert a.merging.replied(E, MergeReply(view_of(1, "EF")), 2.1) == [Dropped("merge_reply")], "too late"
 
 
-def test_when_nobody_agrees_nothing_begins_and_others_may_be_asked_again() -> None:
+def test_without_an_agreement_no_merge_starts_and_parts_may_be_asked_again() -> None:
     a = Coordinator("A", view_of(3, "AB"))
     a.finds(coordinates("C"))
     assert a.merging.expire(1.0 + TIMES.reply_timeout_s) == []
@@ -227,7 +227,7 @@ def test_when_nobody_agrees_nothing_begins_and_others_may_be_asked_again() -> No
 @pytest.mark.parametrize(
     ("source", "view"), [(E, "E"), (C, "DC"), (D, "CD")], ids=["not asked", "coordinates no more", "speaks for another"]
 )
-def test_an_agreement_counts_only_of_who_was_asked_and_coordinates(source: Address, view: str) -> None:
+def test_only_the_agreement_of_an_asked_coordinator_counts(source: Address, view: str) -> None:
     a = Coordinator("A", view_of(3, "AB"))
     a.finds(coordinates("C"))
     assert a.merging.replied(source, MergeReply(view_of(2, view)), 1.1) == [Dropped("merge_reply")]
@@ -235,7 +235,7 @@ def test_an_agreement_counts_only_of_who_was_asked_and_coordinates(source: Addre
 
 
 @DISTURBED
-def test_what_has_come_up_at_home_meanwhile_goes_first(how: str) -> None:
+def test_an_own_view_change_takes_precedence_over_an_agreed_merge(how: str) -> None:
     a = Coordinator("A", view_of(3, "AB"))
     a.finds(coordinates("C"))
     a.disturb(how)
@@ -340,7 +340,7 @@ def test_a_late_answer_does_not_count_for_another_survey() -> None:
     assert flush_requests(a.answers(D, now=now + 1.3, survey=2)) == [A, B, C]
 
 
-def test_who_comes_into_the_view_is_apart_no_more() -> None:
+def test_a_part_that_enters_the_view_is_no_longer_counted_as_silent() -> None:
     a = Coordinator("A", view_of(3, "AB"))
     survey_in_vain(a)
     assert a.merging.silent_parts == 1
@@ -349,7 +349,7 @@ def test_who_comes_into_the_view_is_apart_no_more() -> None:
     assert a.merging.requested(C, 3.1) == REFUSED
 
 
-def test_who_is_refused_goes_on_at_once_and_leads_if_it_may() -> None:
+def test_after_a_refusal_a_coordinator_searches_at_once_and_may_lead() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     c.merging.requested(A, 1.0)
     assert c.merging.refused(A, MergeRefusal((D,)), 1.5) == []
@@ -359,7 +359,7 @@ def test_who_is_refused_goes_on_at_once_and_leads_if_it_may() -> None:
     assert c.merging.refused(A, MergeRefusal((D,)), 1.7) == [Dropped("merge_refusal")]
 
 
-def test_who_leaves_the_lead_once_takes_it_back_with_the_next_view() -> None:
+def test_the_next_view_returns_the_lead_to_the_lower_coordinator() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     c.merging.requested(A, 1.0)
     c.merging.refused(A, MergeRefusal((D,)), 1.5)
@@ -367,7 +367,7 @@ def test_who_leaves_the_lead_once_takes_it_back_with_the_next_view() -> None:
     assert c.finds(coordinates("A"), now=2.1) == [c.says(A, MergeHint(c.view.id))]
 
 
-def test_who_held_still_for_a_merge_that_was_given_up_does_what_is_to_do_at_once() -> None:
+def test_changes_deferred_for_a_merge_start_at_once_when_it_is_given_up() -> None:
     """It does not lead then: the other one reaches all members, and something took too long."""
     c = Coordinator("C", view_of(2, "CD"))
     c.merging.requested(A, 1.0)
@@ -378,7 +378,7 @@ def test_who_held_still_for_a_merge_that_was_given_up_does_what_is_to_do_at_once
     assert c.finds(coordinates("A"), now=9.0) == []
 
 
-def test_who_only_others_tell_of_is_not_waited_for() -> None:
+def test_a_coordinator_known_only_from_others_is_not_waited_for() -> None:
     """It may be one that cannot be reached."""
     c = Coordinator("C", view_of(2, "CD"))
     of_a = Peer(B, "B", A, ViewId(3, A))
@@ -386,7 +386,7 @@ def test_who_only_others_tell_of_is_not_waited_for() -> None:
     assert c.finds(of_a, coordinates("E")) == c.asks(E)
 
 
-def test_people_are_told_of_a_coordinator_that_only_others_hear_for_long() -> None:
+def test_a_coordinator_long_known_only_from_others_is_reported() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     of_a, told = Peer(B, "B", A, ViewId(3, A)), [Up(Unreached((A,), (repr(A),), "merge"))]
     assert c.finds(of_a, now=1.0) == []

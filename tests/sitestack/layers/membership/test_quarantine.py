@@ -56,7 +56,7 @@ def test_the_view_that_it_has_prepared_does_not_stop_it() -> None:
     assert member.quarantine
 
 
-def test_it_ends_when_no_companion_is_heard_any_more() -> None:
+def test_a_quarantine_ends_when_no_companion_sends_any_more() -> None:
     member = Member()
     member.sees("B", "4B", 1.0)
     member.sees("C", "4B", 3.0)
@@ -78,7 +78,7 @@ def test_it_ends_after_the_longest_time_and_does_not_begin_again_in_that_view() 
     assert member.sees("B", "6B", 12.0) == BLOCK
 
 
-def test_a_flush_that_is_under_way_when_it_ends_goes_on() -> None:
+def test_a_flush_in_progress_continues_when_the_quarantine_ends() -> None:
     member = Member()
     member.sees("B", "4B", 1.0)
     member.promises.promise(view_id("4A"), 1.5)
@@ -150,7 +150,7 @@ def test_two_founders_of_halves_are_both_refused_and_primary_together() -> None:
     assert one.is_primary(view("ABCD", 3, parts=(left, right)), (state,))
 
 
-def test_a_joiner_computes_what_the_members_compute() -> None:
+def test_a_joiner_computes_the_same_primary_view_as_the_members() -> None:
     majority, first = formed("AB", 3)
     state = majority.give_state()
     assert state is not None
@@ -178,7 +178,7 @@ def test_all_members_of_the_site_are_primary_though_a_majority_has_died() -> Non
     assert majority.is_primary(after(two, "CDE", 5), ())
 
 
-def test_an_heir_below_the_majority_of_the_site_waits_and_goes_on_with_a_joiner() -> None:
+def test_an_heir_without_a_site_majority_becomes_primary_again_with_a_joiner() -> None:
     majority, first = formed("ABC", 5)
     two = after(first, "AB", 3)
     assert two.lineage == first.lineage
@@ -235,7 +235,7 @@ def test_a_prepare_belongs_to_the_promise() -> None:
     assert participant.accepts(new, C)
 
 
-def test_a_joiner_takes_any_prepare_that_makes_it_a_member() -> None:
+def test_a_joiner_accepts_any_prepare_that_makes_it_a_member() -> None:
     joiner = Promises()
     assert joiner.promised == NO_VIEW
     invitation = Prepare(None, View(ViewId(4, A), VIEW.lineage, (A, B), ("A", "B")), {}, {}, False, ())
@@ -243,7 +243,7 @@ def test_a_joiner_takes_any_prepare_that_makes_it_a_member() -> None:
     assert not joiner.accepts(invitation, D)
 
 
-def test_a_view_ends_the_block_and_what_was_prepared() -> None:
+def test_an_installed_view_ends_the_block_and_discards_the_prepare() -> None:
     participant = member()
     participant.promise(ViewId(4, A), 1.0)
     participant.promise(ViewId(5, B), 2.0)

@@ -52,7 +52,7 @@ def test_a_multicast_before_the_first_view_or_during_a_flush_is_a_bug_of_ours() 
         layer.down(frame_of("A", 1), 0.0)
 
 
-def test_what_arrives_out_of_order_waits_for_its_turn_and_duplicates_are_counted() -> None:
+def test_out_of_order_frames_wait_for_their_turn_and_duplicates_are_counted() -> None:
     layer = member_of_v1("B")
     assert layer.up(cast_of("A", 3), 0.0) == []
     assert layer.up(cast_of("A", 2), 0.0) == []
@@ -68,7 +68,7 @@ def test_streams_of_different_senders_do_not_wait_for_each_other() -> None:
     assert layer.up(cast_of("C", 1), 0.0) == [delivery_of("C", 1)]
 
 
-def test_what_strangers_multicast_and_copies_of_my_own_are_dropped() -> None:
+def test_frames_of_strangers_and_copies_of_own_frames_are_dropped() -> None:
     layer = member_of_v1("B")
     assert layer.up(frame_of("X", 1).push(Cast(V1.id, X, 1)), 0.0) == [Dropped("nak_stranger")]
     assert layer.up(cast_of("B", 1), 0.0) == [Dropped("nak_duplicate")]
@@ -77,7 +77,7 @@ def test_what_strangers_multicast_and_copies_of_my_own_are_dropped() -> None:
     assert layer.up(Frame(X, B, (Retransmit(V1.id, B, ((1, 1),), False),), None, True), 0.0) == [Dropped("nak_stranger")]
 
 
-def test_a_gap_is_asked_for_only_after_a_delay_and_then_less_and_less_often_from_everybody() -> None:
+def test_a_gap_is_requested_after_a_delay_then_less_often_from_all_members() -> None:
     """After two rounds without success the owner and another member are asked in each, the second for the head of
     the gap.
     """
@@ -104,7 +104,7 @@ def test_a_gap_is_asked_for_only_after_a_delay_and_then_less_and_less_often_from
     assert len(layer.expire(due)) == 1, "it comes forward again"
 
 
-def test_what_was_noticed_only_just_now_is_not_asked_for_yet() -> None:
+def test_a_newly_noticed_gap_is_not_requested_before_its_delay() -> None:
     """F3: frames that overtake each other cause no requests."""
     layer = member_of_v1("B")
     layer.up(cast_of("A", 2), 0.0)
@@ -179,7 +179,7 @@ def test_an_answer_covers_a_bounded_count_of_numbers() -> None:
     assert len(layer.up(Frame(B, A, (hostile,), None, True), 0.0)) == 4 + 2
 
 
-def test_what_is_stable_is_forgotten_and_not_retransmitted() -> None:
+def test_stable_frames_are_discarded_and_not_retransmitted() -> None:
     layer = member_of_v1("B")
     for seqno in (1, 2, 3, 5):
         layer.up(cast_of("A", seqno), 0.0)
@@ -256,7 +256,7 @@ def test_a_new_view_ends_requests_and_announcements_of_the_last_one() -> None:
 
 
 @pytest.mark.parametrize("loss", [0.01, 0.05, 0.2, 0.4])
-def test_every_stream_arrives_whole_in_order_and_once_whatever_the_wire_does(loss: float) -> None:
+def test_every_stream_arrives_complete_in_order_and_once_over_a_faulty_wire(loss: float) -> None:
     """F1, F2, F3: loss up to 40 %, half of everything twice, windows of frames out of order."""
     for seed in range(5):
         group = Casters("ABC", seed, Faults(loss, duplication=0.5, spread_s=0.05, late_s=1.0))
@@ -299,7 +299,7 @@ def test_a_third_holder_retransmits_when_the_sender_is_dead() -> None:
     assert group["C"].layer(NakAck).statistics().retransmitted == 2
 
 
-def test_nothing_is_said_once_everything_is_stable() -> None:
+def test_nothing_is_sent_once_all_frames_are_stable() -> None:
     """B5: an idle site is silent at this layer."""
     group = Casters("ABC")
     group.install(V1)
@@ -315,7 +315,7 @@ def test_nothing_is_said_once_everything_is_stable() -> None:
 # -- one member's flood --------------------------------------------------------------------------------------------------
 
 
-def test_a_member_that_asks_without_end_keeps_no_other_from_what_it_misses() -> None:
+def test_endless_requests_by_one_member_do_not_block_retransmission_to_another() -> None:
     """In the first period it may use up the budget; in the next one it has the share of one of two."""
     layer = member_of_v1("A", NakAckConfig(answer_period_s=0.005, answer_bytes_max=3_000))
     for n in range(1, 21):
@@ -333,7 +333,7 @@ def seqnos_sent(effects: list[Effect]) -> list[int]:
     return [each.event.headers[-1].seqno for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]  # type: ignore[attr-defined]
 
 
-def test_frames_of_views_that_never_come_push_out_nobody_elses() -> None:
+def test_frames_of_views_that_never_come_evict_no_frames_of_other_members() -> None:
     layer = nakack_of("B", NakAckConfig(later_count_max=10))
     for seqno in (1, 2, 3):
         assert layer.up(cast_of("A", seqno, 2), 0.0) == []

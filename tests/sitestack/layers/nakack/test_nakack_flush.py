@@ -44,7 +44,7 @@ def test_after_a_block_nothing_is_delivered_but_everything_is_kept() -> None:
     assert layer.down(DigestQuery(), 0.0) == [Up(DigestAnswer({A: 2, B: 0, C: 0}))]
 
 
-def test_after_a_block_that_no_flush_followed_what_was_kept_is_delivered_and_what_is_missing_is_asked_for() -> None:
+def test_after_a_block_without_a_flush_held_frames_are_delivered_and_gaps_requested() -> None:
     layer = member_of_v1("B")
     layer.up(Blocked(), 0.0)
     for seqno in (1, 2, 4):
@@ -55,7 +55,7 @@ def test_after_a_block_that_no_flush_followed_what_was_kept_is_delivered_and_wha
     assert seqnos(layer.up(cast_of("A", 3), 1.2)) == [3, 4]
 
 
-def test_what_waits_for_the_cut_is_not_forgotten_whatever_is_said_to_be_stable() -> None:
+def test_a_frame_that_waits_for_the_cut_is_kept_even_if_reported_stable() -> None:
     layer = member_of_v1("B")
     layer.up(Blocked(), 0.0)
     layer.up(cast_of("A", 1), 0.0)
@@ -83,7 +83,7 @@ def test_a_cut_that_is_reached_already_or_names_strangers_only_is_answered_at_on
     assert layer.down(ReachCut({}, {}), 0.0) == [Up(CutReached())]
 
 
-def test_what_the_cut_needs_is_asked_for_at_once_from_the_holder_then_from_others() -> None:
+def test_missing_frames_of_the_cut_are_requested_at_once_from_the_holder_then_others() -> None:
     layer = member_of_v1("B")
     layer.up(Blocked(), 0.0)
     layer.up(cast_of("A", 2), 0.0)
@@ -97,7 +97,7 @@ def test_what_the_cut_needs_is_asked_for_at_once_from_the_holder_then_from_other
     assert asked == [A, C, A, C]
 
 
-def test_what_is_beyond_the_cut_is_not_asked_for() -> None:
+def test_frames_beyond_the_cut_are_not_requested() -> None:
     layer = member_of_v1("B")
     layer.up(Blocked(), 0.0)
     layer.down(ReachCut({C: 1}, {C: C}), 0.0)
@@ -105,7 +105,7 @@ def test_what_is_beyond_the_cut_is_not_asked_for() -> None:
     assert [request_of(effect) for effect in layer.expire(1.0)] == [(A, Retransmit(V1.id, C, ((1, 1),), False))]
 
 
-def test_a_cut_beyond_the_window_is_reached_all_the_same() -> None:
+def test_a_cut_beyond_the_window_is_reached() -> None:
     layer = member_of_v1("B", NakAckConfig(window_count_max=2))
     layer.up(Blocked(), 0.0)
     layer.down(ReachCut({A: 4}, {A: C}), 0.0)
@@ -134,7 +134,7 @@ def test_a_later_cut_replaces_the_one_that_is_being_reached() -> None:
     assert layer.up(cast_of("A", 2), 0.0) == [delivery_of("A", 2), Up(CutReached())]
 
 
-def test_what_is_beyond_the_cut_is_never_delivered_and_the_next_view_starts_at_one() -> None:
+def test_frames_beyond_the_cut_are_never_delivered_and_the_next_view_starts_at_one() -> None:
     layer = member_of_v1("B")
     layer.up(Blocked(), 0.0)
     for seqno in (1, 2):
@@ -250,7 +250,7 @@ STORY = """\
 
 
 @pytest.mark.conforms("SEQ-23", "SEQ-24")
-def test_a_message_that_one_survivor_holds_reaches_all_and_one_that_nobody_holds_whole_reaches_none() -> None:
+def test_survivors_deliver_each_message_up_to_the_first_gap_and_none_beyond() -> None:
     """S5, S6: A's 3 and 4 reached only C, its 6 only B; then A dies. The cut is 4."""
     group = Casters("ABC")
     group.install(V1)
@@ -285,7 +285,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["add", "take", "purge", "expect"]), 
 
 
 @given(STEPS)
-def test_a_window_holds_what_was_received_delivers_it_in_order_once_and_knows_what_is_missing(
+def test_a_window_delivers_received_frames_in_order_once_and_reports_missing_ones(
     steps: list[tuple[str, int]],
 ) -> None:
     window, received, taken, stable, known = Window(20, 1 << 20), {0}, 0, 0, 0

@@ -84,7 +84,7 @@ def test_a_lost_probe_is_sent_again_and_one_answer_to_the_full_size_ends_the_sea
 
 
 @pytest.mark.parametrize("datagram_bytes_max", [60_000, 1_200])
-def test_no_answer_at_all_says_nothing_about_sizes_and_the_member_is_tried_and_sought_elsewhere(
+def test_a_silent_member_sets_no_limit_and_is_tried_and_sought_at_other_addresses(
     datagram_bytes_max: int,
 ) -> None:
     layer = layer_of(datagram_bytes_max=datagram_bytes_max)
@@ -169,7 +169,7 @@ def test_answers_that_were_not_asked_for_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_what_is_remembered_is_bounded_and_the_oldest_limit_is_lifted(most: int) -> None:
+def test_searches_and_limits_are_bounded_and_the_oldest_limit_is_lifted(most: int) -> None:
     layer = layer_of(members_max=most)
     for n in range(most):
         search(layer, address(f"{n}"), (1_200,), 0.0)
@@ -177,7 +177,7 @@ def test_what_is_remembered_is_bounded_and_the_oldest_limit_is_lifted(most: int)
     assert {name: level.now for name, level in layer.levels().items()} == {"searches": most, "narrow_paths": most}
 
 
-def test_who_has_never_answered_is_sent_no_probes_unless_it_is_a_member() -> None:
+def test_only_a_member_is_sent_probes_before_it_has_answered() -> None:
     """Otherwise a small datagram in another's name would have a lot sent to it."""
     layer = layer_of()
     assert layer.down(PathDoubt(X, False), 0.0) == []
@@ -188,7 +188,7 @@ def test_where_all_datagrams_have_the_least_size_there_is_one_to_try() -> None:
     assert search(layer_of(datagram_bytes_max=548), B, (548,), 0.0) == []
 
 
-def test_who_has_left_searches_no_more() -> None:
+def test_a_member_that_has_left_ends_its_search() -> None:
     layer = layer_of()
     layer.down(PathDoubt(B, True), 0.0)
     layer.up(Left(), 0.05)

@@ -122,7 +122,7 @@ def test_every_forwarded_batch_is_multicast_once_under_its_own_sender_and_number
 
 
 @pytest.mark.conforms("SEQ-7")
-def test_a_forward_to_a_member_that_is_not_coordinator_is_counted_and_delivered_all_the_same() -> None:
+def test_a_forward_to_a_non_coordinator_is_counted_and_delivered_after_a_view_change() -> None:
     group = OrderedGroup("ABC")
     group.wire.hold("B", "A")
     group.send("B", b"m")
@@ -169,7 +169,7 @@ def test_the_coordinator_sequences_a_repeated_forward_and_every_receiver_drops_i
 
 
 @pytest.mark.conforms("SEQ-9", "SEQ-11")
-def test_what_arrives_before_its_predecessor_is_never_delivered_ahead_of_it() -> None:
+def test_a_forwarded_batch_ahead_of_its_predecessor_is_dropped_and_counted() -> None:
     group = OrderedGroup("ABC")
     for first in (2, 1, 2):
         group.do("A", Up(Frame(address("B"), address("A"), (Forward(),), batch_of("B", first))))
@@ -193,7 +193,7 @@ def test_a_batch_that_was_cut_in_another_way_the_second_time_is_dropped_whole() 
 
 
 @pytest.mark.conforms("SEQ-7", "SEQ-11")
-def test_what_does_not_come_back_is_forwarded_again_in_order() -> None:
+def test_a_sender_forwards_lost_batches_again_in_order() -> None:
     group = OrderedGroup("ABC", ONE_EACH)
     group.wire.hold("B", "A")
     group.send("B", *numerals(1, 2))
@@ -231,7 +231,7 @@ def test_forwarding_again_slows_down_and_a_delivery_of_an_own_one_makes_it_eager
 
 
 @pytest.mark.conforms("SEQ-3")
-def test_what_only_waits_for_credit_is_not_forwarded_again() -> None:
+def test_a_batch_that_waits_for_credit_is_not_forwarded_again() -> None:
     sequencer = sequencer_of("B")
     sequencer.up(ViewInstalled(view_of(1, "AB"), None), 0.0)
     sequencer.down(Frame(address("B"), None, (), batch_of("B", 1)), 50.0)
@@ -245,7 +245,7 @@ def test_what_only_waits_for_credit_is_not_forwarded_again() -> None:
 # -- the layer above ---------------------------------------------------------------------------------------------------
 
 
-def test_an_entry_of_the_layer_above_takes_its_place_in_the_stream_at_the_coordinator_only() -> None:
+def test_only_the_coordinator_sequences_entries_of_the_layer_above() -> None:
     group = OrderedGroup("ABC")
     remote = Frame(address("A"), None, (Numbered(7, 7),), batch_of("Z", 5, site="SFO"))
     group.send("A", b"m")
@@ -264,7 +264,7 @@ def test_an_entry_of_the_layer_above_takes_its_place_in_the_stream_at_the_coordi
     assert (group["B"].drops, group["A"].drops) == ({"not_coordinator": 1}, {"blocked": 1})
 
 
-def test_what_stability_says_goes_on_to_the_layer_above() -> None:
+def test_stable_events_reach_the_layer_above() -> None:
     sequencer = sequencer_of("A")
     sequencer.up(ViewInstalled(view_of(1, "A"), None), 0.0)
     stable = Stable({address("A"): 3})
@@ -295,7 +295,7 @@ def test_in_fifo_order_the_origin_casts_by_itself_and_sends_again_after_a_view()
 
 
 @pytest.mark.conforms("SEQ-11")
-def test_in_fifo_order_nobody_forwards_and_nobody_writes_into_anothers_stream() -> None:
+def test_fifo_order_drops_forwards_and_entries_of_another_origin() -> None:
     group = OrderedGroup("ABC", FIFO)
     group.do("A", Up(Frame(address("B"), address("A"), (Forward(),), batch_of("B", 1))))
     group.do("A", Up(Frame(address("C"), None, (Sequenced(),), batch_of("B", 1), False, 1)))

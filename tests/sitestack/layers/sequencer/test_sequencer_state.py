@@ -47,7 +47,7 @@ def test_those_that_left_are_remembered_up_to_a_bound_and_the_first_that_left_is
 
 
 @pytest.mark.conforms("SEQ-9")
-def test_the_state_is_the_same_at_every_member_whatever_came_first() -> None:
+def test_the_state_is_the_same_for_any_order_of_arrival() -> None:
     states = []
     for origins in ("BC", "CB"):
         sequencer = sequencer_of("A", SequencerConfig(order="fifo"))
@@ -86,7 +86,7 @@ def test_the_state_for_a_joiner_travels_as_bytes() -> None:
 
 @pytest.mark.conforms("SEQ-20")
 @pytest.mark.parametrize("parts", [("AB", "CD"), ("CD", "AB")], ids=["AB first", "CD first"])
-def test_after_a_split_and_a_merge_nobody_delivers_twice_and_every_origin_sees_its_own(parts: tuple[str, str]) -> None:
+def test_a_split_and_a_merge_cause_no_duplicate_and_each_origin_delivers_its_own(parts: tuple[str, str]) -> None:
     group = OrderedGroup("ABCD", ONE_EACH)
     for name in "ABCD":
         group.send(name, *numerals(1))
@@ -118,7 +118,7 @@ def test_after_a_split_and_a_merge_nobody_delivers_twice_and_every_origin_sees_i
 
 @pytest.mark.conforms("SEQ-20", "SEQ-9")
 @pytest.mark.parametrize("before", [0, 2])
-def test_what_the_other_part_alone_has_delivered_still_reaches_its_origin_after_the_merge(before: int) -> None:
+def test_a_message_delivered_only_in_the_other_part_reaches_its_origin_after_a_merge(before: int) -> None:
     group = OrderedGroup("ABC", ONE_EACH)
     for payload in numerals(*range(before)):
         group.send("C", payload)
@@ -190,7 +190,7 @@ def test_the_coordinator_drops_forwards_during_a_block_since_their_senders_still
     assert group["C"].delivered == [("B", b"m")]
 
 
-def test_a_coordinator_that_goes_on_in_the_same_view_asks_for_what_it_dropped() -> None:
+def test_a_coordinator_unblocked_in_the_same_view_requests_dropped_forwards() -> None:
     """S22: no view follows a quarantine that has lasted too long, and the timer of a sender may have slowed down meanwhile."""
     coordinator, sender = sequencer_of("A"), sequencer_of("B")
     for each in (coordinator, sender):
@@ -206,7 +206,7 @@ def test_a_coordinator_that_goes_on_in_the_same_view_asks_for_what_it_dropped() 
     assert coordinator.up(Unblocked(), 9.1) == [Up(Unblocked())], "once"
 
 
-def test_what_was_dropped_before_a_view_is_forwarded_again_without_a_word() -> None:
+def test_a_coordinator_requests_no_forward_dropped_before_a_new_view() -> None:
     coordinator = sequencer_of("A")
     coordinator.up(ViewInstalled(view_of(1, "AB"), None), 0.0)
     coordinator.up(Blocked(), 0.0)

@@ -24,7 +24,7 @@ ONE_EACH = Configs(batching=BatchingConfig(batch_count_max=1))
 
 
 @pytest.mark.conforms("SEQ-12", "SEQ-11")
-def test_after_a_crash_of_the_coordinator_what_is_unseen_is_forwarded_in_order_and_before_anything_new() -> None:
+def test_undelivered_messages_precede_new_ones_after_a_coordinator_crash() -> None:
     group = OrderedGroup("ABC", ONE_EACH)
     group.wire.hold("C", "A")
     group.send("C", *numerals(1, 2, 3))
@@ -101,7 +101,7 @@ C delivers C6
 
 
 @pytest.mark.conforms("SEQ-14", "SEQ-18")
-def test_the_seeds_example_of_messages_1_to_6_word_for_word_without_a_flush() -> None:
+def test_the_seed_example_of_messages_1_to_6_matches_exactly_without_a_flush() -> None:
     group = OrderedGroup("ABC", ONE_EACH)
     group.send("C", b"C1", b"C2", b"C3", b"C4")
     group.settle()

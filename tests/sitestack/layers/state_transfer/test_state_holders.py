@@ -23,7 +23,7 @@ def test_the_provider_is_the_first_in_rank_that_has_the_state() -> None:
     assert holders_of(standings, A, C, B).provider == C
 
 
-def test_when_no_member_has_the_state_the_first_that_waits_inherits_after_all_have_said_so() -> None:
+def test_without_a_state_holder_the_first_waiting_member_inherits_after_all_reports() -> None:
     holders = holders_of({A: Standing.ABSTAINS, B: Standing.WAITS, C: Standing.WAITS, D: Standing.HOLDS}, A, B, C)
     for member, standing in ((A, Standing.ABSTAINS), (C, Standing.WAITS)):
         assert holders.note(member, standing)
@@ -34,23 +34,23 @@ def test_when_no_member_has_the_state_the_first_that_waits_inherits_after_all_ha
     assert holders.waiting() == [C]
 
 
-def test_a_member_whose_word_was_lost_is_the_provider_of_a_view_without_one() -> None:
+def test_a_waiting_member_that_reports_the_state_becomes_the_provider() -> None:
     holders = holders_of({B: Standing.WAITS, C: Standing.WAITS}, B, C)
     holders.note(C, Standing.HOLDS)
     assert (holders.undecided, holders.provider, holders.waiting()) == (False, C, [B])
 
 
-def test_who_inherited_gives_its_state_only_where_no_member_has_the_true_one() -> None:
+def test_a_member_with_an_inherited_state_provides_it_only_without_a_true_holder() -> None:
     standings = {A: Standing.INHERITED, B: Standing.HOLDS}
     assert holders_of(standings, A, B, C).provider == B
     assert holders_of(standings, A, C).provider == A
 
 
-def test_where_nobody_wants_a_state_there_is_no_provider() -> None:
+def test_a_view_whose_only_known_member_abstains_has_no_provider() -> None:
     assert holders_of({A: Standing.ABSTAINS}, A, B).provider is None
 
 
-def test_of_whom_nothing_is_known_waits_and_a_stranger_is_not_noted() -> None:
+def test_an_unknown_member_waits_and_a_non_member_is_not_recorded() -> None:
     holders = holders_of({A: Standing.HOLDS}, A, B)
     assert holders.waiting() == [B]
     assert holders.note(B, Standing.ABSTAINS)
@@ -67,7 +67,7 @@ def test_in_a_merge_each_part_knows_its_own_members_best() -> None:
     assert holders.snapshot() == {C: Standing.HOLDS, A: Standing.WAITS, B: Standing.HOLDS}
 
 
-def test_who_waits_at_a_merge_gets_the_state_of_its_own_part_and_others_that_of_the_first_in_rank() -> None:
+def test_a_waiting_member_uses_the_provider_of_its_own_part_or_the_first_in_rank() -> None:
     holders = StateHolders()
     holders.restore({A: Standing.HOLDS, B: Standing.HOLDS, C: Standing.WAITS, D: Standing.WAITS})
     holders.enter((A, B, C, D, E), [(A,), (B, C), (D,)])
@@ -78,7 +78,7 @@ def test_who_waits_at_a_merge_gets_the_state_of_its_own_part_and_others_that_of_
     assert not holders.is_provider(B)
 
 
-def test_who_waits_in_a_part_that_only_inherited_gets_the_true_state() -> None:
+def test_a_waiting_member_of_a_part_that_only_inherited_receives_the_true_state() -> None:
     holders = StateHolders()
     holders.restore({A: Standing.HOLDS, B: Standing.INHERITED, C: Standing.WAITS})
     holders.enter((A, B, C), [(A,), (B, C)])

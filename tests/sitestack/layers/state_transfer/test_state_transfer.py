@@ -80,7 +80,7 @@ def provider(data: bytes | None = b"0123456789") -> StateTransfer:
     return layer
 
 
-def test_who_founds_a_site_starts_with_what_it_has_and_writes_that_into_the_stream() -> None:
+def test_a_founder_starts_with_its_own_state_and_multicasts_its_standing() -> None:
     layer, effects = joiner("A", ONE)
     assert effects == [Up(StateArrived(ONE.id, None)), to(A, None, StateStanding(A, HOLDS))]
     assert layer.give_state() is None
@@ -118,7 +118,7 @@ def test_an_empty_state_arrives_too() -> None:
     ],
     ids=["not the provider", "another view", "nothing", "more than all", "less than nothing"],
 )
-def test_what_is_no_piece_of_this_state_is_dropped(source: Address, chunk: StateChunk) -> None:
+def test_an_invalid_state_chunk_is_dropped_and_counted(source: Address, chunk: StateChunk) -> None:
     layer, _ = joiner("B", THREE, A=HOLDS, C=HOLDS)
     assert hear(layer, source, chunk) == [Dropped("state_chunk_astray")]
     assert layer.levels()["arrived_bytes"].now == 0
@@ -133,7 +133,7 @@ def test_a_joiner_to_which_nothing_comes_asks_again() -> None:
     assert layer.expire(3.9) == [to(B, A, StateRequest(TWO.id, 3))]
 
 
-def test_who_asks_before_the_application_has_come_to_the_view_is_answered_when_it_has() -> None:
+def test_a_request_is_answered_when_the_application_supplies_its_state() -> None:
     layer = provider(None)
     assert hear(layer, B, StateRequest(TWO.id, 0)) == []
     assert hear(layer, B, StateRequest(TWO.id, 0)) == []
@@ -141,7 +141,7 @@ def test_who_asks_before_the_application_has_come_to_the_view_is_answered_when_i
     assert hear(layer, B, StateRequest(TWO.id, 3)) == [to(A, B, StateChunk(TWO.id, 3, 4, b"d"))]
 
 
-def test_the_snapshot_is_kept_until_everybody_has_the_state() -> None:
+def test_the_snapshot_is_kept_until_all_members_have_the_state() -> None:
     layer = provider()
     assert layer.levels()["snapshot_bytes"].now == 10
     standing(layer, B=WAITS)
@@ -156,17 +156,17 @@ def test_the_snapshot_is_kept_until_everybody_has_the_state() -> None:
     [(B, StateRequest(ONE.id, 0)), (C, StateRequest(TWO.id, 0)), (B, StateRequest(TWO.id, 11)), (B, StateRequest(TWO.id, -2))],
     ids=["another view", "a stranger", "beyond the end", "before the beginning"],
 )
-def test_a_request_that_makes_no_sense_is_dropped(source: Address, request_: StateRequest) -> None:
+def test_an_invalid_state_request_is_dropped_and_counted(source: Address, request_: StateRequest) -> None:
     assert hear(provider(), source, request_) == [Dropped("state_request_astray")]
 
 
-def test_who_is_not_the_provider_gives_nothing() -> None:
+def test_a_non_provider_drops_state_requests_and_supplied_states() -> None:
     layer, _ = joiner("C", THREE, A=HOLDS)
     assert hear(layer, B, StateRequest(THREE.id, 0)) == [Dropped("state_request_astray")]
     assert layer.down(StateGiven(THREE.id, b"x"), 0.0) == [Dropped("state_of_an_old_view")]
 
 
-def test_a_view_in_between_starts_the_transfer_again_with_whoever_is_first_now() -> None:
+def test_a_new_view_restarts_the_transfer_with_its_first_provider() -> None:
     layer, _ = joiner("C", THREE, A=HOLDS, B=HOLDS)
     hear(layer, A, StateChunk(THREE.id, 0, 5, b"abc"))
     four = view_of(4, "BC")
@@ -176,7 +176,7 @@ def test_a_view_in_between_starts_the_transfer_again_with_whoever_is_first_now()
     assert layer.statistics().restarts == 1
 
 
-def test_the_next_provider_has_its_application_give_the_state_before_the_new_view() -> None:
+def test_the_next_provider_requests_the_state_from_its_application_before_the_view() -> None:
     layer, _ = joiner("B", TWO, A=HOLDS)
     hear(layer, A, StateChunk(TWO.id, 0, 1, b"x"))
     standing(layer, B=HOLDS)
@@ -197,7 +197,7 @@ def test_at_a_view_that_stays_blocked_nothing_begins() -> None:
     assert install(late, four, THREE)[-1] == to(C, A, StateRequest(four.id, 0))
 
 
-def test_what_did_not_begin_at_a_view_begins_when_the_block_ends_once() -> None:
+def test_the_end_of_a_block_requests_the_state_from_the_application_once() -> None:
     """A state given later in the view would contain messages that are delivered in it, too."""
     layer = provider()
     install(layer, THREE, TWO, blocked=True)
@@ -232,7 +232,7 @@ def test_a_joiner_that_was_cut_off_before_the_state_came_inherits_and_gives_it_t
     assert GiveState not in {type(each.event) for each in install(c, view_of(5, "CABD"), alone) if isinstance(each, Up)}
 
 
-def test_a_member_that_took_the_state_before_its_provider_died_gives_it_though_its_word_was_lost() -> None:
+def test_a_receiver_of_a_dead_provider_provides_the_state_despite_a_lost_standing() -> None:
     """C has the whole state when A dies; B ranks first, and would otherwise continue with an empty one."""
     b, c = (joiner(name, THREE, A=HOLDS)[0] for name in "BC")
     for layer in (b, c):
@@ -266,7 +266,7 @@ def test_a_standing_that_was_lost_in_a_block_is_sent_again_until_the_view_is_dec
     assert sent == (asks if takes_part else [])
 
 
-def test_an_application_that_takes_no_part_says_so_when_it_matters_and_is_not_waited_for() -> None:
+def test_an_abstaining_application_reports_once_and_frees_the_provider_snapshot() -> None:
     layer = layer_of("B", takes_part=False)
     assert install(layer, TWO, None) == []
     assert layer.give_state() is None
@@ -292,7 +292,7 @@ def test_the_coordinator_writes_reports_into_the_stream() -> None:
     assert standing(layer, C=HOLDS) == [Dropped("state_of_a_stranger")]
 
 
-def test_a_state_above_the_bound_is_not_given_and_the_joiner_is_told_once() -> None:
+def test_a_state_above_the_bound_is_refused_and_the_joiner_does_not_retry() -> None:
     layer = provider(bytes(11))
     refusal = StateChunk(TWO.id, 0, 11, b"")
     assert hear(layer, B, StateRequest(TWO.id, 0)) == [Dropped("state_too_large"), to(A, B, refusal)]
@@ -301,7 +301,7 @@ def test_a_state_above_the_bound_is_not_given_and_the_joiner_is_told_once() -> N
     assert late.deadline() is None
 
 
-def test_an_application_that_fails_to_give_its_state_has_every_joiner_told_until_the_next_view() -> None:
+def test_a_failed_application_state_is_refused_to_each_joiner_until_the_next_view() -> None:
     layer = provider(None)
     refused = [Dropped("state_not_given"), to(A, B, StateRefusal(TWO.id))]
     assert hear(layer, B, StateRequest(TWO.id, 0)) == []
@@ -322,7 +322,7 @@ def test_a_joiner_that_is_refused_asks_no_more_in_this_view() -> None:
     assert to(B, A, StateRequest(THREE.id, 0)) in install(late, THREE, TWO)
 
 
-def test_a_merge_joins_what_the_parts_know_of_their_members() -> None:
+def test_a_merge_combines_the_known_standings_of_both_parts() -> None:
     layer = provider()
     standing(layer, B=HOLDS)
     layer.merge_state(Standings({C: HOLDS, A: WAITS}))

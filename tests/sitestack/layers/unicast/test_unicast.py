@@ -42,7 +42,7 @@ def kinds(group: Talkers, source: str, kind: type[Header]) -> int:
 
 
 @pytest.mark.parametrize("unreliable", [False, True])
-def test_what_is_for_this_process_turns_round_at_once(unreliable: bool) -> None:
+def test_a_unicast_to_the_own_process_is_delivered_at_once(unreliable: bool) -> None:
     frame = replace(unicast_of("A", "A", 1, b"me"), unreliable=unreliable)
     assert layer_of().down(frame, 0.0) == [Up(frame)]
 
@@ -116,7 +116,7 @@ def test_with_every_acknowledgement_lost_the_retransmissions_become_rare() -> No
 
 
 @pytest.mark.conforms("U2-17")
-def test_a_new_message_does_not_wait_for_what_an_old_one_has_got_used_to() -> None:
+def test_a_new_message_does_not_inherit_the_retransmission_backoff_of_an_old_one() -> None:
     group = Talkers()
     group.wire.rule = lose(lambda packet: isinstance(packet.header, UnicastAck))
     group.send("A", "B", "1")
@@ -286,7 +286,7 @@ def test_the_start_is_asked_for_at_most_once_per_interval() -> None:
 
 
 @pytest.mark.conforms("U2-5")
-def test_a_receiver_without_a_window_is_told_where_to_start_although_nothing_is_unacknowledged() -> None:
+def test_a_receiver_without_a_window_is_sent_its_start_though_all_is_acknowledged() -> None:
     """Trap U9."""
     group = Talkers()
     group.send("A", "B", "1", "2")
@@ -310,7 +310,7 @@ def test_a_receiver_without_a_window_is_told_where_to_start_although_nothing_is_
 
 
 @pytest.mark.conforms("U2-5")
-def test_a_receiver_that_lost_its_tombstone_skips_what_it_had_acknowledged() -> None:
+def test_a_receiver_that_lost_its_tombstone_skips_acknowledged_messages() -> None:
     """A delayed first message opens a window far behind; the sender reports the missing numbers as settled."""
     layer = layer_of(UnicastConfig(peers_max=1))
     layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0)
@@ -323,7 +323,7 @@ def test_a_receiver_that_lost_its_tombstone_skips_what_it_had_acknowledged() -> 
 
 
 @pytest.mark.conforms("U2-5")
-def test_a_request_for_what_is_settled_is_answered_with_where_to_go_on() -> None:
+def test_a_request_for_settled_messages_is_answered_with_the_next_unsettled_one() -> None:
     layer = layer_of()
     for n in (1, 2, 3):
         layer.down(unicast_of("A", "B", n, b"x"), 0.0)
@@ -335,7 +335,7 @@ def test_a_request_for_what_is_settled_is_answered_with_where_to_go_on() -> None
 
 
 @pytest.mark.conforms("U2-18")
-def test_mids_leap_over_what_was_given_up_and_never_fall() -> None:
+def test_mids_skip_abandoned_messages_and_never_decrease() -> None:
     """A sender that is made anew must not use mids that the peer already has: they would look like duplicates."""
     group = Talkers(config=UnicastConfig(idle_s=1.0, tombstone_s=1000.0))
     group.send("A", "B", "1", "2", "3")
@@ -351,7 +351,7 @@ def test_mids_leap_over_what_was_given_up_and_never_fall() -> None:
     assert group.wire.sent[-2].header == UnicastData(2, 1, 5, True)
 
 
-def test_a_peer_that_acknowledges_nothing_is_doubted_and_it_is_said_whether_it_ever_did() -> None:
+def test_a_path_doubt_states_whether_the_silent_peer_ever_acknowledged() -> None:
     """Large datagrams may not reach it; but no large one is sent to a peer that has never answered."""
     layer = layer_of()
     layer.down(unicast_of("A", "B", 1, b"x"), 0.0)

@@ -182,7 +182,7 @@ def test_a_view_that_the_next_change_follows_at_once_ends_nothing() -> None:
     assert group.sent("B") == ["UnicastAck"]
 
 
-def test_who_leaves_acknowledges_everything() -> None:
+def test_a_leaving_member_sends_its_pending_acknowledgement() -> None:
     group = Two()
     group.send("A")
     group.run(ARRIVES_S)

@@ -57,7 +57,7 @@ def test_a_peer_that_does_not_exist_is_given_up_and_costs_nothing_afterwards() -
     assert group["A"].stack.deadline() is None
 
 
-def test_what_comes_down_after_the_end_is_sent_once_and_reported() -> None:
+def test_a_message_after_the_leave_is_sent_once_and_reported_undeliverable() -> None:
     """X10: a layer above may have held it back for the view with which this member left."""
     layer = layer_of()
     assert layer.up(Left(True), 1.0) == [Up(Left(True))]
@@ -85,7 +85,7 @@ def test_idle_connections_are_forgotten_and_reopen_by_themselves() -> None:
 
 
 @pytest.mark.conforms("U2-17")
-def test_how_long_a_connection_was_quiet_says_nothing_of_what_is_sent_then() -> None:
+def test_path_doubt_after_a_quiet_period_counts_from_the_new_frame() -> None:
     """A path is in doubt, and a connection idle, counted from the last frame sent."""
     layer = layer_of(UnicastConfig(retransmit_interval_s=0.1, doubt_s=0.3, idle_s=100.0))
     layer.down(unicast_of("A", "B", 1), 0.0)
@@ -116,7 +116,7 @@ def test_a_member_that_left_is_given_up_soon_unless_it_comes_back(back: bool, gi
     assert group["B"].texts == ({} if given_up else {"A": ["1"]})
 
 
-def test_what_arrives_with_the_end_of_a_long_pause_brings_nothing_back() -> None:
+def test_control_frames_after_a_long_pause_revive_no_sender() -> None:
     """S14: the peer may have forgotten this process meanwhile, and would deliver a second copy."""
     layer = layer_of()
     frames = [unicast_of("A", "B", n) for n in (1, 2, 3)]
@@ -317,7 +317,7 @@ def test_thousands_of_silent_peers_are_walked_over_seldom_and_each_is_still_sent
     assert len(again) == peers
 
 
-def test_what_all_peers_have_ahead_of_holes_is_bounded_too_and_who_has_most_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reordered_bytes_of_all_peers_are_bounded_and_the_largest_buffer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REORDER_ALL_BYTES_MAX", 10 * (FRAME_COST_BYTES + 5))
     layer = layer_of()
     layer.up(data(3, UnicastData(1, 3, 3, False)), 0.0)

@@ -89,7 +89,7 @@ def test_it_is_not_delivered_again_when_either_side_closes_the_connection(closin
     assert group.levels("B")["early_delivered"].now == 0
 
 
-def test_it_is_sent_before_what_waits_for_room_in_the_window() -> None:
+def test_an_oob_message_is_sent_before_messages_that_wait_for_the_window() -> None:
     group = Talkers(config=UnicastConfig(window_frames_max=1))
     group.send("A", "B", "one", "two", "three")
     group.send("A", "B", "urgent", "pressing", scope=Scope.OOB)
@@ -97,7 +97,7 @@ def test_it_is_sent_before_what_waits_for_room_in_the_window() -> None:
     assert group["B"].texts == {"A": ["one", "urgent", "pressing", "two", "three"]}
 
 
-def test_what_is_lost_itself_is_sent_again() -> None:
+def test_a_lost_oob_message_is_retransmitted() -> None:
     group = Talkers()
     group.send("A", "B", "one")
     group.run(0.01)
@@ -123,7 +123,7 @@ def test_beyond_the_bound_it_waits_for_its_turn() -> None:
     assert sorted(group["B"].texts["A"][3:]) == ["far", "next"]
 
 
-def test_what_is_given_up_is_told_to_the_sender() -> None:
+def test_an_abandoned_oob_message_is_reported_to_the_sender() -> None:
     group = Talkers()
     group["B"].alive = False
     group.send("A", "B", "urgent", scope=Scope.OOB)
@@ -131,7 +131,7 @@ def test_what_is_given_up_is_told_to_the_sender() -> None:
     assert group["A"].undeliverable == ["urgent"]
 
 
-def test_what_was_delivered_early_is_forgotten_when_its_sender_has_given_it_up() -> None:
+def test_the_record_of_an_early_delivery_is_freed_when_its_sender_abandons_it() -> None:
     """B never gets the message before it; what B remembers must not fill up with such mids."""
     group = behind_a_hole()
     group.wire.rule = lose(lambda packet: True)
@@ -158,7 +158,7 @@ def test_one_that_fits_into_no_datagram_keeps_its_place_and_whole_ones_pass_betw
     assert group["B"].texts == {"A": ["one", "urgent", "x" * 1000]}
 
 
-def test_acknowledgements_say_nothing_of_it_before_its_turn() -> None:
+def test_acknowledgements_do_not_cover_an_oob_message_before_its_turn() -> None:
     group = behind_a_hole()
     acked = [packet.header.seqno for packet in group.wire.sent if isinstance(packet.header, UnicastAck)]
     assert max(acked) == 1
