@@ -8,14 +8,17 @@ from sitestack.model.trip import TripMeter
 
 #: Round trips with the least window, of which the shortest counts.
 TRIPS = 8
+#: A trip that begins with this part of the least window under way, or with less, waits in no queue of
+#: this link.
+CLEAR_PART = 8
 
 
 class LinkWindow:
     """Twice the acknowledged bytes of a shortest round trip (BBR), within two bounds. It doubles in a
     round trip while it is the limit, and shrinks by an eighth.
 
-    A shortest trip is forgotten only at the least window, so a queue on the way grows no window
-    beyond twice the least one.
+    A shortest trip is forgotten when few bytes are under way, as after a pause, and at the least
+    window. So a queue on the way grows no window beyond twice the least one.
     """
 
     def __init__(self, least: int, most: int) -> None:
@@ -37,6 +40,8 @@ class LinkWindow:
     def acknowledged(self, size: int, now: float) -> None:
         trips, shortest = self._trips, self._shortest
         if trips.confirmed(size, now):
+            if trips.size <= self.least // CLEAR_PART:
+                shortest.clear()
             if self.bytes == self.least or not shortest or trips.trip_s < min(shortest):
                 shortest.append(trips.trip_s)
             wanted = round(2 * trips.rate * min(shortest))

@@ -11,7 +11,7 @@ TRIP_S_MIN = 1e-4
 class TripMeter:
     """Measures one trip at a time (BBR's delivery-rate sample)."""
 
-    __slots__ = ("_began", "_left", "_size", "least_s", "rate", "trip_s")
+    __slots__ = ("_began", "_left", "least_s", "rate", "size", "trip_s")
 
     def __init__(self) -> None:
         #: Bytes a second confirmed during the last trip.
@@ -21,12 +21,12 @@ class TripMeter:
         #: Length (s) of the last trip.
         self.trip_s = math.inf
         self._began = 0.0
-        #: Bytes under way when the present trip began, and those not yet confirmed.
-        self._size = self._left = 0
+        #: Bytes under way when the present or last trip began, and those not yet confirmed.
+        self.size = self._left = 0
 
     def sent(self, under_way: int, now: float) -> None:
         if self._left <= 0:
-            self._size = self._left = under_way
+            self.size = self._left = under_way
             self._began = now
 
     def confirmed(self, size: int, now: float) -> bool:
@@ -37,6 +37,6 @@ class TripMeter:
         if self._left > 0:
             return False
         self.trip_s = max(now - self._began, TRIP_S_MIN)
-        self.rate = (self._size - self._left) / self.trip_s
+        self.rate = (self.size - self._left) / self.trip_s
         self.least_s = min(self.least_s, self.trip_s)
         return True

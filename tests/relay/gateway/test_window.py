@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import pytest
 
@@ -19,18 +20,25 @@ BATCH = 59_000
 
 
 def run_line(
-    window: LinkWindow, rate: float, trip_s: float, seconds: float, wanted: float = 1e12, *, begin: float = 0.0
+    window: LinkWindow,
+    rate: float,
+    trip_s: float | Callable[[float], float],
+    seconds: float,
+    wanted: float = 1e12,
+    *,
+    begin: float = 0.0,
 ) -> float:
     """Send as the window allows over a line; return the bytes a second acknowledged in the last fifth of the time.
 
-    `rate`: of the line; `wanted`: of the application; bytes a second. `begin`: the time (s) before.
+    `rate`: of the line; `wanted`: of the application; bytes a second. `trip_s`: without a queue, or by time (s).
+    `begin`: the time (s) before.
     """
     under_way: deque[float] = deque()
     free_at = now = sent = acked = 0.0
     while now < seconds:
         while (len(under_way) + 1) * BATCH <= window.bytes + BATCH and sent + BATCH <= wanted * now + BATCH:
             free_at = max(free_at, now) + BATCH / rate
-            under_way.append(free_at + trip_s)
+            under_way.append(free_at + (trip_s if isinstance(trip_s, float) else trip_s(now)))
             sent += BATCH
             window.sent(len(under_way) * BATCH, begin + now)
         now += 0.005
@@ -54,7 +62,13 @@ def test_the_window_follows_a_round_trip_that_has_grown(before_s: float) -> None
     """A route of the WAN has failed: the link stays, and its round trip is that of another route."""
     window = LinkWindow(8 * MIB, MOST)
     run_line(window, 60e6, before_s, 5.0)
-    assert run_line(window, 60e6, 0.3, 15.0, begin=10.0) > 0.95 * 60e6
+    assert run_line(window, 60e6, 0.3, 3.0, begin=10.0) > 0.95 * 60e6
+
+
+def test_the_window_follows_a_round_trip_that_grows_without_a_pause() -> None:
+    window = LinkWindow(8 * MIB, MOST)
+    grown = run_line(window, 60e6, lambda now: 0.3 if now > 3.0 else 0.05, 15.0)
+    assert grown > 0.95 * 60e6
 
 
 def test_a_queue_on_a_slow_line_is_no_longer_than_two_least_windows() -> None:
