@@ -112,3 +112,8 @@ class Plan:
         """Return the sites that messages of others pass through: all that are no end of a tree."""
         ends = [name for pair in self.connections for name in pair]
         return [name for name, _ in self.sites if ends.count(name) > 1]
+
+    @property
+    def liar_peer(self) -> str:
+        """The site that a lying site is linked to where the sites form a tree."""
+        return next(iter(self.between()), self.sites[0][0])

@@ -119,7 +119,7 @@ class SeedRun:
 
     def _make_liar(self) -> Liar:
         """Link the lying site to the sites that are its peers."""
-        near = [site for site in self.hosts if not self.plan.connections or site == self.plan.between()[0]]
+        near = [site for site in self.hosts if not self.plan.connections or site == self.plan.liar_peer]
         bridges = [Physical(host.host, BRIDGE_PORT) for site in near for host in self.hosts[site]]
         return Liar(self.world, LIAR, LIAR_HOST, bridges, list(self.hosts))
 
@@ -236,7 +236,7 @@ def _lines(plan: Plan, hosts: dict[str, list[Physical]]) -> list[tuple[frozenset
 def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[SiteConfig, RelayConfig]:
     if plan.has_liar:
         hosts = {**hosts, LIAR: [LIAR_HOST]}
-        connections = (*plan.connections, (plan.between()[0], LIAR)) if plan.connections else ()
+        connections = (*plan.connections, (plan.liar_peer, LIAR)) if plan.connections else ()
         plan = replace(plan, sites=(*plan.sites, (LIAR, 1)), connections=connections)
     routes = routes_of(plan, site)
     peers = {

@@ -146,10 +146,12 @@ class ReceiveEnd:
         return caller is self._taker and self.is_awaited
 
     def refresh(self) -> None:
-        """Wake readers if there are items, and report a backlog that has grown."""
+        """Wake readers if there are items, and report a backlog that has grown, or that an installed
+        state has reduced.
+        """
         if self._inbox:
             self._readers.unpark_all()
-        if self._inbox.backlog_bytes.now - self._reported_bytes >= self._report_step_bytes:
+        if abs(self._inbox.backlog_bytes.now - self._reported_bytes) >= self._report_step_bytes:
             self._report_backlog()
 
     def _report_backlog(self) -> None:
