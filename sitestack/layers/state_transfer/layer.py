@@ -181,6 +181,9 @@ class StateTransfer(Layer):
         ):
             return []
         self._complete = True
+        assert self._view is not None
+        if self._view.members == (self._me,):  # without a majority it could not write this into the stream
+            holders.note(self._me, self._standing)
         return [Up(StateArrived(point, None))]
 
     def _say_standing(self) -> list[Effect]:

@@ -144,6 +144,17 @@ async def test_a_joiner_gets_the_state_then_its_first_view_then_messages(autojum
         assert a.gave == 1
 
 
+async def test_with_a_majority_the_first_joiner_gets_the_state_of_the_founder(autojump_clock: MockClock) -> None:
+    """The founder has no majority before, so it has written nothing into the stream."""
+    config = with_state()
+    config = replace(config, membership=replace(config.membership, when_split="majority", members=3))
+    async with site(config) as start:
+        a = await start("A")
+        a.lines.append("loaded")
+        b, c = await start("B"), await start("C")
+        await until(lambda: b.lines == c.lines == ["loaded"])
+
+
 async def test_each_joiner_receives_one_state_and_no_snapshot_is_kept_afterwards(autojump_clock: MockClock) -> None:
     async with site() as start:
         a = await start("A")

@@ -80,11 +80,9 @@ def provider(data: bytes | None = b"0123456789") -> StateTransfer:
     return layer
 
 
-def test_a_founder_starts_with_its_own_state_and_multicasts_its_standing() -> None:
+def test_a_founder_starts_with_its_own_state_and_gives_its_standing_to_joiners() -> None:
     layer, effects = joiner("A", ONE)
-    assert effects == [Up(StateArrived(ONE.id, None)), to(A, None, StateStanding(A, HOLDS))]
-    assert layer.give_state() is None
-    standing(layer, A=HOLDS)
+    assert effects == [Up(StateArrived(ONE.id, None))]
     assert layer.give_state() == Standings({A: HOLDS})
 
 
@@ -226,8 +224,8 @@ def test_a_joiner_that_was_cut_off_before_the_state_came_inherits_and_gives_it_t
     c, _ = joiner("C", THREE, A=HOLDS, B=HOLDS)
     alone = view_of(4, "C")
     effects = install(c, alone, THREE)
-    assert effects == [Up(StateArrived(alone.id, None)), *to_stream(C, Standing.INHERITED)]
-    standing(c, C=Standing.INHERITED)
+    assert effects == [Up(StateArrived(alone.id, None))]
+    assert c.give_state() == Standings({C: Standing.INHERITED})
     c.merge_state(Standings({A: HOLDS, B: HOLDS}))
     assert GiveState not in {type(each.event) for each in install(c, view_of(5, "CABD"), alone) if isinstance(each, Up)}
 
