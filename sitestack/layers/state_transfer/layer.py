@@ -74,6 +74,8 @@ class StateTransfer(Layer):
         self._standing = Standing.HOLDS
         self._holders = StateHolders()
         self._view: View | None = None
+        #: Whether this member decides alone: without a majority it can write nothing into the stream.
+        self._is_alone = False
         #: Whether transfers have not begun, because the view was installed blocked.
         self._put_off = False
         #: At the provider: the state before this view, and the offsets of early requests.
@@ -140,12 +142,15 @@ class StateTransfer(Layer):
     def _installed(self, event: ViewInstalled, now: float) -> list[Effect]:
         """Restart the transfers; in a blocked view not before `Unblocked`."""
         view = self._view = event.view
+        self._is_alone = view.members == (self._me,)
         self._restarts += self._arrived_bytes > 0
         self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
         self._failed, self._readers = False, set()
         self._holders.enter(view.members, [part.members for part in view.subviews])
         if not self._complete and (self._holders.undecided or self._holders.provider_of(self._me) not in (None, self._me)):
             self._standing = Standing.INHERITED  # unless a state arrives
+        if self._is_alone and self._holders.undecided:
+            self._holders.note(self._me, Standing.WAITS)
         effects = self._inherit(view.id)
         self._put_off = event.blocked
         return effects if event.blocked else [*effects, *self._begin(now)]
@@ -181,8 +186,7 @@ class StateTransfer(Layer):
         ):
             return []
         self._complete = True
-        assert self._view is not None
-        if self._view.members == (self._me,):  # without a majority it could not write this into the stream
+        if self._is_alone:
             holders.note(self._me, self._standing)
         return [Up(StateArrived(point, None))]
 

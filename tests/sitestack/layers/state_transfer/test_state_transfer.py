@@ -219,6 +219,15 @@ def test_when_no_member_has_the_state_the_first_that_waits_inherits_and_gives_it
     assert hear(layers[1], B, StateChunk(three.id, 0, 1, b"x"))[-1] == to(C, B, StateReport(Standing.INHERITED))
 
 
+def test_a_waiting_member_that_is_left_alone_without_a_majority_keeps_its_own_state() -> None:
+    """It has every message since it joined. If it waited on, the state of a lost part would replace them."""
+    b, _ = joiner("B", TWO, A=HOLDS)
+    standing(b, B=WAITS)
+    alone = replace(view_of(3, "B"), is_primary=False)
+    assert install(b, alone, TWO, blocked=True) == [Up(StateArrived(alone.id, None))]
+    assert b.give_state() == Standings({B: Standing.INHERITED})
+
+
 def test_a_joiner_that_was_cut_off_before_the_state_came_inherits_and_gives_it_to_none_that_may_have_the_true_one() -> None:
     """It ranks first after the merge; A and B have the state."""
     c, _ = joiner("C", THREE, A=HOLDS, B=HOLDS)
