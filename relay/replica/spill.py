@@ -25,7 +25,7 @@ from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId
 from sitestack.wire.codec import Codec
 
-#: Bytes of bodies in a record, the unit of reading.
+#: Bytes of bodies in a record, the unit of reading; or half of the bound if that is less.
 RECORD_BYTES = 256 * 1024
 #: Bytes at which a segment is closed, or a sixteenth of the bound if that is less.
 SEGMENT_BYTES = 64 * 1024 * 1024
@@ -127,6 +127,7 @@ class Spill:
         self._is_open = False
         self._number = 0
         self._segment_bytes = max(1, min(SEGMENT_BYTES, config.bytes // 16))
+        self._record_bytes = min(RECORD_BYTES, config.bytes // 2)
         self._segment_s = config.age_s / SEGMENTS_AN_AGE
 
     def __len__(self) -> int:
@@ -137,7 +138,7 @@ class Spill:
         start = 0
         while start < len(entries):
             end, size = start, 0
-            while end < len(entries) and (end == start or size < RECORD_BYTES):
+            while end < len(entries) and (end == start or size < self._record_bytes):
                 size += entries[end].size
                 end += 1
             piece = entries[start:end]

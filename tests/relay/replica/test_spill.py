@@ -9,8 +9,13 @@ import pytest
 from relay.events import GlobalView, Pacing, SwitchSite
 from relay.gateway.config import LinkConfig
 from relay.replica.config import BufferConfig, SpillSettings
+from relay.replica.gone import Gone
+from relay.replica.held_entries import Entry
+from relay.replica.spill import Spill
+from relay_lab.simulation.process import MemoryDisk
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap, GapReason
+from tests.harness.messages import batch_of
 from tests.harness.relay.member import Member
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import World, two_sites
@@ -144,6 +149,21 @@ def test_beyond_the_bytes_on_the_disk_there_is_an_exact_gap() -> None:
     assert 1 < last < 50
     assert sfo.members[1].words == words[last:]
     assert nyc.relay.layer.statistics().spill_lost == last
+
+
+def test_a_trim_larger_than_the_disk_keeps_its_newest_entries() -> None:
+    """Such as all that is too old at once: written as one record it would not fit, and be lost whole."""
+    gone = Gone()
+    spill = Spill(SpillSettings(bytes=16_000, age_s=1e6), MemoryDisk(), gone)
+    entries = [
+        Entry(batch_of("A", n, size=2_000), None, size=2_000, since=0.0, messages_before=0, bytes_before=0)
+        for n in range(1, 13)
+    ]
+    spill.append(0, entries, None)
+    [kept] = spill.runs().values()
+    assert kept[-1].last == 12
+    assert kept[0].first <= 9, "half of the bound"
+    assert spill.lost == kept[0].first - 1
 
 
 def test_spilled_entries_expire_without_new_messages() -> None:
