@@ -145,9 +145,12 @@ class StateHandover:
             return None
 
     def _adopt(self, extras: StateExtras) -> None:
-        """Recognise the keys of the state, and drop waiting repeats of its messages."""
+        """Recognise the keys of the state, and drop waiting messages that have one: the state contains
+        the message of the key, even one of this site that came back with the state of another.
+        """
         self._keys.adopt(extras.keys)
-        self._inbox.drop_if(self._keys.is_other)
+        known = {each.key for each in extras.keys}
+        self._inbox.drop_if(lambda batch: batch.target is None and batch.key in known)
         for gap in extras.gaps:
             self._note_gap(gap)
 

@@ -131,11 +131,6 @@ class MessageKeys:
         self._known = dict(sorted(self._known.items(), key=lambda item: item[1].at))
         self._bound()
 
-    def is_other(self, batch: Batch) -> bool:
-        """Return whether another message with this key counts as the first."""
-        known = self._known.get(batch.key) if batch.target is None else None
-        return known is not None and known.id != _id_of(batch)
-
     def forget(self, batch: Batch) -> None:
         """Forget the key of a message that became a gap: a repeat is shown."""
         known = self._known.get(batch.key)

@@ -1,4 +1,4 @@
-"""The end of a channel that an application reads: what it reports of its backlog."""
+"""The end of a channel that an application reads: its backlog, and the messages that a state contains."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from typing import Any
 
 from sitestack.channel.receiving.inbox import Delivery, Inbox
 from sitestack.channel.receiving.receive_end import ReceiveEnd
+from sitestack.channel.receiving.state_extras import StateExtras, StateKey, join_extras
 from sitestack.channel.receiving.state_handover import SharedState, StateHandover
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.model.events import Credit, Event
+from sitestack.model.message import Batch, Scope
 from sitestack.model.roster import Roster
+from sitestack.model.state_events import SiteStateArrived
 from tests.harness.addresses import address
-from tests.harness.messages import batch_of
+from tests.harness.messages import batch_of, keyed_body
 
 A = address("A")
 BOUND = 8_000
@@ -33,3 +36,16 @@ def test_a_backlog_that_an_installed_state_has_emptied_is_reported() -> None:
     end.refresh()
     assert reported == [Credit(full), Credit(0)]
     assert not end.is_awaited
+
+
+async def test_a_waiting_message_of_this_site_that_came_back_with_the_state_of_another_is_dropped() -> None:
+    """Its scope is `site`, so the contents of the state do not name it, but its keys do."""
+    inbox: Inbox[Any] = Inbox()
+    state = StateHandover(SharedState(bytes, lambda _: None), inbox, MessageKeys(), lambda _: None, 1 << 20)
+    waiting, other = (Batch("NYC", A, Scope.SITE, n, 1, keyed_body(b"x", key=b"k%d" % n)) for n in (1, 2))
+    for batch in (waiting, other):
+        inbox.put(Delivery(A, batch, Roster("NYC", ())))
+    key = StateKey(b"k1", "NYC", A, Scope.SITE, 1, bytes(32), 0.0)
+    data = join_extras(StateExtras((), (key,)), b"state", 1 << 20)
+    state.handle(SiteStateArrived(data, {}, {}))
+    assert [item.batch for item in inbox._items if isinstance(item, Delivery)] == [other]
