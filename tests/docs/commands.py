@@ -190,6 +190,7 @@ NOT_RUN = {
     "python -m tests.relay.node.late_site ": _MINUTES,
     "relay bench all ": _MINUTES,
     "relay bench total-order --peer ": _PEERS,
+    "relay bench wan ": _MINUTES,
     "relay soak": _MINUTES,
     "relay simulate --seeds 0:10000": _MINUTES,
     "relay drill wan-flap --repeat 10 --json": _MINUTES,
