@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import pytest
@@ -274,43 +273,6 @@ class TwoProcesses(AtRandom):
 
 TestTwoProcesses = TwoProcesses.TestCase
 TestTwoProcesses.settings = settings(max_examples=75, stateful_step_count=30)
-
-
-def play(lost: int, twice: int, delayed: int, reset_after: int, closing: str) -> Talkers:
-    """Three messages; packet number `lost` is lost and so on, and one side closes after packet `reset_after`."""
-    group = Talkers()
-    number = itertools.count()
-    resets = 0
-
-    def tamper(packet: Packet) -> Fate:
-        nonlocal resets
-        n = next(number)
-        if n == reset_after:
-            resets = 1
-        fates = {delayed: Fate.DELAY, twice: Fate.DUPLICATE, lost: Fate.LOSE}
-        return fates.get(n, Fate.PASS)
-
-    group.wire.rule = tamper
-    for text in ("1", "2", "3"):
-        group.send("A", "B", text)
-        for _ in range(3):
-            if resets == 1:
-                resets = 2
-                group.close(closing, "B" if closing == "A" else "A")
-            group.run(0.0005)
-    group.run(0.2)
-    group.release()
-    group.run(5)
-    return group
-
-
-@pytest.mark.slow
-def test_all_small_interleavings_with_one_loss_one_duplicate_one_delay_and_one_reset() -> None:
-    packets = range(6)
-    for case in itertools.product(packets, packets, packets, range(4), "AB"):
-        group = play(*case)
-        assert group["B"].texts == {"A": ["1", "2", "3"]}, case
-        assert group.levels("A")["window_frames"].now == 0, case
 
 
 @pytest.mark.parametrize("seed", range(20))
