@@ -26,6 +26,9 @@ from sitestack.structures.lock_table import Claimant, LockTable
 from sitestack.structures.registry import Structure, Structures
 from sitestack.wire.plain import pack_plain, unpack_bounded
 
+#: Tokens that a cut-off member may still give in the rest of its last view, which the others lack: more
+#: than the messages that flow control lets be on their way. Each view with a majority begins above them.
+TOKENS_A_VIEW = 1 << 20
 #: The name of the service among the structures of a channel.
 NAME = "locks"
 
@@ -130,7 +133,7 @@ class Locks(Structure):
         if len(self._claims) < len(view.members):
             return
         _, self.table = max(self._claims.values(), key=lambda claim: (claim[0], claim[1].last_token))
-        self.table.last_token = max(table.last_token for _, table in self._claims.values())
+        self.table.last_token = max(table.last_token for _, table in self._claims.values()) + TOKENS_A_VIEW
         self.table.retain(view.members)
         self._agreed_in, self._is_agreed = view.id.counter, True
         later, self._later, self._claims = self._later, [], {}

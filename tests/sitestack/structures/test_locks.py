@@ -133,6 +133,22 @@ def test_a_minority_part_loses_its_locks_and_adopts_the_state_of_the_majority() 
     assert held[0].member == address("B")
 
 
+def test_tokens_of_a_cut_off_member_are_below_all_of_the_next_view() -> None:
+    """A paused coordinator wakes, and delivers a release in the rest of its last view, which the others lack."""
+    site = formed()
+    first, stale, other = site.ask("B"), site.ask("A"), site.ask("C")
+    site.flow("ABC")
+    site.members["B"].release(first)
+    [(_, release)] = site.sent
+    site.sent.clear()
+    site.install(view_of(2, "BC"))
+    site.flow("BC")
+    site.members["A"].accept(address("B"), release)
+    assert stale.token is not None
+    assert other.token is not None
+    assert stale.token < other.token
+
+
 def test_while_a_view_lacks_an_agreement_nothing_is_granted_and_then_in_order() -> None:
     site = formed()
     site.install(view_of(2, "ABC"))
