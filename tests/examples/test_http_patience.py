@@ -98,11 +98,11 @@ def test_a_refused_message_is_not_posted_again(language: str, why: bytes, tmp_pa
 @languages
 def test_a_message_that_no_node_accepts_is_given_up(language: str, tmp_path: Path) -> None:
     with answering(408) as (url, posted):
-        ended = post(language, tmp_path, f"http://127.0.0.1:{free_port()}", url, give_up_s=1)
+        ended = post(language, tmp_path, f"http://127.0.0.1:{free_port()}", url, give_up_s=3)
     assert ended.returncode == 1
     assert "not taken" in ended.stderr
     assert {key for key, _ in posted} == {"p-1"}
-    assert 1 < len(posted) < 20
+    assert 1 < len(posted) < 60
 
 
 @languages
