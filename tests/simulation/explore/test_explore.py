@@ -17,7 +17,7 @@ from tests.simulation.explore.link_model import LinkModel
 from tests.simulation.explore.unicast_model import UnicastModel
 from tests.simulation.explore.view_model import ViewModel
 
-A, B, D = ("NYC", "A"), ("NYC", "B"), ("SFO", "A")
+A, B = ("NYC", "A"), ("NYC", "B")
 
 
 def explored(model: Any, states_max: int = 1_000_000) -> Report:
@@ -49,7 +49,8 @@ def test_a_view_change_with_a_joiner_in_many_interleavings() -> None:
         (UnicastModel, ("AAB", 1, 1), 0),
         (UnicastModel, ("AA", 2, 2), 0),
         (LinkModel, ((A,), 1), 0),
-        (LinkModel, ((A, B, D), 1, 1, 1), 15_000),
+        # No timer: the first one may be the age of the budget, which drops entries.
+        (LinkModel, ((A, B), 1, 0, 1), 15_000),
         (ViewModel, ("", 1), 0),
         (ViewModel, ("B", 0), 0),
         (ViewModel, ("B", 1, 0, 1), 60_000),
