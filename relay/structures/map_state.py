@@ -19,6 +19,8 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from sitestack.config import SITE_CHARS_MAX
+from sitestack.model.address import UUID_BYTES
 from sitestack.model.errors import ProtocolError
 
 #: Buckets of keys. Two members compare one digest of 8 bytes for each.
@@ -73,23 +75,23 @@ def parse_entry(data: Any) -> tuple[str, Entry]:
     except (TypeError, ValueError):
         raise ProtocolError("map_entry") from None
     sound = type(key) is str and type(expires_ms) is int and (value is None or type(value) is bytes)
-    if not sound or len(stamps) > SEEN_MAX or not all(map(_is_stamp, (entry.stamp, *stamps))):
+    if not sound or len(stamps) > SEEN_MAX:
         raise ProtocolError("map_entry")
     return key, entry
 
 
 def _stamp(time: int, site: str, origin: bytes) -> Stamp:
-    """Return a stamp that shares its site and origin with others. Raises TypeError for unhashable ones."""
+    """Return a stamp that shares its site and origin with others. Raises ValueError for values of no member."""
+    if type(time) is not int or time < 0 or type(site) is not str or type(origin) is not bytes:
+        raise ValueError("a stamp has a time, a site and an origin")
+    if len(site) > SITE_CHARS_MAX or len(origin) != UUID_BYTES:
+        raise ValueError("a stamp names a member")
     return Stamp(time, *_shared(site, origin))
 
 
 @lru_cache(maxsize=1_024)
 def _shared(site: str, origin: bytes) -> tuple[str, bytes]:
     return site, origin
-
-
-def _is_stamp(stamp: Stamp) -> bool:
-    return type(stamp.time) is int and stamp.time >= 0 and type(stamp.site) is str and type(stamp.origin) is bytes
 
 
 def bucket_of(key: str) -> int:

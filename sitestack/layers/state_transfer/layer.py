@@ -178,12 +178,7 @@ class StateTransfer(Layer):
     def _inherit(self, point: ViewId) -> list[Effect]:
         """Continue with this application's state, when no other member has one to ask for."""
         holders = self._holders
-        if (
-            not self._takes_part
-            or self._complete
-            or holders.undecided
-            or self._holders.provider_of(self._me) not in (None, self._me)
-        ):
+        if not self._takes_part or self._complete or holders.undecided or holders.provider_of(self._me) not in (None, self._me):
             return []
         self._complete = True
         if self._is_alone:

@@ -97,6 +97,8 @@ def test_an_entry_survives_the_wire(entry: Entry) -> None:
         ["k", 1, "NYC", A, b"v", 0, [[1]]],
         ["k", "1", "NYC", A, b"v", 0, []],
         [1, 1, "NYC", A, b"v", 0, []],
+        ["k", 1, "NYC" * 100, A, b"v", 0, []],
+        ["k", 1, "NYC", A * 100, b"v", 0, []],
     ],
 )
 def test_malformed_entries_are_refused(data: object) -> None:
