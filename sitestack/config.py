@@ -62,21 +62,20 @@ POSITIVE = ("_max", "_bytes", "_interval_s", "_attempts", "heartbeat_s")
 class TransportConfig:
     """The sockets of a member."""
 
-    #: udp; or tcp where the network blocks UDP: without multicast, so `discovery.initial_hosts` must name some
+    #: tcp where the network blocks UDP: without multicast, so `discovery.initial_hosts` must name some
     #: members. tunnel where members accept no connections: all datagrams go through `discovery.routers`. The
     #: same for all members of the site.
     kind: TransportKind = "udp"
-    #: The network interface: its address, name, or subnet (10.1.0.0/24). Empty: the one on the route to the
+    #: Address, name, or subnet (10.1.0.0/24) of the network interface. Empty: the one on the route to the
     #: group, or else to an initial host.
     interface: str = ""
     #: Use IPv6 instead of IPv4, in all of the site. For both, name an address or subnet of IPv4 in
     #: `more_interfaces`.
     ipv6: bool = False
-    #: With udp: further interfaces. Every multicast leaves by all of them, so that the failure of one network
-    #: does no harm.
+    #: With udp: further interfaces. Every multicast leaves by all of them, so one network may fail.
     more_interfaces: tuple[str, ...] = ()
-    #: UDP port of this member, and the TCP port of watch connections; 0: one that is free in both. Set it if
-    #: `discovery.initial_hosts` names this member, or for a firewall.
+    #: UDP port of this member, and TCP port of watch connections; 0: one that is free in both. Set it for a
+    #: firewall, or if `discovery.initial_hosts` names this member.
     port: int = 0
     #: Whether the network carries IP multicast. Most clouds and container networks do not; then name some
     #: members in `discovery.initial_hosts`.
@@ -87,8 +86,8 @@ class TransportConfig:
     multicast_port: int = 7_600
     #: Maximum routers that a multicast crosses, plus one.
     multicast_ttl_hops: int = 1
-    #: Maximum size of a datagram, with its seal. Large datagrams cost less, but the loss of one IP fragment
-    #: loses all of it: use 1,400 on lossy networks.
+    #: Maximum size of a datagram, with its seal. Large ones cost less, but one lost IP fragment loses all:
+    #: use 1,400 on lossy networks.
     datagram_bytes_max: int = 60_000
     #: Kernel buffer for received datagrams. Above the system's limit it needs privileges; statistics report the
     #: granted size.
@@ -136,15 +135,14 @@ class ChannelConfig:
 
     #: Maximum time to open a channel: find members, join, and install the first view.
     join_timeout_s: float = 60.0
-    #: Time for which a member retries while no name of `discovery.initial_hosts` or `discovery.dns` resolves;
-    #: then it starts alone. With an empty `transport.interface` it also waits this long for a network, and
-    #: fails without one.
+    #: Time for which a member retries while no name of `discovery` resolves; then it starts alone. With an
+    #: empty `transport.interface` it also waits this long for a network, and fails without one.
     resolve_timeout_s: float = 10.0
     #: Interval at which these names are resolved again.
     resolve_interval_s: float = 10.0
-    #: Policy for a member whose application does not read while more than
-    #: `protocols.flow_control.backlog_bytes_max` wait for it, which stops all senders of its site. exclude: it
-    #: leaves. gap: it stays, and receives gaps for skipped messages. slow: all senders wait without limit.
+    #: If an application does not read while `protocols.flow_control.backlog_bytes_max` wait for it, all
+    #: senders of its site stop. Then its member leaves (exclude), or skips messages as gaps (gap), or all
+    #: senders wait without limit (slow).
     backlog_policy: Literal["exclude", "gap", "slow"] = "exclude"
     #: Time that its site waits before the policy applies.
     backlog_hold_s: float = 10.0
@@ -185,10 +183,10 @@ class SiteConfig:
 
     #: The name of the site. Members ignore other sites.
     site: str = ""
-    #: Order of delivery: total, one for all members; or fifo, one per sender, which saves one hop.
+    #: total: one order for all members. fifo: one for each sender, which saves one hop.
     order: Order = "total"
-    #: Members that agree on deliveries: survivors, or (uniform) crashed ones too, for which each
-    #: delivery waits until it is stable.
+    #: Members that agree on deliveries: survivors; or (uniform) crashed ones too, at the cost of a wait until
+    #: each message is stable.
     agreement: Agreement = "survivors"
     transport: TransportConfig = field(default_factory=TransportConfig)
     #: How members find each other.

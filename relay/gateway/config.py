@@ -23,8 +23,7 @@ class LinkConfig:
     timeout_s: float = 3.0
     #: Time for which the kernel may leave a chunk unsent before the link is closed.
     write_s: float = 10.0
-    #: Time in which a frame must arrive once begun, plus as much for each `chunk_bytes` of it: the pace that
-    #: `write_s` requires.
+    #: Time in which a frame must arrive once begun, plus as much for each `chunk_bytes` of it.
     frame_s: float = 10.0
     #: Least time between two STATEs that ask for a replay after a hole.
     resync_s: float = 0.2
@@ -36,11 +35,10 @@ class LinkConfig:
     chunk_bytes: int = 256 * 1024
     #: Largest frame sent or accepted. A larger batch becomes a gap; a larger unicast fails.
     frame_bytes_max: int = 16 * 1024 * 1024
-    #: Unicasts queued for the link. Below it the link accepts one more of any size that fits into a frame;
-    #: above it unicasts are refused, and their origins retry.
+    #: Unicasts queued for the link; below it one more of any size is accepted, above it unicasts are refused
+    #: and their origins retry.
     unicast_bytes_max: int = 4 * 1024 * 1024
-    #: Compression of chunks, with the package zstandard; unset: none. A link compresses if both ends do, and
-    #: only chunks that shrink.
+    #: Compression of chunks that shrink, with the package zstandard, if both ends have it.
     compress: Literal["zstd"] | None = None
     #: Maximum bytes written a second, after compression. Unset: no limit.
     rate_max_bytes_s: int | None = None
@@ -65,8 +63,8 @@ class LinkPolicy:
     #: Least pace of a site. Relayed multicasts wait for a site that lags by the whole budget; for a slower site
     #: they wait no longer than `grace_s`.
     pace_min_bytes_s: int = 64 * 1024
-    #: For each other site that is down or below the least pace, when the budget is used up. gap (the default):
-    #: the oldest messages become a gap there. wait: relayed multicasts wait without limit.
+    #: For a site that is down or below the least pace, when the budget is used up. gap (the default): the
+    #: oldest messages become a gap there. wait: relayed multicasts wait without limit.
     when_down: dict[str, Literal["gap", "wait"]] = field(default_factory=dict)
     #: First pause between two calls of an address; it doubles up to `dial_s_max`, with jitter.
     dial_s: float = 0.2

@@ -15,6 +15,6 @@ class RemoteUnicastConfig:
     give_up_s: float = 30.0
     #: Time for which a graceful leave waits for acknowledgements; the rest is reported as unreachable.
     leave_wait_s: float = 1.0
-    #: Waiting batches of this member over all targets; further ones are reported as unreachable at once. An
-    #: empty queue accepts one batch of any size. Should exceed the largest message.
+    #: Waiting batches of this member over all targets; further ones are unreachable at once. An empty queue
+    #: accepts one batch of any size.
     pending_bytes_max: int = 16 * 1024 * 1024

@@ -56,9 +56,8 @@ class IdsGiven(Header):
 class ShortIdsConfig:
     """Short ids on the wire in place of uuids."""
 
-    #: Whether this member writes short ids, and assigns them while it coordinates. All members must run a version
-    #: that reads them. They save about 58 bytes a datagram and cost time: that pays for single small messages on
-    #: a line priced by the byte, and gains nothing where batches fill.
+    #: Whether this member writes short ids, and assigns them while it coordinates. All members must run a
+    #: version that reads them. Single small messages save bytes and cost time; full batches gain nothing.
     enabled: bool = False
 
 

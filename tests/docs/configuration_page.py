@@ -13,8 +13,6 @@ from relay.node.config.settings import DERIVED, NodeConfig
 from sitestack.model.address import Physical
 
 _ATOMS = {bool: "boolean", int: "integer", float: "number", str: "text", Physical: "host:port"}
-#: Suffix of a field's name -> unit.
-_UNITS = {"s": "seconds", "bytes": "bytes", "hops": "hops"}
 _HEAD = """\
 # Configuration
 
@@ -27,7 +25,8 @@ and environment variables supply the differences:
   `router-a:7900 router-b:7900`, `discovery.routers`; `RELAY_KEYS` `security.keys`; `RELAY_SPILL` the directory of
   `relay.budget.spill`.
 
-Only `site` is required. All mistakes are reported before the node starts, one sentence each:
+Only `site` is required. Keys in `_s` are seconds, in `_bytes` bytes. Other possible values follow the default; `none` stands
+for null. All mistakes are reported before the node starts, one sentence each:
 
 ```
 relay config check FILE          # exit code 0, or 2 and the problems
@@ -61,29 +60,39 @@ def _lines(keys: Iterable[Key]) -> Iterator[str]:
         if path:
             yield f"{about[path]}\n"
         if inside:
-            yield "| key | type or unit | default | what for |\n| --- | --- | --- | --- |"
+            yield "| key | default | what for |\n| --- | --- | --- |"
             yield from [_row(key) for key in inside]
             yield ""
 
 
 def _row(key: Key) -> str:
-    kind = _unit(key) or _type(key.kind)
-    cells = (f"`{key.path.rpartition('.')[2]}`", kind, _default(key), key.what)
+    cells = (f"`{key.path.rpartition('.')[2]}`", _default(key), key.what)
     return f"| {' | '.join([cell.replace('|', chr(92) + '|') for cell in cells])} |"
 
 
 def _default(key: Key) -> str:
-    """Return the default as written in the file.
+    """Return the default as written in the file, with the type or other values where the default does not show them.
 
     A large number of bytes also appears in KiB or MiB.
     """
     value = key.default
+    choices = [choice for choice in _choices(key.kind) if choice != value]
     if value is None:
-        return "none"
-    if isinstance(value, Physical):
-        return f"`{value}`"
-    shown = f"`{json.dumps(value)}`" if not isinstance(value, str) or not value else f"`{value}`"
-    return f"{shown}{_large(value)}" if _unit(key) == "bytes" else shown
+        return ", ".join(["none", *choices]) if choices else f"none{_hint(key.kind)}"
+    if isinstance(value, str) and value:
+        return ", ".join([f"`{value}`", *choices])
+    shown = f"`{json.dumps(value)}`"
+    return f"{shown}{_large(value)}" if _is_bytes(key) else f"{shown}{_hint(key.kind)}"
+
+
+def _hint(kind: Any) -> str:
+    name = _type(kind)
+    return "" if name in _ATOMS.values() and name != _ATOMS[Physical] else f" ({name.removeprefix('list of ')})"
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    kinds = [kind, *get_args(kind)]
+    return next((get_args(each) for each in kinds if get_origin(each) is Literal), ()) if get_origin(kind) is not dict else ()
 
 
 def _large(count: Any) -> str:
@@ -106,14 +115,8 @@ def _type(kind: Any) -> str:
     return _ATOMS[kind]
 
 
-def _unit(key: Key) -> str:
-    """Return the unit of a number, or an empty string."""
-    if key.kind not in (int, float, int | None, float | None):
-        return ""
-    name = key.path.rpartition(".")[2]
-    if name.endswith("_bytes_s"):
-        return "bytes per second"
-    return _UNITS.get(name.removesuffix("_max").rpartition("_")[2], "")
+def _is_bytes(key: Key) -> bool:
+    return key.kind in (int, int | None) and key.path.removesuffix("_max").endswith("bytes")
 
 
 if __name__ == "__main__":

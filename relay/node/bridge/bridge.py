@@ -55,8 +55,8 @@ class BridgeConfig:
     bind: Physical | None = None
     #: Addresses of each other site's relay: any of its members, or a router (`routers`).
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
-    #: Gossip routers (`relay router`), which serve both sites, for relays that cannot accept connections. This
-    #: member waits there while it relays, and calls the peers whose address is a router.
+    #: Gossip routers (`relay router`) of both sites, for relays that cannot accept connections. The relay
+    #: waits there, and calls the peers whose address is a router.
     routers: tuple[Physical, ...] = ()
     #: For each site without a direct connection, the peer on the route to it; set at both ends.
     via: dict[str, str] = field(default_factory=dict)
@@ -74,8 +74,8 @@ class BridgeConfig:
     connections_max: int = GatewayConfig().connections_max
     #: Time for the other end of a new connection to prove its site, or without certificates to send HELLO.
     handshake_s: float = 5.0
-    #: Maximum connections without a proved site, or without HELLO if there are no certificates. One host may
-    #: have a quarter of them. The oldest excess connection closes.
+    #: Maximum connections without a proved site, or without HELLO if there are no certificates; the oldest
+    #: excess one closes. One host may have a quarter of them.
     pending_max: int = 256
 
 

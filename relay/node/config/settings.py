@@ -52,7 +52,7 @@ class BudgetSettings:
     #: Maximum number of held batches and views: half a kilobyte each beside its messages. A joiner receives all
     #: of them.
     entries: int = _BUFFER.budget_entries
-    #: Maximum held bytes: messages, and an allowance for each entry. Default: 64 MiB, or 16,384 datagrams of
+    #: Maximum held bytes, with an allowance for each entry. Default: 64 MiB, or 16,384 datagrams of
     #: `transport.datagram_bytes_max` if that is less.
     bytes: int | None = None
     #: Time from delivery until an entry is dropped.
@@ -95,11 +95,10 @@ class JournalSettings:
     keep_payloads: bool = False
     #: Stop the node when a record cannot be written, instead of continuing without it.
     strict: bool = False
-    #: Maximum bytes of this member's journals in the directory, including earlier processes. The oldest
-    #: segments beyond it are deleted, which is recorded. Unset: no limit.
+    #: Maximum bytes of this member's journals in the directory, of earlier processes too. The oldest segments
+    #: beyond it are deleted, which is recorded.
     retained_bytes_max: int | None = None
-    #: Age of a segment's last record at which the segment is deleted, or up to an eighth later. Unset: no
-    #: limit.
+    #: Age of a segment's last record at which the segment is deleted, or up to an eighth later.
     retained_s_max: float | None = None
 
 
@@ -111,7 +110,7 @@ class HttpSettings:
     bind: Physical | None = None
     #: File with bearer tokens, one a line: the token, then optionally its name and rights
     #: (publish,read,operate; default: all). SIGHUP rereads it. Required if other machines can reach the port,
-    #: unless `security.insecure` is set. Liveness and readiness need no token.
+    #: unless `security.insecure` is set.
     token: str = ""
     #: PEM file with the certificate chain for HTTPS. SIGHUP rereads it. Empty: HTTP.
     certificate: str = ""

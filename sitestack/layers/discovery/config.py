@@ -11,11 +11,10 @@ class DiscoveryConfig:
 
     #: Members that are asked directly, besides the multicast: any that are likely to be up.
     initial_hosts: tuple[Physical, ...] = ()
-    #: A DNS name for the addresses of all members, unready ones included (a headless service), with their
-    #: common port. It is looked up repeatedly.
+    #: A DNS name with the addresses of all members, unready ones too (a headless service), and their common
+    #: port. It is looked up repeatedly.
     dns: Physical | None = None
     #: All gossip routers (`relay router`). A member registers at each and receives the other members from it.
-    #: With `transport.kind` tunnel all datagrams go through them.
     routers: tuple[Physical, ...] = ()
     #: Time that a joiner searches before it regards itself as the first member.
     join_wait_s: float = 1.0
@@ -29,7 +28,7 @@ class DiscoveryConfig:
     peers_max: int = 1_024
     #: Remembered contacts; beyond, the one updated longest ago is evicted, unless it is in the view.
     contacts_max: int = 4_096
-    #: Silence of a process outside the view after which its contact is forgotten, within twice that time.
+    #: Silence after which the contact of a process outside the view is forgotten, within twice that time.
     #: Without multicast every known stranger costs a copy of each heartbeat and request.
     stranger_s: float = 60.0
     #: Time that a removed contact stays refused; at least 120, as late copies are up to a minute old (A2).

@@ -10,11 +10,11 @@ class FragmentConfig:
     #: An encoded frame above this is cut. A datagram must have room for it, for its own overhead
     #: and for the headers of the layers below (256 bytes are plenty for both).
     fragment_bytes_max: int = 60_000
-    #: Largest encoded frame, for its sender and its receivers. Must have room for the largest message and for
-    #: the states sent to a joiner, above all the relay's buffer.
+    #: Largest encoded frame. Must have room for the largest message and for the states sent to a joiner,
+    #: above all the relay's buffer.
     frame_bytes_max: int = 256 * 1024 * 1024
     #: Maximum bytes of incomplete frames of processes outside the view; above it the largest, or a stale one,
-    #: is discarded. Flow control bounds the frames of members.
+    #: is discarded.
     partial_bytes_max: int = 512 * 1024 * 1024
     #: Maximum number of incomplete frames; above it the oldest of a process outside the view is discarded. Two
     #: a sender are normal.

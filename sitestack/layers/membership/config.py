@@ -11,8 +11,8 @@ WhenSplit = Literal["both", "majority"]
 class LeaderTimes:
     """Times and bounds of the leader."""
 
-    #: Time for which joins, leaves and suspicions are collected before the view changes (F38). A leader that
-    #: replaces a dead coordinator does not wait.
+    #: Time for which joins, leaves and suspicions are collected (F38). A leader that replaces a dead
+    #: coordinator does not wait.
     batch_s: float = 0.05
     #: Time that a flush waits for a member before it restarts without it.
     flush_timeout_s: float = 8.0
@@ -86,11 +86,11 @@ class QuarantineTimes:
 class MembershipConfig:
     """Times and bounds of membership, and what the parts of a split site do."""
 
-    #: Effect of a split on its parts: both continue, or only the one with the majority, while the others
-    #: deliver no multicasts and refuse to send.
+    #: both: all parts of a split site continue. majority: the others deliver no multicasts and refuse to
+    #: send.
     when_split: WhenSplit = "both"
-    #: With `when_split: majority`: members of the complete site, more than half of which are needed. Never run
-    #: more of them at once.
+    #: With `when_split: majority`: members of the complete site, more than half of which are needed. Never
+    #: run more at once.
     members: int = 0
     #: Time for a coordinator to admit a joiner before the joiner searches again.
     join_timeout_s: float = 4.0

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class StateTransferConfig:
     """The bounds of the application's state on its way to a joiner; the same at all members."""
 
-    #: Largest state, with its gaps, and message keys as far as there is room; a larger one is refused, and the
-    #: joiner notified. The provider and each joiner hold that much in a transfer.
+    #: Largest state, with its gaps; a larger one is refused. Message keys are added as far as there is room.
+    #: The provider and each joiner hold that much in a transfer.
     state_bytes_max: int = 64 * 1024 * 1024
     #: Bytes that travel at a time; the joiner asks for the next piece when it has one.
     chunk_bytes_max: int = 256 * 1024

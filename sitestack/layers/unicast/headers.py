@@ -96,8 +96,8 @@ class UnicastConfig:
     window_frames_max: int = 1_024
     #: Unacknowledged bytes per peer.
     window_bytes_max: int = 2 * 1024 * 1024
-    #: Bytes that queue for room in the window, per peer; frames beyond are reported as undeliverable.
-    #: The bound for non-members: flow control bounds a member much lower.
+    #: Bytes that queue for room in the window, per peer; frames beyond are undeliverable. Flow control bounds
+    #: a member much lower.
     queue_bytes_max: int = 256 * 1024 * 1024
     #: Maximum bytes that answer one request for missing frames.
     resend_bytes_max: int = 256 * 1024
