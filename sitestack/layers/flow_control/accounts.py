@@ -21,6 +21,7 @@ def cost(frame: Frame) -> int:
 
 class Outlet:
     """The frames to one receiver or to all: less than a window is unacknowledged, more queue in order.
+    Of frames larger than the window two are unacknowledged.
 
     Marks are at most a quarter of the window apart, so a sender without credit has a mark under
     way. Out-of-band frames queue first.
@@ -55,7 +56,8 @@ class Outlet:
         return max(0, self.marked - self.acknowledged)
 
     def has_credit(self, frame: Frame) -> bool:
-        return frame.batch is None or self.sent - self.acknowledged < self._window_bytes
+        window, size = self._window_bytes, cost(frame)
+        return frame.batch is None or self.sent - self.acknowledged < (window if size <= window else 2 * size)
 
     def is_usual(self, size: int) -> bool:
         sent = self.sent

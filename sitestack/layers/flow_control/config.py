@@ -9,8 +9,9 @@ class FlowControlConfig:
     hold because of it.
     """
 
-    #: Bytes that a sender may be ahead of the slowest receiver. Members may differ.
-    window_bytes: int = 2 * 1024 * 1024
+    #: Bytes that a sender may be ahead of the slowest receiver, or two frames if one is larger. A larger
+    #: window adds delay to senders at full speed. Members may differ.
+    window_bytes: int = 512 * 1024
     #: Unread bytes of the application above which its member returns no credits, so that senders stop.
     backlog_bytes_max: int = 8 * 1024 * 1024
     #: Bytes that may queue here, above all senders' windows together. Frames beyond are dropped and counted.

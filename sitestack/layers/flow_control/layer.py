@@ -289,7 +289,7 @@ class FlowControl(Layer):
 
     def levels(self) -> dict[str, Level]:
         """`ahead_bytes`: this member's lead over the slowest receiver; at most a window and one
-        frame.
+        frame, or two larger frames.
         """
         awaited = self._casts.awaited + sum([account.unicasts.awaited for account in self._accounts.values()])
         why = "credit comes back for marks, not for every frame"

@@ -84,6 +84,12 @@ def test_a_sender_is_never_more_than_a_window_and_a_frame_ahead_of_the_slowest_r
     assert flow.levels()["ahead_bytes"].high == 10_000
 
 
+def test_of_frames_larger_than_the_window_two_are_under_way() -> None:
+    flow = flow_of(FlowControlConfig(window_bytes=999))
+    assert [sent(flow.down(frame(n), 0.0)) for n in range(1, 4)] == [[1], [2], []]
+    assert [sent(flow.up(credits_from(each, 1_000), 0.0)) for each in (A, B, C)] == [[], [], [3]]
+
+
 def test_members_that_queued_frames_wait_for_are_reported_with_consumed_bytes() -> None:
     flow = flow_of()
     for n in range(1, 11):
@@ -209,7 +215,7 @@ def test_marks_in_a_large_window_are_no_further_apart_than_credit_is_late() -> N
 
 
 def test_queued_frames_are_marked_when_sent_and_frames_without_a_batch_never() -> None:
-    flow = flow_of(FlowControlConfig(window_bytes=1))
+    flow = flow_of(FlowControlConfig(window_bytes=1_000))
     entry = Frame(A, None, (Numbered(1, 1),))
     assert marks(flow.down(frame(1), 0.0)) == [1_000]
     for each in (frame(2), entry, frame(3)):
