@@ -207,7 +207,9 @@ class Schema:
         pack, parse = self.converter(inner[0])
         if isinstance(inner[0], type) and issubclass(inner[0], StrEnum):
             # None travels as an empty word.
-            return Converter(lambda value: "" if value is None else pack(value), lambda value: parse(value) if value else None)
+            return Converter(
+                lambda value: "" if value is None else pack(value), lambda value: None if value == "" else parse(value)
+            )
         return Converter(
             _same if pack is _same else lambda value: None if value is None else pack(value),
             lambda value: None if value is None else parse(value),

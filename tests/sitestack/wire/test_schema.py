@@ -139,6 +139,9 @@ def test_an_unknown_enum_value_is_refused_unless_the_enum_defines_a_fallback() -
     for kind in (Word, Word | None):
         with pytest.raises(ProtocolError, match=r"^field$"):
             SCHEMA.converter(kind).parse("no")
+    for empty in (None, 0, False, b"", []):
+        with pytest.raises(ProtocolError, match=r"^field$"):
+            SCHEMA.converter(Word | None).parse(empty)
     assert SCHEMA.converter(Open).parse("later") is Open.OTHER
     for value in (1, None, b"known", ["known"]):
         with pytest.raises(ProtocolError, match=r"^field$"):
