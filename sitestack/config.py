@@ -69,8 +69,7 @@ class TransportConfig:
     #: Address, name, or subnet (10.1.0.0/24) of the network interface. Empty: the one on the route to the
     #: group, or else to an initial host.
     interface: str = ""
-    #: Use IPv6 instead of IPv4, in all of the site. For both, name an address or subnet of IPv4 in
-    #: `more_interfaces`.
+    #: Use IPv6 in all of the site. For both versions, name an address or subnet of IPv4 in `more_interfaces`.
     ipv6: bool = False
     #: With udp: further interfaces. Every multicast leaves by all of them, so one network may fail.
     more_interfaces: tuple[str, ...] = ()
@@ -89,8 +88,8 @@ class TransportConfig:
     #: Maximum size of a datagram, with its seal. Large ones cost less, but one lost IP fragment loses all:
     #: use 1,400 on lossy networks.
     datagram_bytes_max: int = 60_000
-    #: Kernel buffer for received datagrams. Above the system's limit it needs privileges; statistics report the
-    #: granted size.
+    #: Kernel buffer for received datagrams. Above the system's limit it needs privileges; statistics report
+    #: its size.
     receive_buffer_bytes: int = 8 << 20
     #: Kernel buffer for datagrams to send.
     send_buffer_bytes: int = 2 << 20
@@ -98,8 +97,8 @@ class TransportConfig:
     send_queue_bytes_max: int = 4 << 20
     #: Maximum datagrams read in a turn, so that a flood cannot starve timers.
     receive_datagrams_max: int = 256
-    #: The address at which others reach this member, with address translation. A peer without a response from
-    #: it tries the interface's address.
+    #: The address at which others reach this member, with address translation. Peers without a response from
+    #: it try the interface's address.
     external_host: str = ""
     #: The port that belongs to it; 0: the same.
     external_port: int = 0

@@ -27,8 +27,8 @@ class LinkConfig:
     frame_s: float = 10.0
     #: Least time between two STATEs that ask for a replay after a hole.
     resync_s: float = 0.2
-    #: Bytes sent and not yet stable at the peer. The window grows with the rate and the round trip, up to half
-    #: of `relay.budget.bytes`.
+    #: Bytes sent and not yet stable at the peer. Grows with the rate and the round trip, up to half of
+    #: `relay.budget.bytes`.
     window_bytes: int = 8 * 1024 * 1024
     #: Bytes written to the socket at once; a heartbeat waits for one chunk at most. Should hold several full
     #: batches, and less than the slowest link carries within `write_s`.
@@ -60,8 +60,8 @@ class LinkPolicy:
 
     #: Time for which a site without a link stays in the global view; should exceed a failover (G6).
     grace_s: float = 10.0
-    #: Least pace of a site. Relayed multicasts wait for a site that lags by the whole budget; for a slower site
-    #: they wait no longer than `grace_s`.
+    #: Least pace of a site that lags by the whole budget: relayed multicasts wait for it, for a slower one no
+    #: longer than `grace_s`.
     pace_min_bytes_s: int = 64 * 1024
     #: For a site that is down or below the least pace, when the budget is used up. gap (the default): the
     #: oldest messages become a gap there. wait: relayed multicasts wait without limit.

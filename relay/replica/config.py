@@ -14,7 +14,7 @@ class SpillSettings:
     bytes: int = 16 << 30
     #: Time from delivery until an entry leaves the disk; up to a sixteenth longer.
     age_s: float = 259_200.0
-    #: Directory in which the process makes, and finally removes, one for its files. Empty: no spill.
+    #: Directory of the process's spill files, which end with it. Empty: no spill.
     directory: str = ""
 
 

@@ -32,7 +32,7 @@ class SiteVector:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Relayed(Header):
-    """The batch of this frame comes from another site; `visited` names the sites it has visited (R12)."""
+    """This frame's batch is from another site; `visited` names the sites that it has visited (R12)."""
 
     visited: tuple[str, ...]
 
@@ -69,7 +69,7 @@ class LinkUp(Header):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Acked(Header):
-    """This site's numbers stable in another one: members drop the entries that all required sites have."""
+    """This site's numbers that are stable in another one."""
 
     site: str
     lineage: ViewId
@@ -104,7 +104,7 @@ class Trim(Header):
 
 @dataclass(frozen=True, slots=True)
 class SiteSwitch(Header):
-    """From this entry on a site is offline or online, by order of an operator here (`switches.py`)."""
+    """From this entry on a site is offline or online, by order of an operator here."""
 
     site: str
     is_offline: bool
@@ -112,8 +112,7 @@ class SiteSwitch(Header):
 
 @dataclass(frozen=True, slots=True)
 class RemoteGap(Header):
-    """A site no longer holds its member's messages `first` to `last`. Also crosses the bridge
-    (R21).
+    """A site no longer holds its member's messages `first` to `last` (R21). Also a frame of the bridge.
 
     `reason`: `budget` (dropped for the budget), `disk` (lost with a failed disk), `too_large` (for
     any frame of the link), `offline` (not held for an offline site) or `not_held` (dropped once
@@ -140,7 +139,7 @@ class RemoteBaseline(Header):
 
 @dataclass(frozen=True, slots=True)
 class Configured(Header):
-    """The sender's configured sites, sent when they differ from the sites that the stream is held for."""
+    """The sender's configured sites, if the stream is held for others."""
 
     sites: tuple[str, ...]
 
@@ -268,10 +267,9 @@ class HeldChunk(Header):
 
 @dataclass(frozen=True, slots=True)
 class RelayState(Header):
-    """The whole replicated relay state at a point of the stream (R3, R23, S9); `view`: the
-    sender's.
+    """The whole replicated relay state at a point of the stream (R3, R23, S9).
 
-    Bodies that the recipient has may be missing (`known.py`).
+    `view` is the sender's. Bodies that the recipient has may be missing (`known.py`).
     """
 
     view: ViewId | None

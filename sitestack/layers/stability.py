@@ -45,7 +45,7 @@ class StabilityReport(Header):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class StableVector(Header):
-    """Coordinator to all members: every member has delivered each of these streams up to here."""
+    """Coordinator to all members: how far all have delivered each stream."""
 
     view: ViewId
     vector: dict[Address, int]
@@ -55,7 +55,7 @@ class StableVector(Header):
 class StabilityConfig:
     """The pace of reports: forgetting frames sooner takes more reports."""
 
-    #: Delivered bytes after which a member reports. Keep it well below the flow control window.
+    #: Delivered bytes after which a member reports; well below the flow control window.
     report_bytes: int = 512 * 1024
     #: Interval between two reports of a member while something is not stable.
     report_interval_s: float = 0.25

@@ -10,9 +10,8 @@ from tests.conformance.rows import DEPARTURES, REFUSED, ROWS, SECTIONS
 HEADER = """\
 # Conformance
 
-Each row is a promise, with the tests that prove it. This file is generated from the `conforms` marks of the
-tests: `make conformance` rewrites it. A test that needs more than this project is skipped where that is missing, and says so
-here. A row says what the documents say; where the product departs from them, the number stands for the reason in
+Each row is a promise, with the tests that prove it. `make conformance` writes this page from the `conforms` marks of the
+tests. A row states a rule of the JGroups documents; where the product departs from it, a number names the reason in
 [decision 23](../explanation/decisions/0023-departures-from-the-seeds.md).
 """
 

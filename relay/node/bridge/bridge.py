@@ -50,8 +50,7 @@ UNANSWERED_S_MAX = (2**31 - 1) // 1_000
 class BridgeConfig:
     """Addresses of this site's relay and of other relays, and the TCP connections between them."""
 
-    #: Address to listen at while this member relays; 0.0.0.0 is every interface. Unset: the member only
-    #: connects.
+    #: Address to listen at while this member relays. Unset: the member only connects.
     bind: Physical | None = None
     #: Addresses of each other site's relay: any of its members, or a router (`routers`).
     peers: dict[str, tuple[Physical, ...]] = field(default_factory=dict)
@@ -68,11 +67,11 @@ class BridgeConfig:
     unanswered_timeout_s: float = 10.0
     #: Time that a closed connection may take to send its last bytes.
     linger_s: float = 1.0
-    #: Pause between attempts to listen while the port is in use, for instance by an earlier relay.
+    #: Pause between attempts to listen while the port is in use.
     listen_interval_s: float = 0.5
     #: Maximum connections from other relays; more are closed at once. With certificates, one site may have half.
     connections_max: int = GatewayConfig().connections_max
-    #: Time for the other end of a new connection to prove its site, or without certificates to send HELLO.
+    #: Time for a new connection to prove its site, or without certificates to send HELLO.
     handshake_s: float = 5.0
     #: Maximum connections without a proved site, or without HELLO if there are no certificates; the oldest
     #: excess one closes. One host may have a quarter of them.

@@ -116,8 +116,8 @@ class HttpSettings:
     certificate: str = ""
     #: PEM file with the private key of the certificate.
     private_key: str = ""
-    #: Maximum connections, of which three eighths may be streams of events. Beyond, only `/healthz` and
-    #: `/readyz` are answered.
+    #: Maximum connections, three eighths of them for streams of events. Beyond, only `/healthz` and `/readyz`
+    #: are answered.
     connections_max: int = 128
     #: Maximum connections of one address, such as a proxy.
     address_connections_max: int = 96

@@ -15,7 +15,7 @@ class BatchingConfig:
     batch_bytes_max: int = 59_000
     #: Maximum number of messages in a batch.
     batch_count_max: int = 4096
-    #: Bytes of own multicasts on their way back to this member before full batches wait too.
+    #: Bytes of own multicasts in transit before full batches wait too.
     window_bytes: int = 1024 * 1024
     #: The largest payload; a larger one is refused with MessageTooLarge.
     message_bytes_max: int = 8 * 1024 * 1024

@@ -9,7 +9,7 @@ from sitestack.model.address import Physical
 class DiscoveryConfig:
     """Times and bounds of discovery. The defaults fit a LAN."""
 
-    #: Members that are asked directly, besides the multicast: any that are likely to be up.
+    #: Members that are asked directly: any that are likely to be up.
     initial_hosts: tuple[Physical, ...] = ()
     #: A DNS name with the addresses of all members, unready ones too (a headless service), and their common
     #: port. It is looked up repeatedly.
@@ -26,7 +26,7 @@ class DiscoveryConfig:
     answered_max: int = 1_024
     #: Answers that one search accepts; further ones are dropped.
     peers_max: int = 1_024
-    #: Remembered contacts; beyond, the one updated longest ago is evicted, unless it is in the view.
+    #: Remembered contacts; beyond, the oldest outside the view is evicted.
     contacts_max: int = 4_096
     #: Silence after which the contact of a process outside the view is forgotten, within twice that time.
     #: Without multicast every known stranger costs a copy of each heartbeat and request.

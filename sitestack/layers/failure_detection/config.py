@@ -18,8 +18,8 @@ class FailureDetectionConfig:
     verify_timeout_s: float = 1.0
     #: Questions within that time.
     verify_attempts: int = 3
-    #: A member that wakes up later than scheduled by more than this regards itself as the paused one, and
-    #: suspects no member.
+    #: A member that wakes up later than scheduled by this regards itself as the paused one, and suspects no
+    #: member.
     stall_s: float = 1.0
-    #: Keep TCP connections to other members, so that a killed process is noticed at once.
+    #: Keep TCP connections to other members, which notice a killed process at once.
     watch: bool = True

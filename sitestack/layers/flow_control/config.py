@@ -12,9 +12,9 @@ class FlowControlConfig:
     #: Bytes that a sender may be ahead of the slowest receiver, or two frames if one is larger. A larger
     #: window adds delay to senders at full speed. Members may differ.
     window_bytes: int = 512 * 1024
-    #: Unread bytes of the application above which its member returns no credits, so that senders stop.
+    #: Unread bytes of the application above which its member returns no credits.
     backlog_bytes_max: int = 8 * 1024 * 1024
-    #: Bytes that may queue here, above all senders' windows together. Frames beyond are dropped and counted.
+    #: Bytes that may queue here, above all senders' windows; frames beyond are dropped.
     queue_bytes_max: int = 256 * 1024 * 1024
     #: Frames that may queue here: those without a batch count no bytes.
     queue_frames_max: int = 200_000

@@ -16,8 +16,7 @@ class FragmentConfig:
     #: Maximum bytes of incomplete frames of processes outside the view; above it the largest, or a stale one,
     #: is discarded.
     partial_bytes_max: int = 512 * 1024 * 1024
-    #: Maximum number of incomplete frames; above it the oldest of a process outside the view is discarded. Two
-    #: a sender are normal.
+    #: Maximum number of incomplete frames; above it the oldest of a process outside the view is discarded.
     partials_max: int = 4_096
     #: Time that an incomplete unicast is held after its last piece. Should exceed
     #: `protocols.unicast.give_up_s`.

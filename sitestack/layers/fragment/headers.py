@@ -12,7 +12,7 @@ PIECE_OVERHEAD_BYTES = 64
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class FragmentHeader(Header):
-    """One piece of a frame. Pieces of one id arrive in order, `index` from 0 to `count - 1`."""
+    """A piece of a frame. Pieces of one id arrive in order."""
 
     id: int
     index: int

@@ -18,16 +18,15 @@ class LeaderTimes:
     flush_timeout_s: float = 8.0
     #: Time that ready members wait for a joiner, which may be installing its state.
     joiner_timeout_s: float = 4.0
-    #: Time without progress after which a merge is abandoned: every part continues alone and retries later.
+    #: Time without progress after which a merge is abandoned and retried later.
     merge_timeout_s: float = 5.0
     #: Total time of a merge: all parts are blocked meanwhile.
     merge_budget_s: float = 9.0
-    #: First wait before retrying a join or merge that blocked all members without success; doubles with each
-    #: failure.
+    #: First wait before retrying a join or merge that blocked all members without success; doubles.
     retry_s: float = 8.0
     #: Longest such wait.
     retry_s_max: float = 60.0
-    #: Least time between two reports to the operator that one joiner does not receive the leader's messages.
+    #: Least time between two reports that one joiner does not receive the leader's messages.
     told_interval_s: float = 60.0
     #: Joiners that may wait for a view; more are ignored and ask again. Also bounds the remembered failed
     #: attempts.
@@ -38,34 +37,33 @@ class LeaderTimes:
 class MergeTimes:
     """Times and bounds of merging."""
 
-    #: Interval, with a jitter of a quarter, at which a coordinator searches for others without a hint.
+    #: Interval, with jitter, at which a coordinator searches for others without a hint.
     look_interval_s: float = 10.0
     #: Delay of a search after a heartbeat of another view.
     hint_delay_s: float = 0.5
     #: Time that the leader of a merge waits for the other coordinators to agree.
     reply_timeout_s: float = 1.0
-    #: Time that the members of the other parts have to answer the leader, before any member is blocked.
+    #: Time that members of the other parts have to answer the leader, before any is blocked.
     survey_timeout_s: float = 1.0
     #: Time without progress of a fetching member after which the merge is postponed.
     fetch_timeout_s: float = 4.0
     #: Total time of fetching.
     fetch_limit_s: float = 60.0
-    #: First wait before a coordinator with a silent member is asked again; doubles with each failure.
+    #: First wait before a coordinator with a silent member is asked again; doubles.
     retry_s: float = 1.0
     #: Longest such wait.
     retry_s_max: float = 60.0
-    #: Remembered coordinators with a silent member, and silent members; beyond, the oldest is forgotten.
+    #: Remembered silent members and their coordinators; beyond, the oldest is forgotten.
     apart_max: int = 1_024
-    #: Time that a coordinator that agreed to a merge accepts the leader's flush request for its members.
+    #: Time that a coordinator that agreed to a merge accepts the leader's flush request.
     consent_s: float = 5.0
-    #: Time that a coordinator starts no flush after forwarding a request: by then the merge is complete, or its
-    #: leader dead.
+    #: Time that a coordinator starts no flush after forwarding a request.
     follow_s: float = 7.0
-    #: Time that members may be seen in a later view before this member suspects them: they continue without it.
+    #: Time that members may be seen in a later view before this member suspects them.
     elsewhere_s: float = 2.0
     #: Time that only others report a coordinator before the operator is notified.
     heard_of_s: float = 10.0
-    #: Least time between two reports to the operator that one coordinator does not answer here.
+    #: Least time between two reports that one coordinator does not answer.
     told_interval_s: float = 60.0
     #: Maximum number of views in one merge; the next merge joins the rest.
     parts_max: int = 32
@@ -77,8 +75,7 @@ class QuarantineTimes:
 
     #: Time after the last heartbeat of a companion in a later view; longer than several heartbeats.
     silence_s: float = 3.0
-    #: Maximum time from the first such heartbeat; longer than the exclusion and merge that usually end a
-    #: quarantine.
+    #: Maximum time from the first such heartbeat; longer than exclusion and merge.
     limit_s: float = 10.0
 
 

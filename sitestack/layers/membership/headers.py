@@ -14,7 +14,7 @@ from sitestack.model.view import View, ViewId
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class ViewTag(Header):
-    """On unicasts of the layers above: the view in which the frame was sent and is to be delivered."""
+    """On unicasts of the layers above: the view of the frame."""
 
     view: ViewId
 
@@ -89,7 +89,7 @@ class FlushReject(Header):
 
 @dataclass(frozen=True, slots=True)
 class Prepare(Header):
-    """Leader to old members and joiners: reach the cut of view `base`, then be ready for `view`.
+    """Leader to old members and joiners: reach the cut of `base`, and be ready for `view`.
 
     With `collect` the member answers with the states of its layers at the cut, less those that all
     joiners know (`known`). In a merge it answers with the states that it knows. A joiner receives
@@ -107,7 +107,7 @@ class Prepare(Header):
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Header):
-    """Member to leader: I am at the cut and ready, with the `states` that `Prepare` asked for."""
+    """Member to leader: I am at the cut and ready, with the wanted `states`."""
 
     proposal: ViewId
     states: tuple[Header, ...]
@@ -170,7 +170,7 @@ class MergeHint(Header):
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest(Header):
-    """Coordinator with the lowest known address to another: do you agree to a merge that I lead?"""
+    """Coordinator to another: do you agree to a merge that I lead?"""
 
     view: ViewId
 
@@ -184,7 +184,7 @@ class MergeReply(Header):
 
 @dataclass(frozen=True, slots=True)
 class MergeQuestion(Header):
-    """Leader of a merge to the other parts' members, before any is blocked: do you receive this?"""
+    """Leader of a merge to the other parts' members: do you receive this?"""
 
     survey: int
 
@@ -198,7 +198,7 @@ class MergeAnswer(Header):
 
 @dataclass(frozen=True, slots=True)
 class MergeFetch(Header):
-    """Leader of a merge to all members, before any is blocked: fetch the other parts' state.
+    """Leader of a merge to all members: fetch the other parts' state.
 
     `sources`: the coordinators of the parts.
     """

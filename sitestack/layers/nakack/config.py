@@ -7,25 +7,23 @@ from dataclasses import dataclass
 class NakAckConfig:
     """Times and bounds of retransmission, for a site on one local network."""
 
-    #: Age of a hole at which its numbers are requested: most holes are reordering.
+    #: Age of a hole at which it is requested: most are reordering.
     ask_delay_s: float = 0.02
-    #: Longest wait between two requests for the same hole; the wait doubles while no answer comes.
+    #: Longest wait between two requests for the same hole.
     ask_interval_s_max: float = 1.0
-    #: Wait from which on a request reports that earlier ones failed: large datagrams may not pass.
+    #: Wait after which a request reports that earlier ones failed.
     doubt_s: float = 0.3
     #: Maximum numbers in one request, as in JGroups.
     ask_count_max: int = 1_024
     #: Period in which a member sends one requester the same frame at most once.
     answer_period_s: float = 0.01
-    #: Maximum bytes that a member retransmits in one such period, to all together. Should fit into a socket's
-    #: buffer.
+    #: Maximum bytes retransmitted in one such period. Should fit into a socket's buffer.
     answer_bytes_max: int = 512 * 1024
     #: Pause of a sender after which it announces its highest number, unless its whole stream is stable.
     quiet_interval_s: float = 0.1
-    #: Longest wait between two announcements; the wait doubles while nothing becomes stable.
+    #: Longest wait between two announcements.
     quiet_interval_s_max: float = 1.0
-    #: Time without progress in stability after which a sender announces its highest number to each member by
-    #: unicast, repeatedly.
+    #: Time without progress in stability after which a sender announces its highest number by unicasts.
     stuck_interval_s: float = 1.0
     #: Unstable frames held of one stream. Flow control should stop a sender long before.
     window_count_max: int = 65_536

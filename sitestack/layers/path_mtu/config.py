@@ -14,7 +14,7 @@ class PathMtuConfig:
     search_interval_s: float = 2.0
     #: Longest such time.
     search_interval_s_max: float = 16.0
-    #: Interval at which a limit is checked again: the network may have been repaired.
+    #: Interval at which a limit is checked again.
     raise_interval_s: float = 30.0
-    #: Processes for which limits and searches are remembered; beyond, the oldest is forgotten, and found again.
+    #: Processes for which limits are remembered; beyond, the oldest is forgotten.
     members_max: int = 1_024

@@ -36,7 +36,7 @@ ATTEMPT_INTERVAL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Probe(Header):
-    """Alone in a datagram of `size` bytes, of which most are padding: answer if it arrives."""
+    """Alone in a datagram of `size` bytes: answer if it arrives."""
 
     search: int
     size: int

@@ -10,8 +10,7 @@ class ResolverConfig:
     #: Whether the network has multicast; without it each multicast goes to every known member one by one
     #: (LA-19).
     multicast: bool = True
-    #: Remembered addresses of members; beyond, the one updated longest ago is evicted, unless it is in the
-    #: view.
+    #: Remembered addresses of members; beyond, the oldest outside the view is evicted.
     contacts_max: int = 4_096
     #: Time that a removed address stays refused; at least 120, as late copies are up to a minute old (A2).
     tombstone_s: float = 150.0
@@ -24,5 +23,5 @@ class ResolverConfig:
     #: Bytes that queue for all members; beyond, the oldest frame of the member asked for longest ago is
     #: dropped.
     queued_bytes_max: int = 4 << 20
-    #: Members asked for at a time, besides those of the view; frames for one more are dropped.
+    #: Members asked for at a time, besides those of the view.
     waiting_members_max: int = 256

@@ -79,13 +79,13 @@ class UnicastConfig:
     retransmit_interval_s_max: float = 2.0
     #: Time without an acknowledgement after which the path MTU is checked.
     doubt_s: float = 0.3
-    #: Age of a hole at which it is requested (most are only reordering); doubles, with jitter.
+    #: Age of a hole at which it is requested; doubles, with jitter.
     ask_interval_s: float = 0.02
     #: Longest wait between two requests for the same hole.
     ask_interval_s_max: float = 1.0
-    #: Time without an acknowledgement from a peer after which frames to it are reported as undeliverable.
+    #: Time without an acknowledgement after which frames to a peer are undeliverable.
     give_up_s: float = 60.0
-    #: The same for a peer that has left the view: time for its last acknowledgements.
+    #: The same for a peer that has left the view.
     linger_s: float = 5.0
     #: Silence after which a connection is closed; it reopens by itself.
     idle_s: float = 120.0
@@ -101,12 +101,12 @@ class UnicastConfig:
     queue_bytes_max: int = 256 * 1024 * 1024
     #: Maximum bytes that answer one request for missing frames.
     resend_bytes_max: int = 256 * 1024
-    #: Frames held ahead of a hole, per peer; frames beyond are dropped and retransmitted. Below
-    #: `window_frames_max`, full windows would be sent twice.
+    #: Frames held ahead of a hole, per peer; frames beyond are dropped and retransmitted. At least
+    #: `window_frames_max`.
     reorder_frames_max: int = 1_024
     #: Bytes held ahead of a hole, per peer.
     reorder_bytes_max: int = 4 * 1024 * 1024
-    #: Remembered peers, with a connection or a tombstone; beyond, the longest silent one is forgotten.
+    #: Remembered peers; beyond, the longest silent one is forgotten.
     peers_max: int = 10_000
 
 
