@@ -139,7 +139,8 @@ def test_an_unknown_enum_value_is_refused_unless_the_enum_defines_a_fallback() -
     for kind in (Word, Word | None):
         with pytest.raises(ProtocolError, match=r"^field$"):
             SCHEMA.converter(kind).parse("no")
-    for empty in (None, 0, False, b"", []):
+    empties: tuple[object, ...] = (None, 0, False, b"", [])
+    for empty in empties:
         with pytest.raises(ProtocolError, match=r"^field$"):
             SCHEMA.converter(Word | None).parse(empty)
     assert SCHEMA.converter(Open).parse("later") is Open.OTHER
