@@ -51,17 +51,6 @@ class GlobalView(Event):
         return next((name for each, name in self.named() if each == member), str(member))
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline(Event):
-    """Start of delivery from another site: after this number of each origin (R29)."""
-
-    in_stream: ClassVar[bool] = True
-    site: str
-    origins: dict[Address, int]
-    #: Whether these messages are in the application's state, which came from another site.
-    in_state: bool = False
-
-
 class Certainty(Enum):
     """Whether a failed unicast may have been delivered. In doubt: UNKNOWN."""
 

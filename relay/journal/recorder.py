@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from relay.events import Baseline, GlobalView, Role, Unreachable
+from relay.events import GlobalView, Role, Unreachable
 from sitestack.journal import records
 from sitestack.journal.recorder import EventRecords, Recorder
+from sitestack.model.state_events import Baseline
 
 
 def _global_view(recorder: Recorder, event: GlobalView) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from relay.events import Baseline, GlobalView, SiteSwitched, SlowSite
+from relay.events import GlobalView, SiteSwitched, SlowSite
 from relay.replica.config import BufferConfig
 from relay.replica.entries import (
     Acked,
@@ -32,6 +32,7 @@ from sitestack.model.events import Event
 from sitestack.model.frame import Header
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch
+from sitestack.model.state_events import Baseline
 from sitestack.model.view import View
 
 ENTRIES: tuple[type[Header], ...] = (
@@ -94,7 +95,7 @@ class Replica:
     def install(self, view: View, is_first: bool, now: float) -> list[Baseline]:
         """Install a view of this site; return the other sites' baselines with the first one (R29)."""
         self.state.install(view, now)
-        return [Baseline(site, origins) for site, origins in self.state.baselines()] if is_first else []
+        return [Baseline(site, origins, at_join=True) for site, origins in self.state.baselines()] if is_first else []
 
     def update(self) -> tuple[GlobalView, ...]:
         """RELAY's Update(RV, GV): return the global view if it has changed (REL-21)."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from relay.events import Baseline, StateProgress
+from relay.events import StateProgress
 from relay.gateway.gateway import Gateway
 from relay.replica.site_state import Contained, StateAnswer, StateAsk, StateFrame, StatePiece, StateRefusal
 from relay.replica.state import ReplicatedState
@@ -29,6 +29,7 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.gap import Gap
 from sitestack.model.level import Level
 from sitestack.model.state_events import (
+    Baseline,
     Contents,
     FetchState,
     SiteStateArrived,

@@ -31,6 +31,8 @@ class GapReason(StrEnum):
     #: The application did not read for so long that its site stopped waiting for it
     #: (`channel.backlog_policy: gap`).
     BACKLOG = "backlog"
+    #: Only in a state that travels: sent before delivery from their site began at its provider.
+    BEFORE_BASELINE = "before_baseline"
     #: A reason of a later version.
     OTHER = "other"
 

@@ -15,6 +15,19 @@ Contents = dict[str, dict[Address, int]]
 
 
 @dataclass(frozen=True, slots=True)
+class Baseline(Event):
+    """Start of delivery from another site: after this number of each origin (R29)."""
+
+    in_stream: ClassVar[bool] = True
+    site: str
+    origins: dict[Address, int]
+    #: Whether these messages are in the application's state, which came from another site.
+    in_state: bool = False
+    #: Whether delivery begins here because this member joined its site.
+    at_join: bool = field(default=False, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class GiveState(Event):
     """Up from state transfer, right after view `point`: provide the state before that view."""
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 
-from relay.events import Baseline
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
 from sitestack.channel.receiving.state_handover import SharedState, StateEvent, StateHandover
@@ -18,6 +17,7 @@ from sitestack.model.events import Event, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap
 from sitestack.model.message import Scope
+from sitestack.model.state_events import Baseline
 from sitestack.model.view import View
 from tests.harness.linked_sites import Sites
 from tests.harness.stories import layer

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, cast
 
-from relay.events import Baseline, GlobalView, Pacing, Unreachable
+from relay.events import GlobalView, Pacing, Unreachable
 from relay_lab.sim.process import Process
 from sitestack.calls.calls import CallResult
 from sitestack.calls.desk import Desk
@@ -21,6 +21,7 @@ from sitestack.model.events import Event, Left
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap
 from sitestack.model.message import Scope
+from sitestack.model.state_events import Baseline
 from sitestack.structures.registry import Structures
 from sitestack.transport import Transport
 

@@ -20,6 +20,7 @@ from sitestack.model.events import Event
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Scope, copy_buffer
 from sitestack.model.state_events import (
+    Baseline,
     Contents,
     GiveSnapshot,
     GiveState,
@@ -32,7 +33,7 @@ from sitestack.model.state_events import (
 )
 from sitestack.model.view import View, ViewId
 
-StateEvent: TypeAlias = GiveState | StateArrived | StateRefused | StateNotGiven | GiveSnapshot | SiteStateArrived
+StateEvent: TypeAlias = Baseline | GiveState | StateArrived | StateRefused | StateNotGiven | GiveSnapshot | SiteStateArrived
 #: The mark at which another site's state is installed; tokens of snapshots are higher.
 FETCHED = 0
 #: Maximum number of gaps that travel with a state.
@@ -78,6 +79,10 @@ class StateHandover:
         #: Its mark is the first item of the inbox.
         self._fetched: SiteStateArrived | None = None
         self._contains: Contents = {}
+        #: What the application never had: another site's messages from before a baseline.
+        self._history: deque[Gap] = deque(maxlen=GAPS_MAX)
+        #: The same at the join, unless a state comes.
+        self._before_join: list[Gap] = []
 
     def mark(self, view: ViewId) -> None:
         if self._state is not None:
@@ -87,6 +92,18 @@ class StateHandover:
         """Note a gap that the application has read: its state lacks these messages."""
         if self._state is not None and gap.scope in (Scope.ALL, Scope.SITE):
             self._gaps.append(gap)
+
+    def _note_baseline(self, event: Baseline) -> None:
+        """Note that the application never has the earlier messages: a site that had them does not find
+        them in its state.
+        """
+        if self._state is None or event.in_state:
+            return
+        gaps = [Gap(event.site, origin, 1, n, GapReason.BEFORE_BASELINE) for origin, n in event.origins.items()]
+        if event.at_join:
+            self._before_join += gaps
+        else:
+            self._history += gaps
 
     def withhold(self) -> bool:
         """Withhold the inbox until the application's state is replaced. Return False if it already
@@ -100,7 +117,9 @@ class StateHandover:
         return not before
 
     def handle(self, event: StateEvent) -> None:
-        if isinstance(event, GiveState):
+        if isinstance(event, Baseline):
+            self._note_baseline(event)
+        elif isinstance(event, GiveState):
             self._give_at = event.point
         elif isinstance(event, GiveSnapshot):
             self._snapshot_at = event.token
@@ -119,9 +138,14 @@ class StateHandover:
                 return
             extras, data = parts
             self._arrived = replace(event, data=data)
-            self._inbox.restart(StateMark(event.point), extras.gaps)
+            history = [gap for gap in extras.gaps if gap.reason is GapReason.BEFORE_BASELINE]
+            self._history += history
             self._inbox.leave_out(event.contains)
+            self._inbox.restart(StateMark(event.point), [gap for gap in extras.gaps if gap not in history])
             self._adopt(extras)
+        else:
+            self._history += self._before_join
+        self._before_join = []
         self.withheld = False
 
     def _take_site_state(self, event: SiteStateArrived) -> None:
@@ -131,9 +155,13 @@ class StateHandover:
                 return
             extras, data = parts
             self._fetched = replace(event, data=data)
-            gaps = [gap for gap in extras.gaps if gap.scope is Scope.ALL]
+            gaps = [_of_other_site(gap) for gap in extras.gaps if gap.scope is Scope.ALL]
             self._inbox.begin_with(StateMark(FETCHED), event.contains, [*gaps, *_gaps(event)])
+            self._history.clear()
             self._adopt(extras)
+        else:
+            self._history += self._before_join
+        self._before_join = []
         self.withheld = False
 
     def _split(self, data: bytes) -> tuple[StateExtras, bytes] | None:
@@ -198,7 +226,7 @@ class StateHandover:
     def _get(self, mark: StateMark) -> tuple[bytes, int]:
         """Return the bytes that travel, and how many of them are extras."""
         assert self._state is not None
-        extras = StateExtras(tuple(self._gaps), self._keys.carried(mark.keys))
+        extras = StateExtras((*self._history, *self._gaps), self._keys.carried(mark.keys))
         state = copy_buffer("a state", self._state.get())
         joined = join_extras(extras, state, self._bytes_max)
         return joined, len(joined) - len(state)
@@ -216,6 +244,13 @@ class StateHandover:
                 mine, extras_bytes = self._get(mark)
             finally:
                 hand_in(SnapshotGiven(token, mine, extras_bytes))
+
+
+def _of_other_site(gap: Gap) -> Gap:
+    """Return a gap of another site's state as it is shown here, where its messages may have been
+    delivered.
+    """
+    return replace(gap, reason=GapReason.NOT_HELD) if gap.reason is GapReason.BEFORE_BASELINE else gap
 
 
 def _gaps(event: SiteStateArrived) -> Iterator[Gap]:

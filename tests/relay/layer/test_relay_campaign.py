@@ -9,11 +9,12 @@ import random
 
 import pytest
 
-from relay.events import Baseline, GlobalView
+from relay.events import GlobalView
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap
 from sitestack.model.message import Scope
+from sitestack.model.state_events import Baseline
 from tests.harness.relay.member import Member
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import sites_of

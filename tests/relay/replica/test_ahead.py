@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from relay.events import Baseline
 from relay.replica.entries import RemoteGap
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap, GapReason
-from sitestack.model.state_events import StateAwaited
+from sitestack.model.state_events import Baseline, StateAwaited
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, Puppet, data
 from tests.harness.relay.site import FakeSite

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from relay.events import Baseline, Budget
+from relay.events import Budget
 from relay.gateway.config import LinkConfig
 from relay.gateway.wire import Ack, State
 from relay.replica.buffer import Buffer
@@ -16,6 +16,7 @@ from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVec
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap, GapReason
+from sitestack.model.state_events import Baseline
 from tests.harness.messages import batch_of
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, Puppet, alone, data, numbers, remote_view

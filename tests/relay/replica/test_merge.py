@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay.events import Baseline, Budget
+from relay.events import Budget
 from relay.replica.config import BufferConfig
 from relay.replica.entries import LineageState, RelayState, RemoteState, SiteVector
 from relay.replica.held_entries import HeldEntries, HeldEntry
@@ -16,6 +16,7 @@ from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap
+from sitestack.model.state_events import Baseline
 from sitestack.model.view import SubView, View, ViewId
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, E, F, batch

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay.events import Baseline, StateProgress
+from relay.events import StateProgress
 from relay.layer import RelayConfig, RelayLayer
 from relay.replica.entries import RemoteBaseline
 from relay.replica.site_state import READS_EXTRAS, StateAnswer, StateAsk, StatePiece, StateRefusal
@@ -20,6 +20,7 @@ from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.state_events import (
+    Baseline,
     Contents,
     FetchState,
     GiveSnapshot,

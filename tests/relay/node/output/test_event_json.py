@@ -6,12 +6,13 @@ import json
 import struct
 from typing import Any
 
-from relay.events import Baseline, Misconfigured
+from relay.events import Misconfigured
 from relay.node.output.event_json import SHOWN_MAX, EventLines
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.envelope import KEY, Envelope, wrap
 from sitestack.model.events import Event
 from sitestack.model.message import Batch, Scope, pack_body
+from sitestack.model.state_events import Baseline
 from sitestack.model.view import View, ViewId
 from tests.harness.addresses import address
 
