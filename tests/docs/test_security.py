@@ -76,7 +76,7 @@ def test_unknown_tests_and_attacks_are_detected() -> None:
 
 
 def test_every_attack_is_made_by_a_drill() -> None:
-    drills = [find_drill(name) for name in ("hostile-lan", "hostile-bridge")]
+    drills = [find_drill(name) for name in ("hostile-lan", "hostile-bridge", "hostile-site")]
     assert {action.do for drill in drills for action in drill.attacks} == set(ATTACK_VERBS)
 
 

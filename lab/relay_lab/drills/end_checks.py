@@ -1,4 +1,4 @@
-"""Conditions at the end of a drill besides the promises: views, links, and members with full disks. Pure."""
+"""Conditions of a drill besides the promises: views, links, and members with full disks. Pure."""
 
 from __future__ import annotations
 
@@ -20,6 +20,16 @@ def queues(statuses: Mapping[Seat, Status]) -> dict[str, int]:
             if not queue["stands"] and not (is_lost and queue["queue"].startswith("stack.relay.buffer_")):
                 contents[queue["queue"]] = contents.get(queue["queue"], 0) + int(queue["now"])
     return contents
+
+
+def overfull(statuses: Mapping[Seat, Status]) -> list[str]:
+    """Return sentences on queues above their bounds."""
+    return [
+        f"{queue['queue']} of {seat.name} of {seat.site} is above its bound of {queue['max']}."
+        for seat, status in statuses.items()
+        for queue in status["queues"]
+        if queue["max"] is not None and queue["now"] > queue["max"]
+    ]
 
 
 def unrest(statuses: Mapping[Seat, Status], seats: Sequence[Seat]) -> list[str]:

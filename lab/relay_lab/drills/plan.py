@@ -31,9 +31,21 @@ LinkVerb: TypeAlias = Literal["cut", "stall", "half-open", "delay", "slow", "los
 #: Attacks of a process that is no member; see `lab/relay_lab/drills/hostile/`. By datagrams:
 #: `replay` recorded ones; `forge` every header; `bomb` with ones that are expensive to read;
 #: `flood`, also at a port without a listener. By connections to the relay: `idle`, `slow-handshake`
-#: and `announce` hold them; `plain`, `old-tls` and `claim` send false contents.
+#: and `announce` hold them; `plain`, `old-tls` and `claim` send false contents. `lie`: as a linked
+#: site, to the relays of all sites.
 AttackVerb: TypeAlias = Literal[
-    "replay", "forge", "bomb", "flood", "flood-unheard", "idle", "slow-handshake", "announce", "plain", "old-tls", "claim"
+    "replay",
+    "forge",
+    "bomb",
+    "flood",
+    "flood-unheard",
+    "idle",
+    "slow-handshake",
+    "announce",
+    "plain",
+    "old-tls",
+    "claim",
+    "lie",
 ]
 
 MEMBER_VERBS: tuple[str, ...] = get_args(MemberVerb)
@@ -146,6 +158,11 @@ class Drill:
     @property
     def attacks(self) -> list[Action]:
         return [action for action in self.method if action.do in ATTACK_VERBS]
+
+    @property
+    def liar(self) -> str:
+        """The linked site that lies; empty: none."""
+        return next((action.key_of for action in self.method if action.do == "lie"), "")
 
     def harms_inside(self, action: Action) -> bool:
         one, other, _ = parse_link(action.link, self.sites, self.members)

@@ -63,6 +63,8 @@ def _action_problems(drill: Drill, action: Action) -> Iterator[str]:
         yield f"{action.do} needs for_s, the seconds that it lasts."
     if (action.for_s or action.key_of) and not is_attack:
         yield f"for_s and key_of are for attacks, which {action.do} is not."
+    if action.do == "lie" and not action.key_of:
+        yield "lie needs key_of, the linked site that lies."
     if action.key_of in drill.sites:
         yield f"key_of: {action.key_of} is a site of the drill; its members trust every holder of its key."
     try:

@@ -15,7 +15,7 @@ import trio
 
 from relay.check import Report, check_directories
 from relay.journal import Problem, find_journals, read_journal
-from relay_lab.drills.end_checks import lost_links, queues, unlike_others, unrest, wrong_views
+from relay_lab.drills.end_checks import lost_links, overfull, queues, unlike_others, unrest, wrong_views
 from relay_lab.drills.executor import Executor, MemberDied, Place, PlaceFailed, Status
 from relay_lab.drills.hostile.evidence import Attack, gather, hostile_faults, not_attacked, refusals
 from relay_lab.drills.load import DrillPlan, Load
@@ -81,6 +81,8 @@ class _Run:
         self._heard: dict[Seat, Status] = {}
         self._at_begin: dict[Seat, Status] = {}
         self._attacks: list[Attack] = []
+        #: Sentences on queues above their bounds, while a linked site lies.
+        self._over: dict[str, None] = {}
         #: Member -> its memory at the first attack and at most, in bytes.
         self._memory: dict[Seat, tuple[int, int]] = {}
 
@@ -127,6 +129,7 @@ class _Run:
             problems=(
                 *problems,
                 *hostile_faults(self._drill, evidence),
+                *self._over,
                 *unlike_others(sites, self._heard, self._at_end),
                 *wrong_views(self._drill, self._at_end),
                 *lost_links(self._drill, self._at_end),
@@ -181,6 +184,8 @@ class _Run:
             statuses = await self._sites.statuses()
             self._look(statuses)
             self._weigh()
+            if self._drill.liar:
+                self._over.update(dict.fromkeys(overfull(statuses)))
             total = len(self._drill.sites) * len(self._plan.lines) * max(len(statuses), 1)
             self._observe("sending", _delivered(statuses), total)
             await trio.sleep(POLL_S)
@@ -228,7 +233,7 @@ class _Run:
         return REST_TIMEOUT_S, [f"Not at rest after {REST_TIMEOUT_S:g} s: {each}" for each in found or ["deliveries continue."]]
 
     def _read(self, journals: Sequence[Path], ended_w: int) -> tuple[Report, list[MemberLog]]:
-        report = check_directories(journals, quiescent=True, ended_w=ended_w)
+        report = check_directories(journals, quiescent=True, ended_w=ended_w, liar=self._drill.liar)
         found: list[Problem] = []
         order = {(seat.site, seat.name): place for place, seat in enumerate(self._sites.seats)}
         logs = []
@@ -237,6 +242,7 @@ class _Run:
         for each in find_journals(journals, found):
             seat = Seat(each.site, each.name)
             log = read_log(each.site, each.name, each.uuid, read_journal(each, found), wall_ns)
+            log.received = {stream: told for stream, told in log.received.items() if stream.site != self._drill.liar}
             log.part, log.apart = seat in self._sites.touched, seat in self._sites.apart
             logs.append(log)
         number_processes(logs)

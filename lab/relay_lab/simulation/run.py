@@ -20,7 +20,8 @@ from relay_lab.sim.process import Process
 from relay_lab.sim.tasks import Tasks
 from relay_lab.sim.tcp_streams import Slowness
 from relay_lab.sim.world import World
-from relay_lab.simulation.liar import LIAR, Liar
+from relay_lab.simulation.liar import Liar
+from relay_lab.simulation.lies import LIAR
 from relay_lab.simulation.liveness import WHOLE_S_MAX
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import LOAD_S, Plan

@@ -10,16 +10,16 @@ within its time (T1 to T3).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
+from relay.check import without_site
 from relay.events import SlowSite
 from relay.gateway.connections import RouteId
 from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
 from relay_lab.simulation import application, map_users
 from relay_lab.simulation.containers import crowded
-from relay_lab.simulation.liar import LIAR
+from relay_lab.simulation.lies import LIAR
 from relay_lab.simulation.liveness import DETECTION_S, Liveness
 from relay_lab.simulation.lock_users import find_violations
 from relay_lab.simulation.nemesis import Nemesis
@@ -129,7 +129,7 @@ class SeedVerdict:
         """Return a sentence for every broken promise; `settled`: whether the end of the run may be judged too."""
         plan, nemesis, processes = self._plan, self._nemesis, self._world.processes
         # a lying site is promised nothing
-        honest = [list(_without_liar(p.records)) for p in processes]
+        honest = [list(without_site(LIAR, p.records)) for p in processes]
         histories = [History.of(mine, running=p.alive) for p, mine in zip(processes, honest, strict=True)]
         report = check_all(histories, quiescent=settled, total_order=plan.order == "total")
         found = [*report.violations, *check_introduced(histories)]
@@ -323,16 +323,6 @@ class SeedVerdict:
                     found.add((process.local.site, event.site))
                     self._nemesis.covered["site too slow"] += event.is_slow
         return found
-
-
-def _without_liar(told: Sequence[records.Record]) -> Iterator[records.Record]:
-    for record in told:
-        if isinstance(record, records.GlobalView):
-            gvec = {site: vid for site, vid in record.gvec.items() if site != LIAR}
-            members = tuple([each for each in record.members if each[0] != LIAR])
-            yield replace(record, gvec=gvec, members=members, down=tuple([site for site in record.down if site != LIAR]))
-        elif getattr(record, "site", "") != LIAR:
-            yield record
 
 
 def _note_first(times: dict[K, int], key: K, t: int) -> None:

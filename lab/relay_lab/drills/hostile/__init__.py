@@ -8,6 +8,7 @@ forge.py      datagrams of no member: every header, and ones that are expensive 
 lan.py        the sockets on the network of a site
 datagrams.py  the attacks on a site by datagrams
 bridge.py     the attacks on its relay by connections
+liar.py       the attack of a linked site
 attack.py     starts the process for a drill, and is its program
 evidence.py   measurements during attacks, and their limits
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 import trio
 
 from relay_lab.drills.executor import PlaceFailed
-from relay_lab.drills.hostile import bridge, datagrams
+from relay_lab.drills.hostile import bridge, datagrams, liar
 from relay_lab.drills.hostile.target import AttackReport, Target, parse_report, parse_target
 from relay_lab.drills.plan import DATAGRAM_ATTACKS
 from relay_lab.drills.tether import tie
@@ -37,7 +37,7 @@ async def run_attack(target: Target, file: Path, enter: Sequence[str]) -> Attack
 
 def main(file: Path) -> None:
     target = parse_target(file.read_text(encoding="utf-8"))
-    attack = datagrams.attack if target.attack in DATAGRAM_ATTACKS else bridge.attack
+    attack = datagrams.attack if target.attack in DATAGRAM_ATTACKS else {"lie": liar.attack}.get(target.attack, bridge.attack)
     print(attack(target).to_json())
 
 
