@@ -1,6 +1,6 @@
-"""The chat on plain threads: all members read all lines in one order. `python examples/threads.py ROOM NAME`, often.
+"""The chat on plain threads: all members read all lines in one order. Run `python examples/threads.py ROOM NAME` several times.
 
-One thread receives, the main thread sends what is typed; any number may send. When a member dies, all others read its lines
+One thread receives, the main thread sends typed lines; any number may send. When a member dies, all others read its lines
 or none does, as on trio: the channel runs in a thread, and no call waits for another one.
 """
 

@@ -101,7 +101,7 @@ def computed(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[A
 def opened(
     open_: Callable[P, AbstractAsyncContextManager[S]], show: Callable[[S], E]
 ) -> Callable[P, AbstractAsyncContextManager[E]]:
-    """Return this context manager of trio for asyncio, with its value shown as `show` returns it."""
+    """Return this context manager of trio for asyncio, with its value converted by `show`."""
 
     @wraps(open_)
     @asynccontextmanager

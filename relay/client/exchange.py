@@ -32,7 +32,7 @@ class Refused(Exception):
 
 
 class NotPublished(Exception):
-    """A message was refused for good, or was not taken in time. Then its fate is unknown."""
+    """A message was refused for good, or was not accepted in time. Then its fate is unknown."""
 
     def __init__(self, key: str, why: str) -> None:
         super().__init__(f"{key}: {why}" if key else why)
@@ -186,7 +186,7 @@ def _read_line(line: bytes, key: str) -> tuple[int, Published | NotPublished]:
 
 
 class Follower:
-    """Events of one node after the other: each message once, and after the last one that was read."""
+    """Events of several nodes in turn: each message once, resumed after the last read one."""
 
     def __init__(self, nodes: Nodes, after: str = "", *, oldest: bool = False, messages: bool = True) -> None:
         self._nodes = nodes

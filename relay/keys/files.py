@@ -52,7 +52,7 @@ def write_secret(path: Path, data: bytes, *, replace: bool = False) -> None:
         _sync_directory(path.parent)
     except FileExistsError as error:
         draft.unlink(missing_ok=True)
-        raise ConfigurationError(f"{path}: is there already.") from error
+        raise ConfigurationError(f"{path}: already exists.") from error
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise ConfigurationError(f"{path}: cannot be written ({error.strerror}).") from error
@@ -83,7 +83,7 @@ def _read(path: Path, why_loose: Callable[[int, int], str]) -> bytes:
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise ConfigurationError(f"{path}: is no file.")
+                raise ConfigurationError(f"{path}: is not a file.")
             if why := why_loose(status.st_mode, status.st_uid):
                 raise ConfigurationError(f"{path}: {why}; chmod 600 it, and make new keys if others have had access.")
             data = file.read(FILE_BYTES_MAX + 1)

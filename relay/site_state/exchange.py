@@ -55,7 +55,7 @@ class StateStatistics:
     #: Restarts of the fetch: the provider died, or its snapshot lacked messages lost here
     #: meanwhile.
     restarts: int
-    #: End of the last fetch: taken, or the last provider's reason for having no state (silent: no
+    #: Outcome of the last fetch: taken, or the last provider's reason for having no state (silent: no
     #: answer).
     outcome: str
     given_pieces: int

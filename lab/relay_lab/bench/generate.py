@@ -45,7 +45,7 @@ class GeneratorPlan:
     sites: tuple[str, ...] = ("NYC", "SFO")
     #: In each site.
     members: int = 3
-    #: Messages delivered by all processes together, about.
+    #: Approximate number of messages delivered by all processes together.
     deliveries: int = 100_000
     #: Messages in a batch, on average.
     batch: int = 10
@@ -84,7 +84,7 @@ class GeneratedProcess:
     name: str
     sent: int = 0
     delivered: int = 0
-    #: Which of its deliveries are wrong, by their number from 0.
+    #: Faults by the number of the delivery, from 0.
     faults: dict[int, Fault] = field(default_factory=dict)
     #: A delivery that waits to come after the next one.
     swapped: records.Deliver | None = None

@@ -20,7 +20,7 @@ class Scenario:
     members: int = 3
     #: Whether another site takes part, whose connection is cut in every other run (X11).
     cuts_wan: bool = False
-    #: What round trips are measured, one at a time; none: throughput is.
+    #: The round trip to measure, one at a time; None: measure throughput.
     trip: Trip | None = None
     #: Whether the coordinator is killed, and deliveries are missed.
     kills: bool = False

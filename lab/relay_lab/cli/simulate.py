@@ -43,7 +43,7 @@ def run_all(work: Callable[[T], R], items: Iterable[T], count: int) -> Iterator[
     try:
         yield from _collect(pool, work, iter(items), processes * _AHEAD)
     except BrokenProcessPool as error:
-        raise click.ClickException("a process of the simulation was killed, perhaps for want of memory.") from error
+        raise click.ClickException("a process of the simulation was killed, perhaps because memory ran out.") from error
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -23,11 +23,11 @@ _EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NO
 @click.command(name="soak")
 @click.option("--minutes", type=click.FloatRange(0.5), default=120.0, show_default=True, help="How long.")
 @click.option("--rate", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Messages a second in each site.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Decides every harm and every size.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Decides every fault and every size.")
 @json_option
 @click.pass_context
 def command(ctx: click.Context, minutes: float, rate: float, seed: int, as_json: bool) -> None:
-    """Run three sites for hours, and harm them at random every 30 to 90 seconds.
+    """Run three sites for hours, with a random fault every 30 to 90 seconds.
 
     Members are killed, restarted and paused, links cut and delayed, keys changed; messages have 0 bytes to 1 MiB. At the end
     the journals are checked. Memory growth is fitted for members that lived longer than 80 minutes, without their first 20.

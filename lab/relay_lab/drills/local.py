@@ -246,7 +246,7 @@ def takes_wires(drill: Drill) -> bool:
 
 
 def refuse_links(drill: Drill, wired: bool) -> Iterator[str]:
-    """Yield sentences on link faults that need wires, without them."""
+    """Yield a sentence for each link fault that needs wires, on a machine without them."""
     needy = [each for each in drill.method if each.do in WIRES_ONLY and (each.do == "mtu" or drill.harms_inside(each))]
     if not needy or wired:
         return

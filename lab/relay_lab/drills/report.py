@@ -66,7 +66,7 @@ def list_runs(results: Sequence[DrillResult]) -> list[tuple[str, ...]]:
 
 def list_means(results: Sequence[DrillResult]) -> str:
     means = dict.fromkeys(each for result in results for each in result.means)
-    return f"How the harm was done: {' '.join(means)}" if means else ""
+    return f"Means of the faults: {' '.join(means)}" if means else ""
 
 
 def _harm(result: DrillResult) -> list[tuple[float, str]]:

@@ -109,10 +109,10 @@ class DrillResult:
             heard = (
                 "nothing was heard any more" if self.failover_s is None else f"there was silence for {self.failover_s:.1f} s"
             )
-            yield f"After the harm {heard}; at most {expected.silence_s_max:g} s are expected."
+            yield f"After the fault {heard}; at most {expected.silence_s_max:g} s are expected."
         if self.own_silence is not None and 0 < expected.own_silence_s_max < self.own_silence.seconds:
             what = f"{self.own_silence.member} heard nothing of its own site for {self.own_silence.seconds:.1f} s"
-            yield f"After the harm {what}; at most {expected.own_silence_s_max:g} s are expected."
+            yield f"After the fault {what}; at most {expected.own_silence_s_max:g} s are expected."
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -74,7 +74,7 @@ class LateLetters:
 
 @dataclass(frozen=True, slots=True)
 class FailingDisk:
-    """The disk of a member takes nothing for a while, and perhaps gives nothing back."""
+    """A member's disk fails to write for a while, and perhaps to read."""
 
     at: float
     length: float

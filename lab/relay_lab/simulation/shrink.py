@@ -99,7 +99,7 @@ def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
 
 
 def _first_sites(plan: Plan, number: int) -> Plan:
-    """Return the plan with the first sites only, and without all that names the others."""
+    """Return the plan with the first sites only, without elements that name the others."""
     if len(plan.sites) <= number:
         return plan
     sites = plan.sites[:number]

@@ -253,7 +253,7 @@ class SeedVerdict:
             missing = _missing(process)
             self._nemesis.covered["left with messages on their way"] += bool(unsaid)
             if missing > unsaid:
-                yield f"S16 {_label(process)}: left, never saw {missing} of its messages, and spoke of {unsaid}"
+                yield f"S16 {_label(process)}: left, never saw {missing} of its messages, and reported {unsaid}"
             if unsaid and stop.t < int((told + BatchingConfig().stop_timeout_s) * 1e9):
                 yield f"S16 {_label(process)}: left {unsaid} messages behind after {stop.t / 1e9 - told:.3f} s"
 

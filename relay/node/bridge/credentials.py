@@ -119,7 +119,7 @@ class Credentials:
         try:
             facts = read_facts(own)
         except ValueError as error:
-            raise ConfigurationError(f"{certificate}: is no certificate.") from error
+            raise ConfigurationError(f"{certificate}: is not a certificate.") from error
         if facts.site != self._site:
             named = "no site" if facts.site is None else f"site {facts.site!r}"
             raise ConfigurationError(f"{certificate}: names {named}, and this is a member of site {self._site!r}.")

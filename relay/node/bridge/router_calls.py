@@ -71,7 +71,7 @@ class RouterConversation:
         await self._arrive(_SIZE.size)
         (size,) = _SIZE.unpack_from(self._arrived)
         if not 0 < size <= bytes_max:
-            raise RouterFailed("it does not speak the router protocol")
+            raise RouterFailed("it does not use the router protocol")
         await self._arrive(_SIZE.size + size)
         frame = bytes(self._arrived[_SIZE.size :])
         self._arrived.clear()
@@ -106,7 +106,7 @@ async def conversation(place: Physical, site: str, proofs: Proofs | None) -> Asy
         if stream is not None:
             await trio.aclose_forcefully(stream)
         if isinstance(error, ProtocolError):
-            raise RouterFailed("it does not speak the router protocol") from error
+            raise RouterFailed("it does not use the router protocol") from error
         raise
 
 
@@ -130,9 +130,9 @@ async def call(place: Physical, site: str, proofs: Proofs | None, called: str) -
         await talk.say(routing.CALL, called.encode())
         answer = await talk.frame()
         if answer[:1] == routing.NOBODY:
-            raise RouterFailed(_MEANINGS.get(answer[1:], "it does not speak the router protocol").format(site=called))
+            raise RouterFailed(_MEANINGS.get(answer[1:], "it does not use the router protocol").format(site=called))
         if answer != routing.SPLICED:
-            raise RouterFailed("it does not speak the router protocol")
+            raise RouterFailed("it does not use the router protocol")
     return talk.stream
 
 
@@ -217,7 +217,7 @@ async def _wait_for_call(talk: RouterConversation) -> None:
             if frame[:1] == routing.CALLED:
                 return
             if frame != routing.PONG:
-                raise RouterFailed("it does not speak the router protocol")
+                raise RouterFailed("it does not use the router protocol")
             continue
         if unanswered == PINGS_MAX:
             raise RouterFailed("it no longer answers")

@@ -76,7 +76,7 @@ def _length(headers: list[tuple[bytes, bytes]], bytes_max: int) -> int:
     if any(name == b"transfer-encoding" for name, _ in headers) or not lengths:
         raise Refused(411, "Content-Length is required.")
     if len(lengths) > 1 or not lengths[0].isdigit():
-        raise Refused(400, "Content-Length is no number.")
+        raise Refused(400, "Content-Length is not a number.")
     if len(lengths[0]) > 10 or int(lengths[0]) > bytes_max:
         raise Refused(413, f"The body must have at most {bytes_max} bytes.")
     return int(lengths[0])
@@ -231,7 +231,7 @@ class GuardedStream:
             except trio.BusyResourceError as error:  # the library does not handle it
                 raise trio.BrokenResourceError("the connection is being closed") from error
         if sending.cancelled_caught:
-            raise trio.BrokenResourceError("the answer was not taken in time")
+            raise trio.BrokenResourceError("the client did not read the answer in time")
 
     async def send_eof(self) -> None:
         if self.refused is None:

@@ -30,7 +30,7 @@ from sitestack.wire.lane import NUMBER_MAX, LaneHead
 #: Seconds for which an acknowledgement waits for a frame to the same peer; the sender retransmits
 #: after three times as long.
 ACK_DELAY_S = 0.03
-#: Frames after which it waits no longer.
+#: Frames after which an acknowledgement waits no longer.
 ACK_FRAMES = 16
 
 

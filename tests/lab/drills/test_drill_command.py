@@ -132,7 +132,7 @@ def test_without_the_connections_that_watch_a_relay_it_is_missed_for_too_long(
     ran = drill(tmp_path / "short.yaml", "--json")
     assert ran.returncode == 1, ran.stderr + ran.stdout
     result = json.loads(ran.stdout)
-    assert [problem.partition(" for ")[0] for problem in result["problems"]] == ["After the harm there was silence"]
+    assert [problem.partition(" for ")[0] for problem in result["problems"]] == ["After the fault there was silence"]
     assert result["failover_s"] > 3
 
 

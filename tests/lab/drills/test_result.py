@@ -103,7 +103,7 @@ def test_silence_within_a_site_fails_a_drill_that_bounds_it() -> None:
     assert result(Expectation(own_silence_s_max=2.5), own_silence=still).passed
     assert result(Expectation(own_silence_s_max=2.5)).passed
     assert list(result(Expectation(own_silence_s_max=2.4), own_silence=still).faults()) == [
-        "After the harm A heard nothing of its own site for 2.5 s; at most 2.4 s are expected."
+        "After the fault A heard nothing of its own site for 2.5 s; at most 2.4 s are expected."
     ]
     assert result(own_silence=still).to_json()["own_silence_s"] == 2.5
     runs = [result(own_silence=still), result()]

@@ -41,7 +41,7 @@ def test_directories_are_closed_to_others_also_those_above(tmp_path: Path) -> No
 def test_a_file_that_is_there_is_replaced_only_on_request(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     write_secret(file, b"one")
-    with pytest.raises(ConfigurationError, match=r"secret: is there already\."):
+    with pytest.raises(ConfigurationError, match=r"secret: already exists\."):
         write_secret(file, b"two")
     assert (file.read_bytes(), os.listdir(tmp_path)) == (b"one", ["secret"])
     file.chmod(0o644)
@@ -91,7 +91,7 @@ def test_an_invalid_secret_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot be read \(No such file"):
         read_secret(tmp_path / "missing")
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(ConfigurationError, match="is no file"):
+    with pytest.raises(ConfigurationError, match="is not a file"):
         read_secret(tmp_path / "pipe")
     write_secret(tmp_path / "large", bytes(FILE_BYTES_MAX + 1))
     with pytest.raises(ConfigurationError, match="is larger than"):

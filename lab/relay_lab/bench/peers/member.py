@@ -59,7 +59,7 @@ class PeerMember:
             _say(self._ask(load) if load.trip else self._carry(load))
 
     def _meet(self, lines: queue.SimpleQueue[str]) -> None:
-        """Probe until all have been heard, and on until the first load comes: others may hear later than this one."""
+        """Probe until the first load arrives, also after all members have answered: others may receive later."""
         is_complete = False
         while lines.empty():
             self._transport.send(HEADER.pack(PROBE, self._task.index, HEADER.size, 0, 0))

@@ -156,13 +156,13 @@ async def test_the_fault_of_each_router_is_reported(key_directory: Path) -> None
     ("frames", "sentence"),
     [
         ((), "it closed the connection"),
-        ((b"\x00\x00\x00\x00",), "it does not speak the router protocol"),
-        ((b"\xff\xff\xff\x7f",), "it does not speak the router protocol"),
-        ((framed(b"HTTP/1.1 400 Bad Request"),), "it does not speak the router protocol"),
+        ((b"\x00\x00\x00\x00",), "it does not use the router protocol"),
+        ((b"\xff\xff\xff\x7f",), "it does not use the router protocol"),
+        ((framed(b"HTTP/1.1 400 Bad Request"),), "it does not use the router protocol"),
         ((framed(routing.challenge(bytes(16))), framed(bytes(36)), framed(routing.SPLICED)), ""),
         (
             (framed(routing.challenge(bytes(16))), framed(bytes(36)), framed(routing.PONG)),
-            "it does not speak the router protocol",
+            "it does not use the router protocol",
         ),
         ((framed(routing.challenge(bytes(16))), framed(b"no proof")), "it does not prove that it has a key of NYC"),
     ],

@@ -156,7 +156,7 @@ abstract class BenchMember {
         lines.add("");
     }
 
-    /** Probe until all have been heard, and on until the first load comes: others may hear later than this one. */
+    /** Probe until the first load arrives, also after all members have answered: others may receive later. */
     private void meet(LinkedBlockingQueue<String> lines) throws Exception {
         boolean complete = false;
         while (lines.isEmpty()) {
