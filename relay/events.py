@@ -134,11 +134,18 @@ class SlowSite(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SiteSwitched(Event):
-    """An operator here took another site offline, or online again. No entries are held for an
-    offline site.
+class OfflineByRule(Event):
+    """This relay takes a site offline that had no link for `away_s` (s). `SiteSwitched` confirms it."""
 
-    The global view lists it as `down` from then on, until it is linked again.
+    site: str
+    away_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SiteSwitched(Event):
+    """An operator here, or `relay.offline_after_s`, took another site offline, or an operator took it online again.
+
+    No entries are held for an offline site. The global view lists it as `down` from then on, until it is linked again.
     """
 
     in_stream: ClassVar[bool] = True

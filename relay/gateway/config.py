@@ -66,6 +66,9 @@ class LinkPolicy:
     #: For a site that is down or below the least pace, when the budget is used up. gap (the default): the
     #: oldest messages become a gap there. wait: relayed multicasts wait without limit.
     when_down: dict[str, Literal["gap", "wait"]] = field(default_factory=dict)
+    #: For a site, seconds without a link after which the relay takes it offline, as `relay site offline` does. It
+    #: counts only sites that were linked, and anew at each failover. Needs `membership.when_split: majority`.
+    offline_after_s: dict[str, float] = field(default_factory=dict)
     #: First pause between two calls of an address; it doubles up to `dial_s_max`, with jitter.
     dial_s: float = 0.2
     #: Longest pause between two calls of an address.

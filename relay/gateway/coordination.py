@@ -1,14 +1,17 @@
 """Coordination: entries about relaying that the coordinator casts apart from its links' traffic.
 
-Retention        for which sites the stream is held LeastPace        which of these sites are too
-slow for senders to wait Trim             entries dropped for the budget SiteSwitch       which site
-is offline
+Retention        for which sites the stream is held
+LeastPace        which of these sites are too slow for senders to wait
+Trim             entries dropped for the budget
+SiteSwitch       which site is offline, by order or by rule
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from math import inf
 
+from relay.events import OfflineByRule
 from relay.gateway.config import GatewayConfig
 from relay.gateway.injector import Injector
 from relay.gateway.least_pace import LeastPace
@@ -35,6 +38,7 @@ class Coordination:
     ) -> None:
         self.retention = Retention(me, sites, state)
         self._least_pace = LeastPace(state, pace, table, config.pace_min_bytes_s, config.grace_s)
+        self._absences = _Absences(state, table, config.offline_after_s)
         self._state = state
         self._pace = pace
         self._injector = injector
@@ -49,6 +53,7 @@ class Coordination:
     def start_over(self) -> None:
         self.retention.start_over()
         self._least_pace.start()
+        self._absences.clear()
         self._switching.clear()
 
     def switch(self, site: str, is_offline: bool) -> None:
@@ -62,13 +67,18 @@ class Coordination:
         if self._switching.get(entry.site) == entry:
             del self._switching[entry.site]
 
-    def due(self, now: float) -> None:
+    def due(self, now: float) -> list[OfflineByRule]:
+        """Cast due entries; return the sites taken offline by rule."""
         held_for = self.retention.due(now)
         if held_for is not None:
             self._injector.cast(held_for)
         for slow in self._least_pace.due(now):
             self._injector.cast(slow)
         self._cast_trim(now)
+        by_rule = self._absences.due(now)
+        for order in by_rule:
+            self.switch(order.site, True)
+        return by_rule
 
     def _cast_trim(self, now: float) -> None:
         """Cast a Trim above the budget, but never past an entry that a waited-for site lacks."""
@@ -91,7 +101,7 @@ class Coordination:
 
     def deadline(self, before: float | None) -> float | None:
         """Return the time (s) of the next call of `due`, or `before` if that is earlier."""
-        for each in (self._least_pace.deadline(), self.retention.deadline()):
+        for each in (self._least_pace.deadline(), self.retention.deadline(), self._absences.deadline()):
             if each is not None and (before is None or each < before):
                 before = each
         return self._age_due(before)
@@ -103,3 +113,36 @@ class Coordination:
         if due is None or (before is not None and before <= due) or self._floor() <= max(buffer.first, after + 1):
             return before
         return due
+
+
+class _Absences:
+    """When (s) known sites without a link at this relay are to be taken offline; inf: that is cast.
+
+    Bound: the sites with a rule. Nothing is due in a part without the majority, since the others may have the link.
+    """
+
+    def __init__(self, state: ReplicatedState, table: LinkTable, after_s: Mapping[str, float]) -> None:
+        self._state = state
+        self._table = table
+        self._after_s = after_s
+        self._due: dict[str, float] = {}
+
+    def clear(self) -> None:
+        self._due.clear()
+
+    def due(self, now: float) -> list[OfflineByRule]:
+        if not self._after_s:
+            return []
+        self._due = {site: self._due.get(site, now + after) for site, after in self._after_s.items() if self._is_away(site)}
+        sites = [site for site, due in self._due.items() if due <= now]
+        self._due.update(dict.fromkeys(sites, inf))
+        return [OfflineByRule(site, self._after_s[site]) for site in sites]
+
+    def _is_away(self, site: str) -> bool:
+        state = self._state
+        is_primary = state.view is not None and state.view.is_primary
+        remote = state.remotes.get(site) if site in state.sites and is_primary else None
+        return remote is not None and remote.known and site not in state.switches.offline and not self._table.linked(site)
+
+    def deadline(self) -> float | None:
+        return min([due for due in self._due.values() if due < inf], default=None)

@@ -34,7 +34,7 @@ from sitestack.model.events import Held, Unblocked
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.view import View
-from sitestack.stack.layer import Down, Effect, Local
+from sitestack.stack.layer import Down, Effect, Local, Up
 
 __all__ = ["Gateway", "GatewayConfig"]
 
@@ -229,9 +229,9 @@ class Gateway:
             return []
         effects = self.carrier.follow_routes(now)
         wanted = self._peering.due(now)
-        self._coordination.due(now)
+        by_rule = [Up(order) for order in self._coordination.due(now)]
         self.table.touch_all()
-        return [*effects, *self.carrier.fill(wanted, now), *self._injector.release()]
+        return [*effects, *by_rule, *self.carrier.fill(wanted, now), *self._injector.release()]
 
     def deadline(self) -> float | None:
         """Time (s) at which `turn` must be called; None when nothing is due."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from relay.events import GlobalView, Misconfigured, Role, SiteSwitched, SlowSite, StateProgress, Unreachable
+from relay.events import GlobalView, Misconfigured, OfflineByRule, Role, SiteSwitched, SlowSite, StateProgress, Unreachable
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.log import log
 from sitestack.model.events import Event as StackEvent
@@ -26,6 +26,10 @@ def log_switched(event: SiteSwitched) -> None:
         log.warning("site switched offline", site=event.site)
     else:
         log.info("site switched online", site=event.site)
+
+
+def _log_rule(event: OfflineByRule) -> None:
+    log.warning("site without a link too long: switching it offline", site=event.site, away_s=event.away_s)
 
 
 def _log_slow(event: SlowSite) -> None:
@@ -62,6 +66,7 @@ def _log_misconfigured(event: Misconfigured) -> None:
 LOGGED: dict[type[StackEvent], Callable[[Any], None]] = {
     Misconfigured: _log_misconfigured,
     NarrowPath: _log_narrow,
+    OfflineByRule: _log_rule,
     SlowSite: _log_slow,
     StateProgress: _log_state,
     Unreached: _log_unreached,

@@ -219,6 +219,7 @@ def find_problems(config: NodeConfig) -> list[str]:
         *_budget_problems(config),
         *_peer_problems(config),
         *_route_problems(config),
+        *_offline_problems(config),
         *_link_problems(config),
     ]
     if not config.name.isprintable():
@@ -340,15 +341,26 @@ def _route_problems(config: NodeConfig) -> Iterator[str]:
             yield f"relay.bridge.via.{site}: the site is among relay.bridge.peers, so it needs no route."
         if hop not in bridge.peers or hop == config.site:
             yield f"relay.bridge.via.{site}: {hop!r} is not among relay.bridge.peers."
-    for site in config.relay.when_down:
-        if site not in bridge.peers and site not in bridge.via:
-            yield f"relay.when_down: {site!r} is neither among relay.bridge.peers nor in relay.bridge.via."
-    for site in config.relay.state.sites:
-        if site != config.site and site not in bridge.peers and site not in bridge.via:
-            yield f"relay.state.sites: {site!r} is neither among relay.bridge.peers nor in relay.bridge.via."
-    for site in bridge.forward:
-        if site not in bridge.peers and site not in bridge.via:
-            yield f"relay.bridge.forward: {site!r} is neither among relay.bridge.peers nor in relay.bridge.via."
+    relay = config.relay
+    named = {
+        "relay.when_down": relay.when_down,
+        "relay.offline_after_s": relay.offline_after_s,
+        "relay.state.sites": [site for site in relay.state.sites if site != config.site],
+        "relay.bridge.forward": bridge.forward,
+    }
+    for key, sites in named.items():
+        for site in sites:
+            if site not in bridge.peers and site not in bridge.via:
+                yield f"{key}: {site!r} is neither among relay.bridge.peers nor in relay.bridge.via."
+
+
+def _offline_problems(config: NodeConfig) -> Iterator[str]:
+    relay = config.relay
+    if relay.offline_after_s and config.membership.when_split != "majority":
+        yield "relay.offline_after_s: needs membership.when_split: majority, or a part of a split site decides for all of it."
+    for site, after_s in relay.offline_after_s.items():
+        if after_s <= relay.grace_s:
+            yield f"relay.offline_after_s.{site}: must be more than relay.grace_s, or a failover there takes the site offline."
 
 
 def _link_problems(config: NodeConfig) -> Iterator[str]:

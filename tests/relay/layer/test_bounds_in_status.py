@@ -83,6 +83,8 @@ SHOWN = {
     "relay.unicasts.receiver.reached": "relay.unicast_senders",
     "relay.unicasts.receiver.owed": TURN,
     "relay.gateway.coordination.least_pace.marks": "relay.lineages",
+    "relay.gateway.coordination.absences.after_s": FIXED,
+    "relay.gateway.coordination.absences.due": SITES,
     "relay.gateway.coordination.retention.others": "a list per member of the view, at most ADDRESSES_MAX until the next one",
     "relay.gateway.coordination.retention.unwanted": "the sites that are held for, which members name",
     "relay.from_above": FIXED,

@@ -263,6 +263,12 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
             "relay.bridge.via.LON: the site is among relay.bridge.peers, so it needs no route.",
         ),
         ("relay: {bridge: {forward: [SFO]}}", "relay.bridge.forward: 'SFO' is neither among relay.bridge.peers nor in"),
+        ("relay: {offline_after_s: {SFO: 60}, bridge: {peers: {SFO: [d:1]}}}", "relay.offline_after_s: needs membership.w"),
+        (
+            "membership: {when_split: majority, members: 3}\n"
+            "relay: {offline_after_s: {SFO: 10}, bridge: {peers: {SFO: [sfo:7700]}}}",
+            "relay.offline_after_s.SFO: must be more than relay.grace_s, or a failover",
+        ),
         ("relay: {bridge: {bind: '0.0.0.0:0'}}", "relay.bridge.bind: the other sites must know the port"),
         ("relay: {bridge: {bind: 'a..b:7700'}}", "relay.bridge.bind: 'a..b' cannot be the name of a host."),
         (f"relay: {{bridge: {{bind: '{'x' * 64}.nyc:7700'}}}}", "relay.bridge.bind: 'xxx"),

@@ -80,6 +80,7 @@ ARRIVES: dict[str, tuple[str, ...]] = {
     "relay.grace_s": ("Grace",),
     "relay.pace_min_bytes_s": ("LeastPace",),
     "relay.when_down": ("Pace",),
+    "relay.offline_after_s": ("_Absences",),
     "relay.dial_s": ("Dialer",),
     "relay.dial_s_max": ("Dialer",),
     "relay.link": ("LinkTable", "LinkSession"),
@@ -114,6 +115,7 @@ OTHERS: dict[str, Any] = {
     "relay.bridge.via": {"OSL": "SFO"},
     "relay.bridge.forward": ["SFO"],
     "relay.when_down": {"SFO": "wait"},
+    "relay.offline_after_s": {"SFO": 3_600.5},
     "relay.state.sites": ["SFO"],
     "relay.link.rate_max_bytes_s": 12_345_678,
     "relay.budget.bytes": 1_234_567,
@@ -151,6 +153,8 @@ def with_value(path: str, value: Any) -> dict[str, Any]:
         plain["transport"]["interface"], plain["discovery"] = "lo", {}
     if path in ("membership.when_split", "membership.members"):
         plain["membership"] = {"when_split": "majority", "members": 4, name: value}
+    if path == "relay.offline_after_s":
+        plain["membership"] = {"when_split": "majority", "members": 4}
     if path.startswith("relay.budget.spill."):
         place.setdefault("directory", "spill")
     return plain
