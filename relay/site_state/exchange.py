@@ -69,7 +69,7 @@ class SiteState:
     """A member's states across sites. Bounds: those of requester and provider."""
 
     def __init__(self, local: Local, config: SiteStateConfig, state: ReplicatedState, gateway: Gateway) -> None:
-        self.requester = StateRequester(local.site, local.address, config, state)
+        self.requester = StateRequester(local.site, local.address, config, state, gateway.table.relays)
         self.provider = StateProvider(local.site, local.address, config, state)
         self._site = local.site
         self._me = local.address
@@ -158,6 +158,8 @@ class SiteState:
             return [Dropped("site_state_no_way")]
         if frame.dest != self._me:
             there = view.rank(frame.dest) >= 0 and self._gateway.active
+            if isinstance(frame, StateAsk) and not there:
+                return self._refuse(frame, StateRefusal.NO_STATE)
             return [Down(Frame(self._me, frame.dest, (frame,)))] if there else [Dropped("site_state_no_way")]
         return self._take(frame, now)
 
@@ -178,11 +180,14 @@ class SiteState:
 
     def _answer(self, ask: StateAsk, now: float) -> list[Effect]:
         if not self._has_state or self.requester.busy:
-            refusal = StateRefusal.WAITS if self.requester.busy else StateRefusal.NO_STATE
-            sites = self.requester.sites if self.requester.busy else ()
-            return self._send([StateAnswer(self._site, self._me, ask.site, ask.member, ask.snapshot, refusal, sites)])
+            return self._refuse(ask, StateRefusal.WAITS if self.requester.busy else StateRefusal.NO_STATE)
         answer, order = self.provider.ask(ask, now)
         return [*([] if order is None else [Up(order)]), *self._send([] if answer is None else [answer])]
+
+    def _refuse(self, ask: StateAsk, refusal: StateRefusal) -> list[Effect]:
+        """Answer for this member, or for one that has left its site."""
+        sites = self.requester.sites if refusal is StateRefusal.WAITS else ()
+        return self._send([StateAnswer(self._site, ask.dest, ask.site, ask.member, ask.snapshot, refusal, sites)])
 
     def _given(self, event: SnapshotGiven, now: float) -> list[Effect]:
         answers = self.provider.given(event)

@@ -8,6 +8,7 @@ one and reports the missing numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from relay.replica.entries import SiteVector
@@ -56,7 +57,15 @@ class StateFetched:
 class StateRequester:
     """Fetches one state at a time. Calls return the requests to send; `end` is set at the end."""
 
-    def __init__(self, site: str, address: Address, config: SiteStateConfig, state: ReplicatedState) -> None:
+    def __init__(
+        self,
+        site: str,
+        address: Address,
+        config: SiteStateConfig,
+        state: ReplicatedState,
+        relays: Callable[[str], Sequence[Address]] = lambda site: (),
+    ) -> None:
+        """`relays`: the relays of a site that this member is linked to, if it is a relay itself."""
         self.end: StateFetched | None = None
         self.sites: tuple[str, ...] = ()
         self.provider: tuple[str, Address] | None = None
@@ -68,6 +77,7 @@ class StateRequester:
         self._config = config.transfer
         self._settings = config.settings
         self._state = state
+        self._relays = relays
         #: Numbers that the state must contain, since they are not delivered here; the owner raises
         #: it.
         self._floor: Contents = {}
@@ -96,12 +106,17 @@ class StateRequester:
         return (0, 0) if self._arriving is None else (self._arriving.arrived_bytes, len(self._arriving.data))
 
     def _candidates(self) -> list[tuple[str, Address]]:
-        """Return the sites' members, each site's relay last: its death then costs no snapshot."""
+        """Return the sites' members, each site's relay last: its death then costs no snapshot.
+
+        Its present relay too: the view with it may wait in the stream for full backlogs, which wait for
+        this state.
+        """
         found: list[tuple[str, Address]] = []
         for site in self.sites:
             remote = self._state.remotes.get(site)
             members = () if remote is None or remote.view is None else remote.view.members
-            found += [(site, member) for member in (*members[1:], *members[:1])]
+            relays = [relay for relay in self._relays(site) if relay not in members]
+            found += [(site, member) for member in (*members[1:], *members[:1], *relays)]
         return found
 
     def _turn_to_next(self, now: float) -> list[StateAsk]:

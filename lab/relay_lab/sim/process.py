@@ -61,6 +61,8 @@ class Process:
         self.paused = Spans()
         #: When its view was not primary.
         self.minor = Spans()
+        #: When its application had no state yet, and so read nothing.
+        self.withheld = Spans()
         #: Multicasts to all wait, as in a channel.
         self.held_back = False
         self.events: list[Event | Frame] = []

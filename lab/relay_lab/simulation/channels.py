@@ -50,6 +50,8 @@ class SimulatedChannel(Channel[Any]):
 
     def follow(self, events: Sequence[Event | Frame]) -> None:
         self._hand_over(events)
+        turn = self._process.withheld.begin if self._state.withheld else self._process.withheld.end
+        turn(self._process.schedule.now)
 
     def close(self) -> None:
         """The process has died."""

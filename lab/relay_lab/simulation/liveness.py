@@ -138,13 +138,17 @@ class Liveness:
         )
 
     def _is_excused(self, one: Process, other: Process, start: float, end: float) -> bool:
-        """Return whether an application that does not read, or a hole, excuses a late delivery.
+        """Return whether an application that does not read, also until another site's state comes, or a
+        hole excuses a late delivery.
 
         With `order: fifo` no member forwards messages around a hole: it blocks its two ends, and
         with `agreement: uniform` all members that wait for them.
         """
         site, grey, plan = one.local.site, self._nemesis.grey, self._plan
         if any(where == site and overlap_s([span], start, end) for where, span in grey.waited):
+            return True
+        here = [process for process in self._processes if process.local.site == site]
+        if plan.state == "across" and any(overlap_s(process.withheld.until(end), start, end) for process in here):
             return True
         hosts = {one.physical.host, other.physical.host}
         holes = [ends for where, ends, span in grey.holes if where == site and overlap_s([span], start, end)]
