@@ -22,7 +22,7 @@ from sitestack.model.view import View
 #: Reading from a full inbox has a checkpoint after this many messages: much more than one turn
 #: delivers.
 TAKE_MESSAGES = 4_096
-#: Bytes of items that leave the inbox at once (`take`).
+#: Approximate bytes of items that one `take` removes from the inbox.
 TAKE_BYTES = 256 * 1_024
 #: Checks of the guard per hold time.
 LOOKS = 8
