@@ -10,7 +10,7 @@ DOCS := $(VENV)/.docs-installed
 UV_VERSION := 0.13.9
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint pytest browser pytest-all simulate-smoke mutants conformance reference docs bench \
+.PHONY: help demo test test-all lint pytest browser pytest-all simulate-smoke mutants drawn-mutants conformance reference docs bench \
 	sbom audit-dependencies floors lock clean
 
 help: ## list the targets
@@ -62,6 +62,10 @@ simulate-smoke: $(DEV) ## thirty simulated runs
 # make mutants TRAPS="S5 R2" SEEDS=50: takes each fix away, in a copy, and sees whether a story or a seed notices.
 mutants: $(DEV) ## take fixes away, and see whether a test notices: TRAPS="S5 R2" SEEDS=50
 	@$(BIN)/python -m tests.mutants --seeds $(or $(SEEDS),200) $(TRAPS)
+
+drawn-mutants: $(DEV) ## break lines of drawn packages, and see whether their tests notice: COUNT=20 SEED=1 MINUTES=6
+	@$(BIN)/python -m tests.mutants --packages --draw $(or $(COUNT),20) --seed $(or $(SEED),$$(date +%s)) \
+		--minutes $(or $(MINUTES),6)
 
 # Rewrites docs/reference/conformance.md from the `conforms` marks of the tests.
 conformance: $(DEV) ## rewrite docs/reference/conformance.md

@@ -1,7 +1,7 @@
 """`python -m tests.mutants`: take each fix away, and see whether a story or a seed fails. Exits with 1 when none does.
 
 With `--rows` the mutants of rows are made instead, and with `--draw N --seed S` N drawn ones; both are shown to the tests that
-are marked for a row (`judging.py`, `drawing.py`).
+are marked for a row (`judging.py`, `drawing.py`). With `--packages` they are drawn from all packages (`packages.py`).
 
 Each mutant is a copy of the project with a few lines changed. It is tested with its own stories (`tests/simulation`), and with
 seeds of the simulator until one breaks a promise. Seeds that fail without a mutant too are left out.
@@ -24,6 +24,7 @@ from tests.mutants.copies import ROOT, Mismatch, check_fits, make_copy
 from tests.mutants.drawing import try_drawn
 from tests.mutants.judging import Unusable, run_pytest, try_rows
 from tests.mutants.mutant import Mutant
+from tests.mutants.packages import try_packages
 from tests.mutants.row_mutants import ROW_MUTANTS
 from tests.mutants.table import LISTED, MUTANTS
 
@@ -39,8 +40,12 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200, help="at most so many seeds a mutant (default: %(default)s)")
     parser.add_argument("--rows", action="store_true", help="instead the mutants of rows, with the tests marked for them")
     parser.add_argument("--draw", type=int, metavar="N", help="instead N drawn mutants, each with the tests of a row")
+    parser.add_argument("--packages", action="store_true", help="draw them from all packages, with the tests of their folders")
+    parser.add_argument("--minutes", type=float, default=60.0, help="with --packages: stop then (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="what they are drawn with (default: %(default)s)")
     options = parser.parse_args()
+    if options.packages:
+        return 0 if try_packages(options.draw or 20, options.seed, options.minutes) else 1
     if options.rows or options.draw:
         return _judge_rows(parser, options)
     known = {mutant.trap: mutant for mutant in MUTANTS}

@@ -59,12 +59,12 @@ class Drawn:
 Runs = Mapping[str, Mapping[int, Sequence[str]]]
 
 
-def measure(original: Path, tests: Sequence[str]) -> Runs:
+def measure(original: Path, tests: Sequence[str], seconds_max: float = MEASURE_SECONDS_MAX) -> Runs:
     """Which of these tests run which line. Raises Unusable."""
     data = original / ".coverage"
     arguments = ["-m", "coverage", "run", f"--data-file={data}", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     arguments += ["-p", "tests.mutants.contexts", "-m", "not slow", *tests]
-    done = run_python(original, arguments, MEASURE_SECONDS_MAX)
+    done = run_python(original, arguments, seconds_max)
     if done is None or done.returncode:
         raise Unusable(f"The marked tests fail, or take too long, without any mutant:\n{'' if done is None else done.stdout}")
     ran = coverage.CoverageData(str(data))
@@ -132,7 +132,7 @@ def _judge(original: Path, drawn: Drawn) -> str:
     """Run the tests on one mutant and print the results. Returns the group of tests that notices: the row, another,
     or none.
     """
-    with _broken(original / drawn.file, drawn.change):
+    with broken(original / drawn.file, drawn.change):
         who = test = ""
         for name, tests in (("row", drawn.own), ("other", drawn.others)):
             verdict, test = judge(original, tests, MUTANT_SECONDS_MAX) if tests else (Verdict.SURVIVED, "")
@@ -150,13 +150,13 @@ def _judge(original: Path, drawn: Drawn) -> str:
 
 
 @contextmanager
-def _broken(file: Path, change: Break) -> Iterator[None]:
+def broken(file: Path, change: Break) -> Iterator[None]:
     """Break a line of a file of the copy, and mend it. The time of its change is set back, or Python keeps the broken one."""
     source, was = file.read_text(encoding="utf-8"), file.stat()
-    broken = break_line(source, change)
-    ast.parse(broken)
+    text = break_line(source, change)
+    ast.parse(text)
     try:
-        file.write_text(broken, encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
         yield
     finally:
         file.write_text(source, encoding="utf-8")

@@ -14,6 +14,7 @@ from tests.mutants.copies import ROOT
 from tests.mutants.drawing import break_line, draw
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.operators import breaks
+from tests.mutants.packages import packages
 
 SOURCE = '''"""A module."""
 LIMIT = 3
@@ -96,6 +97,13 @@ def test_a_seed_draws_the_same_again_and_no_mutant_twice(tmp_path: Path) -> None
     [shared, *_] = [each for each in drawn[0] if each.change.line == 10]
     other = {"U2-1": "tests/b.py::test_b", "U2-2": "tests/a.py::test_a"}[shared.row]
     assert (shared.own, shared.others) == (tuple(marked[shared.row]), (other,))
+
+
+def test_every_package_of_a_node_is_broken_with_the_tests_of_its_folder() -> None:
+    known = packages(ROOT)
+    for name in ("sitestack/calls", "sitestack/model", "sitestack/seal", "sitestack/layers/membership", "relay/router"):
+        assert all(file.startswith(f"{name}/") for file in known[f"tests/{name}"])
+    assert "relay/gateway/carrier.py" in known["tests/relay/gateway"]
 
 
 @pytest.mark.parametrize("known", EQUIVALENT, ids=lambda known: known[2])
