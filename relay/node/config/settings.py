@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from typing import Literal
@@ -342,7 +342,7 @@ def _route_problems(config: NodeConfig) -> Iterator[str]:
         if hop not in bridge.peers or hop == config.site:
             yield f"relay.bridge.via.{site}: {hop!r} is not among relay.bridge.peers."
     relay = config.relay
-    named = {
+    named: dict[str, Iterable[str]] = {
         "relay.when_down": relay.when_down,
         "relay.offline_after_s": relay.offline_after_s,
         "relay.state.sites": [site for site in relay.state.sites if site != config.site],
