@@ -24,8 +24,8 @@ class Standing(IntEnum):
     WAITS = 1
     #: The application has the state and can provide it.
     HOLDS = 2
-    #: The application kept its state because no member had the true one, or received such a state.
-    #: It provides it only where no member HOLDS.
+    #: The application kept its state because no member had the true one, received such a state, or was
+    #: in a part without the majority. It provides it only where no member HOLDS.
     INHERITED = 3
 
 

@@ -25,8 +25,10 @@ class StateHolders:
     def __len__(self) -> int:
         return len(self._standings)
 
-    def enter(self, members: tuple[Address, ...], parts: Sequence[Sequence[Address]] = ()) -> None:
+    def enter(self, members: tuple[Address, ...], parts: Sequence[Sequence[Address]] = (), *, is_primary: bool = True) -> None:
         """Begin a view with these members, in order of rank; `parts`: those of a merge view.
+
+        In a view that is not primary nobody HOLDS the state: the primary part delivers more.
 
         Its provider is the first that has the state, or else the first that inherited one. A member
         that joined a part before the merge still gets the state of that part, if one of its members
@@ -36,6 +38,9 @@ class StateHolders:
         """
         self._members = members
         self._standings = {each: self._standings[each] for each in members if each in self._standings}
+        if not is_primary:
+            held = [each for each in members if self._standings.get(each) is Standing.HOLDS]
+            self._standings.update(dict.fromkeys(held, Standing.INHERITED))
         self.provider = self._first(Standing.HOLDS) or self._first(Standing.INHERITED)
         self._unsaid = set(members) if self.provider is None and self._first(Standing.WAITS) is not None else set()
         self._in_part = {}

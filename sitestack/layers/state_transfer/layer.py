@@ -146,7 +146,9 @@ class StateTransfer(Layer):
         self._restarts += self._arrived_bytes > 0
         self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
         self._failed, self._readers = False, set()
-        self._holders.enter(view.members, [part.members for part in view.subviews])
+        self._holders.enter(view.members, [part.members for part in view.subviews], is_primary=view.is_primary)
+        if self._complete and self._holders.get(self._me) is Standing.INHERITED:
+            self._standing = Standing.INHERITED
         if not self._complete and (self._holders.undecided or self._holders.provider_of(self._me) not in (None, self._me)):
             self._standing = Standing.INHERITED  # unless a state arrives
         if self._is_alone and self._holders.undecided:

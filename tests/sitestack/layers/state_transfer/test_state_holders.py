@@ -46,6 +46,19 @@ def test_a_member_with_an_inherited_state_provides_it_only_without_a_true_holder
     assert holders_of(standings, A, C).provider == A
 
 
+def test_after_a_merge_a_member_of_the_primary_part_is_the_provider() -> None:
+    standings = {A: Standing.HOLDS, B: Standing.HOLDS, C: Standing.HOLDS}
+    minority, majority = holders_of(standings, A, B, C), holders_of(standings, B, C)
+    minority.enter((A,), is_primary=False)
+    assert minority.provider == A
+    for part, other in ((minority, majority), (majority, minority)):
+        known = part.snapshot()
+        part.merge(other.snapshot())
+        part.enter((A, B, C, D), [[A], [B, C]])
+        assert part.provider == B
+        part.restore(known)
+
+
 def test_a_view_whose_only_known_member_abstains_has_no_provider() -> None:
     assert holders_of({A: Standing.ABSTAINS}, A, B).provider is None
 
