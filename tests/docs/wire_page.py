@@ -49,14 +49,12 @@ def _type(kind: Any) -> str:
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return "str"
     if origin in (Union, types.UnionType):
-        if any(isinstance(each, type) and issubclass(each, StrEnum) for each in inner):
-            return "str, which may be empty"
-        return " or ".join(_type(each) for each in inner)
+        return f"{_type(next(each for each in inner if each is not type(None)))}?"
     if origin is tuple:
         return f"[{', '.join(_type(each) for each in inner if each is not ...)}{', ...' if ... in inner else ''}]"
     if origin is dict:
         return f"{{{_type(inner[0])}: {_type(inner[1])}}}"
-    return "nil" if kind is type(None) else str(kind.__name__)
+    return str(kind.__name__)
 
 
 if __name__ == "__main__":
