@@ -25,7 +25,7 @@ EXAMPLES = sorted((PROJECT / "examples").glob("*.py"))
 def test_each_name_on_the_page_is_exported() -> None:
     named = set(re.findall(r"(?<![\w-])(sitestack|relay)\.([A-Za-z_]+)\b(?!\.md)", PAGE))
     assert len(named) > 20
-    settings = {"grace_s", "budget", "state"}
+    settings = {"grace_s", "budget", "state", "offline_after_s"}
     missing = {name for face, name in named if name not in {"sitestack": sitestack, "relay": relay}[face].__all__}
     assert missing == settings | {"aio", "blocking"}
 
