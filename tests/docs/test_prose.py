@@ -51,6 +51,13 @@ def test_the_pages_of_the_project_are_judged(rooms: dict[str, list[prose.Sample]
     assert len(rooms) > 20
 
 
+def test_pages_and_product_stay_within_their_words(rooms: dict[str, list[prose.Sample]]) -> None:
+    pages = [prose.ROOT / "README.md", *(prose.ROOT / "docs").rglob("*.md")]
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= 60_000
+    product = [samples for room, samples in rooms.items() if not room.startswith(("docs", "tests", "other"))]
+    assert sum(prose.counts(samples)["words"] for samples in product) <= 90_000
+
+
 @pytest.mark.parametrize(("habit", "text"), _PLANTED.items(), ids=_PLANTED)
 @pytest.mark.parametrize("form", ["{}", "- **a** {}", "| `x` | {} |", "## Title\n\n{}"])
 def test_a_planted_habit_is_counted_on_a_page(habit: str, text: str, form: str) -> None:
