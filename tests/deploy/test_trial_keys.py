@@ -8,14 +8,13 @@ import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from relay.keys.directory import read_key_ring
 from relay.node.bridge.credentials import Credentials
+from tests.harness.http_server import QuietHandler, serving
 
 SCRIPT = Path(__file__).parents[2] / "k8s" / "trial" / "keys" / "make_keys.py"
 
@@ -23,12 +22,14 @@ SCRIPT = Path(__file__).parents[2] / "k8s" / "trial" / "keys" / "make_keys.py"
 class Api:
     """Secrets as an API server has them, by path. An object that exists is not made again."""
 
+    url = ""
+
     def __init__(self) -> None:
         self.secrets: dict[str, dict[str, dict[str, str]]] = {}
         self.unseen: set[str] = set()
         known = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_GET(self) -> None:
                 hidden = self.path in known.unseen
                 known.unseen.discard(self.path)
@@ -47,11 +48,7 @@ class Api:
                 self.end_headers()
                 self.wfile.write(json.dumps(said).encode())
 
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        Thread(target=self.server.serve_forever, daemon=True).start()
+        self.handler = Handler
 
     def data(self, namespace: str, name: str) -> dict[str, bytes]:
         found = self.secrets[f"/api/v1/namespaces/{namespace}/secrets/{name}"]["data"]
@@ -61,9 +58,8 @@ class Api:
 @pytest.fixture
 def api() -> Iterator[Api]:
     api = Api()
-    yield api
-    api.server.shutdown()
-    api.server.server_close()
+    with serving(api.handler) as api.url:
+        yield api
 
 
 def run_job(api: Api, site: str, directory: Path) -> None:
@@ -74,7 +70,7 @@ def run_job(api: Api, site: str, directory: Path) -> None:
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "API": f"http://127.0.0.1:{api.server.server_port}",
+        "API": api.url,
         "ACCOUNT": str(account),
         "RELAY_SITE": site,
     }

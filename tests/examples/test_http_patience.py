@@ -7,7 +7,6 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Event, Thread, Timer
@@ -16,6 +15,7 @@ import pytest
 
 from relay_lab.drills.tether import tie
 from tests.examples.test_http_examples import commands
+from tests.harness.http_server import QuietHandler, serving
 from tests.harness.sockets import free_port
 
 LIMIT_S = 60.0
@@ -31,7 +31,7 @@ def answering(*statuses: int, why: bytes = b"not now", closes: int = 0) -> Itera
     posted: list[tuple[str, bytes]] = []
     closed = [None] * closes
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def handle(self) -> None:
             if closed:
                 closed.pop()
@@ -48,17 +48,8 @@ def answering(*statuses: int, why: bytes = b"not now", closes: int = 0) -> Itera
             self.end_headers()
             self.wfile.write(said)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Be quiet."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", posted
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler) as url:
+        yield url, posted
 
 
 def post(language: str, directory: Path, *urls: str, give_up_s: int = 60) -> subprocess.CompletedProcess[str]:

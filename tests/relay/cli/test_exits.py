@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.client import FORBIDDEN, NOT_FOUND, SERVICE_UNAVAILABLE, UNAUTHORIZED
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 
 import pytest
 
@@ -17,6 +13,7 @@ from relay.cli import exits
 from relay_lab.drills.soak import Soak
 from sitestack.model.errors import SlowConsumer
 from tests.harness.command_line import Run
+from tests.harness.http_server import answering
 from tests.lab.drills.test_result import result
 from tests.relay.node.test_daemon import configure
 
@@ -27,29 +24,6 @@ PROJECT = Path(__file__).parents[3]
 def nobody_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No node runs on this machine as far as the commands can see."""
     monkeypatch.setenv("RELAY_RUN_DIRECTORY", str(tmp_path))
-
-
-@contextmanager
-def answering(status: int, body: bytes = b"") -> Iterator[str]:
-    """A server that gives this answer to everything."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Be quiet."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def documented() -> dict[int, str]:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +12,7 @@ from rich.console import Console
 from relay.cli import status
 from relay.cli.status_tables import status_tables
 from tests.harness.command_line import Run
+from tests.harness.http_server import answering
 
 STATUS: dict[str, Any] = {
     "site": "NYC",
@@ -67,7 +64,7 @@ def test_the_status_omits_inner_queues_by_default() -> None:
 
 def test_nothing_is_cut_where_there_is_no_terminal(run: Run) -> None:
     many = {**STATUS, "view": {"id": [3, "aa"], "members": [f"a-member-with-a-long-name-{number}" for number in range(30)]}}
-    with serving(json.dumps(many).encode()) as url:
+    with answering(200, json.dumps(many).encode(), "/status") as url:
         code, out, _ = run("status", "--node", url)
     assert code == 0
     assert "…" not in out
@@ -91,35 +88,14 @@ def test_status_without_a_node_reports_the_run_directory(run: Run, tmp_path: Pat
     assert str(tmp_path) in err
 
 
-@contextmanager
-def serving(body: bytes) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200 if self.path == "/status" else 404)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Be quiet."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 @pytest.mark.parametrize("path", ["", "/", "/status"])
 def test_a_url_will_do(run: Run, path: str) -> None:
-    with serving(json.dumps(STATUS).encode()) as url:
+    with answering(200, json.dumps(STATUS).encode(), "/status") as url:
         code, out, _ = run("status", "--node", url + path, "--json")
     assert (code, json.loads(out)) == (0, STATUS)
 
 
 def test_an_answer_of_another_version_is_a_sentence(run: Run) -> None:
-    with serving(b'{"name": "A", "site": "NYC", "queues": [{"queue": "x", "now": 1, "high": 1}]}') as url:
+    with answering(200, b'{"name": "A", "site": "NYC", "queues": [{"queue": "x", "now": 1, "high": 1}]}', "/status") as url:
         code, _, err = run("status", "--node", url)
     assert (code, status._STRANGE in err) == (1, True)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ from relay.client import AsyncClient, Client, Event, NotPublished, Outgoing, Pub
 from relay.client.exchange import BATCH_MESSAGES, Answer, Follower, Nodes, Request, publish
 from relay.node.http.token import Tokens
 from sitestack.model.address import Physical
+from tests.harness.http_server import QuietHandler, serving
 from tests.relay.node.http.test_http import FakeNode, served
 from tests.relay.node.http.test_messages import heard, site
 
@@ -114,7 +113,7 @@ def dying(whole: bytes, points: list[int]) -> Iterator[tuple[str, list[tuple[str
     """A server whose first answers end after so many bytes; and the requests."""
     asked: list[tuple[str, bytes]] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def answer(self) -> None:
             asked.append((self.path, self.rfile.read(int(self.headers.get("Content-Length", 0)))))
             at = len(asked) - 1
@@ -123,17 +122,8 @@ def dying(whole: bytes, points: list[int]) -> Iterator[tuple[str, list[tuple[str
 
         do_GET = do_POST = answer
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Be quiet."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", asked
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler) as url:
+        yield url, asked
 
 
 def chunked(media_type: str, body: bytes) -> bytes:

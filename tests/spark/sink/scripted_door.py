@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 from relay.client.exchange import NDJSON
+from tests.harness.http_server import QuietHandler, serving
 
 
 class Post(NamedTuple):
@@ -42,7 +41,7 @@ def scripted_door() -> Iterator[ScriptedDoor]:
     """The door, open on loopback."""
     door = ScriptedDoor()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -63,17 +62,5 @@ def scripted_door() -> Iterator[ScriptedDoor]:
             door.posts.append(post)
             return {"status": 200, "id": [], "key": post.key, "repeated": False}
 
-        def log_message(self, *_: Any) -> None:
-            """Log nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    serving.start()
-    door.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with serving(Handler) as door.url:
         yield door
-    finally:
-        server.shutdown()
-        server.server_close()
-        serving.join()

@@ -48,10 +48,6 @@ def looking(fetches: bool = False) -> Joining:
     return joining
 
 
-def test_the_coordinator_of_the_newest_view_is_asked() -> None:
-    assert looking().found(Found((peer("A", "A", 3), peer("C", "C", 7))), 1.0) == asks(C)
-
-
 def test_a_coordinator_that_offers_nothing_is_asked_after_the_others() -> None:
     """It is heard, or heard of, and does not hear the joiner. When all are like that, it begins again with the newest."""
     joining, now = looking(), 1.0
@@ -59,15 +55,6 @@ def test_a_coordinator_that_offers_nothing_is_asked_after_the_others() -> None:
         assert joining.found(Found((peer("A", "A", 3), peer("D", "C", 7))), now) == asks(coordinator)
         now += TIMEOUT_S
         assert joining.expire(now) == LOOK
-
-
-def test_a_coordinator_that_offered_and_exceeded_the_timeout_is_asked_again() -> None:
-    joining = looking()
-    found = Found((peer("A", "A", 3), peer("C", "C", 7)))
-    joining.found(found, 1.0)
-    joining.offered(C)
-    joining.expire(1.0 + TIMEOUT_S)
-    assert joining.found(found, 6.0) == asks(C)
 
 
 def test_of_joiners_alone_the_first_founds_the_site_and_the_others_look_again() -> None:
@@ -164,13 +151,6 @@ def test_all_members_fetch_from_the_coordinators_before_anybody_is_stopped() -> 
     assert flush_requests(a.merging.heard_fetched(C, DONE, 1.4)) == [A, B, C]
 
 
-def test_parts_with_nothing_to_fetch_merge_at_once() -> None:
-    a = Coordinator("A", view_of(3, "AB"))
-    a.finds(coordinates("C"))
-    a.merging.replied(C, MergeReply(view_of(2, "CD")), 1.2)
-    assert flush_requests(a.answers(D)) == [A, B, C]
-
-
 def test_a_part_with_a_member_without_fetch_progress_is_deferred() -> None:
     a, _ = leading(1.0)
     for member in (A, B, C):
@@ -187,17 +167,6 @@ def test_a_member_of_the_leaders_own_part_that_lacks_something_puts_everything_o
     for member in (A, C, D):
         a.merging.heard_fetched(member, DONE, 1.0)
     assert flush_requests(a.merging.expire(1.0 + TIMES.fetch_timeout_s)) == []
-
-
-def test_the_other_parts_are_merged_without_it() -> None:
-    a = Coordinator("A", view_of(3, "AB"), fetches=True)
-    a.finds(coordinates("C"), coordinates("E"))
-    a.merging.replied(C, MergeReply(view_of(2, "CD")), 1.0)
-    a.merging.replied(E, MergeReply(view_of(2, "E")), 1.0)
-    a.answers(D, now=1.0)
-    for member in (A, B, C, E):
-        a.merging.heard_fetched(member, DONE, 1.0)
-    assert flush_requests(a.merging.expire(1.0 + TIMES.fetch_timeout_s)) == [A, B, E]
 
 
 def test_a_member_that_brings_something_forward_is_waited_for_up_to_a_limit() -> None:
@@ -273,15 +242,6 @@ def test_each_failure_doubles_the_wait_up_to_a_bound() -> None:
     assert not backoff.waits("A", 0.0)
     assert [waits_after(backoff, "A", now) for now in (0.0, 1.0, 3.0, 7.0, 12.0)] == [1.0, 2.0, 4.0, 5.0, 5.0]
     assert not backoff.waits("B", 12.0)
-
-
-def test_an_answer_makes_the_next_attempt_at_once_and_the_next_failure_the_first() -> None:
-    backoff = Backoff(1.0, 5.0, 8)
-    backoff.failed("A", 0.0)
-    backoff.failed("A", 1.0)
-    backoff.forget("A")
-    assert not backoff.waits("A", 1.0)
-    assert waits_after(backoff, "A", 2.0) == 1.0
 
 
 def test_a_failure_long_ago_counts_no_more() -> None:

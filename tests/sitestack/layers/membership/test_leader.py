@@ -53,26 +53,10 @@ def asked(effects: list[Effect]) -> list[Address]:
     return said(effects, FlushRequest)
 
 
-def test_a_successor_of_a_dead_coordinator_starts_a_flush_at_once() -> None:
-    leader = leader_of("B")
-    leader.suspect((A,), 1.0)
-    assert leader.deadline() == 1.0
-    assert asked(leader.expire(1.0)) == [B, C, D]
-
-
 def test_all_that_are_given_up_at_one_time_are_left_out_by_one_flush() -> None:
     leader = leader_of("B")
     leader.suspect((A, C), 1.0)
     assert asked(leader.expire(1.0)) == [B, D]
-
-
-def test_a_member_that_dies_during_the_flush_is_not_waited_for() -> None:
-    leader = leader_of("B")
-    leader.suspect((A,), 1.0)
-    leader.expire(1.0)
-    leader.suspect((C,), 1.1)
-    assert leader.deadline() == 1.1
-    assert asked(leader.expire(1.1)) == [B, D]
 
 
 def test_other_changes_are_collected() -> None:
@@ -81,14 +65,6 @@ def test_other_changes_are_collected() -> None:
     leader.leave(B, 1.01)
     leader.join(E, JoinRequest("E", True), 1.02)
     assert leader.deadline() == 1.0 + BATCH_S
-
-
-def test_a_member_that_is_not_next_in_line_only_reports_a_suspicion() -> None:
-    leader = leader_of("C")
-    assert leader.suspect((A,), 1.0) == [Down(Frame(C, B, (SuspectReport((A,)),)))]
-    assert leader.deadline() is None
-    leader.suspect((B,), 1.2)
-    assert leader.deadline() == 1.2
 
 
 def test_a_new_leader_receives_all_suspicions() -> None:

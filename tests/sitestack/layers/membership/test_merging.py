@@ -88,13 +88,6 @@ def test_a_coordinator_looks_around_from_time_to_time_at_once_after_a_hint_and_s
 # -- agreeing ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_agreeing_coordinator_sends_its_view_and_forwards_the_flush_request() -> None:
-    c = Coordinator("C", view_of(2, "CD"))
-    assert c.merging.requested(A, 1.0) == [c.says(A, MergeReply(c.view))]
-    assert not c.merging.forwards(B, 1.0), "only who was agreed with leads"
-    assert c.merging.forwards(A, 1.0 + TIMES.consent_s)
-
-
 def test_a_coordinator_that_forwarded_a_request_defers_changes_for_a_while() -> None:
     c = Coordinator("C", view_of(2, "CD"))
     c.merging.requested(A, 1.0)
@@ -129,22 +122,6 @@ def test_after_a_merge_that_never_came_the_next_attempt_is_agreed_to() -> None:
     assert c.leader.expire(after) == [], "nothing has changed, so nobody is disturbed"
     assert not c.leader.busy()
     assert c.merging.requested(A, after) == [c.says(A, MergeReply(c.view))]
-
-
-def test_changes_deferred_for_a_merge_that_never_came_start_afterwards() -> None:
-    c = Coordinator("C", view_of(2, "CD"))
-    c.merging.requested(A, 1.0)
-    c.merging.forwards(A, 1.0)
-    c.leader.join(E, JoinRequest("E", True), 1.1)
-    assert flush_requests(c.leader.expire(1.0 + TIMES.follow_s)) == [C, D]
-
-
-def test_the_last_requester_leads_until_a_request_is_forwarded() -> None:
-    c = Coordinator("C", view_of(2, "CD"))
-    c.merging.requested(A, 1.0)
-    assert c.merging.requested(B, 1.5) == [c.says(B, MergeReply(c.view))]
-    assert not c.merging.forwards(A, 1.6)
-    assert c.merging.forwards(B, 1.6)
 
 
 def test_a_new_view_ends_the_consent() -> None:
@@ -216,14 +193,6 @@ def test_a_part_that_does_not_agree_in_time_is_left_out_of_the_merge() -> None:
     assert a.merging.replied(E, MergeReply(view_of(1, "EF")), 2.1) == [Dropped("merge_reply")], "too late"
 
 
-def test_without_an_agreement_no_merge_starts_and_parts_may_be_asked_again() -> None:
-    a = Coordinator("A", view_of(3, "AB"))
-    a.finds(coordinates("C"))
-    assert a.merging.expire(1.0 + TIMES.reply_timeout_s) == []
-    assert a.merging.merges_started == 0
-    assert a.finds(coordinates("C"), now=3.0) == a.asks(C)
-
-
 @pytest.mark.parametrize(
     ("source", "view"), [(E, "E"), (C, "DC"), (D, "CD")], ids=["not asked", "coordinates no more", "speaks for another"]
 )
@@ -241,13 +210,6 @@ def test_an_own_view_change_takes_precedence_over_an_agreed_merge(how: str) -> N
     a.disturb(how)
     assert a.merging.replied(C, MergeReply(view_of(2, "CD")), 1.1) == []
     assert a.merging.merges_started == 0
-
-
-def test_a_view_that_comes_meanwhile_ends_the_attempt() -> None:
-    a = Coordinator("A", view_of(3, "AB"))
-    a.finds(coordinates("C"))
-    a.merging.view_installed(a.view, 1.1)
-    assert a.merging.replied(C, MergeReply(view_of(2, "CD")), 1.2) == [Dropped("merge_reply")]
 
 
 @pytest.mark.parametrize(
@@ -376,14 +338,6 @@ def test_changes_deferred_for_a_merge_start_at_once_when_it_is_given_up() -> Non
     c.merging.refused(A, MergeRefusal(()), 2.0)
     assert flush_requests(c.leader.expire(2.0)) == [C, D]
     assert c.finds(coordinates("A"), now=9.0) == []
-
-
-def test_a_coordinator_known_only_from_others_is_not_waited_for() -> None:
-    """It may be one that cannot be reached."""
-    c = Coordinator("C", view_of(2, "CD"))
-    of_a = Peer(B, "B", A, ViewId(3, A))
-    assert c.finds(of_a) == []
-    assert c.finds(of_a, coordinates("E")) == c.asks(E)
 
 
 def test_a_coordinator_long_known_only_from_others_is_reported() -> None:
