@@ -60,8 +60,8 @@ class LinkPolicy:
 
     #: Time for which a site without a link stays in the global view; should exceed a failover (G6).
     grace_s: float = 10.0
-    #: Least pace of a site that lags by the whole budget: relayed multicasts wait for it, for a slower one no
-    #: longer than `grace_s`.
+    #: Least pace of a site that lags by the whole budget. Relayed multicasts wait for it; for a slower site
+    #: they wait no longer than `grace_s`.
     pace_min_bytes_s: int = 64 * 1024
     #: For a site that is down or below the least pace, when the budget is used up. gap (the default): the
     #: oldest messages become a gap there. wait: relayed multicasts wait without limit.

@@ -14,7 +14,8 @@ class SpillSettings:
     bytes: int = 16 << 30
     #: Time from delivery until an entry leaves the disk; up to a sixteenth longer.
     age_s: float = 259_200.0
-    #: Directory of the process's spill files, which end with it. Empty: no spill.
+    #: Directory in which the process makes one for its spill files, and removes it when it ends. Empty: no
+    #: spill.
     directory: str = ""
 
 

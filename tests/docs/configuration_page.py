@@ -25,8 +25,8 @@ and environment variables supply the differences:
   `router-a:7900 router-b:7900`, `discovery.routers`; `RELAY_KEYS` `security.keys`; `RELAY_SPILL` the directory of
   `relay.budget.spill`.
 
-Only `site` is required. Keys in `_s` are seconds, in `_bytes` bytes. Other possible values follow the default; `none` stands
-for null. All mistakes are reported before the node starts, one sentence each:
+Only `site` is required. Keys in `_s` are seconds, in `_bytes` bytes, in `_bytes_s` bytes per second. Other possible values
+follow the default; `none` stands for null. All mistakes are reported before the node starts, one sentence each:
 
 ```
 relay config check FILE          # exit code 0, or 2 and the problems

@@ -83,8 +83,8 @@ class QuarantineTimes:
 class MembershipConfig:
     """Times and bounds of membership, and what the parts of a split site do."""
 
-    #: both: all parts of a split site continue. majority: the others deliver no multicasts and refuse to
-    #: send.
+    #: both: all parts of a split site continue. majority: a part without the majority delivers no multicasts
+    #: and refuses to send.
     when_split: WhenSplit = "both"
     #: With `when_split: majority`: members of the complete site, more than half of which are needed. Never
     #: run more at once.
