@@ -157,6 +157,8 @@ class Liveness:
     def _stood(self, site: str, process: Process, now: float) -> str:
         """Return the worst minute of a process, if it was blocked too long in it; a minute begins
         where a block begins.
+
+        Behind a hole a member also has to notice that the others have gone on without it.
         """
         blocked = process.blocked.until(now)
         if sum(until - since for since, until in blocked) <= BLOCKED_S_MAX:
@@ -164,6 +166,8 @@ class Liveness:
         for start, _ in blocked:
             end = start + MINUTE_S
             stood, allowed = overlap_s(blocked, start, end), BLOCKED_S_MAX + self._allowance_s(site, start, end)
+            holes = self._nemesis.grey.holes
+            allowed += DETECTION_S * any(where == site and overlap_s([span], start, end) for where, _, span in holes)
             if stood > allowed:
                 return f"T2 {_label(process)}: was blocked for {stood:.2f} s in a minute from {start:.2f} s on, not {allowed:g}"
         return ""
