@@ -53,7 +53,7 @@ def _why_degraded(status: Mapping[str, Any], peers: Sequence[str]) -> Iterator[d
             yield _reason(f"{site} is not reached", "RelayLinkDown")
     for site, names in _sites(status).items():
         if len(names) == 1:
-            yield _reason(f"{site} has no next in line: the end of {names[0]} takes it off", "RelayDegraded")
+            yield _reason(f"{site} has no next in line: it goes down if {names[0]} stops", "RelayDegraded")
     for site, link in links.items():
         if link.get("offline"):
             continue

@@ -4,8 +4,8 @@ import { Chart } from "./chart.js";
 import { byId, element, say } from "./dom.js";
 import { bytes, duration, plural, rate } from "./format.js";
 
-// Seconds of lag from which a chart is shown as high: more than an acknowledgement ever takes.
-const HIGH_LAG_S = 2;
+// Seconds of lag from which a chart and an arrow show it as high: more than an acknowledgement ever takes.
+export const HIGH_LAG_S = 2;
 
 class LinkCard {
   constructor(site, home) {

@@ -9,13 +9,16 @@ function reachesAny(status) {
   return status.links.some((link) => !link.down && !link.offline && link.site in sites);
 }
 
-// What a member does: of itself this node knows it, of the others in its site what all agree on, of other sites who coordinates.
+// Whether a member relays: of itself this node knows it, of the others in its site what all agree on, of other sites nothing.
+export function relays(status, site, name, rank) {
+  if (site !== status.site) return false;
+  return name === status.name ? status.relays_to.length > 0 : rank === 0 && reachesAny(status);
+}
+
 function duties(status, site, name, rank) {
-  const isHome = site === status.site;
-  const isHere = isHome && name === status.name;
-  const relays = isHere ? status.relays_to.length > 0 : isHome && rank === 0 && reachesAny(status);
+  const isHere = site === status.site && name === status.name;
   const told = [];
-  if (relays) told.push(tag("relays", "good"));
+  if (relays(status, site, name, rank)) told.push(tag("relays", "good"));
   else if (rank === 0) told.push(tag("coordinates"));
   if (rank === 1) told.push(tag("next"));
   return isHere ? [...told, tag("this node", "quiet")] : told;

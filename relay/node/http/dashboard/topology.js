@@ -2,11 +2,11 @@
 
 import { byId, drawn, element, redraw } from "./dom.js";
 import { duration, plural, rate } from "./format.js";
-import { sitesOf } from "./sites.js";
+import { HIGH_LAG_S } from "./links.js";
+import { relays, sitesOf } from "./sites.js";
 
 function box(status, site, names) {
-  const isHome = site === status.site;
-  const lines = [`${isHome ? "coordinator" : "relay"} ${names[0] ?? "not known"}`, names[1] ? `next ${names[1]}` : "no next in line", plural(names.length, "member")];
+  const lines = [`${relays(status, site, names[0], 0) ? "relay" : "coordinator"} ${names[0] ?? "not known"}`, names[1] ? `next ${names[1]}` : "no next in line", plural(names.length, "member")];
   return element("div", { class: `site-box${names.length > 1 ? "" : " degraded"}` }, element("strong", {}, site), ...lines.map((line) => element("span", {}, line)));
 }
 
@@ -31,13 +31,14 @@ export function showTopology(status, rates) {
     const down = Boolean(status.global_view?.down.includes(site));
     const [kind, state] = stateOf(link, down, role);
     const there = `${home} → ${site} ${rate(rates[home] ?? 0)}, lag ${duration(link?.behind_s ?? 0)}`;
-    return { site, kind, state, there, back: `${site} → ${home} ${rate(rates[site] ?? 0)}` };
+    const ahead = kind === "good" && link?.behind_s > HIGH_LAG_S ? "warn" : kind;
+    return { site, kind, ahead, state, there, back: `${site} → ${home} ${rate(rates[site] ?? 0)}` };
   });
-  redraw(byId("topology-picture"), [rows, sites, home], () => [
+  redraw(byId("topology-picture"), [rows, sites, home, relays(status, home, sites[home]?.[0], 0)], () => [
     element("div", { class: "home-box" }, box(status, home, sites[home] ?? [])),
-    element("div", { class: "routes" }, ...rows.map(({ site, kind, state, there, back }) =>
+    element("div", { class: "routes" }, ...rows.map(({ site, kind, ahead, state, there, back }) =>
       element("div", { class: "route", "data-route": site },
-        element("div", { class: "arrows" }, element("p", { class: `tag ${kind}` }, state), arrow(kind, false, there), arrow(kind, true, back)),
+        element("div", { class: "arrows" }, element("p", { class: `tag ${kind}` }, state), arrow(ahead, false, there), arrow(kind, true, back)),
         box(status, site, sites[site])))),
   ]);
 }

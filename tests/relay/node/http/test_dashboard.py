@@ -204,11 +204,16 @@ async def test_the_verdict_the_topology_and_other_dashboards_are_at_the_top(chro
 
     def look(page: Page) -> None:
         page.wait_for("document.querySelector('#verdict.degraded')")
-        assert "SFO has no next in line: the end of D takes it off (RelayDegraded)" in page.evaluate(text("#reasons li"))
+        assert "SFO has no next in line: it goes down if D stops (RelayDegraded)" in page.evaluate(text("#reasons li"))
         assert page.evaluate(text("#dashboard-list a")) == "B"
         page.wait_for("document.querySelector('[data-route=SFO]')")
         assert page.evaluate(text("[data-route=SFO] p:not(.tag) span")) == "NYC → SFO 0 msg/s, lag 1.5 s | SFO → NYC 0 msg/s"
-        assert "no next in line" in page.evaluate(text("[data-route=SFO] .site-box"))
+        boxes = [page.evaluate(text(f"{place} .site-box span")) for place in (".home-box", "[data-route=SFO]")]
+        assert boxes == ["relay A | next B | 2 members", "coordinator D | no next in line | 1 member"]
+        arrows = "[...document.querySelectorAll('[data-route=SFO] p:not(.tag)')].map((each) => each.className)"
+        assert page.evaluate(arrows) == ["good", "good"]
+        node._told["links"][0]["behind_s"] = 7.0
+        page.wait_for(f"{arrows}[0] === 'warn'")
         node.broken = True
         page.wait_for("document.querySelector('#verdict.down')")
         assert page.errors == [] or "500" in page.errors[0]

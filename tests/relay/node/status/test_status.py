@@ -177,7 +177,7 @@ BUDGET = {"queue": "stack.relay.buffer_bytes", "now": 8, "max": 10}
         (
             {"global_view": {"sites": {"NYC": ["A", "B"], "SFO": ["D"]}, "down": []}},
             "degraded",
-            {"SFO has no next in line: the end of D takes it off": "RelayDegraded"},
+            {"SFO has no next in line: it goes down if D stops": "RelayDegraded"},
         ),
         ({"global_view": {**WHOLE, "down": ["LON"]}}, "degraded", {"LON is not reached": "RelayLinkDown"}),
         ({"links": UNLINKED}, "degraded", {"there is no link to SFO": "RelayLinkDown"}),
