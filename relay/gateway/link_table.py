@@ -169,10 +169,11 @@ class LinkTable:
         link = self.at(key)
         return 0 if link is None else link.session.acked_bytes
 
-    def relays(self, site: str) -> list[Address]:
-        """Return the members that relay for a site at the other end of its links."""
-        peers = [self.connections[connection].session.peer for connection in self._linked(site)]
-        return [peer.relay for peer in peers if peer is not None]
+    def relay_of(self, site: str) -> Address:
+        """Return the relay of a site that is linked."""
+        peer = self.connections[self._linked(site)[0]].session.peer
+        assert peer is not None, "a link has a HELLO"
+        return peer.relay
 
     def linked(self, site: str) -> bool:
         return bool(self._linked(site))

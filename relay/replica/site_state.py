@@ -55,6 +55,10 @@ class StateFrame(Header):
 READS_EXTRAS = ""
 
 
+#: As `dest` of a request: the relay of that site, whose address the taker need not know.
+ITS_RELAY = Address(bytes(16))
+
+
 @dataclass(frozen=True, slots=True)
 class StateAsk(StateFrame):
     """Taker to provider: request the state from this offset.

@@ -16,7 +16,7 @@ from typing import Any
 
 from relay.events import StateProgress
 from relay.gateway.gateway import Gateway
-from relay.replica.site_state import Contained, StateAnswer, StateAsk, StateFrame, StatePiece, StateRefusal
+from relay.replica.site_state import ITS_RELAY, Contained, StateAnswer, StateAsk, StateFrame, StatePiece, StateRefusal
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import raise_to
 from relay.site_state.config import SiteStateConfig
@@ -69,7 +69,7 @@ class SiteState:
     """A member's states across sites. Bounds: those of requester and provider."""
 
     def __init__(self, local: Local, config: SiteStateConfig, state: ReplicatedState, gateway: Gateway) -> None:
-        self.requester = StateRequester(local.site, local.address, config, state, gateway.table.relays)
+        self.requester = StateRequester(local.site, local.address, config, state)
         self.provider = StateProvider(local.site, local.address, config, state)
         self._site = local.site
         self._me = local.address
@@ -150,6 +150,8 @@ class SiteState:
             return [Dropped("site_state_no_way")]
         if frame.dest_site != self._site:
             if self._gateway.table.linked(frame.dest_site):
+                if frame.dest == ITS_RELAY:
+                    frame = replace(frame, dest=self._gateway.table.relay_of(frame.dest_site))
                 refusal = self._gateway.table.send_unicast(frame.dest_site, frame.dest, frame)
                 return [] if refusal is None else [Dropped("site_state_no_way")]
             relay = self._state.relay

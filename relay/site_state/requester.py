@@ -8,11 +8,10 @@ one and reports the missing numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from relay.replica.entries import SiteVector
-from relay.replica.site_state import READS_EXTRAS, StateAnswer, StateAsk, StatePiece, StateRefusal
+from relay.replica.site_state import ITS_RELAY, READS_EXTRAS, StateAnswer, StateAsk, StateFrame, StatePiece, StateRefusal
 from relay.replica.state import ReplicatedState
 from relay.site_state.config import SiteStateConfig
 from relay.site_state.contents import from_vectors, lacking, to_vectors
@@ -57,15 +56,7 @@ class StateFetched:
 class StateRequester:
     """Fetches one state at a time. Calls return the requests to send; `end` is set at the end."""
 
-    def __init__(
-        self,
-        site: str,
-        address: Address,
-        config: SiteStateConfig,
-        state: ReplicatedState,
-        relays: Callable[[str], Sequence[Address]] = lambda site: (),
-    ) -> None:
-        """`relays`: the relays of a site that this member is linked to, if it is a relay itself."""
+    def __init__(self, site: str, address: Address, config: SiteStateConfig, state: ReplicatedState) -> None:
         self.end: StateFetched | None = None
         self.sites: tuple[str, ...] = ()
         self.provider: tuple[str, Address] | None = None
@@ -77,7 +68,6 @@ class StateRequester:
         self._config = config.transfer
         self._settings = config.settings
         self._state = state
-        self._relays = relays
         #: Numbers that the state must contain, since they are not delivered here; the owner raises
         #: it.
         self._floor: Contents = {}
@@ -108,15 +98,14 @@ class StateRequester:
     def _candidates(self) -> list[tuple[str, Address]]:
         """Return the sites' members, each site's relay last: its death then costs no snapshot.
 
-        Its present relay too: the view with it may wait in the stream for full backlogs, which wait for
-        this state.
+        Then its present relay, of whatever address: the view with it may wait in the stream for full
+        backlogs, which wait for this state.
         """
         found: list[tuple[str, Address]] = []
         for site in self.sites:
             remote = self._state.remotes.get(site)
             members = () if remote is None or remote.view is None else remote.view.members
-            relays = [relay for relay in self._relays(site) if relay not in members]
-            found += [(site, member) for member in (*members[1:], *members[:1], *relays)]
+            found += [(site, member) for member in (*members[1:], *members[:1], ITS_RELAY)]
         return found
 
     def _turn_to_next(self, now: float) -> list[StateAsk]:
@@ -150,9 +139,15 @@ class StateRequester:
         self._ask_at = min(arriving.asked.values(), default=due)
         return questions
 
+    def _is_of_provider(self, frame: StateFrame) -> bool:
+        """Return whether a frame is awaited; a site's relay becomes known by its first one."""
+        if self.busy and self.provider == (frame.site, ITS_RELAY):
+            self.provider = (frame.site, frame.member)
+        return self.busy and self.provider == (frame.site, frame.member)
+
     def piece(self, piece: StatePiece, now: float) -> list[StateAsk] | None:
         """Store a piece; return None for an unexpected one."""
-        if not self.busy or (piece.site, piece.member) != self.provider:
+        if not self._is_of_provider(piece):
             return None
         arriving = self._arriving
         if arriving is None:
@@ -200,7 +195,7 @@ class StateRequester:
 
     def answer(self, answer: StateAnswer, now: float) -> list[StateAsk] | None:
         """Handle a refusal; return None for an unexpected one."""
-        if not self.busy or (answer.site, answer.member) != self.provider:
+        if not self._is_of_provider(answer):
             return None
         number = 0 if self._arriving is None else self._arriving.number
         if answer.snapshot != number:
@@ -240,7 +235,9 @@ class StateRequester:
     def _is_gone(self, provider: tuple[str, Address]) -> bool:
         """Return whether a view of its site is known that excludes the provider."""
         remote = self._state.remotes.get(provider[0])
-        return remote is not None and remote.view is not None and not remote.lineages_of(provider[1])
+        if remote is None or remote.view is None or provider[1] == ITS_RELAY:
+            return False
+        return not remote.lineages_of(provider[1])
 
     def deadline(self) -> float | None:
         """Return the time (s) at which `expire` must be called; None without a fetch."""

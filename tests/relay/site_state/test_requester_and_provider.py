@@ -9,7 +9,7 @@ import pytest
 
 from relay.replica.config import BufferConfig
 from relay.replica.entries import SiteVector
-from relay.replica.site_state import READS_EXTRAS, StateAnswer, StateAsk, StatePiece, StateRefusal
+from relay.replica.site_state import ITS_RELAY, READS_EXTRAS, StateAnswer, StateAsk, StatePiece, StateRefusal
 from relay.replica.state import ReplicatedState
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from relay.site_state.provider import HELD_S, KEPT_S, StateProvider
@@ -211,7 +211,9 @@ def test_the_second_in_rank_is_asked_first_and_the_relay_last() -> None:
     [second] = found.answer(no(StateRefusal.NO_STATE), 0.0) or []
     [third] = found.answer(no(StateRefusal.BUSY, C), 0.0) or []
     assert (second.dest, third.dest) == (C, A)
-    assert found.answer(no(StateRefusal.FAILED, A), 0.0) == []
+    [fourth] = found.answer(no(StateRefusal.FAILED, A), 0.0) or []
+    assert fourth.dest == ITS_RELAY, "another member may relay by now"
+    assert found.answer(no(StateRefusal.NO_STATE, E), 0.0) == []
     [again] = found.expire(2.0)
     assert again.dest == B
 
