@@ -235,6 +235,10 @@ class RelayChannel(Channel[BetweenSites]):
         sites = self._relay.statistics().sites
         return {each.site: each.behind_s for each in sites if not each.offline}
 
+    def take_trip(self) -> float | None:
+        """Return how long (s) the last own multicast took to be delivered here; None: none since the last call."""
+        return self._batching.credit.take_trip()
+
     def levels(self) -> dict[str, Level]:
         assert self._bridge is not None, "a channel runs as long as its block"
         parts = {"bridge": self._bridge.levels()}

@@ -117,6 +117,7 @@ class _Node:
         self._slow = SlowMembers()
         #: Bound: the sites that are configured or known.
         self._lag: dict[str, Histogram] = {}
+        self._delivery = Histogram()
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
 
     def describe(self) -> dict[str, Any]:
@@ -161,6 +162,7 @@ class _Node:
             longest_stall_s=round(self.loop.longest_s, 3),
             loop_delay=self.loop.delays,
             lag=self._lag,
+            delivery=self._delivery,
         )
 
     async def run(self) -> None:
@@ -296,6 +298,8 @@ class _Node:
             if self.ring is not None:
                 for site, behind_s in channel.lags.items():
                     self._lag.setdefault(site, Histogram()).observe(behind_s)
+                if (trip_s := channel.take_trip()) is not None:
+                    self._delivery.observe(trip_s)
             await trio.sleep(WATCH_INTERVAL_S)
 
     async def _publish(self, channel: RelayChannel, source: LineSource) -> None:

@@ -196,13 +196,19 @@ def _machinery(status: Mapping[str, Any]) -> Iterator[Metric]:
                 yield _counter(f"{prefix}_{name}", help_text, numbers[name])
 
 
+_DELAYS = {
+    "loop_delay": "Delays of the event loop's wake-ups.",
+    "delivery": "From a multicast of this member to its delivery here; one of every second.",
+}
+
+
 def _histograms(node: Mapping[str, Any]) -> Iterator[Metric]:
     lag = HistogramMetricFamily("relay_lag_sampled_seconds", "relay_lag_seconds of every second, by site.", labels=["site"])
     for site, each in node["lag"].items():
         lag.add_metric([site], *cumulative(each))
     yield lag
-    buckets, total_s = cumulative(node["loop_delay"])
-    yield HistogramMetricFamily("relay_loop_delay_seconds", "Delays of the event loop's wake-ups.", buckets, total_s)
+    for name, text in _DELAYS.items():
+        yield HistogramMetricFamily(f"relay_{name}_seconds", text, *cumulative(node[name]))
 
 
 def _gauge(name: str, help_text: str, value: float) -> Metric:

@@ -47,9 +47,10 @@ class NodeStatistics:
     stalls: int
     stalled_s: float
     longest_stall_s: float
-    #: Delays of the event loop; and how far each other site was behind, while HTTP is on.
+    #: Delays of the event loop; and, while HTTP is on, of the deliveries of own multicasts, and of each other site.
     loop_delay: Histogram = field(default_factory=Histogram)
     lag: Mapping[str, Histogram] = field(default_factory=dict)
+    delivery: Histogram = field(default_factory=Histogram)
 
 
 class NodeStatus:

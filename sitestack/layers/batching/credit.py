@@ -26,20 +26,30 @@ class SendCredit:
         #: constant without a target
         self.bytes = config.send_credit_bytes if config.latency_target_s is None else self._bytes_min
 
+        #: Length (s) of the last trip, until it is taken.
+        self._trip_s: float | None = None
+
     def installed(self, members: int) -> None:
         """Adopt the number of members of a new view, and measure its shortest trip anew."""
+        self._trips = TripMeter()
         if self._target_s is not None:
             batches = max(BATCHES_EACH_MIN * members, BATCHES_MIN)
             self._bytes_min = min(batches * self._batch_bytes, self._bytes_max)
             self.bytes = max(self.bytes, self._bytes_min)
-            self._trips = TripMeter()
+
+    def take_trip(self) -> float | None:
+        """Return how long (s) the last measured own multicast took to be delivered here; None: none since the last call."""
+        taken, self._trip_s = self._trip_s, None
+        return taken
 
     def sent(self, under_way: int, now: float) -> None:
-        if self._target_s is not None:
-            self._trips.sent(under_way, now)
+        self._trips.sent(under_way, now)
 
     def delivered(self, size: int, now: float) -> None:
-        if self._target_s is None or not self._trips.confirmed(size, now):
+        if not self._trips.confirmed(size, now):
+            return
+        self._trip_s = self._trips.trip_s
+        if self._target_s is None:
             return
         # Beside these, one batch is open.
         wanted = round(self._trips.rate * (self._trips.least_s + self._target_s)) + self._batch_bytes

@@ -74,7 +74,7 @@ class Batching(Layer):
         self._batch_count_max = config.batch_count_max
         self._payload_bytes_max = config.message_bytes_max
         self._keys_share_batches = config.keys_share_batches
-        self._credit = SendCredit(config)
+        self.credit = SendCredit(config)
         self._multicasts = (BatchStream(Scope.ALL), BatchStream(Scope.SITE))
         self._targets = Targets(local.site)
         self._to = self._targets.open
@@ -122,7 +122,7 @@ class Batching(Layer):
         opened.payloads.append(payload)
         opened.body_bytes += size
         self._open_bytes += size
-        return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._credit.bytes
+        return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self.credit.bytes
 
     def extend(self, payloads: list[bytes], scope: Scope, target: Address | None = None, manner: Manner = Manner.PLAIN) -> bool:
         """Append messages together if one batch can hold them, else one by one.
@@ -160,7 +160,7 @@ class Batching(Layer):
     @property
     def writable(self) -> bool:
         """Whether a sender may continue. Bytes that wait for credit below may count twice."""
-        return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self._credit.bytes
+        return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self.credit.bytes
 
     def is_silent(self, batch: Batch) -> bool:
         """Return whether this delivery is an own multicast sent with `loopback=False`; ask once a
@@ -195,7 +195,7 @@ class Batching(Layer):
                 return [Up(event)] if self._joined else self._hold(event)
             self._multicasts[batch.scope].next_back = batch.first + batch.count
             self._outstanding_bytes -= len(batch.body)
-            self._credit.delivered(len(batch.body), now)
+            self.credit.delivered(len(batch.body), now)
             if self._open_bytes or self._leave_at is not None:
                 self.stale.add(self)
             return [Up(event)]
@@ -216,7 +216,7 @@ class Batching(Layer):
             self._flowing = not event.blocked
             self._refusing = self._is_leaving or not event.view.is_primary
             self._joined = True
-            self._credit.installed(len(event.view.members))
+            self.credit.installed(len(event.view.members))
             return [Up(event), *[Up(frame) for frame in self._early.take_all()]]
         elif isinstance(event, Left):
             self._refusing = self._is_leaving = True
@@ -273,7 +273,7 @@ class Batching(Layer):
         for opened in self._closable():
             effects += self._close(opened)
         if self._outstanding_bytes > under_way:
-            self._credit.sent(self._outstanding_bytes, now)
+            self.credit.sent(self._outstanding_bytes, now)
         return effects + self._close_unicasts(Scope.UNICAST)
 
     def _close_unicasts(self, scope: Scope) -> list[Effect]:

@@ -118,6 +118,14 @@ def test_the_credit_never_falls_below_two_full_batches_for_each_member_or_eight(
     assert floor - pipe.size < pipe.credit < floor + 2 * CONFIG.batch_bytes_max
 
 
+@pytest.mark.parametrize("target_s", [TARGET_S, None])
+def test_the_last_trip_of_own_multicasts_can_be_taken_once(target_s: float | None) -> None:
+    pipe = Pipe(BatchingConfig(latency_target_s=target_s), trip_s=0.02)
+    pipe.run(0.1, saturated=False)
+    assert pipe.layer.credit.take_trip() == pytest.approx(0.02, abs=0.002)
+    assert pipe.layer.credit.take_trip() is None
+
+
 def test_an_idle_sender_earns_no_credit() -> None:
     pipe = Pipe()
     pipe.run(1.0, saturated=False)
