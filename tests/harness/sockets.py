@@ -14,7 +14,7 @@ def free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         socks = [stack.enter_context(socket.socket()) for _ in range(count)]
         for sock in socks:
-            sock.bind(("127.0.0.1", 0))
+            sock.bind(("", 0))
         return [sock.getsockname()[1] for sock in socks]
 
 

@@ -71,12 +71,13 @@ def reserved_ports(seats: Sequence[Seat], discovery: Discovery) -> Iterator[Port
     """Yield ports for all members; inside the block no other process gets the bridge ports."""
     reserved: list[socket.socket] = []
     sites = [*dict.fromkeys(seat.site for seat in seats)]
+    host = "::1" if discovery == "ipv6" else LOOPBACK
     try:
-        bridges = {seat: _reserve(reserved) for seat in seats}
-        datagrams = {seat: _reserve_pair(reserved) for seat in seats} if discovery in ("hosts", "ipv6") else {}
-        addresses = dict.fromkeys(seats, "::1") if discovery == "ipv6" else {}
+        bridges = {seat: _reserve(reserved, host) for seat in seats}
+        datagrams = {seat: _reserve_pair(reserved, host) for seat in seats} if discovery in ("hosts", "ipv6") else {}
+        addresses = dict.fromkeys(seats, host)
         groups = {site: draw_group() for site in sites} if discovery == "multicast" else {}
-        routers = [_reserve(reserved) for _ in range(_ROUTERS)] if discovery in _KINDS else []
+        routers = [_reserve(reserved, host) for _ in range(_ROUTERS)] if discovery in _KINDS else []
         yield Ports(bridges, datagrams, groups, addresses, routers=routers, kind=_KINDS.get(discovery, "udp"))
     finally:
         for each in reserved:
@@ -153,23 +154,27 @@ def draw_group() -> tuple[str, int]:
     return group, system.randint(*_GROUP_PORTS)
 
 
-def _reserve_pair(reserved: list[socket.socket]) -> int:
+def _reserve_pair(reserved: list[socket.socket], host: str) -> int:
     """Return a port that is reserved in TCP and free in UDP."""
     while True:
-        port = _reserve(reserved)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
-            probe.bind((LOOPBACK, port))
+        port = _reserve(reserved, host)
+        with socket.socket(_family(host), socket.SOCK_DGRAM) as probe, suppress(OSError):
+            probe.bind((host, port))
             return port
 
 
-def _reserve(reserved: list[socket.socket]) -> int:
+def _reserve(reserved: list[socket.socket], host: str) -> int:
     """Return a free TCP port, reserved while its socket is open.
 
     The socket is bound but does not listen: members, which set SO_REUSEADDR, can bind the port.
     """
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock = socket.socket(_family(host), socket.SOCK_STREAM)
     reserved.append(sock)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind((LOOPBACK, 0))
+    sock.bind((host, 0))
     port: int = sock.getsockname()[1]
     return port
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if is_ipv6(host) else socket.AF_INET

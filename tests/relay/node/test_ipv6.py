@@ -13,10 +13,14 @@ import pytest
 from relay.keys.directory import make_key_directory
 from relay.node.http.probe import ask, parse
 from relay_lab.drills.tether import tie
+from relay_lab.drills.wires import _OWN_USERS
 from sitestack.model.address import Physical
 from sitestack.transport.interfaces import is_here
 from tests.harness.node_sites import LIMIT_S, NodeSites, node_sites, until
 from tests.harness.sockets import free_ports
+
+#: Runs a command where the loopback interface is the only one and has the address ::1 alone.
+WITHOUT_IPV4 = [*_OWN_USERS, "sh", "-c", 'ip link set lo up && ip -4 address flush dev lo && exec "$@"', "sh"]
 
 pytestmark = pytest.mark.skipif(not is_here("::1"), reason="this machine has no IPv6")
 
@@ -79,3 +83,18 @@ def _registered(url: str) -> list[str]:
             return sorted(json.load(answer)["sites"]["NYC"])
     except OSError:
         return []
+
+
+@pytest.mark.long
+def test_these_tests_and_the_demo_pass_on_a_machine_without_ipv4() -> None:
+    if subprocess.run([*WITHOUT_IPV4, "true"], capture_output=True).returncode:
+        pytest.skip("no rights to make network namespaces")
+    demo = Path(__file__).parents[2] / "lab" / "test_demo.py"
+    tests = [
+        f"{__file__}::{test_a_killed_relay_loses_nothing_between_two_sites_at_ipv6_addresses.__name__}",
+        f"{__file__}::{test_a_gossip_router_at_an_ipv6_address_serves_members_and_http.__name__}",
+        f"{demo}::test_killing_the_relay_half_way_loses_nothing[ipv6]",
+    ]
+    command = [*WITHOUT_IPV4, sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", *tests]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=10 * LIMIT_S)
+    assert ran.stdout.splitlines()[-1].startswith("3 passed"), ran.stdout + ran.stderr
