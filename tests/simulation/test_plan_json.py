@@ -20,6 +20,7 @@ PLAN = replace(
     faults=(Kill(1.25, "NYC", 0, 3, None), Burst(2.0, 0.1), CutStream(3.0, ("NYC", "SFO")), WanCut(4.0, 1.0, True)),
     budget=BufferConfig(budget_entries=8),
     late=("SFO", 2.5),
+    wan_delay_s=0.0,
     link=LinkConfig(window_bytes=10_000),
     lines=(("NYC", "SFO", 1e5),),
 )

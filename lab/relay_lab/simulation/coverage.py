@@ -65,6 +65,8 @@ FAULTS: dict[str, str] = {
     "reset by both": "U4",
     "lock held": "M6",
     "budget reloaded": "F22",
+    "gap by rule": "F22",
+    "site offline by rule": "F22",
     "key repeated": "K1",
     "call answered": "K2",
     "flushed everywhere": "K2",

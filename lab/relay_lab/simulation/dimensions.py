@@ -199,6 +199,9 @@ FEATURES: dict[str, dict[str, Fields]] = {
     "liar": {"none": {}, "linked": {"has_liar": True}},
     "lanes": {"on": {}, "off": {"lanes": "off"}, "expanded": {"lanes": "expanded"}},
     "last site": {"in time": {}, "late": {"is_late": True}},
+    "addresses": {"v4": {}, "v6": {"ipv6": True}},
+    # Shorter than the time in the global view, and than many cuts.
+    "offline rule": {"none": {}, "soon": {"offline_after_s": [2.0, 4.0]}},
     "floods": {"none": {"flooded": 0.0}, "amid faults": {"flooded": 0.7}},
 }
 
@@ -220,6 +223,7 @@ NEVER: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("members=few", "members=three"), ("line_dies", "several_die", "several_leave")),
     (("multicast=no",), ("move",)),
     (("backlog=usual",), ("slow_application",)),
+    (("when split=both",), ("offline rule=soon",)),
     (("sites=two",), ("wan_cuts_in_turn",)),
     (("sites=routed", "sites=narrow"), ("narrow_wan",)),
 )

@@ -98,6 +98,10 @@ class Plan:
     has_small_bounds: bool = False
     #: Whether the budget is doubled while members run, and halved again.
     reloads_budget: bool = False
+    #: Whether all hosts have IPv6 addresses.
+    ipv6: bool = False
+    #: Seconds without a link after which a relay takes another site offline; None: never.
+    offline_after_s: float | None = None
 
     @property
     def has_channels(self) -> bool:

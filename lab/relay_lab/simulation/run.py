@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from relay.events import SwitchSite
 from relay.gateway.config import GatewayConfig
 from relay.layer import RelayConfig
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
@@ -65,8 +66,9 @@ class SeedRun:
         self.plan = plan
         self.rng = random.Random(f"run {plan.seed}")
         self.violations: list[str] = []
+        form = "fd00::{}:{}" if plan.ipv6 else "10.{}.0.{}"
         hosts = {
-            name: [Physical(f"10.{site}.0.{n + 1}", 7800) for n in range(count)]
+            name: [Physical(form.format(site, n + 1), 7800) for n in range(count)]
             for site, (name, count) in enumerate(plan.sites, 1)
         }
         self.hosts = hosts
@@ -146,6 +148,14 @@ class SeedRun:
                 if host.host not in taken:
                     self.world.spawn(site, f"{site[0]}{number}", host)
 
+    def _order_online(self) -> None:
+        """Take all sites online at each member, as an operator who repeats the order."""
+        for process in self.world.alive():
+            assert isinstance(process, RelayProcess)
+            for site in process.relay.state.switches.offline:
+                self.covered["site offline by rule"] += 1
+                process.input(SwitchSite(site, False))
+
     def _settle(self) -> None:
         if self._liar is not None:
             self._liar.stop()
@@ -175,6 +185,8 @@ class SeedRun:
         """
         if self.plan.when_split == "majority" or self.plan.when_down == "wait":
             self._complete_sites()
+        if self.plan.offline_after_s is not None:
+            self._order_online()
         return self.quiet() and not any(process.held_back for process in self.world.alive())
 
     def _wait(self, reached: Callable[[], bool], seconds: float) -> bool:
@@ -274,7 +286,10 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
     others = tuple([other for other in hosts if other not in (site, LIAR)])
     if plan.has_small_bounds:
         config = with_small_bounds(config)
-    gateway = GatewayConfig(peers=peers, link=plan.link, when_down=dict.fromkeys(others, plan.when_down))
+    after_s = {} if plan.offline_after_s is None else dict.fromkeys(others, plan.offline_after_s)
+    gateway = GatewayConfig(
+        peers=peers, link=plan.link, when_down=dict.fromkeys(others, plan.when_down), offline_after_s=after_s
+    )
     sources = others if plan.state == "across" else ()
     state = SiteStateConfig(SiteStateSettings(sources), transfer, piece_bytes_max=STATE_BYTES)
     return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes, site_state=state)

@@ -78,7 +78,7 @@ def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
     yield lambda plan: replace(plan, link=LinkConfig(), lines=())
     yield lambda plan: replace(plan, wan_delay_s=0.0)
     yield lambda plan: replace(plan, lasting_s=0.0)
-    yield lambda plan: replace(plan, uneven=False, lanes="on")
+    yield lambda plan: replace(plan, uneven=False, lanes="on", ipv6=False)
     yield lambda plan: replace(
         plan,
         state="none",
@@ -88,6 +88,7 @@ def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
         when_down="gap",
         has_small_bounds=False,
         reloads_budget=False,
+        offline_after_s=None,
     )
     yield lambda plan: replace(plan, has_liar=False)
     yield lambda plan: replace(plan, short_ids="nobody")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from relay.check import without_site
-from relay.events import SlowSite
+from relay.events import SiteSwitched, SlowSite
 from relay.gateway.connections import RouteId
 from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
@@ -288,13 +288,16 @@ class SeedVerdict:
         plan = self._plan
         failed = self._nemesis.grey.disks_failed
         shortage = Shortage(self._world.processes, plan.budget, plan.agreement == "uniform", plan.order == "total", failed)
-        parted, away = self._parted(), self._away()
+        parted, away, switched = self._parted(), self._away(), self._switched()
         for process in self._world.processes:
             gaps = [record for record in process.records if isinstance(record, records.Gap)]
             far = [gap for gap in gaps if gap.site not in (process.local.site, LIAR)]
             self._nemesis.covered["gap"] += len(far)
             self._nemesis.covered["gap in the own site"] += len(gaps) - len(far)
             for gap in far:
+                if gap.reason == "offline" and (gap.site, process.local.site) in switched:
+                    self._nemesis.covered["gap by rule"] += 1
+                    continue
                 whole = all(gap.t < parted.get(site, gap.t + 1) for site in (process.local.site, gap.site))
                 if whole and (what := shortage.objection(process, gap)):
                     yield f"X5 {_label(process)}: {what}"
@@ -302,6 +305,11 @@ class SeedVerdict:
                 if whole and gap.reason == "budget" and is_waited_for:
                     numbers = f"{gap.site}/{gap.origin!r} {gap.first}..{gap.last}"
                     yield f"X11 {_label(process)}: {numbers} went for the budget, though this site was to be waited for"
+
+    def _switched(self) -> set[tuple[str, str]]:
+        """Return pairs of sites of which the first has taken the second offline."""
+        events = ((process.local.site, event) for process in self._world.processes for event in process.events)
+        return {(site, event.site) for site, event in events if isinstance(event, SiteSwitched) and event.is_offline}
 
     def _away(self) -> set[tuple[str, str]]:
         """Return pairs of sites of which one had the other down, too slow to be waited for, or not yet
