@@ -35,8 +35,6 @@ _ALWAYS: _Settings = {
     "spark.ui.showConsoleProgress": "false",
     # Checkpointed frames keep constraints on dropped columns, which break the optimizer in unions.
     "spark.sql.constraintPropagation.enabled": "false",
-    # The default of 15 s ends a query on a machine that is too busy to start a Python worker in time.
-    "spark.python.authenticate.socketTimeout": "120s",
 }
 _SMALL: _Settings = {
     "spark.sql.shuffle.partitions": "1",

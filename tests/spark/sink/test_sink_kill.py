@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -13,7 +11,9 @@ from urllib.request import urlopen
 
 import pytest
 
+from relay_lab.drills.tether import tie
 from tests.harness.node_sites import NodeSites, node_sites
+from tests.spark.source.test_site_kill import kill
 from tests.spark.source.test_streaming_kill import PATIENCE_S, PROJECT
 
 LAST = "the last one"
@@ -23,7 +23,7 @@ def start_query(directory: Path, mode: str, urls: list[str]) -> subprocess.Popen
     """In a separate process group, so that Spark's Java is killed with it."""
     program = [sys.executable, "-m", "tests.spark.sink.publishing_query"]
     command = [*program, str(directory / "source"), str(directory / "checkpoint"), mode, *urls]
-    return subprocess.Popen(command, cwd=PROJECT, start_new_session=True, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(tie(command), cwd=PROJECT, start_new_session=True, stderr=subprocess.DEVNULL)
 
 
 def heard(sites: NodeSites, name: str, last: str | None = None) -> list[str]:
@@ -80,10 +80,14 @@ def test_each_row_arrives_once_through_a_kill_of_the_relay_and_of_the_query(dire
             for _ in range(20):
                 source.grow()
         finally:
-            os.killpg(query.pid, signal.SIGKILL)
-            query.wait()
+            kill(query)
         assert len(heard(sites, "D")) < len(source.rows)
-        assert start_query(directory, "drain", urls).wait(PATIENCE_S) == 0
+        query = start_query(directory, "drain", urls)
+        try:
+            assert query.wait(PATIENCE_S) == 0
+        except subprocess.TimeoutExpired:
+            kill(query)
+            raise
         sites.post(second, LAST)
         for name in (second, "D"):
             assert sorted(map(int, heard(sites, name, LAST)[:-1])) == list(range(len(source.rows))), name
