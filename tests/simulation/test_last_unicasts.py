@@ -40,16 +40,6 @@ def test_a_delivered_unicast_with_a_lost_acknowledgement_is_reported_as_unknown(
     verdict(script)
 
 
-def test_an_acknowledged_unicast_is_not_reported() -> None:
-    script = site("A", "B", "C")
-    script.send("B", "x", to=script["C"].local.address)
-    script.run(SOON)
-    script["B"].leave()
-    script.view("A", "C")
-    assert reports(script, "B") == []
-    verdict(script)
-
-
 #: Seconds within which a member has left when the flush for that has begun: less than an acknowledgement may wait.
 LEFT_S = 0.02
 

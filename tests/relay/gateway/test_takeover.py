@@ -6,59 +6,18 @@ import pytest
 
 from relay.events import Dial, Misconfigured
 from relay.gateway.session import ACK_DELAY_S
-from relay.gateway.wire import Ack, Bye, Hello, State, encode
+from relay.gateway.wire import Ack, Bye, Hello, State
 from relay.replica.config import BufferConfig
 from relay.replica.entries import Acked, LinkUp, RemoteView, SiteVector
 from relay.replica.held_entries import Entry
 from relay.replica.state import ReplicatedState
-from sitestack.model.events import Disconnect, ViewInstalled
+from sitestack.model.events import ViewInstalled
 from sitestack.model.view import ViewId
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, E, F, Puppet, acked, alone, batch, data, hello, numbers, remote_view
-from tests.harness.relay.world import leave, two_sites
+from tests.harness.relay.world import two_sites
 
 pytestmark = pytest.mark.conforms("REL-14")
-
-
-def test_a_replay_sends_per_origin_only_numbers_above_the_state() -> None:
-    """R1: "forwards buffered messages with lower numbers" is the wrong way round; R2: one number does not do."""
-    world, nyc = alone()
-    a, b = nyc.members[0], nyc.members[1]
-    for _ in range(4):
-        a.send("a")
-        b.send("b")
-    world.settle()
-    sent = Puppet(nyc).greet(origins={a.address: 3, b.address: 1}).heard()
-    assert numbers(sent, a.address) == [4]
-    assert numbers(sent, b.address) == [2, 3, 4]
-
-
-def test_messages_sent_during_the_replay_queue_behind_it() -> None:
-    """R7: "during this replay, message relaying is suspended": nothing may be lost meanwhile, or overtake."""
-    world, nyc = alone(chunk_bytes=300)
-    for _ in range(5):
-        nyc.members[1].send("x" * 200)
-    world.settle()
-    puppet = Puppet(nyc)
-    puppet.say_without_turn(hello(), State({}))
-    for _ in range(5):
-        world.turn()
-        nyc.members[1].send("y")
-    world.settle()
-    assert numbers(puppet.heard()) == list(range(1, 11))
-
-
-def test_no_message_is_acknowledged_before_the_whole_site_has_it() -> None:
-    """R5: messages that a relay acknowledged on reading from the socket would die with it."""
-    world, nyc = alone()
-    puppet = Puppet(nyc).greet()
-    nyc.hold_back = True
-    puppet.say(RemoteView("SFO", remote_view(1, D)), data(1), data(2))
-    assert nyc.relay.words == ["1", "2"]
-    assert acked(puppet.heard()) == 0
-    nyc.hold_back = False
-    world.settle()
-    assert acked(puppet.heard()) == 2
 
 
 def test_a_new_link_immediately_acknowledges_only_stable_messages() -> None:
@@ -83,19 +42,6 @@ def test_everything_is_stable_after_a_view_change() -> None:
     nyc.install()
     world.run(ACK_DELAY_S)
     assert acked(puppet.heard()) == 1
-
-
-def test_a_message_held_only_by_the_relay_is_not_sent() -> None:
-    """X4, R11: if only the relay has it and dies, the other site must not be the only one to know."""
-    world, nyc = alone()
-    puppet = Puppet(nyc).greet()
-    nyc.hold_back = True
-    nyc.relay.send("held by me alone")
-    world.settle()
-    assert numbers(puppet.heard()) == []
-    nyc.hold_back = False
-    world.settle()
-    assert numbers(puppet.heard()) == [1]
 
 
 def test_a_lone_member_sends_at_once_and_acknowledges() -> None:
@@ -307,51 +253,6 @@ def test_a_farewell_is_believed_before_the_connection_ends_and_its_successor_is_
     assert nyc.relay.drops == drops
     assert not [event for event in nyc.relay.events if isinstance(event, Misconfigured)]
     assert nyc.members[1].global_views() == shown, "its site is where it was"
-
-
-@pytest.mark.conforms("REL-17")
-def test_a_leaving_relay_sends_bye_and_a_later_message_is_still_relayed() -> None:
-    """R8: without a replay, messages delivered between the farewell and the successor's start would be lost."""
-    world, nyc, sfo = two_sites()
-    world.run(1)
-    nyc.relay.say(Disconnect())
-    nyc.members[1].send("after the farewell")
-    left = leave(nyc)
-    assert not left.pipes
-    world.run(2)
-    assert sfo.members[1].words == ["after the farewell"]
-    assert ("NYC", encode(Bye("leaving"))) in world.crossed
-
-
-@pytest.mark.conforms("REL-14", "REL-16")
-def test_both_relays_die_at_once() -> None:
-    """R27 and X3: both successors ask each other, and neither waits."""
-    world, nyc, sfo = two_sites()
-    world.run(1)
-    for n in range(5):
-        nyc.members[2].send(f"n{n}")
-        sfo.members[2].send(f"s{n}")
-    nyc.kill(nyc.relay)
-    sfo.kill(sfo.relay)
-    world.run(3)
-    for member in nyc.members + sfo.members:
-        assert sorted(member.words) == sorted([f"n{n}" for n in range(5)] + [f"s{n}" for n in range(5)])
-
-
-def test_a_joiner_relays_messages_that_it_never_delivered() -> None:
-    """R3, R23: who joined after a message was sent takes over as the only one left."""
-    world, nyc, sfo = two_sites(2)
-    world.part("NYC", "SFO")
-    for n in range(3):
-        nyc.members[1].send(f"{n}")
-    joiner = nyc.join("J")
-    nyc.kill(nyc.members[1])
-    nyc.kill(nyc.members[0])
-    assert nyc.members == [joiner]
-    assert joiner.words == [], "nothing is delivered again"
-    world.heal()
-    world.run(10)
-    assert [member.words for member in sfo.members] == [["0", "1", "2"]] * 2
 
 
 def test_a_joiner_discards_the_same_acknowledged_batch_as_other_members() -> None:

@@ -176,23 +176,6 @@ def test_a_view_whose_message_is_lost_arrives_with_the_next_link() -> None:
     assert shown(nyc.members[1])[-1] == "G@SFO"
 
 
-@pytest.mark.conforms("REL-20")
-def test_no_message_arrives_before_the_view_that_knows_its_origin() -> None:
-    """R20, G5: views are entries of the stream like the messages."""
-    world, nyc, sfo = two_sites(2)
-    world.run(1)
-    world.part("NYC", "SFO")
-    joiner = nyc.join("G")
-    joiner.send("hello")
-    world.heal()
-    world.run(10)
-    for member in sfo.members:
-        frame = member.frames[-1]
-        place = member.events.index(frame)
-        views = [event for event in member.events[:place] if isinstance(event, GlobalView)]
-        assert ProxyUUID(joiner.address, "NYC") in views[-1].members
-
-
 @pytest.mark.conforms("REL-21")
 def test_a_late_view_of_a_lost_part_does_not_flip_the_site() -> None:
     """R10, R19: views of two lineages; the newer one stands for the site."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Duty, Role
-from relay.gateway.wire import Data, FrameParser
 from relay.replica.entries import DeliverUnicast, ForwardUnicast, HeldChunk, HeldRequest, RemoteGap, UnicastReply
 from relay.replica.held_entries import HeldEntries
 from sitestack.model.address import Address, ProxyUUID
@@ -14,21 +13,7 @@ from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Dropped
 from tests.harness.relay.puppet import D, E, Puppet, alone, data, hello
-from tests.harness.relay.world import World, sites_of, two_sites
-
-DATA_MAX = 1 << 24
-
-
-def data_frames(world: World, site: str) -> int:
-    """How many DATA frames a site has sent, over all connections (whole chunks only)."""
-    parser = FrameParser(DATA_MAX)
-    count = 0
-    for name, sent in world.crossed:
-        if name == site:
-            parser.feed(sent)
-            while (frame := parser.next_frame()) is not None:
-                count += isinstance(frame, Data)
-    return count
+from tests.harness.relay.world import sites_of, two_sites
 
 
 @pytest.mark.conforms("REL-4", "REL-15")
@@ -61,54 +46,6 @@ def test_exactly_the_coordinators_listen_and_have_connections() -> None:
     assert [member.listening for member in nyc.members] == [True, False]
     roles = [event for event in nyc.relay.events if isinstance(event, Role)]
     assert (roles[-1].duty, roles[-1].sites) == (Duty.RELAY, ("SFO",))
-
-
-@pytest.mark.conforms("REL-5", "REL-8")
-def test_one_data_frame_crosses_per_batch_and_none_comes_back() -> None:
-    world, nyc, sfo = two_sites()
-    world.run(1)
-    for n in range(10):
-        nyc.members[1].send(f"{n}")
-    world.run(1)
-    assert (data_frames(world, "NYC"), data_frames(world, "SFO")) == (10, 0)
-    assert all("relay" not in reason for site in (nyc, sfo) for member in site.members for reason in member.drops)
-
-
-@pytest.mark.conforms("REL-33")
-def test_in_a_mesh_of_three_sites_each_gets_everything_once() -> None:
-    world, sites = sites_of({"LAX": 2, "NYC": 2, "SFO": 1})
-    world.run(1)
-    for name, site in sites.items():
-        for n in range(5):
-            site.members[-1].send(f"{name}{n}")
-    world.run(1)
-    for site in sites.values():
-        for member in site.members:
-            for name in sites:
-                assert [text for text in member.words if text.startswith(name)] == [f"{name}{n}" for n in range(5)]
-
-
-@pytest.mark.conforms("REL-4")
-def test_site_only_messages_stay_and_leave_no_hole() -> None:
-    world, nyc, sfo = two_sites()
-    world.run(1)
-    for n in range(6):
-        nyc.members[1].send(f"{n}", Scope.SITE if n % 2 else Scope.ALL)
-    world.run(1)
-    assert sfo.members[2].words == ["0", "2", "4"]
-    assert sfo.members[2].gaps() == []
-
-
-@pytest.mark.conforms("REL-6", "REL-7")
-def test_the_source_is_a_proxy_of_the_origin_and_the_local_relay() -> None:
-    """R15: the walk-through of RELAY names the receiver of a reply; an answer travels by the relay in the own site."""
-    world, nyc, sfo = two_sites()
-    world.run(1)
-    nyc.members[2].send("hello")
-    world.run(1)
-    source = sfo.members[1].sources[-1]
-    assert isinstance(source, ProxyUUID)
-    assert (source.original, source.site, source.relay) == (nyc.members[2].address, "NYC", sfo.relay.address)
 
 
 @pytest.mark.conforms("REL-9", "REL-10")

@@ -14,8 +14,7 @@ from relay.replica.buffer import Buffer
 from relay.replica.config import BufferConfig
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, Trim
 from sitestack.model.errors import ConfigurationError
-from sitestack.model.frame import Frame
-from sitestack.model.gap import Gap, GapReason
+from sitestack.model.gap import GapReason
 from sitestack.model.state_events import Baseline
 from tests.harness.messages import batch_of
 from tests.harness.relay.member import Member
@@ -29,29 +28,6 @@ def held(member: Member) -> list[int]:
     buffer = member.layer.state.buffer
     entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
     return [entry.batch.first for entry in entries if entry.batch is not None]
-
-
-def test_beyond_the_budget_a_gap_with_exact_numbers_and_then_everything_else() -> None:
-    """R21, F22: by count."""
-    world, nyc, sfo = two_sites(3, buffer=BufferConfig(budget_entries=8))
-    world.run(1)
-    nyc.members[1].send("first")
-    world.run(1)
-    world.part("NYC", "SFO")
-    world.run(11)  # SFO has been without a link for the grace time, so no sender waits for it
-    for n in range(20):
-        nyc.members[1].send(f"{n}")
-        world.run(0.1)
-    assert len({tuple(held(member)) for member in nyc.members}) == 1, "all members hold the same"
-    first = held(nyc.relay)[0]
-    assert len(held(nyc.relay)) <= 8
-    world.heal()
-    world.run(10)
-    for member in sfo.members:
-        assert member.gaps() == [(2, first - 1)]
-        assert member.words == ["first", *[f"{n}" for n in range(first - 2, 20)]]
-        places = [type(event) for event in member.events if isinstance(event, Gap | Frame)]
-        assert places[1] is Gap
 
 
 @pytest.mark.parametrize("config", [BufferConfig(budget_bytes=4_000), BufferConfig(budget_age_s=2.0)])

@@ -52,25 +52,6 @@ def spilled(member: Member) -> int:
     return len(spill)
 
 
-def test_beyond_the_budget_nothing_is_lost_and_the_order_is_kept() -> None:
-    world, nyc, sfo = cut_off()
-    words = []
-    for n in range(30):  # two senders in turn, so that the order between them shows
-        words += publish(world, nyc.members[n % 2], n)
-    for member in nyc.members:
-        assert len(member.layer.state.buffer) <= 8
-        assert member.disk.used > 0, "every member spills for itself"
-    world.heal()
-    world.run(10)
-    for member in sfo.members:
-        assert gaps(member) == []
-        assert member.words == words
-    for member in nyc.members:
-        assert not spilled(member)
-        assert not member.disk.segments, "what all sites have is deleted"
-        assert member.layer.levels()["spill_bytes"].now == 0
-
-
 @pytest.mark.parametrize("order", ["at once", "twice"])
 def test_the_next_relay_continues_the_replay_from_its_own_disk(order: str) -> None:
     """The relay dies in the middle of the replay, and in the other case the next one as well."""
