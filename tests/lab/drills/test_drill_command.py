@@ -97,7 +97,6 @@ def drill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.conforms("USR-6")
 @pytest.mark.parametrize(
     ("verbs", "text"),

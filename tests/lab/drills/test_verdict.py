@@ -19,9 +19,6 @@ A, B, D = map(address, "ABD")
 NAMES = {A: ("NYC", "A"), B: ("NYC", "B"), D: ("SFO", "D")}
 DIGEST = bytes(32)
 
-#: first, last
-Span = tuple[int, int]
-
 
 def send(origin: Address, first: int, last: int) -> records.Record:
     count = last - first + 1

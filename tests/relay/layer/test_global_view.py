@@ -17,7 +17,8 @@ from sitestack.model.events import ViewInstalled
 from sitestack.model.view import SubView, View, ViewId
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, E, F, Puppet, alone, data, remote_view
-from tests.harness.relay.world import sites_of, two_sites
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World, sites_of, two_sites
 
 
 def last(member: Member) -> GlobalView:
@@ -121,8 +122,8 @@ def test_a_site_without_a_link_goes_down_once_after_the_grace_time_and_comes_bac
         assert last(member).down == ()
 
 
-@pytest.mark.conforms("REL-22")
-def test_a_link_that_comes_up_while_the_site_is_taken_down_brings_it_back() -> None:
+def linked_while_taken_down() -> tuple[World, FakeSite, Puppet]:
+    """NYC, which shows D and E of SFO, and a link that comes up after the grace time."""
     world, nyc = alone()
     first = Puppet(nyc).greet()
     first.say(RemoteView("SFO", remote_view(1, D, E)))
@@ -131,6 +132,12 @@ def test_a_link_that_comes_up_while_the_site_is_taken_down_brings_it_back() -> N
     nyc.block()
     world.run(0.2)  # it goes down, but nothing is sequenced
     second = Puppet(nyc).greet(epoch=2)
+    return world, nyc, second
+
+
+@pytest.mark.conforms("REL-22")
+def test_a_link_that_comes_up_while_the_site_is_taken_down_brings_it_back() -> None:
+    world, nyc, second = linked_while_taken_down()
     second.heard()
     nyc.install()
     world.run(1)
@@ -144,14 +151,7 @@ def test_a_link_that_comes_up_while_the_site_is_taken_down_brings_it_back() -> N
 @pytest.mark.conforms("REL-20", "REL-22")
 def test_a_link_that_comes_up_while_its_site_is_taken_down_brings_the_view_before_the_messages() -> None:
     """G5: the view that NYC has is hidden by the entry that is on its way."""
-    world, nyc = alone()
-    first = Puppet(nyc).greet()
-    first.say(RemoteView("SFO", remote_view(1, D, E)))
-    first.close()
-    world.run(9.9)
-    nyc.block()
-    world.run(0.2)  # it goes down, but nothing is sequenced
-    second = Puppet(nyc).greet(epoch=2)
+    world, nyc, second = linked_while_taken_down()
     [asked] = second.states()
     view = asked.vectors["SFO"].view
     second.say(*([RemoteView("SFO", remote_view(1, D, E))] if view is None else []), data(1))  # later numbers of its stream

@@ -52,6 +52,7 @@ def test_exactly_the_coordinators_listen_and_have_connections() -> None:
 @pytest.mark.parametrize("sender", [0, 2])
 @pytest.mark.parametrize("replier", [0, 2])
 def test_a_reply_finds_its_way_back_and_can_be_answered_again(sender: int, replier: int) -> None:
+    """R15: the walk-through of RELAY names the receiver of a reply; an answer travels by the relay in the own site."""
     world, nyc, sfo = two_sites()
     world.run(1)
     c, f = nyc.members[sender], sfo.members[replier]

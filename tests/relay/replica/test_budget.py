@@ -185,23 +185,6 @@ def test_a_batch_that_no_frame_can_hold_is_a_gap_and_not_the_end_of_the_link() -
     assert sfo.relay.gaps() == [(2, 2)]
 
 
-def test_a_late_site_begins_after_a_baseline_without_a_gap() -> None:
-    """R29, F29: it neither waits for number 1 nor takes history for a hole."""
-    world, nyc, sfo = two_sites(2, buffer=BufferConfig(budget_entries=8))
-    world.part("NYC", "SFO")
-    for n in range(20):
-        nyc.relay.send(f"{n}")
-        world.run(0.1)
-    first = held(nyc.relay)[0]
-    world.heal()
-    world.run(10)
-    for member in sfo.members:
-        assert member.gaps() == []
-        baselines = [event for event in member.events if isinstance(event, Baseline)]
-        assert baselines == [Baseline("NYC", {nyc.relay.address: first - 1})]
-        assert member.words == [f"{n}" for n in range(first - 1, 20)]
-
-
 def test_a_baseline_of_a_known_origin_is_ignored() -> None:
     _world, nyc = alone()
     puppet = Puppet(nyc).greet()

@@ -6,14 +6,14 @@ import pytest
 
 from relay.events import SwitchSite
 from relay.replica.config import BufferConfig
-from relay.replica.entries import LinkUp, RelayState, RemoteView, SiteSwitch, SwitchedState, SwitchState
+from relay.replica.entries import LinkUp, RelayState, RemoteView, SiteSwitch, SwitchState
 from relay.replica.gone import Run
 from relay.replica.outcome import refused
 from relay.replica.remote_site import Admission
 from relay.replica.replica import Replica
 from relay.replica.switches import Switches, merge_switches
 from sitestack.model.gap import Gap, GapReason
-from tests.harness.relay.puppet import D, E, F, batch, remote_view
+from tests.harness.relay.puppet import D, E, F, remote_view
 from tests.harness.relay.world import two_sites
 
 OFF, ON = SiteSwitch("SFO", True), SiteSwitch("SFO", False)
@@ -60,18 +60,6 @@ def test_only_entries_not_held_while_offline_have_the_gap_reason_offline() -> No
     assert switches.explain("SFO", D, Run(3, 8), GapReason.BUDGET) == [(Run(3, 8), GapReason.BUDGET)]
     assert switches.explain("SFO", F, Run(1, 1), not_held) == [(Run(1, 1), not_held)]
     assert switches.explain("LAX", D, Run(3, 8), not_held) == [(Run(3, 8), not_held)]
-
-
-def test_a_joiner_adopts_the_offline_sites() -> None:
-    replica = linked()
-    replica.apply(OFF, None, 0.0)
-    given = replica.state.give()
-    assert isinstance(given, SwitchedState)
-    joiner = Replica(E, "NYC", BufferConfig(), ("SFO",))
-    joiner.state.adopt(given, 0.0)
-    assert joiner.state.give() == given
-    joiner.state.append(batch(1, D), 0.0)
-    assert len(joiner.state.buffer) == 0
 
 
 def test_after_a_split_the_higher_switch_number_wins_and_offline_wins_a_tie() -> None:

@@ -209,16 +209,3 @@ def test_senders_do_not_wait_for_an_offline_site_that_wait_for_names() -> None:
     assert flood.longest_wait_s == 0.0
     assert len(flood.sent) - before == 100
     assert script.relay("B").relay.state.buffer.bytes > 25_000
-
-
-def test_a_switch_of_an_unknown_site_or_a_repeated_switch_changes_nothing() -> None:
-    script = two_sites()
-    script.relay("B").input(SwitchSite("LAX", True))
-    script.relay("B").input(SwitchSite("SFO", False))
-    script.run(1.0)
-    assert [switched(script, name) for name in "ABC"] == [[], [], []]
-    for _ in range(3):
-        script.relay("A").input(SwitchSite("SFO", True))
-        script.relay("B").input(SwitchSite("SFO", True))
-    script.run(1.0)
-    assert [switched(script, name) for name in "ABC"] == [[True], [True], [True]]

@@ -50,6 +50,16 @@ def relays(script: Sites, name: str) -> bool:
     return bool(roles) and roles[-1].duty is Duty.RELAY
 
 
+def takes_over(script: Sites) -> None:
+    """Wait for the end of A; then B relays soon."""
+    script.until(lambda: not script["A"].alive, "the end of A")
+    killed = script.world.now
+    script.run(0.5)
+    assert longest_silence_s(script, killed) <= KILLED_S
+    assert relays(script, "B")
+    verdict(script)
+
+
 @pytest.mark.slow
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("datagrams", one_in(3, range(1, 17)))
@@ -59,12 +69,7 @@ def test_the_next_in_line_relays_after_a_death_at_any_datagram_of_the_relay(data
     talk(script, "C", 0.7)
     script.run(0.1)
     script.kill("A", after_datagrams=datagrams)
-    script.until(lambda: not script["A"].alive, "the end of A")
-    killed = script.world.now
-    script.run(0.5)
-    assert longest_silence_s(script, killed) <= KILLED_S
-    assert relays(script, "B")
-    verdict(script)
+    takes_over(script)
 
 
 @pytest.mark.conforms("REL-12")
@@ -82,12 +87,7 @@ def test_the_next_in_line_relays_after_a_death_at_any_bridge_write_of_the_relay(
     talk(script, "C", 0.7)
     script.run(0.1)
     script.kill_at("A", counts)
-    script.until(lambda: not script["A"].alive, "the end of A")
-    killed = script.world.now
-    script.run(0.5)
-    assert longest_silence_s(script, killed) <= KILLED_S
-    assert relays(script, "B")
-    verdict(script)
+    takes_over(script)
 
 
 @pytest.mark.conforms("REL-12")

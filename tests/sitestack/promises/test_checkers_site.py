@@ -83,6 +83,18 @@ class TestIntegrity:
             each.deliver("C", 3)
         assert broken(check(a, b, c, crashed="C", quiescent=False)) == {"L1"}
 
+    def test_a_message_for_another_member_is_found(self) -> None:
+        """A unicast of the same number and contents is another message."""
+        a, b, c = trio()
+        a.send(1, scope=OOB, target="B", site="NYC").send(1, scope=UNICAST, target="C", site="NYC")
+        b.deliver("A", 1, scope=OOB)
+        c.deliver("A", 1, scope=UNICAST).deliver("A", 1, scope=OOB)
+        for each in (a, b, c):
+            for at, record in enumerate(each.records):
+                if isinstance(record, records.Send | records.Deliver):
+                    each.records[at] = replace(record, digest=bytes(32))
+        assert broken(check(a, b, c)) == {"L1", "X10"}
+
     def test_the_exempt_batch_is_the_same_everywhere(self) -> None:
         a, b, c = trio()
         a.deliver("C", 1)

@@ -203,43 +203,6 @@ def test_both_ways_under_loss_duplication_and_reordering(seed: int) -> None:
 # -- connections -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.conforms("U2-15")
-def test_a_delayed_first_of_the_old_connection_never_resets_the_window() -> None:
-    """Trap U3: JGroups took any different conn-id."""
-    group = Talkers()
-    group.send("A", "B", "1")
-    old = group.wire.sent[0]
-    group.run(0.01)
-    group.close("A", "B")
-    group.send("A", "B", "2")
-    group.run(0.01)
-    packets = len(group.wire.sent)
-    group.inject(old)
-    group.run(0.01)
-    assert group["B"].drops == {"unicast_stale_connection": 1}
-    group.send("A", "B", "3")
-    group.run(0.01)
-    assert group["B"].texts["A"] == ["1", "2", "3"]
-    assert not any(isinstance(packet.header, SendFirst) for packet in group.wire.sent[packets:])
-
-
-@pytest.mark.conforms("U2-18")
-def test_delivered_but_unacknowledged_messages_are_not_delivered_again_by_a_new_window() -> None:
-    """Traps U4 and U5: whichever side closes, the mids are remembered."""
-    for closing in ("A", "B", "AB", "BA", "AAB"):
-        group = Talkers()
-        group.wire.rule = lose(lambda packet: isinstance(packet.header, UnicastAck))
-        group.send("A", "B", "1", "2", "3")
-        group.run(0.01)
-        for name in closing:
-            group.close(name, "B" if name == "A" else "A")
-        group.wire.rule = keep
-        group.send("A", "B", "4")
-        group.run(1)
-        assert group["B"].texts["A"] == ["1", "2", "3", "4"], closing
-        assert group.levels("A")["window_frames"].now == 0
-
-
 @pytest.mark.conforms("U2-17")
 def test_an_acknowledgement_of_an_earlier_window_is_ignored() -> None:
     """Trap U6: connection and receiver window both have to be the present ones."""

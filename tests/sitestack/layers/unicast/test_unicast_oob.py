@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from sitestack.layers.fragment import Fragment, FragmentConfig
 from sitestack.layers.unicast import UnicastConfig
-from sitestack.layers.unicast.headers import UnicastAck, UnicastData
+from sitestack.layers.unicast.headers import UnicastData
 from sitestack.model.message import Scope
 from tests.harness.talkers import Talkers
 from tests.harness.wire import Fate, Faults, Packet, keep, lose
@@ -96,19 +96,6 @@ def test_an_oob_message_is_sent_before_messages_that_wait_for_the_window() -> No
     assert group["B"].texts == {"A": ["one", "urgent", "pressing", "two", "three"]}
 
 
-def test_a_lost_oob_message_is_retransmitted() -> None:
-    group = Talkers()
-    group.send("A", "B", "one")
-    group.run(0.01)
-    group.wire.rule = lose(numbered(2))
-    group.send("A", "B", "urgent", scope=Scope.OOB)
-    group.run(0.05)
-    assert group["B"].texts == {"A": ["one"]}
-    group.release()
-    group.run(1)
-    assert group["B"].texts == {"A": ["one", "urgent"]}
-
-
 def test_beyond_the_bound_it_waits_for_its_turn() -> None:
     """A receiver's memory of one peer is bounded, also when the peer never sends the missing message."""
     group = behind_a_hole(UnicastConfig(reorder_frames_max=2))
@@ -155,12 +142,6 @@ def test_one_that_fits_into_no_datagram_keeps_its_place_and_whole_ones_pass_betw
     group.release()
     group.run(1)
     assert group["B"].texts == {"A": ["one", "urgent", "x" * 1000]}
-
-
-def test_acknowledgements_do_not_cover_an_oob_message_before_its_turn() -> None:
-    group = behind_a_hole()
-    acked = [packet.header.seqno for packet in group.wire.sent if isinstance(packet.header, UnicastAck)]
-    assert max(acked) == 1
 
 
 SIDES = st.sampled_from(["AB", "BA"])
@@ -273,20 +254,3 @@ class TwoProcesses(AtRandom):
 
 TestTwoProcesses = TwoProcesses.TestCase
 TestTwoProcesses.settings = settings(max_examples=75, stateful_step_count=30)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_random_closes_by_either_side_while_both_send(seed: int) -> None:
-    group = Talkers(seed=seed)
-    group.wire.faults = Faults(0.3, 0.3, spread_s=0.02)
-    for n in range(80):
-        group.send("A", "B", str(n))
-        group.send("B", "A", str(n))
-        if group.rng.random() < 0.2:
-            group.close(*group.rng.choice(["AB", "BA"]))
-        group.run(group.rng.random() * 0.02)
-    group.wire.faults = Faults()
-    group.run(20)
-    sent = [str(n) for n in range(80)]
-    assert group["B"].texts == {"A": sent}
-    assert group["A"].texts == {"B": sent}
