@@ -38,6 +38,21 @@ def test_a_backlog_that_an_installed_state_has_emptied_is_reported() -> None:
     assert not end.is_awaited
 
 
+async def test_reading_is_reported_once_for_an_eighth_of_the_bound() -> None:
+    inbox: Inbox[Any] = Inbox()
+    reported: list[Event] = []
+    end = ReceiveEnd(
+        inbox, StateHandover(None, inbox, MessageKeys(), lambda _: None, 1), reported.append, BOUND, lambda _: None
+    )
+    for n in range(1, 33):
+        inbox.put(Delivery(A, batch_of("A", n, size=BOUND // 32), Roster("NYC", ())))
+    end.refresh()
+    full = inbox.backlog_bytes.now
+    for _ in range(32):
+        await anext(end)
+    assert 8 < len(reported) <= 1 + full // (BOUND // 8)
+
+
 async def test_a_waiting_message_of_this_site_that_came_back_with_the_state_of_another_is_dropped() -> None:
     """Its scope is `site`, so the contents of the state do not name it, but its keys do."""
     inbox: Inbox[Any] = Inbox()
