@@ -108,6 +108,27 @@ async def test_peers_of_running_members_are_called_moved_and_left() -> None:
     assert "peer removed" in said
 
 
+class Hasty(World):
+    """Two sites of one member that miss each other after a moment."""
+
+    def config(self, site: str, name: str) -> NodeConfig:
+        config = super().config(site, name)
+        return replace(config, relay=replace(config.relay, grace_s=0.2))
+
+
+async def test_a_site_without_a_link_is_a_problem_unless_it_is_offline() -> None:
+    world = Hasty({"NYC": ("A",), "SFO": ("D",)})
+    with trio.fail_after(30):
+        async with world.member("NYC", "A") as a:
+            async with world.member("SFO", "D"):
+                await sees(a, "A", "D")
+                assert a.problems() == {}
+            await sees(a, "A")
+            assert a.problems()["relay.bridge.peers.SFO"] == "there is no link"
+            assert await a.switch_site("SFO", offline=True)
+            assert "relay.bridge.peers.SFO" not in a.problems()
+
+
 def chain() -> dict[str, NodeConfig]:
     """NYC - LON - SFO, a member each."""
     places = {site: Physical("127.0.0.1", port) for site, port in zip(("NYC", "LON", "SFO"), free_ports(3), strict=True)}
