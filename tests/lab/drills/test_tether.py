@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from relay_lab.drills.blockable import BLOCK, UNBLOCK
-from relay_lab.drills.tether import tie
+from relay_lab.drills.tether import afterwards, tie
 
 #: Seconds within which tied processes end after their parent.
 END_S = 2.0
@@ -147,3 +147,15 @@ def test_it_is_relay_otherwise() -> None:
     command = [sys.executable, "-m", "relay_lab.drills.blockable", "node", "--help"]
     told = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
     assert "Run one member of a site." in told
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_what_is_to_run_afterwards_runs_only_if_the_process_is_killed(tmp_path: Path, is_killed: bool) -> None:
+    pipe = "import subprocess, sys; sweeper = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, start_new_session=True)"
+    end = "import os; os.kill(os.getpid(), 9)" if is_killed else "sweeper.communicate(b'\\n')"
+    swept = tmp_path / "swept"
+    subprocess.run([sys.executable, "-c", f"{pipe}; {end}", *afterwards(["touch", str(swept)])])
+    ends = time.monotonic() + END_S
+    while not swept.exists() and time.monotonic() < ends:
+        time.sleep(0.02)
+    assert swept.exists() is is_killed
