@@ -8,8 +8,9 @@ import pytest
 
 from relay_lab.sim.process import Process
 from relay_lab.simulation import Plan, SeedRun
-from relay_lab.simulation.faults import Fault, Flood, Kill, Pause, WanCut
+from relay_lab.simulation.faults import Fault, Flood, Kill, Pause, SlowWan, WanCut
 from relay_lab.simulation.grey_faults import GreyFault, Hole, LateLetters, NarrowWire, SlowApplication, SmallOnly
+from relay_lab.simulation.process import RelayProcess
 from sitestack.journal import records
 from sitestack.layers.flow_control import FlowControl
 from sitestack.model.address import Address
@@ -185,3 +186,21 @@ def test_a_grey_fault_between_a_member_and_itself_has_no_effect(fault: GreyFault
     run = SeedRun(plan_with(fault))
     assert run.result().violations == ()
     assert not {"hole", "small datagrams only"} & run.covered.keys()
+
+
+@pytest.mark.long
+def test_a_queue_of_two_seconds_starves_no_heartbeat() -> None:
+    """F26: bulk from both sides for twenty seconds, far more than passes, and no link is given up."""
+    floods = [Flood(2.0 + at, 1.0, site, 24, 0.0, 20_000) for at in range(20) for site in ("NYC", "SFO")]
+    plan = replace(plan_with(SlowWan(1.0, 22.0, 0.5, 125_000.0, 2.0), *floods), sites=(("NYC", 2), ("SFO", 2)), size_max=20_000)
+    run = SeedRun(plan)
+    waited: list[int] = []
+    run.world.schedule.at(20.0, lambda: waited.extend(_held(run)))
+    result = run.result()
+    assert result.violations == ()
+    assert max(waited) > 250_000, "more was sent than passed"
+    assert not [reason for reason in result.covered if reason.startswith("drop link_")]
+
+
+def _held(run: SeedRun) -> list[int]:
+    return [p.relay.state.buffer.bytes for p in run.world.alive() if isinstance(p, RelayProcess)]

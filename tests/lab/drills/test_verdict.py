@@ -110,11 +110,6 @@ def test_messages_delivered_at_another_site_need_a_delivery_or_a_gap_at_home() -
     assert missed_at_home([sender, log(B, [], part=True), away]) == []
 
 
-def test_processes_of_one_name_are_numbered_in_their_order() -> None:
-    verdicts = judge([log(A, [send(A, 1, 3), deliver(A, 1, 3)]), log(A, [deliver(A, 1, 3)], part=True), log(D, [])])
-    assert [(each.title, each.incarnation) for each in verdicts] == [("A", 1), ("A#2", 2), ("D", 1)]
-
-
 def test_another_order_in_a_site_is_seen() -> None:
     one = [deliver(A, 1, 1), deliver(B, 1, 1)]
     verdicts = judge([log(A, [send(A, 1, 1), *one]), log(B, [send(B, 1, 1), *reversed(one)])])

@@ -8,11 +8,11 @@ import pytest
 
 from relay.events import Certainty, Failure
 from relay.gateway.config import GatewayConfig, LinkConfig
-from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Hello, Routed, State, encode
+from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, Routed, State, encode
 from relay.layer import RelayConfig
 from sitestack.model.gap import Gap
 from tests.harness.relay.member import places
-from tests.harness.relay.puppet import D, Puppet, alone, hello
+from tests.harness.relay.puppet import D, hello
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import World
 from tests.relay.gateway.test_session import session
@@ -67,13 +67,6 @@ def test_a_unicast_too_large_for_the_peer_is_reported_to_its_sender(sender: int)
     assert there.words == ["before", FITS, "after"]
     assert told(here) == [(3, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)]
     assert "bridge_length" not in sfo.relay.drops
-
-
-def test_hello_states_the_maximum_frame_size() -> None:
-    _world, nyc = alone(frame_bytes_max=70_000)
-    said = Puppet(nyc).heard()[0]
-    assert isinstance(said, Hello)
-    assert said.frame_bytes_max == 70_000
 
 
 def test_a_link_refuses_a_routed_piece_too_large_for_the_peer() -> None:

@@ -253,15 +253,6 @@ class TestDesk:
             nursery.cancel_scope.cancel()
 
 
-async def test_a_multicast_reaches_all_and_a_unicast_its_target_only() -> None:
-    network = MemoryNetwork()
-    a, b, c = network.open(), network.open(), network.open()
-    a.send([(None, b"all"), (b.address, b"b")])
-    await b.wait()
-    assert b.receive() == [(b"all", a.address), (b"b", a.address)]
-    assert c.receive() == a.receive() == [(b"all", a.address)]
-
-
 async def test_wait_returns_only_when_something_is_there(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     a, b = network.open(), network.open()

@@ -447,19 +447,6 @@ relay:
 """
 
 
-@pytest.mark.conforms("REL-3")
-def test_changing_the_bridge_needs_no_code(tmp_path: Path) -> None:
-    file = tmp_path / "nyc.yaml"
-    found = []
-    for port, grace in ((7900, 3.0), (7950, 20.0)):
-        file.write_text(TEXT.format(port=port, grace=grace))
-        config = load_config(file, environment={})
-        gateway = config.relay_layer().gateway
-        assert gateway.peers == {"SFO": (Physical("127.0.0.1", 7901), Physical("127.0.0.1", 7902))}
-        found.append((config.relay.bridge.bind, gateway.grace_s))
-    assert found == [(Physical("127.0.0.1", 7900), 3.0), (Physical("127.0.0.1", 7950), 20.0)]
-
-
 @pytest.mark.conforms("REL-33")
 def test_a_route_is_configured_at_its_ends_and_in_between(tmp_path: Path) -> None:
     file = tmp_path / "nyc.yaml"
