@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from relay.gateway.wire import Data, FrameParser, Routed, State, encode
+from relay_lab.sim.lies import ENDED, FRAMES_MAX, PAUSE_S, Lies
 from relay_lab.sim.tcp_streams import TcpStream
 from relay_lab.sim.world import World
-from relay_lab.simulation.lies import ENDED, FRAMES_MAX, PAUSE_S, Lies
 from relay_lab.simulation.process import RelayProcess
 from sitestack.model.address import Address, Physical
 from sitestack.model.message import Batch, Scope, pack_body

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from functools import partial
 
+from relay_lab.sim.lies import LIAR
 from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
 from relay_lab.simulation.faults import Flood
-from relay_lab.simulation.lies import LIAR
 from relay_lab.simulation.plan import LOAD_S, Plan
 from relay_lab.simulation.process import RelayProcess
 from sitestack.model.address import Address, ProxyUUID

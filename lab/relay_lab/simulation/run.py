@@ -17,12 +17,12 @@ from relay.gateway.config import GatewayConfig
 from relay.layer import RelayConfig
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from relay_lab.sim import network_faults
+from relay_lab.sim.lies import LIAR
 from relay_lab.sim.process import Process
 from relay_lab.sim.tasks import Tasks
 from relay_lab.sim.tcp_streams import Slowness
 from relay_lab.sim.world import World
 from relay_lab.simulation.liar import Liar
-from relay_lab.simulation.lies import LIAR
 from relay_lab.simulation.liveness import WHOLE_S_MAX
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import LOAD_S, Plan

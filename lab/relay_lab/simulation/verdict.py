@@ -15,11 +15,11 @@ from typing import TypeVar
 from relay.check import without_site
 from relay.events import SiteSwitched, SlowSite
 from relay.gateway.connections import RouteId
+from relay_lab.sim.lies import LIAR
 from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
 from relay_lab.simulation import application, map_users
 from relay_lab.simulation.containers import crowded
-from relay_lab.simulation.lies import LIAR
 from relay_lab.simulation.liveness import DETECTION_S, Liveness
 from relay_lab.simulation.lock_users import find_violations
 from relay_lab.simulation.nemesis import Nemesis

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from relay.gateway.wire import Bye, Compressed, Data, FrameParser, Hello, Routed, State, encode, require_standing
 from relay_lab.drills.hostile.target import AttackReport, Target, Victim
-from relay_lab.simulation.lies import ENDED, FRAMES_MAX, LIAR, PAUSE_S, Lies
+from relay_lab.sim.lies import ENDED, FRAMES_MAX, LIAR, PAUSE_S, Lies
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header

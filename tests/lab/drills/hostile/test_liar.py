@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 
 from relay.events import BridgeConnected, BridgeReceived, BridgeSend
@@ -17,10 +18,11 @@ from tests.harness.bridges import Site, at_port
 from tests.harness.relay.puppet import D, batch, hello
 
 
+@pytest.mark.slow
 async def test_a_liar_greets_soundly_and_forges_the_next_message_of_those_it_has_received(tmp_path: Path) -> None:
     make_key_directory(tmp_path / "keys", ["SFO", "EVIL"])
     frames: list[Header] = []
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             site = Site(at_port(), nursery, tmp_path / "keys" / "SFO")
             await site.listens()
