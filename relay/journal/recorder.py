@@ -21,7 +21,7 @@ def _role(recorder: Recorder, event: Role) -> None:
 
 
 def _baseline(recorder: Recorder, event: Baseline) -> None:
-    for origin, last in event.origins.items():
+    for origin, last in event.origins.items() if event.site != recorder.site else ():
         recorder.write(records.Baseline(*recorder.clock(), event.site, origin, last + 1, event.in_state))
 
 

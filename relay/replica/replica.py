@@ -93,9 +93,12 @@ class Replica:
         return [Baseline(site, origins) for site, origins in self.state.merge(parts, members, now)]
 
     def install(self, view: View, is_first: bool, now: float) -> list[Baseline]:
-        """Install a view of this site; return the other sites' baselines with the first one (R29)."""
+        """Install a view of this site; return the sites' baselines with the first one (R29)."""
         self.state.install(view, now)
-        return [Baseline(site, origins, at_join=True) for site, origins in self.state.baselines()] if is_first else []
+        if not is_first:
+            return []
+        begun = [*self.state.baselines(), (self.state.site, dict(self.state.produced))]
+        return [Baseline(site, origins, at_join=True) for site, origins in begun if origins]
 
     def update(self) -> tuple[GlobalView, ...]:
         """RELAY's Update(RV, GV): return the global view if it has changed (REL-21)."""

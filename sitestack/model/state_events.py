@@ -16,7 +16,10 @@ Contents = dict[str, dict[Address, int]]
 
 @dataclass(frozen=True, slots=True)
 class Baseline(Event):
-    """Start of delivery from another site: after this number of each origin (R29)."""
+    """Start of delivery from another site: after this number of each origin (R29).
+
+    With `at_join` also of the own site, which the journal does not record.
+    """
 
     in_stream: ClassVar[bool] = True
     site: str

@@ -83,7 +83,7 @@ class Application:
             self._inbox.put(event.view)
         elif isinstance(event, EVENTS):
             self.handover.handle(event)
-        elif isinstance(event, Gap | Baseline):
+        if isinstance(event, Gap | Baseline):
             self._inbox.put(event)
         if not self._due:  # the turn comes to its end first
             self._due = True

@@ -8,7 +8,7 @@ and the inbox keeps the deliveries that it does not contain.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -155,9 +155,10 @@ class StateHandover:
                 return
             extras, data = parts
             self._fetched = replace(event, data=data)
-            gaps = [_of_other_site(gap) for gap in extras.gaps if gap.scope is Scope.ALL]
-            self._inbox.begin_with(StateMark(FETCHED), event.contains, [*gaps, *_gaps(event)])
+            gaps = [_of_other_site(gap) for gap in extras.gaps if gap.scope is Scope.ALL] + _gaps(event)
+            self._inbox.begin_with(StateMark(FETCHED), event.contains, gaps)
             self._history.clear()
+            self._keys.forget_lost(gaps)
             self._adopt(extras)
         else:
             self._history += self._before_join
@@ -176,6 +177,7 @@ class StateHandover:
         """Recognise the keys of the state, and drop waiting messages that have one: the state contains
         the message of the key, even one of this site that came back with the state of another.
         """
+        self._keys.forget_lost(extras.gaps)
         self._keys.adopt(extras.keys)
         known = {each.key for each in extras.keys}
         self._inbox.drop_if(lambda batch: batch.target is None and batch.key in known)
@@ -253,9 +255,10 @@ def _of_other_site(gap: Gap) -> Gap:
     return replace(gap, reason=GapReason.NOT_HELD) if gap.reason is GapReason.BEFORE_BASELINE else gap
 
 
-def _gaps(event: SiteStateArrived) -> Iterator[Gap]:
-    """Yield the numbers that are neither in the state nor in the inbox."""
-    for site, numbers in event.missing.items():
-        for origin, last in numbers.items():
-            first = event.contains.get(site, {}).get(origin, 0) + 1
-            yield Gap(site, origin, first, last, GapReason.NOT_HELD)
+def _gaps(event: SiteStateArrived) -> list[Gap]:
+    """Return the numbers that are neither in the state nor in the inbox."""
+    return [
+        Gap(site, origin, event.contains.get(site, {}).get(origin, 0) + 1, last, GapReason.NOT_HELD)
+        for site, numbers in event.missing.items()
+        for origin, last in numbers.items()
+    ]

@@ -18,8 +18,9 @@ from sitestack.channel.receiving.state_extras import StateKey
 from sitestack.model.address import Address, Place
 from sitestack.model.envelope import KEY_BYTES_MAX
 from sitestack.model.errors import LocalError, ProtocolError
+from sitestack.model.gap import Gap
 from sitestack.model.level import Level
-from sitestack.model.message import Batch, MessageId
+from sitestack.model.message import Batch, MessageId, Scope
 
 #: Maximum number of keys, about 30 MB. The oldest is evicted first.
 KEYS_MAX = 65_536
@@ -136,6 +137,16 @@ class MessageKeys:
         known = self._known.get(batch.key)
         if known is not None and known.id == _id_of(batch):
             del self._known[batch.key]
+
+    def forget_lost(self, gaps: Collection[Gap]) -> None:
+        """Forget the keys of messages that a state lacks: repeats of them are shown."""
+        lost: dict[tuple[str, Address, Scope], list[Gap]] = {}
+        for gap in gaps:
+            lost.setdefault((gap.site, gap.origin, gap.scope), []).append(gap)
+        for key, known in list(self._known.items()) if lost else ():
+            of = known.id
+            if any(gap.first <= of.n <= gap.last for gap in lost.get((of.site, of.origin, of.scope), ())):
+                del self._known[key]
 
     def level(self) -> Level:
         return Level.of(len(self._known), self._keys_max, "keys by which messages are recognised for an hour", high=self._high)

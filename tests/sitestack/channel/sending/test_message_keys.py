@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.model.envelope import KEY_BYTES_MAX, Envelope, wrap
 from sitestack.model.errors import LocalError
-from sitestack.model.gap import Gap
+from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Message, Scope, pack_body
 from tests.harness.addresses import address
 from tests.harness.channels import NYC, members, take, with_batching
@@ -54,6 +54,18 @@ async def test_of_messages_in_one_batch_only_the_repeats_are_not_shown(autojump_
         assert [message.id.n for message in shown[1:]] == [n + 1 for n in numbers[1:]]
         assert (await b.keys.delivered(b"order 99")).id == shown[-1].id
         assert a._batching.statistics().batches - before <= 2
+
+
+async def test_the_key_of_a_message_that_a_state_lacks_is_forgotten(autojump_clock: MockClock) -> None:
+    lost = Gap("NYC", address("A"), 4, 6, GapReason.OTHER_PART)
+    elsewhere = (replace(lost, site="SFO"), replace(lost, origin=address("B")), replace(lost, scope=Scope.SITE))
+
+    keys, numbers = MessageKeys(), (3, 4, 6, 7)
+    assert not any(keys.is_repeat(batch_of(b"%d" % n, n)) for n in numbers)
+    keys.forget_lost(elsewhere)
+    assert all(keys.known(b"%d" % n) for n in numbers)
+    keys.forget_lost([lost])
+    assert [n for n in numbers if keys.known(b"%d" % n)] == [3, 7]
 
 
 async def test_a_copy_through_another_member_after_the_first_one_has_died(autojump_clock: MockClock) -> None:
