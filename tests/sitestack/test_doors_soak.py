@@ -66,14 +66,16 @@ def judge(seen: list[Left], capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def follow(channel: sitestack.aio.Channel) -> None:
-    async for event in channel:
-        if isinstance(event, Message) and event.call:
-            await channel.answer(event, event.payload)
+    with suppress(ChannelClosed):  # left while a call waited for its answer
+        async for event in channel:
+            if isinstance(event, Message) and event.call:
+                await channel.answer(event, event.payload)
 
 
 async def send_from_asyncio(channel: sitestack.aio.Channel) -> None:
-    for number in range(SENDS):
-        await channel.send(b"%d" % number)
+    with suppress(ChannelClosed):  # cancelled with its block
+        for number in range(SENDS):
+            await channel.send(b"%d" % number)
 
 
 async def use_on_asyncio(channel: sitestack.aio.Channel, ended: Callable[[], object]) -> None:
@@ -126,7 +128,7 @@ def test_nothing_is_left_of_channels_on_asyncio(
 
 
 def follow_in_thread(channel: sitestack.blocking.Channel) -> None:
-    with suppress(ChannelClosed):  # left while a call waited for its answer
+    with suppress(ChannelClosed):
         for event in channel:
             if isinstance(event, Message) and event.call:
                 channel.answer(event, event.payload)
