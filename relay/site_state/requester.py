@@ -23,6 +23,8 @@ from sitestack.model.state_events import Contents
 NEWER_MAX = 3
 #: Seconds after which a silent provider is replaced: longer than a failover of either site.
 SILENT_S = 30.0
+#: Seconds without progress after which a site's relay is asked, whichever member that is.
+RELAY_AFTER_S = 3.0
 #: Temporary refusals: the provider is asked again. After all others the next provider is tried.
 SOON = frozenset({StateRefusal.PENDING, StateRefusal.BEHIND})
 #: Refusals of members with a state: such an answer keeps a fetch alive.
@@ -95,21 +97,22 @@ class StateRequester:
         """Bytes of the state that have arrived, and its size; 0 and 0 before its first piece."""
         return (0, 0) if self._arriving is None else (self._arriving.arrived_bytes, len(self._arriving.data))
 
-    def _candidates(self) -> list[tuple[str, Address]]:
+    def _candidates(self, now: float) -> list[tuple[str, Address]]:
         """Return the sites' members, each site's relay last: its death then costs no snapshot.
 
-        Then its present relay, of whatever address: the view with it may wait in the stream for full
-        backlogs, which wait for this state.
+        After `RELAY_AFTER_S` also its present relay, of whatever address: the view with it may wait in
+        the stream for full backlogs, which wait for this state.
         """
         found: list[tuple[str, Address]] = []
         for site in self.sites:
             remote = self._state.remotes.get(site)
             members = () if remote is None or remote.view is None else remote.view.members
-            found += [(site, member) for member in (*members[1:], *members[:1], ITS_RELAY)]
-        return found
+            found += [(site, member) for member in (*members[1:], *members[:1])]
+        relays = [(site, ITS_RELAY) for site in self.sites if now >= self._progressed + RELAY_AFTER_S]
+        return [*found, *relays]
 
     def _turn_to_next(self, now: float) -> list[StateAsk]:
-        candidates = self._candidates()
+        candidates = self._candidates(now)
         self._arriving, self._heard = None, now
         self.provider = next((each for each in candidates if each not in self._tried), None)
         if self.provider is None:

@@ -13,7 +13,7 @@ from relay.replica.site_state import ITS_RELAY, READS_EXTRAS, StateAnswer, State
 from relay.replica.state import ReplicatedState
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from relay.site_state.provider import HELD_S, KEPT_S, StateProvider
-from relay.site_state.requester import NEWER_MAX, SILENT_S, StateRequester
+from relay.site_state.requester import NEWER_MAX, RELAY_AFTER_S, SILENT_S, StateRequester
 from sitestack.layers.state_transfer import StateTransferConfig
 from sitestack.model.address import Address
 from sitestack.model.state_events import Contents, GiveSnapshot, SnapshotGiven
@@ -211,11 +211,18 @@ def test_the_second_in_rank_is_asked_first_and_the_relay_last() -> None:
     [second] = found.answer(no(StateRefusal.NO_STATE), 0.0) or []
     [third] = found.answer(no(StateRefusal.BUSY, C), 0.0) or []
     assert (second.dest, third.dest) == (C, A)
-    [fourth] = found.answer(no(StateRefusal.FAILED, A), 0.0) or []
-    assert fourth.dest == ITS_RELAY, "another member may relay by now"
-    assert found.answer(no(StateRefusal.NO_STATE, E), 0.0) == []
+    assert found.answer(no(StateRefusal.FAILED, A), 0.0) == []
     [again] = found.expire(2.0)
     assert again.dest == B
+
+
+def test_a_relay_of_unknown_address_is_asked_after_all_known_members() -> None:
+    found, _ = taker()
+    for member in (B, C, A):
+        questions = found.answer(no(StateRefusal.NO_STATE, member), RELAY_AFTER_S) or []
+    assert [each.dest for each in questions] == [ITS_RELAY]
+    assert found.answer(no(StateRefusal.PENDING, E), RELAY_AFTER_S) == []
+    assert found.provider == ("NYC", E)
 
 
 def test_a_lost_piece_is_asked_for_again_and_one_that_comes_twice_changes_nothing() -> None:

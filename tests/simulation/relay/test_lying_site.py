@@ -17,7 +17,7 @@ from tests.harness.stories import SETTLED
 
 HONEST = "ABCD"
 #: A tenth of a second each.
-ROUNDS = 60
+ROUNDS = 90
 SITES = {"NYC": "AB", "SFO": "CD", "EVIL": "X", "HUB": "H"}
 
 
