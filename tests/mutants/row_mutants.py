@@ -58,8 +58,8 @@ ROW_MUTANTS = (
         "REL-14",
         "a STATE that is lost is waited for for ever",
         "relay/gateway/session.py",
-        "        return self._sender.begun",
-        "        return self.peer is not None",
+        "            self._hello_due = self._heard + self._config.timeout_s",
+        "            self._hello_due = math.inf",
     ),
     row(
         "REL-27",
