@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from relay.keys.certificates import BRIDGE_CERTIFICATE
 from relay.keys.directory import KEY_RING, read_key_ring
-from relay.node.bridge.credentials import Credentials
+from relay.node.bridge.credentials import Credentials, read_own_facts
 from relay.node.config.settings import NodeConfig
 from sitestack.model.errors import ConfigurationError
 from sitestack.seal.key_ring import KeyRing
@@ -58,4 +59,6 @@ def read_secrets(config: NodeConfig) -> tuple[SiteKeys | None, Credentials | Non
     if not config.security.keys:
         return None, None
     directory = Path(config.security.keys)
+    if (directory / BRIDGE_CERTIFICATE).exists():
+        read_own_facts(directory / BRIDGE_CERTIFICATE, config.site)
     return SiteKeys(directory), Credentials(directory, config.site) if config.has_bridge() else None

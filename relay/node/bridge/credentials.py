@@ -38,6 +38,18 @@ class _Read:
     facts: CertificateFacts
 
 
+def read_own_facts(certificate: Path, site: str) -> CertificateFacts:
+    """Return what the certificate of a site says. Raises ConfigurationError for another site's."""
+    try:
+        facts = read_facts(read_public(certificate))
+    except ValueError as error:
+        raise ConfigurationError(f"{certificate}: is not a certificate.") from error
+    if facts.site != site:
+        named = "no site" if facts.site is None else f"site {facts.site!r}"
+        raise ConfigurationError(f"{certificate}: names {named}, and this is a member of site {site!r}.")
+    return facts
+
+
 class Credentials:
     """Credentials of one site. A reread takes milliseconds, a check for changes microseconds."""
 
@@ -115,14 +127,7 @@ class Credentials:
     def _load(self) -> _Read:
         certificate, key = self._directory / BRIDGE_CERTIFICATE, self._directory / BRIDGE_KEY
         read_secret(key)  # rejects a readable key
-        own, authorities = read_public(certificate), read_public(self._directory / AUTHORITY_CERTIFICATE)
-        try:
-            facts = read_facts(own)
-        except ValueError as error:
-            raise ConfigurationError(f"{certificate}: is not a certificate.") from error
-        if facts.site != self._site:
-            named = "no site" if facts.site is None else f"site {facts.site!r}"
-            raise ConfigurationError(f"{certificate}: names {named}, and this is a member of site {self._site!r}.")
+        facts, authorities = read_own_facts(certificate, self._site), read_public(self._directory / AUTHORITY_CERTIFICATE)
         try:
             is_issued_by(b"", authorities)  # so that later calls can parse them
             trusted = authorities.decode("ascii")
