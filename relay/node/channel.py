@@ -235,7 +235,7 @@ class RelayChannel(Channel[BetweenSites]):
         sites = self._relay.statistics().sites
         return {each.site: each.behind_s for each in sites if not each.offline}
 
-    def take_trip(self) -> float | None:
+    def _take_trip(self) -> float | None:
         """Return how long (s) the last own multicast took to be delivered here; None: none since the last call."""
         return self._batching.credit.take_trip()
 

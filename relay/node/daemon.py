@@ -298,7 +298,7 @@ class _Node:
             if self.ring is not None:
                 for site, behind_s in channel.lags.items():
                     self._lag.setdefault(site, Histogram()).observe(behind_s)
-                if (trip_s := channel.take_trip()) is not None:
+                if (trip_s := channel._take_trip()) is not None:
                     self._delivery.observe(trip_s)
             await trio.sleep(WATCH_INTERVAL_S)
 

@@ -68,6 +68,7 @@ CHEAP = (
 #: Run with the long tests.
 LONG = (
     Story(("make demo",), instead=(("make", _MAKE),)),
+    Story(("relay demo --discovery ipv6",)),
     Story(("relay bench local-throughput --seconds 3 --runs 1",)),
     Story(("relay bench total-order --sizes 100 --runs 1",)),
     Story((".venv/bin/relay simulate --seeds 0:60",), instead=((".venv/bin/relay", "relay"),)),
