@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 import trio
@@ -16,15 +17,17 @@ from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
 from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
 from sitestack.channel.receiving.state_extras import MARK, StateExtras, StateKey, join_extras, split_extras
+from sitestack.channel.receiving.state_handover import SharedState, StateHandover
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.config import ChannelConfig, SiteConfig
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body
+from sitestack.model.state_events import Baseline, GiveState, SiteStateArrived, StateArrived
 from sitestack.model.view import View, ViewId
 from sitestack.transport.memory import MemoryNetwork
-from tests.harness.addresses import address
+from tests.harness.addresses import address, view_of
 from tests.harness.channels import NYC, wait_for_view, with_batching
 from tests.harness.messages import keyed_body
 from tests.harness.sockets import until
@@ -149,6 +152,59 @@ async def test_messages_that_arrive_before_the_state_are_filtered_by_its_keys(
             assert joiner.lines == first.lines == (["100", "late"] if repeated else ["late", "100"])
             assert j.levels()["backlog_bytes"].now == 0
         nursery.cancel_scope.cancel()
+
+
+def of_lon(last: int, *, at_join: bool = False) -> Baseline:
+    return Baseline("LON", {address("L"): last}, at_join=at_join)
+
+
+def history(last: int, reason: GapReason = GapReason.BEFORE_BASELINE) -> Gap:
+    return Gap("LON", address("L"), 1, last, reason)
+
+
+class Handed:
+    """The state of one application, and the gaps that were put into its inbox."""
+
+    def __init__(self) -> None:
+        self.inbox: Inbox[Any] = Inbox()
+        shared = SharedState(lambda: b"state", lambda data: None)
+        self.handover = StateHandover(shared, self.inbox, MessageKeys(), lambda gap: None, 1 << 20)
+
+    def given(self) -> bytes:
+        """Return the state at a new view, with its extras."""
+        view, given = view_of(9, "AB"), list[Any]()
+        self.handover.mark(view.id)
+        self.handover.handle(GiveState(view.id))
+        self.handover.reach(StateMark(view.id), given.append)
+        data: bytes = given[0].data
+        return data
+
+    def gaps(self) -> list[Gap]:
+        return [item for item in self.inbox._items if isinstance(item, Gap)]
+
+
+def test_history_before_a_baseline_travels_with_the_state_and_only_another_site_sees_it() -> None:
+    provider, joiner, elsewhere, view = Handed(), Handed(), Handed(), view_of(3, "AB")
+    provider.handover.handle(of_lon(13))
+    data = provider.given()
+    assert split_extras(data)[0].gaps == (history(13),)
+    joiner.handover.handle(of_lon(15, at_join=True))
+    joiner.handover.mark(view.id)
+    joiner.inbox.put(view)
+    joiner.handover.handle(StateArrived(view.id, data))
+    assert joiner.gaps() == []
+    assert split_extras(joiner.given())[0].gaps == (history(13),)
+    elsewhere.handover.handle(SiteStateArrived(data, {"LON": {address("L"): 20}}, {}))
+    assert elsewhere.gaps() == [history(13, GapReason.NOT_HELD)]
+
+
+def test_a_member_that_goes_on_without_a_state_has_no_history_from_before_its_join() -> None:
+    for event in (StateArrived(ViewId(3, address("A")), None), SiteStateArrived(None, {}, {})):
+        alone = Handed()
+        alone.handover.handle(of_lon(15, at_join=True))
+        assert split_extras(alone.given())[0].gaps == ()
+        alone.handover.handle(event)
+        assert split_extras(alone.given())[0].gaps == (history(15),)
 
 
 def test_a_state_without_gaps_and_keys_travels_as_it_is() -> None:
