@@ -56,7 +56,7 @@ def test_a_record_bomb_is_reported_at_low_cost_and_later_records_are_read(bomb: 
     assert read == WRITTEN
     assert [(problem.offset, problem.kind) for problem in problems] == [(at, "corrupt")]
     assert peak < 12 * len(bomb) + (1 << 20)
-    assert time.thread_time() - began < 1.0
+    assert time.thread_time() - began < 5.0
 
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
