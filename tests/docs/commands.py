@@ -72,7 +72,6 @@ LONG = (
     Story(("relay bench local-throughput --seconds 3 --runs 1",)),
     Story(("relay bench total-order --sizes 100 --runs 1",)),
     Story((".venv/bin/relay simulate --seeds 0:60",), instead=((".venv/bin/relay", "relay"),)),
-    Story(("relay simulate --seeds 0:300",)),
     Story(("relay simulate --plan routed",), instead=(("routed", "routed --seeds 0:20"),)),
     Story(
         ("relay simulate --seeds N --save-plan FILE", "relay simulate FILE", "relay simulate small.json"),
