@@ -16,6 +16,7 @@ from sitestack.calls.calls import Calls
 from sitestack.calls.flush import GapNotes
 from sitestack.channel.receiving.state_handover import StateHandover
 from sitestack.channel.sending.message_keys import MessageKeys
+from sitestack.structures.lock_table import LockTable
 from sitestack.structures.locks import Locks
 from tests.simulation.test_grey_faults import plan_with
 
@@ -46,6 +47,7 @@ answered = Calls.answered
         (STATE, StateHandover, "_set", lambda handover, data: None, "M7"),
         (replace(CALM, uses_map=True), MapState, "merge", lambda state, key, entry: None, "M8"),
         (LOCKS, Locks, "release", lambda locks, request: None, "T5"),
+        (LOCKS, LockTable, "_next_token", lambda table, claimant: 2**40 - claimant.clock_us, "M6"),
     ],
 )
 def test_a_planted_fault_is_found(

@@ -102,7 +102,7 @@ def _seeds(ctx: click.Context, param: click.Parameter, value: str | None) -> ran
     "kind",
     type=click.Choice(get_args(Kind)),
     show_default="swarm",
-    help="Plans to draw: a few members in each site, a hundred in one, or sites in a line or a star.",
+    help="Plans to draw: a few members in each site, a hundred in one, or sites in a line or a star; or with locks or a map.",
 )
 @click.option("--shrink", is_flag=True, help="Remove from one failing plan all parts that it does not need to fail.")
 @click.option("--save-plan", "saved", type=click.Path(dir_okay=False, path_type=Path), help="Write one plan, shrunk or not.")

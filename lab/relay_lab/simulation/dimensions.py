@@ -17,8 +17,8 @@ from relay_lab.simulation.covering import Covering, Pair
 from relay_lab.simulation.dice import Scenario
 
 #: swarm: a few members in each of several sites, with everything turned on and off. large: a hundred members in one site.
-#: routed: sites in a line or a star.
-Kind = Literal["swarm", "large", "routed"]
+#: routed: sites in a line or a star. map: as swarm, each with the map. locks: two sites with locks, and what harms members.
+Kind = Literal["swarm", "large", "routed", "locks", "map"]
 
 #: Plans in which all pairs meet: one for each seed of a block, which begins at a multiple of this number.
 ROWS = 128
@@ -106,6 +106,21 @@ FAULTS_AMONG_MANY = tuple(
             grey.hole,
         )
     ]
+)
+
+
+#: What makes a lock pass on.
+_HARM = (
+    *[row.scenario for row in FAULTS_AMONG_MANY],
+    scenarios.kill,
+    scenarios.leave,
+    scenarios.takeover,
+    scenarios.move,
+    scenarios.burst,
+    grey.holes_that_heal_one_by_one,
+    grey.holes_across_a_split,
+    grey.long_pause,
+    grey.slow_application,
 )
 
 
@@ -240,6 +255,29 @@ class Space(NamedTuple):
 SPACES: dict[Kind, Space] = {
     "swarm": Space(FEATURES),
     "routed": Space({**FEATURES, "sites": {name: FEATURES["sites"][name] for name in ("routed", "narrow")}}),
+    "map": Space(
+        {
+            **FEATURES,
+            "map": {"used": FEATURES["map"]["used"]},
+            "load": {name: FEATURES["load"][name] for name in ("few", "huge")},
+        }
+    ),
+    "locks": Space(
+        {
+            **{feature: FEATURES[feature] for feature in ("multicast", "loss", "duplication", "reordering", "corruption")},
+            **{
+                feature: FEATURES[feature] for feature in ("window", "backlog", "bounds", "batches", "floods", "backlog policy")
+            },
+            "members": {"three": {"members": Members((3, 4), (3,))}, "many": FEATURES["members"]["many"]},
+            "sites": {"two": FEATURES["sites"]["two"]},
+            "guarantees": {"locks": {"order": "total", "agreement": "uniform", "when_split": "majority"}},
+            "load": {"few": {"messages": 50, "size_max": 200}},
+            "unicasts": {"some": {"unicast_share": Upto(0.3)}},
+            "to the site": {"some": {"site_share": Upto(0.3)}},
+        },
+        tuple([row for row in FAULTS if row.scenario in _HARM]),
+        6,
+    ),
     "large": Space(
         {
             **{feature: FEATURES[feature] for feature in ("order", "agreement", "wan", "links", "unicasts", "to the site")},

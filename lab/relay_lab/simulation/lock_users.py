@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Awaitable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from relay_lab.sim.process import Process
 from sitestack.config import SiteConfig
@@ -19,6 +22,17 @@ from sitestack.structures.registry import Structures
 NAMES = ("l", "m")
 
 
+@dataclass
+class Hold:
+    """A time in which a member believes that it holds a lock: from its grant in the view with this counter."""
+
+    name: str
+    token: int
+    view: int
+    start: float
+    end: float = math.inf
+
+
 class LockUser:
     """A member's lock service, and the application that uses it."""
 
@@ -27,13 +41,16 @@ class LockUser:
         self._structures = Structures(_refuse, self._post, lambda reason: None)
         self.locks = Locks(process.local.address, self._structures, lambda: int(process.schedule.now * 1e6))
         self._requests: list[Request] = []
-        #: Each token that this member has held, and its request's number.
-        self.held: dict[int, int] = {}
+        self._view = 0
+        self._holds: dict[int, Hold] = {}
+        #: All that this member has held.
+        self.held: list[Hold] = []
 
     def follow(self, events: Sequence[Event | Frame]) -> None:
         """Feed the service with the events of a turn, in their order."""
         for event in events:
             if isinstance(event, ViewInstalled):
+                self._view = event.view.id.counter
                 self.locks.view_changed(event.view)
             elif isinstance(event, Frame) and event.batch is not None and event.batch.has_envelopes:
                 opened = [(envelope.headers.get(STRUCTURE, b""), data) for envelope, data in event.batch.opened()]
@@ -56,9 +73,18 @@ class LockUser:
                 self.locks.release(request)
         return not self._requests
 
+    def end(self) -> None:
+        """The process has died."""
+        for hold in self._holds.values():
+            hold.end = self._process.schedule.now
+
     def _note(self, request: Request) -> None:
+        now = self._process.schedule.now
         if request.token is not None:
-            self.held[request.token] = request.number
+            hold = self._holds[request.number] = Hold(request.name, request.token, self._view, now)
+            self.held.append(hold)
+        elif request.number in self._holds:
+            self._holds.pop(request.number).end = now
 
     def _post(self, body: bytes, scope: Scope, target: Address | None) -> None:
         if self._process.alive:
@@ -76,15 +102,12 @@ def uses_locks(config: SiteConfig) -> bool:
 
 
 def find_violations(users: Sequence[tuple[Process, LockUser]], settled: bool) -> Iterator[str]:
-    """Report tokens of two requests, and at rest tables that differ or have a holder."""
-    owners: dict[tuple[str, int], tuple[Address, int]] = {}
+    """Report two holders that a fenced resource would accept, and at rest tables that differ or have a holder."""
+    for site in sorted({process.local.site for process, _ in users}):
+        yield from _overlaps(site, [hold for process, user in users if process.local.site == site for hold in user.held])
     tables: dict[str, object] = {}
     for process, user in users:
         site, label = process.local.site, f"{process.local.site}/{process.local.name}"
-        for token, number in user.held.items():
-            mine = (process.local.address, number)
-            if owners.setdefault((site, token), mine) != mine:
-                yield f"{label}: token {token} was held by two requests"
         if not settled or not process.alive or process.view is None:
             continue
         table = user.locks.table
@@ -92,3 +115,18 @@ def find_violations(users: Sequence[tuple[Process, LockUser]], settled: bool) ->
             yield f"{label}: its locks differ from those of its site at rest"
         if held := [name for name in NAMES if table.holder(name) is not None]:
             yield f"{label}: lock {held[0]} is held at rest, though all members have released theirs"
+
+
+def _overlaps(site: str, holds: list[Hold]) -> Iterator[str]:
+    """Report a lock that was passed on before its holder had released it, or had been left out of the view.
+
+    A holder that was left out still believes in a smaller token, which a fenced resource refuses.
+    """
+    holds.sort(key=lambda hold: (hold.name, hold.token))
+    for first, second in pairwise(holds):
+        if first.name != second.name:
+            continue
+        if first.token == second.token:
+            yield f"{site}: token {first.token} of lock {first.name} was held by two requests"
+        elif first.end > second.start and first.view >= second.view:
+            yield f"{site}: lock {first.name} had token {second.token} before token {first.token} was given back"

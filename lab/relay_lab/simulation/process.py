@@ -187,7 +187,7 @@ class RelayProcess(Process):
     def kill(self) -> None:
         """Kill the process; the kernel closes its connections."""
         super().kill()
-        for user in (self.map_user, self.application):
+        for user in (self.lock_user, self.map_user, self.application):
             if user is not None:
                 user.end()
         self.world.streams.unlisten(self.bridge)
