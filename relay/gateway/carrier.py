@@ -72,6 +72,8 @@ class Carrier:
 
     def follow_routes(self, now: float) -> list[Effect]:
         """End routes of closed links, call sites whose neighbour is linked again, send waiting pieces."""
+        if not self.routes.are_used:
+            return []
         effects: list[Effect] = []
         for orphan in self.routes.orphans():
             effects += self._on_route(orphan, now)

@@ -101,7 +101,7 @@ class Coordination:
 
     def deadline(self, before: float | None) -> float | None:
         """Return the time (s) of the next call of `due`, or `before` if that is earlier."""
-        for each in (self._least_pace.deadline(), self.retention.deadline(), self._absences.deadline()):
+        for each in (self._least_pace.next_due, self.retention.next_due, self._absences.next_due):
             if each is not None and (before is None or each < before):
                 before = each
         return self._age_due(before)
@@ -126,9 +126,12 @@ class _Absences:
         self._table = table
         self._after_s = after_s
         self._due: dict[str, float] = {}
+        #: The earliest of them that is not cast.
+        self.next_due: float | None = None
 
     def clear(self) -> None:
         self._due.clear()
+        self.next_due = None
 
     def due(self, now: float) -> list[OfflineByRule]:
         if not self._after_s:
@@ -136,6 +139,7 @@ class _Absences:
         self._due = {site: self._due.get(site, now + after) for site, after in self._after_s.items() if self._is_away(site)}
         sites = [site for site, due in self._due.items() if due <= now]
         self._due.update(dict.fromkeys(sites, inf))
+        self.next_due = min([due for due in self._due.values() if due < inf], default=None)
         return [OfflineByRule(site, self._after_s[site]) for site in sites]
 
     def _is_away(self, site: str) -> bool:
@@ -143,6 +147,3 @@ class _Absences:
         is_primary = state.view is not None and state.view.is_primary
         remote = state.remotes.get(site) if site in state.sites and is_primary else None
         return remote is not None and remote.known and site not in state.switches.offline and not self._table.linked(site)
-
-    def deadline(self) -> float | None:
-        return min([due for due in self._due.values() if due < inf], default=None)

@@ -35,9 +35,12 @@ class LeastPace:
         self._least_bytes_s = least_bytes_s
         self._grace_s = grace_s
         self._marks: dict[Key, _Mark] = {}
+        #: When (s) `due` must be called; None without marks.
+        self.next_due: float | None = None
 
     def start(self) -> None:
         self._marks.clear()
+        self.next_due = None
 
     def due(self, now: float) -> list[LinkPace]:
         waiting = self._pace.waits_for()
@@ -64,10 +67,8 @@ class LeastPace:
                 if keeps_up is lineage.is_slow and (keeps_up or is_time):
                     entries.append(LinkPace(site, name, not keeps_up))
                 self._marks[key] = _Mark(now, acked, end) if keeps_up or is_time else mark
+        self.next_due = min([mark.since for mark in self._marks.values()]) + self._grace_s if self._marks else None
         return entries
 
     def _are_slow(self) -> bool:
         return any(each.is_slow for remote in self._state.remotes.values() for each in remote.lineages.values())
-
-    def deadline(self) -> float | None:
-        return min([mark.since for mark in self._marks.values()]) + self._grace_s if self._marks else None

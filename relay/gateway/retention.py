@@ -38,6 +38,8 @@ class Retention:
         #: Sites on the list that no member of the view has configured, and since when (s).
         self._unwanted: dict[str, float] = {}
         self._cast: HeldFor | None = None
+        #: When (s) `due` must be called to remove a site; None without one.
+        self.next_due: float | None = None
 
     def installed(self, view: View) -> list[Effect]:
         self._others = {member: sites for member, sites in self._others.items() if member in view.members}
@@ -73,12 +75,18 @@ class Retention:
         """Begin to relay, or restart after a merge, which may lose a cast entry."""
         self._cast = None
         self._unwanted.clear()
+        self.next_due = None
 
     def due(self, now: float) -> HeldFor | None:
         """Return the entry to cast now, or None."""
         sites = self._state.sites
         if self._peers == sites and not (self._others or self._unwanted or self._cast):
             return None
+        entry = self._entry(sites, now)
+        self.next_due = None if self._cast is not None or not self._unwanted else min(self._unwanted.values()) + self._forget_s
+        return entry
+
+    def _entry(self, sites: tuple[str, ...], now: float) -> HeldFor | None:
         wanted = self._wanted()
         self._unwanted = {site: self._unwanted.get(site, now) for site in sites if site not in wanted}
         kept = [site for site, since in self._unwanted.items() if now < since + self._forget_s]
@@ -98,11 +106,6 @@ class Retention:
             if member != self._me:
                 wanted.update(dict.fromkeys(self._others.get(member, self._state.sites)))
         return wanted
-
-    def deadline(self) -> float | None:
-        if self._cast is not None or not self._unwanted:
-            return None
-        return min(self._unwanted.values()) + self._forget_s
 
 
 def _sentence(mine: tuple[str, ...], held: tuple[str, ...]) -> str:

@@ -101,6 +101,11 @@ class Routes:
         return len(self._routes)
 
     @property
+    def are_used(self) -> bool:
+        """Whether there are routes, or sites that are reached over one."""
+        return bool(self._routes or self._config.via)
+
+    @property
     def routes_max(self) -> int:
         return ROUTES_PER_SITE_MAX * len(self._config.via)
 
@@ -163,8 +168,6 @@ class Routes:
 
     def reachable_again(self) -> list[str]:
         """Return the sites whose neighbour is linked, and was not at the last call."""
-        if not self._config.via:
-            return []
         before, hops = self._hops, dict.fromkeys(self._config.via.values())
         self._hops = [hop for hop in hops if self._link(hop) is not None]
         return [site for site, hop in self._config.via.items() if hop in self._hops and hop not in before]

@@ -26,13 +26,14 @@ class HeldNumbers:
         self._runs: dict[Address, deque[list[int]]] = {}
 
     def append(self, batch: Batch) -> None:
+        first, last = batch.first, batch.last
         runs = self._runs.get(batch.origin)
         if runs is None:
-            self._runs[batch.origin] = deque([[batch.first, batch.last]])
-        elif runs[-1][1] + 1 == batch.first:
-            runs[-1][1] = batch.last
+            self._runs[batch.origin] = deque([[first, last]])
+        elif runs[-1][1] + 1 == first:
+            runs[-1][1] = last
         else:
-            runs.append([batch.first, batch.last])
+            runs.append([first, last])
 
     def drop(self, batch: Batch) -> None:
         """Remove a batch's numbers, which begin its origin's first run."""

@@ -122,10 +122,11 @@ class Remote:
         return RemoteState(site, self.known, self.down, admitted, tuple(lineages), reached, ahead, self.shown)
 
     def admit(self, batch: Batch) -> Admission:
-        answer = admission(self.admitted.get(batch.origin, 0), batch.first, batch.last)
+        last = batch.last
+        answer = admission(self.admitted.get(batch.origin, 0), batch.first, last)
         if answer is Admission.NEXT:
             self.known = True
-            self.admitted[batch.origin] = batch.last
+            self.admitted[batch.origin] = last
             bound(self.admitted)
         return answer
 

@@ -127,12 +127,13 @@ class Replica:
         answer = self.state.admit(batch)
         if answer is not Admission.NEXT:
             return refused(answer)
-        here, begun = self._reach(batch.site, batch.origin, batch.last)
-        if max(here, begun) < batch.last:
+        last = batch.last
+        here, begun = self._reach(batch.site, batch.origin, last)
+        if max(here, begun) < last:
             return APPLIED
-        if here >= batch.last:
+        if here >= last:
             return refused(Admission.DELIVERED)
-        return Outcome(Admission.DELIVERED, events=(Baseline(batch.site, {batch.origin: batch.last}, in_state=True),))
+        return Outcome(Admission.DELIVERED, events=(Baseline(batch.site, {batch.origin: last}, in_state=True),))
 
     def _reach(self, site: str, origin: Address, last: int) -> tuple[int, int]:
         """Settle an origin admitted up to `last`; return two numbers that must not be delivered again:

@@ -59,12 +59,12 @@ class ReplicatedState:
         return None if self.view is None else self.view.coordinator
 
     def append(self, batch: Batch, now: float) -> int:
-        self.produced[batch.origin] = batch.last
+        last = self.produced[batch.origin] = batch.last
         position = self.buffer.append(batch, None, now)
         if self.switches.offline and self._is_nobody_online():
             self.buffer.drop_through(position)
         elif any(
-            each.acked.get(batch.origin, 0) >= batch.last for other in self.remotes.values() for each in other.lineages.values()
+            each.acked.get(batch.origin, 0) >= last for other in self.remotes.values() for each in other.lineages.values()
         ):
             self._drop_acked()  # with `order: fifo` an Acked may precede the batch that it acknowledges
         return position

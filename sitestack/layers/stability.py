@@ -22,7 +22,7 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
-from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
+from sitestack.wire.size import frame_bytes
 
 #: Maximum streams in one frame, so that it fits into the smallest datagrams.
 STREAMS_MAX = 16
@@ -36,6 +36,8 @@ Prompt = Literal["nobody", "second in line", "everybody"]
 class StabilityReport(Header):
     """Member to coordinator: how far I have delivered the unstable streams."""
 
+    items_max: ClassVar[int] = STREAMS_MAX
+
     view: ViewId
     digest: dict[Address, int]
     #: Sum of the newest stable vector that the member knows, which identifies it.
@@ -46,6 +48,8 @@ class StabilityReport(Header):
 @dataclass(frozen=True, slots=True)
 class StableVector(Header):
     """Coordinator to all members: how far all have delivered each stream."""
+
+    items_max: ClassVar[int] = STREAMS_MAX
 
     view: ViewId
     vector: dict[Address, int]
@@ -150,7 +154,7 @@ class Stability(Layer):
         self._moved = True
         if view.coordinator == self._me:
             return [Up(frame)]
-        self._unreported_bytes += FRAME_OVERHEAD_BYTES + frame.payload_bytes
+        self._unreported_bytes += frame_bytes(frame)
         if self._unreported_bytes >= self._config.report_bytes:
             return [Up(frame), *self._report(now)]
         if self._report_due is None:

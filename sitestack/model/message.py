@@ -74,7 +74,7 @@ class Batch:
     def sizes(self) -> bytes:
         """The sizes of the payloads, with their envelopes: `count` little-endian u32."""
         sizes = self.body[: 4 * self.count]
-        return sizes[:3] + bytes([sizes[3] & 0x7F]) + sizes[4:] if self.has_envelopes else sizes
+        return sizes[:3] + bytes([sizes[3] & 0x7F]) + sizes[4:] if sizes[3:4] >= b"\x80" else sizes
 
     @property
     def has_envelopes(self) -> bool:

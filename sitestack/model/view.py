@@ -48,17 +48,18 @@ class View:
     #: Whether its members deliver and send. False only with `membership.when_split: majority`. Not
     #: on the wire.
     is_primary: bool = field(default=True, metadata={"wire": False})
+    #: The member that sequences, and relays to the other sites. Every frame asks for it.
+    coordinator: Address = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        coordinator = self.members[0] if self.members else self.id.creator  # the parser refuses a view without members
+        object.__setattr__(self, "coordinator", coordinator)
 
     def is_sound(self) -> bool:
         """Return whether there is a coordinator and every member has a name; the parser refuses other
         views.
         """
         return 0 < len(self.members) == len(self.names)
-
-    @property
-    def coordinator(self) -> Address:
-        """The member that sequences, and relays to the other sites."""
-        return self.members[0]
 
     def is_coordinator(self, member: Address) -> bool:
         """Return whether this member coordinates the site, as in `view.is_coordinator(channel.me)`."""

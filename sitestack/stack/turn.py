@@ -77,7 +77,7 @@ class TurnLoop:
         """
         stack, shell = self._stack, self._shell
         self._take_in(arrived, now)
-        if self.is_due(now):
+        if self.due is not None and self.due <= now:
             stack.expire(now)
         turn = stack.flush(now)
         shell.journal(turn.events)

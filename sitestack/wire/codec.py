@@ -195,7 +195,7 @@ class Codec:
         target = self._address(dest) if kind == _MEMBER else None
         if kind not in (_EVERYBODY, _MEMBER, _WHOEVER) or (kind != _MEMBER and dest is not None):
             raise ProtocolError("malformed")
-        if type(frames) is not list or not 0 < len(frames) <= frames_max(size):
+        if type(frames) is not list or not frames or (len(frames) > SMALL_FRAMES_MAX and len(frames) > frames_max(size)):
             raise ProtocolError("malformed")
         return Datagram(origin, target, kind == _EVERYBODY, tuple([self._frame(each, origin, target) for each in frames]))
 

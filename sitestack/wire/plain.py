@@ -25,7 +25,11 @@ def unpack_bounded(data: bytes | memoryview, scanner: msgpack.Unpacker | None = 
     """
     size = len(data)
     try:
-        require_whole(data, scanner=scanner)
+        if scanner is None:
+            require_whole(data)
+        else:
+            scanner.feed(data)
+            scanner.skip()
         return msgpack.unpackb(
             data,
             raw=False,
@@ -47,15 +51,14 @@ def pack_plain(value: Any) -> bytes:
     return packed
 
 
-def require_whole(data: bytes | memoryview, values: int = 1, scanner: msgpack.Unpacker | None = None) -> None:
+def require_whole(data: bytes | memoryview, values: int = 1) -> None:
     """Scan the values without creating them. Raises msgpack.OutOfData if an array claims more items
     than follow.
 
     Otherwise memory would be reserved for the array first: a thousand nested claims take less than
     a datagram.
     """
-    if scanner is None:
-        scanner = msgpack.Unpacker(max_buffer_size=max(1, len(data)))
+    scanner = msgpack.Unpacker(max_buffer_size=max(1, len(data)))
     scanner.feed(data)
     for _ in range(values):
         scanner.skip()

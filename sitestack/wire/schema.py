@@ -184,7 +184,7 @@ class Schema:
         if origin is tuple:
             return self._record(tuple, [self.converter(arg) for arg in args])
         if origin is dict:
-            return self._mapping(self.converter(args[0]), self.converter(args[1]))
+            return self._mapping(self.converter(args[0]), self.converter(args[1]), ITEMS_MAX)
         if isinstance(kind, type) and issubclass(kind, IntEnum):
             return Converter(int, _enum_parser(kind))
         if isinstance(kind, type) and issubclass(kind, StrEnum):
@@ -227,19 +227,20 @@ class Schema:
         return Converter(_same if pack is _same else lambda value: [pack(each) for each in value], parse_sequence)
 
     @staticmethod
-    def _mapping(key: Converter, item: Converter) -> Converter:
+    def _mapping(key: Converter, item: Converter, items_max: int) -> Converter:
         """Convert a dict to a flat list, in its order, so that equal runs give equal bytes. Reject
         duplicate keys.
         """
+        same = key.pack is _same and item.pack is _same
 
         def pack(value: dict[Any, Any]) -> list[Any]:
             flat: list[Any] = []
-            for name, each in value.items():
-                flat += (key.pack(name), item.pack(each))
+            for pair in value.items():
+                flat += pair if same else (key.pack(pair[0]), item.pack(pair[1]))
             return flat
 
         def parse(value: Any) -> dict[Any, Any]:
-            if type(value) is not list or len(value) % 2 or len(value) > 2 * ITEMS_MAX:
+            if type(value) is not list or len(value) % 2 or len(value) > 2 * items_max:
                 raise ProtocolError("field")
             parsed = {key.parse(name): item.parse(each) for name, each in zip(value[::2], value[1::2], strict=True)}
             if 2 * len(parsed) != len(value):
@@ -258,26 +259,31 @@ class Schema:
         return Converter(_same if same else pack, _maker(make, [converter.parse for converter in converters]))
 
     def _field(self, kind: type, hint: Any) -> Converter:
-        """Return a field's converter. A class may allow longer sequences than ITEMS_MAX in
-        `items_max`.
+        """Return a field's converter. A class may set the bound of its sequences and mappings in
+        `items_max`, instead of ITEMS_MAX.
         """
-        args = get_args(hint)
-        if hasattr(kind, "items_max") and get_origin(hint) is tuple and args[1:] == (Ellipsis,):
+        origin, args = get_origin(hint), get_args(hint)
+        if hasattr(kind, "items_max") and origin is tuple and args[1:] == (Ellipsis,):
             return self._sequence(self.converter(args[0]), kind.items_max)
+        if hasattr(kind, "items_max") and origin is dict:
+            return self._mapping(self.converter(args[0]), self.converter(args[1]), kind.items_max)
         return self.converter(hint)
 
     def _dataclass(self, kind: type) -> Converter:
         hints = hints_of(kind)
         names = [field.name for field in fields(kind) if field.init and field.metadata.get("wire", True)]
         converters = [self._field(kind, hints[name]) for name in names]
-        pairs = list(zip(names, [each.pack for each in converters], strict=True))
+        get = _getter(names)
+        other = [(place, each.pack) for place, each in enumerate(converters) if each.pack is not _same]
 
         def pack(value: Any) -> list[Any]:
-            return [pack_field(getattr(value, name)) for name, pack_field in pairs]
+            packed = list(get(value))
+            for place, pack_field in other:
+                packed[place] = pack_field(packed[place])
+            return packed
 
-        same = all(converter.pack is _same for converter in converters)
         parse = _maker(kind, [converter.parse for converter in converters])
-        return Converter(_getter(names) if same else pack, _sound(parse) if hasattr(kind, "is_sound") else parse)
+        return Converter(pack if other else get, _sound(parse) if hasattr(kind, "is_sound") else parse)
 
 
 def _sound(parse: Parse) -> Parse:
@@ -297,30 +303,51 @@ def _getter(names: Sequence[str]) -> Pack:
     return get if len(names) != 1 else lambda value: (get(value),)
 
 
+def _constant(made: Any) -> Parse:
+    """Return the parser of a header without fields: one object serves all frames."""
+
+    def parse(value: Any) -> Any:
+        if value != []:
+            raise ProtocolError("field")
+        return made
+
+    return parse
+
+
 def _maker(make: Callable[..., Any], parsers: Sequence[Parse]) -> Parse:
     """Return a parser of a list with one value a field.
 
-    Up to four fields are unrolled for speed: every frame has such headers.
+    Up to four fields are unrolled, with the check of `_parse_list`, for speed: every frame has such headers.
     """
     count = len(parsers)
-    if not 1 <= count <= 4:
+    if not count:
+        return _constant(make())
+    if count > 4:
         return lambda value: make(*[parse(each) for parse, each in zip(parsers, _parse_list(value, count), strict=True)])
     first, second, third, fourth = [*parsers, *[_same] * 3][:4]
 
     def parse_one(value: Any) -> Any:
-        (one,) = _parse_list(value, 1)
+        if type(value) is not list or len(value) != 1:
+            raise ProtocolError("field")
+        (one,) = value
         return make(first(one))
 
     def parse_two(value: Any) -> Any:
-        one, two = _parse_list(value, 2)
+        if type(value) is not list or len(value) != 2:
+            raise ProtocolError("field")
+        one, two = value
         return make(first(one), second(two))
 
     def parse_three(value: Any) -> Any:
-        one, two, three = _parse_list(value, 3)
+        if type(value) is not list or len(value) != 3:
+            raise ProtocolError("field")
+        one, two, three = value
         return make(first(one), second(two), third(three))
 
     def parse_four(value: Any) -> Any:
-        one, two, three, four = _parse_list(value, 4)
+        if type(value) is not list or len(value) != 4:
+            raise ProtocolError("field")
+        one, two, three, four = value
         return make(first(one), second(two), third(three), fourth(four))
 
     return (parse_one, parse_two, parse_three, parse_four)[count - 1]

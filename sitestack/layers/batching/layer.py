@@ -35,17 +35,13 @@ from sitestack.model.frame import Frame
 from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
-from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
+from sitestack.wire.size import frame_bytes
 
 #: Bytes that a message adds to a body: its entry in the size table.
 SIZE_BYTES = 4
 #: Bounds of unicasts held because they overtake this member's first view. Flow control allows less.
 EARLY_MAX = 65_536
 EARLY_BYTES_MAX = 64 * 1024 * 1024
-
-
-def _held_bytes(frame: Frame) -> int:
-    return FRAME_OVERHEAD_BYTES + frame.payload_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +87,7 @@ class Batching(Layer):
         #: Members with waiting unicasts while those use up the credit.
         self.full_targets: frozenset[Address] = frozenset()
         self._joined = False
-        self._early = FairHold(EARLY_MAX, EARLY_BYTES_MAX, _held_bytes)
+        self._early = FairHold(EARLY_MAX, EARLY_BYTES_MAX, frame_bytes)
         self._flowing = False
         self._refusing = False
         self._is_leaving = False

@@ -56,8 +56,10 @@ class Outlet:
         return max(0, self.marked - self.acknowledged)
 
     def has_credit(self, frame: Frame) -> bool:
-        window, size = self._window_bytes, cost(frame)
-        return frame.batch is None or self.sent - self.acknowledged < (window if size <= window else 2 * size)
+        if frame.batch is None:
+            return True
+        window, size = self._window_bytes, FRAME_BYTES + len(frame.batch.body)
+        return self.sent - self.acknowledged < (window if size <= window else 2 * size)
 
     def is_usual(self, size: int) -> bool:
         sent = self.sent
@@ -69,7 +71,8 @@ class Outlet:
 
     def charge(self, frame: Frame, view: ViewId) -> Frame:
         """Count a frame as sent; return it, with a mark if one is due."""
-        self.sent += cost(frame)
+        if frame.batch is not None:
+            self.sent += FRAME_BYTES + len(frame.batch.body)
         if self.sent - self.marked < self._mark_bytes:
             return frame
         self.marked = self.sent

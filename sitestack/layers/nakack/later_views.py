@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sitestack.layers.nakack.window import frame_bytes
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.level import Level
 from sitestack.model.view import ViewId
+from sitestack.wire.size import frame_bytes
 
 
 class _Held:

@@ -4,10 +4,11 @@ the cut are delivered.
 
 from __future__ import annotations
 
-from sitestack.layers.nakack.window import Window, frame_bytes
+from sitestack.layers.nakack.window import Window
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.level import Level
+from sitestack.wire.size import frame_bytes
 
 
 class ReceiverWindows:

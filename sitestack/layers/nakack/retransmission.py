@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 
-from sitestack.layers.nakack.window import Window, frame_bytes
+from sitestack.layers.nakack.window import Window
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
+from sitestack.wire.size import frame_bytes
 
 #: Lowest missing numbers that are the head, which blocks delivery of all higher ones.
 HEAD_COUNT = 16

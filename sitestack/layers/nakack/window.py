@@ -9,7 +9,7 @@ a hole.
 from __future__ import annotations
 
 from sitestack.model.frame import Frame
-from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
+from sitestack.wire.size import frame_bytes
 
 
 class Window:
@@ -34,7 +34,8 @@ class Window:
         seqno = frame.seqno
         if seqno <= self.contiguous or seqno in self.frames:
             return "nak_duplicate"
-        self.expect(seqno)
+        if seqno > self.highest:
+            self.expect(seqno)
         if seqno > self._limit:
             return "nak_window"
         if seqno != self.contiguous + 1:
@@ -95,8 +96,3 @@ class Window:
         self.stable = max(self.stable, stable)
         self._limit = max(self._limit, self.stable + self._count_max)
         return freed
-
-
-def frame_bytes(frame: Frame) -> int:
-    """Return the approximate bytes of a frame in memory."""
-    return FRAME_OVERHEAD_BYTES + frame.payload_bytes

@@ -146,7 +146,7 @@ class Sequencer(Layer):
         return [Down(Frame(self._me, member, (ForwardAgain(),))) for member in dropped]
 
     def _handle_again(self, source: Address, now: float) -> list[Effect]:
-        if not self._total or not self._is_coordinator(source) or self._blocked:
+        if not self._total or self._view is None or self._view.coordinator != source or self._blocked:
             return [Dropped("forward_again")]
         self._progress_at = now
         self._table.rewind()
@@ -156,11 +156,12 @@ class Sequencer(Layer):
         headers, batch = frame.headers[:-1], frame.batch
         if frame.dest is not None:
             return [Dropped("sequenced_unicast")]
+        coordinator = None if self._view is None else self._view.coordinator
         if headers or batch is None:
-            if not self._is_coordinator(frame.source):
+            if frame.source != coordinator:
                 return [Dropped("not_in_the_stream")]
             return [Up(Frame(frame.source, None, headers, batch, False, frame.seqno, frame.stream))]
-        if not (self._is_coordinator(frame.source) if self._total else frame.source == batch.origin):
+        if frame.source != (coordinator if self._total else batch.origin):
             return [Dropped("not_in_the_stream")]
         if batch.site != self._site or batch.scope in UNICASTS or batch.origin not in self._members:
             return [Dropped("bad_entry")]
@@ -174,9 +175,6 @@ class Sequencer(Layer):
                 self.stale.add(self)
         # On a copy: NAKACK's frame must not change (SEQ-8, S15).
         return [Up(Frame(batch.origin, None, (), batch, False, frame.seqno, frame.stream))]
-
-    def _is_coordinator(self, member: Address) -> bool:
-        return self._view is not None and self._view.coordinator == member
 
     def _handle_view(self, event: ViewInstalled, now: float) -> list[Effect]:
         """Begin a view, and forward undelivered batches first (SEQ-12, SEQ-13, S2)."""

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from sitestack.layers.nakack import NakAckConfig
 from sitestack.layers.nakack.headers import Retransmit
-from sitestack.layers.nakack.window import Window, frame_bytes
+from sitestack.layers.nakack.window import Window
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, CutReached, DigestAnswer, DigestQuery, ReachCut, Stable, Unblocked, ViewInstalled
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.stack.layer import Down, Effect, Up
+from sitestack.wire.size import frame_bytes
 from tests.harness.addresses import address, view_of
 from tests.harness.casters import V1, V2, A, B, C, Casters, X, cast_of, delivery_of, member_of_v1
 from tests.harness.group import Member
