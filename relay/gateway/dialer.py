@@ -63,7 +63,7 @@ class Dialer:
     def due(self, now: float) -> list[tuple[str, Place]]:
         """Return the sites and places to call now; each call ends with `failed`, even if it connected."""
         calls: list[tuple[str, Place]] = []
-        if self._has_all():
+        if self._linked.keys() >= self._peers.keys():  # in nearly every turn: then no target waits
             return calls
         for target in self._targets.values():
             if target.due <= now and self._waits(target):
@@ -94,12 +94,8 @@ class Dialer:
                 target.failures = -HASTE
                 target.due = now + self._retry_s * 2**-HASTE * self._rng.uniform(0.0, 1.0)
 
-    def _has_all(self) -> bool:
-        """Return whether all sites are linked, as in nearly every turn: then no target waits."""
-        return self._linked.keys() >= self._peers.keys()
-
     def deadline(self) -> float | None:
-        if self._has_all():
+        if self._linked.keys() >= self._peers.keys():
             return None
         return min([each.due for each in self._targets.values() if self._waits(each)], default=None)
 

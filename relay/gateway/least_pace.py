@@ -71,4 +71,8 @@ class LeastPace:
         return entries
 
     def _are_slow(self) -> bool:
-        return any(each.is_slow for remote in self._state.remotes.values() for each in remote.lineages.values())
+        for remote in self._state.remotes.values():
+            for lineage in remote.lineages.values():
+                if lineage.is_slow:
+                    return True
+        return False

@@ -280,7 +280,9 @@ class LinkSession:
         head, parts = [self._out[self._at :], *self._urgent(now)], list[bytes]()
         if self.accepted:
             # About half a chunk of each, so that none delays the others much.
-            parts += [*self._unicasts.drain(limit // 2), *self._routed.drain(limit // 2)]
+            for queue in (self._unicasts, self._routed):
+                if queue.bytes:
+                    parts += queue.drain(limit // 2)
         size = sum(map(len, head)) + sum(map(len, parts))
         while size < limit and (part := self._next_entry(now)) is not None:
             parts.append(part)

@@ -156,8 +156,8 @@ class Buffer:
 
     def age_due(self, after: int) -> float | None:
         """Return when (s) the oldest entry above position `after` becomes too old, or None."""
-        position = max(self.first, after + 1)
-        return self._due(self.at(position)) if position < self.end else None
+        position = after + 1 if after >= self.first else self.first
+        return self._due(self._entries[position - self._offset]) if position < self.end else None
 
     def _due(self, entry: Entry) -> float:
         """Return when (s) an entry becomes too old.

@@ -63,11 +63,16 @@ class ReplicatedState:
         position = self.buffer.append(batch, None, now)
         if self.switches.offline and self._is_nobody_online():
             self.buffer.drop_through(position)
-        elif any(
-            each.acked.get(batch.origin, 0) >= last for other in self.remotes.values() for each in other.lineages.values()
-        ):
+        elif self._has_acked(batch.origin, last):
             self._drop_acked()  # with `order: fifo` an Acked may precede the batch that it acknowledges
         return position
+
+    def _has_acked(self, origin: Address, last: int) -> bool:
+        for remote in self.remotes.values():
+            for lineage in remote.lineages.values():
+                if lineage.acked.get(origin, 0) >= last:
+                    return True
+        return False
 
     def install(self, view: View, now: float) -> None:
         """Install a view of this site, which is held like a batch (G5)."""

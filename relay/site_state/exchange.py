@@ -248,7 +248,7 @@ class SiteState:
         return [*self._send(self.requester.expire(now)), *self._look(now)]
 
     def deadline(self) -> float | None:
-        asks, forgets = self.requester.deadline(), self.provider.deadline()
+        asks, forgets = self.requester.deadline() if self.requester.sites else None, self.provider.deadline()
         return forgets if asks is None or (forgets is not None and forgets < asks) else asks
 
     def statistics(self) -> StateStatistics:

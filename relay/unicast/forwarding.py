@@ -139,7 +139,7 @@ class UnicastRoutes:
 
     def acknowledge(self, now: float, *, at_once: bool = False) -> list[Effect]:
         """Acknowledge each sender's deliveries, if due or for many senders."""
-        owed = self.receiver.owed
+        owed = len(self.receiver.owed)
         if not owed:
             return []
         if self.reply_due is None:

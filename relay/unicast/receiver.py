@@ -20,7 +20,8 @@ class UnicastReceiver:
         self._site = site
         self._address = address
         self._reached: dict[tuple[str, Address], int] = {}
-        self._owed: dict[tuple[str, Address], None] = {}
+        #: The senders to be answered.
+        self.owed: dict[tuple[str, Address], None] = {}
 
     def __len__(self) -> int:
         return len(self._reached)
@@ -37,18 +38,14 @@ class UnicastReceiver:
         self._reached[sender] = batch.last if deliver else reached
         if len(self._reached) > SENDERS_MAX:
             del self._reached[next(iter(self._reached))]
-        self._owed[sender] = None
+        self.owed[sender] = None
         return deliver
-
-    @property
-    def owed(self) -> int:
-        return len(self._owed)
 
     def take_replies(self) -> list[UnicastReply]:
         """Return the acknowledgements due since the last call, one per sender."""
         replies = [
             UnicastReply(site, origin, self._site, self._address, self._reached.get((site, origin), 0), 0, None)
-            for site, origin in self._owed
+            for site, origin in self.owed
         ]
-        self._owed.clear()
+        self.owed.clear()
         return replies

@@ -255,6 +255,9 @@ class Stack:
                 if target == self._bottom:
                     continue  # no layer below handles this event
                 step = layers[target].down
+            elif type(effect) is Transmit:
+                self._transmit(effect)
+                continue
             else:
                 self._handle(index, effect, pending, now)
                 continue
@@ -268,9 +271,6 @@ class Stack:
             index = target
 
     def _handle(self, index: int, effect: _Step, pending: list[tuple[int, _Step]], now: float) -> None:
-        if isinstance(effect, Transmit):  # the most frequent one; a class pattern would cost half as much again
-            self._transmit(effect)
-            return
         match effect:
             case Announce(event):
                 self._announce(event, pending, now)
@@ -279,7 +279,8 @@ class Stack:
             case Dropped(reason, count):
                 self.count_drop(reason, count)
             case TransmitAlone(to, frame):
-                self._alone.append((to, self._bundle(frame.dest, None, [self.codec.encode_frame(frame)])))
+                datagram = self.codec.encode_datagram(self.address, frame.dest, [self.codec.encode_frame(frame)])
+                self._alone.append((to, datagram))
             case Limit(dest, None):
                 self._limits.pop(dest, None)
             case Limit(dest, int(bytes_max)):
@@ -373,7 +374,7 @@ class Stack:
             limit = self._limits.get(dest)
             room = self._room if limit is None else limit - DATAGRAM_OVERHEAD_BYTES
             parts = bundles(frames, room) if len(frames) > 1 else (frames,)
-            whole = [self._bundle(dest, ids, each) for each in parts]
+            whole = [self.codec.encode_datagram(self.address, dest, each, ids) for each in parts]
             if limit is not None:
                 whole = [piece for datagram in whole for piece in self._sliced(datagram, limit)]
             datagrams += [(to, datagram) for datagram in whole]
@@ -382,9 +383,6 @@ class Stack:
         self._alone.clear()
         self._encoded = (None, b"")
         return datagrams
-
-    def _bundle(self, dest: Destination, ids: ShortIds | None, frames: Sequence[bytes]) -> bytes:
-        return self.codec.encode_datagram(self.address, dest, frames, ids)
 
     def _sliced(self, datagram: bytes, limit: int) -> list[bytes]:
         if len(datagram) <= limit:

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgpack
 
-from sitestack.model.address import UUID_BYTES, Address
+from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
@@ -106,8 +106,8 @@ class Codec:
 
         With `ids` it is readable only in a datagram that names the same table.
         """
-        pack = self.schema.pack_header
-        headers = [pack(header) for header in frame.headers]
+        packers = self.schema.packers
+        headers = [packers[type(header)](header) for header in frame.headers]
         batch = None if frame.batch is None else _pack_batch(frame.batch)
         return self._packed([frame.unreliable, headers, batch], ids)
 
@@ -189,10 +189,10 @@ class Codec:
         cluster, source, kind, dest, frames = fields
         if cluster != self.cluster:
             raise ProtocolError("cluster")
-        origin = self._address(source)
+        origin = self._parse_address(source)
         if kind == _SLICE:
             return _slice(origin, dest, frames)
-        target = self._address(dest) if kind == _MEMBER else None
+        target = self._parse_address(dest) if kind == _MEMBER else None
         if kind not in (_EVERYBODY, _MEMBER, _WHOEVER) or (kind != _MEMBER and dest is not None):
             raise ProtocolError("malformed")
         if type(frames) is not list or not frames or (len(frames) > SMALL_FRAMES_MAX and len(frames) > frames_max(size)):
@@ -240,15 +240,8 @@ class Codec:
             raise ProtocolError("batch")
         if type(scope) is not int or not 0 <= scope < len(_SCOPES) or (target is None) == (scope in UNICASTS):
             raise ProtocolError("batch")
-        destination = None if target is None else self._address(target)
-        return Batch(site, self._address(origin), _SCOPES[scope], first, count, body, destination, target_site)
-
-    def _address(self, value: Any) -> Address:
-        if type(value) is not bytes or len(value) != UUID_BYTES:
-            if type(value) is int and value in self.schema.short_ids:
-                return self.schema.short_ids[value]
-            raise ProtocolError("malformed")
-        return self._parse_address(value)
+        destination = None if target is None else self._parse_address(target)
+        return Batch(site, self._parse_address(origin), _SCOPES[scope], first, count, body, destination, target_site)
 
     def unpack(self, data: bytes | memoryview) -> Any:
         """Return plain values from msgpack. Raises ProtocolError("malformed")."""

@@ -152,20 +152,20 @@ class Schema:
         self._converters[Address] = Converter(_same, self.parse_address)
         self._converters[ProxyUUID] = Converter(_pack_proxy, self._parse_proxy)
         self._converters[Header] = Converter(self.pack_header, self.parse_header)
-        self._ids = {kind: number for number, kind in headers.items()}
-        self._headers = {number: self.converter(kind) for number, kind in headers.items()}
+        #: By kind of header: returns the list `[id, field, ...]`.
+        self.packers = {kind: _numbered(number, self.converter(kind).pack) for number, kind in headers.items()}
+        self._parsers = {number: self.converter(kind).parse for number, kind in headers.items()}
 
     def pack_header(self, header: Header) -> list[Any]:
-        number = self._ids[type(header)]
-        return [number, *self._headers[number].pack(header)]
+        return self.packers[type(header)](header)
 
     def parse_header(self, value: Any) -> Header:
         """Return the header of a list `[id, field, ...]`. Raises ProtocolError("header") for an
         unknown id.
         """
-        if type(value) is not list or not value or type(value[0]) is not int or value[0] not in self._headers:
+        if type(value) is not list or not value or type(value[0]) is not int or value[0] not in self._parsers:
             raise ProtocolError("header")
-        header = self._headers[value[0]].parse(value[1:])
+        header = self._parsers[value[0]](value[1:])
         assert isinstance(header, Header)
         return header
 
@@ -284,6 +284,10 @@ class Schema:
 
         parse = _maker(kind, [converter.parse for converter in converters])
         return Converter(pack if other else get, _sound(parse) if hasattr(kind, "is_sound") else parse)
+
+
+def _numbered(number: int, pack: Pack) -> Callable[[Header], list[Any]]:
+    return lambda header: [number, *pack(header)]
 
 
 def _sound(parse: Parse) -> Parse:

@@ -293,7 +293,7 @@ class Batching(Layer):
         """Return whether a batch of this scope may be sent: any with none in transit, else a full one
         in the window.
         """
-        if opened.is_empty:
+        if not opened.payloads and not opened.full:
             return False
         if opened.next_back == opened.next_number:
             return True

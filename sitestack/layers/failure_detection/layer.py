@@ -109,7 +109,7 @@ class FailureDetection(Layer):
             effects: list[Effect] = []
             if source in self._heard:
                 self._heard[source] = now
-                if self._is_in_doubt(source) and self._is_proof(source, headers):
+                if (source in self._checks or source in self._suspected) and self._is_proof(source, headers):
                     effects = self._take_back(source)
             if not headers or type(headers[-1]) not in _OWN:
                 effects.append(Up(event))

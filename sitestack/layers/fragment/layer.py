@@ -105,20 +105,18 @@ class Fragment(Layer):
         if batch is not None:
             size += len(batch.body) + 4 * (len(batch.site) + len(batch.target_site))
         limit = self._config.fragment_bytes_max
-        return size <= limit and size + self._headers_bytes(frame) <= limit
-
-    def _headers_bytes(self, frame: Frame) -> int:
-        """Return the maximum bytes of the headers."""
-        total = 0
+        if size > limit:
+            return False
         for header in frame.headers:
             kind = type(header)
             if kind not in self._header_bytes:
                 self._header_bytes[kind] = fixed_bytes(kind)
-            size = self._header_bytes[kind]
-            if size is None:
-                return len(self._bound_codec().encode_frame(Frame(frame.source, frame.dest, frame.headers)))
-            total += size
-        return total
+            header_bytes = self._header_bytes[kind]
+            if header_bytes is None:
+                headers = Frame(frame.source, frame.dest, frame.headers)
+                return size + len(self._bound_codec().encode_frame(headers)) <= limit
+            size += header_bytes
+        return size <= limit
 
     def _cut(self, frame: Frame, data: bytes) -> list[Effect]:
         number, step = self._next_id, self._piece_bytes

@@ -65,7 +65,14 @@ class Resolver(Layer):
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         if isinstance(event, Frame):
-            return self._transmit(event, now)
+            dest = event.dest
+            if dest is None:
+                places = (None,) if self.config.multicast else self._fan_out(event)
+                return [Transmit(to, event) for to in places]
+            if not isinstance(dest, Address):
+                return [Transmit(dest, event)]
+            picked = self._picked.get(dest)
+            return self._queue(dest, event, now) if picked is None else [Transmit(picked, event)]
         if isinstance(event, SendAlone):
             dest = event.frame.dest
             picked = self._picked.get(dest) if isinstance(dest, Address) else None
@@ -82,19 +89,6 @@ class Resolver(Layer):
 
     def send_lane(self, dest: Address) -> SendPart | None:
         return SendPart(place=lambda: self._picked.get(dest))
-
-    def _transmit(self, frame: Frame, now: float) -> list[Effect]:
-        dest = frame.dest
-        if dest is None:
-            if self.config.multicast:
-                return [Transmit(None, frame)]
-            return [Transmit(to, frame) for to in self._fan_out(frame)]
-        if not isinstance(dest, Address):
-            return [Transmit(dest, frame)]
-        picked = self._picked.get(dest)
-        if picked is None:
-            return self._queue(dest, frame, now)
-        return [Transmit(picked, frame)]
 
     def _set(self, contact: Contact, now: float) -> list[Effect]:
         member = contact.address

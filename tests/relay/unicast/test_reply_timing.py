@@ -70,13 +70,13 @@ def test_for_many_senders_it_waits_no_longer() -> None:
         origin = Address(bytes([1]) * 14 + n.to_bytes(2))
         unicasts.receiver.receive(0, Batch("SFO", origin, Scope.UNICAST, 1, 1, pack_body([b"x"]), nyc.relay.address, "NYC"))
     unicasts.acknowledge(0.0)
-    assert unicasts.receiver.owed == 0
+    assert not unicasts.receiver.owed
     assert unicasts.reply_due is None
 
 
 def test_no_acknowledgement_is_due_while_none_is_owed() -> None:
     receiver = UnicastReceiver("NYC", D)
-    assert receiver.owed == 0
+    assert not receiver.owed
     _world, nyc = alone()
     assert nyc.relay.layer.unicasts.acknowledge(5.0) == []
     assert nyc.relay.layer.unicasts.reply_due is None
