@@ -63,16 +63,9 @@ class ReplicatedState:
         position = self.buffer.append(batch, None, now)
         if self.switches.offline and self._is_nobody_online():
             self.buffer.drop_through(position)
-        elif self._has_acked(batch.origin, last):
+        elif _has_acked(self.remotes, batch.origin, last):
             self._drop_acked()  # with `order: fifo` an Acked may precede the batch that it acknowledges
         return position
-
-    def _has_acked(self, origin: Address, last: int) -> bool:
-        for remote in self.remotes.values():
-            for lineage in remote.lineages.values():
-                if lineage.acked.get(origin, 0) >= last:
-                    return True
-        return False
 
     def install(self, view: View, now: float) -> None:
         """Install a view of this site, which is held like a batch (G5)."""
@@ -240,3 +233,12 @@ class ReplicatedState:
         self.switches.adopt(switches_of(state))
         for site in self.switches.offline:
             self.remote(site).close()
+
+
+def _has_acked(remotes: Mapping[str, Remote], origin: Address, last: int) -> bool:
+    """Return whether any lineage has acknowledged this number; every batch asks."""
+    for remote in remotes.values():
+        for lineage in remote.lineages.values():
+            if lineage.acked.get(origin, 0) >= last:
+                return True
+    return False

@@ -159,7 +159,9 @@ RELAY = (
             ),
             Edit(
                 "relay/gateway/session.py",
-                "            parts += [*self._unicasts.drain(limit // 2), *self._routed.drain(limit // 2)]\n",
+                "            for queue in (self._unicasts, self._routed):\n"
+                "                if queue.bytes:\n"
+                "                    parts += queue.drain(limit // 2)\n",
                 "            parts += self._sender.views\n            self._sender.views.clear()\n",
             ),
         ),

@@ -120,8 +120,8 @@ ROW_MUTANTS = (
     row(
         "LA-22",
         "what is decoded from an id is the id",
-        "sitestack/wire/codec.py",
-        "                return self.schema.short_ids[value]\n",
+        "sitestack/wire/schema.py",
+        "                return schema.short_ids[value]\n",
         "                return value\n",
     ),
     row(
