@@ -301,7 +301,8 @@ class SeedVerdict:
                 whole = all(gap.t < parted.get(site, gap.t + 1) for site in (process.local.site, gap.site))
                 if whole and (what := shortage.objection(process, gap)):
                     yield f"X5 {_label(process)}: {what}"
-                is_waited_for = plan.when_down == "wait" or (gap.site, process.local.site) not in away
+                pair = (gap.site, process.local.site)
+                is_waited_for = (plan.when_down == "wait" and pair not in switched) or pair not in away
                 if whole and gap.reason == "budget" and is_waited_for:
                     numbers = f"{gap.site}/{gap.origin!r} {gap.first}..{gap.last}"
                     yield f"X11 {_label(process)}: {numbers} went for the budget, though this site was to be waited for"
