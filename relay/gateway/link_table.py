@@ -201,7 +201,7 @@ class LinkTable:
         for connection, link in self.connections.items():
             if connection not in touched:
                 continue
-            key = link.key()
+            key = link.key() if link.session.has_hole else None
             if key is not None:
                 link.session.resync(self._admitted(key), now)
             data = link.session.next_chunk(now)

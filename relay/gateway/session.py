@@ -126,7 +126,8 @@ class LinkSession:
         #: Time (s) by which it must be complete, or have progressed.
         self._frame_due = math.inf
         self._resynced = now - config.resync_s
-        self._hole = False
+        #: Whether a hole in the peer's stream waits for the next STATE.
+        self.has_hole = False
 
     @property
     def answered(self) -> bool:
@@ -220,12 +221,12 @@ class LinkSession:
 
     def report_hole(self) -> None:
         """Note a missing message of the peer's site: `resync` asks for a replay."""
-        self._hole = True
+        self.has_hole = True
 
     def resync(self, admitted: SiteVector | None, now: float) -> None:
         """Send STATE again if a hole was reported and `resync_s` have passed."""
-        if self._hole and now >= self._resynced + self._config.resync_s:
-            self._hole, self._resynced = False, now
+        if self.has_hole and now >= self._resynced + self._config.resync_s:
+            self.has_hole, self._resynced = False, now
             self._answers.append(self._state_frame(admitted))
 
     def send_unicast(self, frame: ForOne) -> UnicastRefusal | None:
@@ -343,6 +344,6 @@ class LinkSession:
             dues.append(self._spoke + config.heartbeat_s)
             if self._ack_due is not None:
                 dues.append(self._ack_due)
-        if self._hole:
+        if self.has_hole:
             dues.append(self._resynced + config.resync_s)
         return min(dues)

@@ -279,7 +279,8 @@ class RelayLayer(Layer):
             self._spill.expire(now)
         leaves = self._leave_due is not None
         effects = self.unicasts.acknowledge(now, at_once=leaves) if self.unicasts.receiver.owed else []
-        effects += self.site_state.flush()
+        if self.site_state.waiting is not None:
+            effects += self.site_state.release()
         effects += self.gateway.turn(now)
         if self._leave_due is not None and (now >= self._leave_due or self.unicasts.sender.deadline() is None):
             effects += self._leave(now)

@@ -62,12 +62,6 @@ class Buffer:
         return len(self) > self.config.budget_entries or self.bytes > self.config.budget_bytes
 
     @property
-    def is_at_budget(self) -> bool:
-        """True when entries or bytes fill the budget, regardless of age."""
-        entries, config = self.end - self.first, self.config
-        return entries > 0 and (entries >= config.budget_entries or self.bytes >= config.budget_bytes)
-
-    @property
     def is_overfull(self) -> bool:
         """True above budget and reserve: even entries that senders wait for are then dropped."""
         return len(self) >= 2 * ENTRIES_MAX or self.bytes >= self.config.budget_bytes + ON_THEIR_WAY_BYTES

@@ -28,7 +28,9 @@ class Pace:
 
     def waits_for(self) -> tuple[str, ...]:
         """Return the sites for which senders wait: at the budget, until an eighth below it."""
-        if self._waiting or self._state.buffer.is_at_budget:
+        buffer = self._state.buffer
+        config, entries = buffer.config, buffer.end - buffer.first
+        if self._waiting or entries >= config.budget_entries or buffer.bytes >= config.budget_bytes:
             eighths = dict.fromkeys(self._waiting, 7)
             floors = {site: self._floor(site) for site in self._state.sites}
             lagging = {site: floor for site, floor in floors.items() if floor is not None}

@@ -85,7 +85,7 @@ class SiteState:
         #: them.
         self._floor: Contents = {}
         #: A state that waits until this member's own stream reaches its contents.
-        self._waiting: SiteStateArrived | StateArrived | None = None
+        self.waiting: SiteStateArrived | StateArrived | None = None
         self._told_tenth = 0
         self.outcome = ""
         self.from_above: Handlers = {FetchState: self._fetch, StateGiven: self._note, SnapshotGiven: self._given}
@@ -119,11 +119,11 @@ class SiteState:
                 return [Dropped("relay_malformed")]
             assert isinstance(note, Contained)
             contains = from_vectors(note.vectors)
-        self._waiting = replace(event, note=b"", contains=contains)
-        return self._release()
+        self.waiting = replace(event, note=b"", contains=contains)
+        return self.release()
 
     def _fetch(self, event: FetchState, now: float) -> list[Effect]:
-        if self.requester.busy or self._waiting is not None:
+        if self.requester.busy or self.waiting is not None:
             return [Dropped("state_fetched_already")]
         self._founds, self._told_tenth = False, 0
         self.provider.withdraw()
@@ -212,25 +212,25 @@ class SiteState:
         taker.sites, self._told_tenth = (), 0
         if end.too_large and self._founds:
             return [*effects, Up(StateRefused(end.too_large, self._state_bytes_max))]
-        self._waiting = SiteStateArrived(end.data, end.contents, end.missing)
-        return [*effects, *self._release()]
+        self.waiting = SiteStateArrived(end.data, end.contents, end.missing)
+        return [*effects, *self.release()]
 
     def _progress(self, arrived: int, total: int, outcome: str) -> StateProgress:
         site = "" if self.requester.provider is None else self.requester.provider[0]
         return StateProgress(site, arrived, total, outcome)
 
-    def _release(self) -> list[Effect]:
+    def release(self) -> list[Effect]:
         """Deliver the waiting state once its messages of this site have been delivered here.
 
         Messages of a departed member were settled with the view that excludes it.
         """
-        event, view = self._waiting, self._state.view
+        event, view = self.waiting, self._state.view
         if event is None or view is None:
             return []
         own = event.contains.get(self._site, {})
         if any(self._state.produced.get(origin, 0) < n for origin, n in own.items() if view.rank(origin) >= 0):
             return []
-        self._waiting, self._has_state = None, True
+        self.waiting, self._has_state = None, True
         known = {site: numbers for site, numbers in event.contains.items() if site != self._site and self._is_known(site)}
         for site, numbers in known.items():
             remote = self._state.remote(site)
@@ -239,9 +239,6 @@ class SiteState:
 
     def _is_known(self, site: str) -> bool:
         return site in self._state.remotes or site in self._state.sites
-
-    def flush(self) -> list[Effect]:
-        return [] if self._waiting is None else self._release()
 
     def expire(self, now: float) -> list[Effect]:
         self.provider.expire(now)
