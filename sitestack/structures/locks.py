@@ -60,7 +60,8 @@ class Locks(Structure):
         self._view: View | None = None
         #: The counter of the last view in which this member's table was agreed on.
         self._agreed_in = 0
-        self._is_agreed = False
+        #: Whether all members of the view in force have exchanged their tables.
+        self.is_agreed = False
         #: In a view without agreement: the tables of its members, and the messages after them.
         self._claims: dict[Address, tuple[int, LockTable]] = {}
         self._later: list[tuple[Address, list[Any]]] = []
@@ -96,7 +97,7 @@ class Locks(Structure):
 
     def view_changed(self, view: View) -> None:
         """Claim the state of this member, and repeat its requests that the table may lack."""
-        self._view, self._is_agreed = view, False
+        self._view, self.is_agreed = view, False
         self._claims, self._later = {}, []
         if not view.is_primary:
             for request in [each for each in self._requests.values() if each.token is not None]:
@@ -117,7 +118,7 @@ class Locks(Structure):
         try:
             if message[0] == "claim":
                 self._claimed(source, *message[1:])
-            elif self._is_agreed:
+            elif self.is_agreed:
                 self._apply(source, message)
             else:
                 self._later.append((source, message))
@@ -127,7 +128,7 @@ class Locks(Structure):
     def _claimed(self, source: Address, counter: int, agreed_in: int, snapshot: Any) -> None:
         view = self._view
         assert view is not None
-        if self._is_agreed or counter != view.id.counter or source not in view.members:
+        if self.is_agreed or counter != view.id.counter or source not in view.members:
             return  # of an earlier view
         self._claims[source] = (int(agreed_in), LockTable.restore(snapshot))
         if len(self._claims) < len(view.members):
@@ -135,7 +136,7 @@ class Locks(Structure):
         _, self.table = max(self._claims.values(), key=lambda claim: (claim[0], claim[1].last_token))
         self.table.last_token = max(table.last_token for _, table in self._claims.values()) + TOKENS_A_VIEW
         self.table.retain(view.members)
-        self._agreed_in, self._is_agreed = view.id.counter, True
+        self._agreed_in, self.is_agreed = view.id.counter, True
         later, self._later, self._claims = self._later, [], {}
         for sender, message in later:
             self._apply(sender, message)

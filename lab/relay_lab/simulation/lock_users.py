@@ -16,6 +16,7 @@ from sitestack.model.envelope import STRUCTURE
 from sitestack.model.events import Event, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
+from sitestack.model.view import ViewId
 from sitestack.structures.locks import Locks, Request
 from sitestack.structures.registry import Structures
 
@@ -24,11 +25,13 @@ NAMES = ("l", "m")
 
 @dataclass
 class Hold:
-    """A time in which a member believes that it holds a lock: from its grant in the view with this counter."""
+    """A time in which a member believes that it holds a lock."""
 
     name: str
     token: int
-    view: int
+    #: The view of its grant, and those later ones whose members agreed that it holds.
+    granted: ViewId
+    views: set[ViewId]
     start: float
     end: float = math.inf
 
@@ -41,7 +44,6 @@ class LockUser:
         self._structures = Structures(_refuse, self._post, lambda reason: None)
         self.locks = Locks(process.local.address, self._structures, lambda: int(process.schedule.now * 1e6))
         self._requests: list[Request] = []
-        self._view = 0
         self._holds: dict[int, Hold] = {}
         #: All that this member has held.
         self.held: list[Hold] = []
@@ -50,11 +52,14 @@ class LockUser:
         """Feed the service with the events of a turn, in their order."""
         for event in events:
             if isinstance(event, ViewInstalled):
-                self._view = event.view.id.counter
+                self._view = event.view.id
                 self.locks.view_changed(event.view)
             elif isinstance(event, Frame) and event.batch is not None and event.batch.has_envelopes:
                 opened = [(envelope.headers.get(STRUCTURE, b""), data) for envelope, data in event.batch.opened()]
                 self._structures.deliver(event.source, opened)
+        if self.locks.is_agreed:
+            for hold in self._holds.values():
+                hold.views.add(self._view)
 
     def decide(self, rng: random.Random) -> None:
         self._requests = [request for request in self._requests if not request.is_over]
@@ -81,7 +86,7 @@ class LockUser:
     def _note(self, request: Request) -> None:
         now = self._process.schedule.now
         if request.token is not None:
-            hold = self._holds[request.number] = Hold(request.name, request.token, self._view, now)
+            hold = self._holds[request.number] = Hold(request.name, request.token, self._view, {self._view}, now)
             self.held.append(hold)
         elif request.number in self._holds:
             self._holds.pop(request.number).end = now
@@ -128,5 +133,7 @@ def _overlaps(site: str, holds: list[Hold]) -> Iterator[str]:
             continue
         if first.token == second.token:
             yield f"{site}: token {first.token} of lock {first.name} was held by two requests"
-        elif first.end > second.start and first.view >= second.view:
+            continue
+        overlap = second.granted in first.views and first.end > second.start
+        if overlap or (first.start > second.start and first.granted >= second.granted):
             yield f"{site}: lock {first.name} had token {second.token} before token {first.token} was given back"
