@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args
 
 import trio
 
-from sitestack.channel.driver import Driver, DriverStatistics
+from sitestack.channel.driver import Driver, DriverStatistics, require_run
 from sitestack.channel.presence.rendezvous import find_rendezvous
 from sitestack.channel.presence.residence import Residence
 from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
@@ -173,6 +173,7 @@ class Channel(Sending, Generic[X_co]):
         """Iterate over single messages, views and gaps in the order of delivery, until the channel
         closes.
         """
+        require_run()
         return self
 
     async def __anext__(self) -> Message | View | Gap | X_co:

@@ -15,6 +15,7 @@ import trio
 from sitestack.channel.clock import StackClock
 from sitestack.journal.recorder import Recorder
 from sitestack.model.address import Physical
+from sitestack.model.errors import LocalError
 from sitestack.model.events import Event, ShellEffect
 from sitestack.model.frame import Frame
 from sitestack.stack.stack import Datagram, Stack
@@ -45,6 +46,14 @@ class DriverStatistics:
     immediate_turns: int
     received_datagrams: int
     sent_datagrams: int
+
+
+def require_run() -> None:
+    """Raise LocalError outside of a trio run, as in a thread or another event loop."""
+    if not trio.lowlevel.in_trio_run():
+        raise LocalError(
+            "this channel is used on trio alone: open it with aio.open_channel on asyncio, blocking.open_channel on threads"
+        )
 
 
 class Driver:
@@ -122,18 +131,23 @@ class Driver:
         return trio.current_time() + self._clock.slept_s > began + TURN_S_MAX
 
     def wake(self) -> None:
-        """Begin the next turn without a sleep, for input from outside the transport."""
+        """Begin the next turn without a sleep, for input from outside the transport.
+
+        Raises LocalError outside of the trio run, if this member is idle.
+        """
         if not self.awake:
+            require_run()
             self.awake = True
             if self._nap is not None:
                 self._nap.cancel()
 
     def hurry(self) -> None:
-        """Run the turn for such input now if this member is idle; else `wake`.
+        """Run the turn for such input now if this member is idle; else `wake`. Raises as `wake`.
 
         The channel's task raises an error of the turn. Must not be called in the middle of a turn's
         work.
         """
+        require_run()
         now = self.now()
         if now < self._input_at + STREAM_GAP_S:
             self._streaming = STREAM_TURNS

@@ -6,10 +6,12 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 import uvloop
 
 import sitestack.aio
@@ -60,6 +62,30 @@ async def _answer(channel: sitestack.aio.Channel) -> None:
     async for event in channel:
         if isinstance(event, Message) and event.call:
             await channel.answer(event, event.payload.upper())
+
+
+def test_a_channel_of_trio_says_on_asyncio_what_to_use() -> None:
+    async def test() -> None:
+        async with sitestack.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
+
+            async def receive() -> None:
+                async for _ in channel:
+                    pass
+
+            async def ask() -> None:
+                await channel.call(b"?", timeout_s=1)
+
+            def use_all() -> None:
+                for use in (partial(channel.send, b""), partial(channel.send, b"", key="k"), ask, receive):
+                    with pytest.raises(LocalError, match=r"aio\.open_channel on asyncio"):
+                        asyncio.run(use())
+
+            await trio.testing.wait_all_tasks_blocked()
+            thread = threading.Thread(target=use_all)
+            thread.start()
+            thread.join()
+
+    trio.run(test)
 
 
 def test_two_members_talk_ask_and_confirm(run: Run) -> None:

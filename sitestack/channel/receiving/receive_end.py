@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 
 import trio
 
+from sitestack.channel.driver import require_run
 from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark, cost_bytes
 from sitestack.channel.receiving.state_handover import StateHandover
 from sitestack.channel.sending.sending import CreditGate, current_caller
@@ -65,6 +66,7 @@ class ReceiveEnd:
         self.ready = trio.Event()
 
     def __aiter__(self) -> AsyncIterator[Delivery | View | Event]:
+        require_run()
         return self
 
     async def __anext__(self) -> Delivery | View | Event:

@@ -16,7 +16,7 @@ from typing import Literal, Never
 import trio
 
 from sitestack.calls import GAPS_MAX, CallMode, CallResult, Desk, Flushed
-from sitestack.channel.driver import Driver
+from sitestack.channel.driver import Driver, require_run
 from sitestack.channel.sending.message_keys import MessageKeys, require_fit
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.batching import SIZE_BYTES, Batching, Manner
@@ -232,6 +232,7 @@ class Sending(ABC):
         nothing was sent. It waits for credit like `send`, with a checkpoint once in `PORTIONS_MAX`
         portions. If it is cancelled there, or raises ChannelClosed, a prefix of the list was sent.
         """
+        require_run()
         data = [each if type(each) is bytes else copy_buffer("a message", each) for each in payloads]
         kind = SCOPES[scope] if target is None else Scope.UNICAST
         if target is not None:
@@ -380,6 +381,7 @@ class Sending(ABC):
         scope: Scope,
         headers: Mapping[str, bytes],
     ) -> CallResult:
+        require_run()
         number = self._desk.calls.open_call(asked, mode)
         ended = self._waiting[number] = trio.Event()
         manner = Manner.ENVELOPED if kind is Kind.REQUEST else Manner.INTERNAL
