@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.error import URLError
@@ -21,6 +22,9 @@ from tests.examples.programs import PROJECT, new_site, programs, two_sites
 from tests.harness.node_sites import until
 from tests.harness.sockets import free_ports
 from tests.sitestack.test_aio import LIMIT_S, SITE
+
+#: Votes that clients of both sites cast at the same time.
+VOTES = 1_000
 
 
 def _service(stack: ExitStack, config: str, port: int, loop: str) -> subprocess.Popen[bytes]:
@@ -55,15 +59,18 @@ def test_the_services_of_two_sites_agree_though_a_relay_dies_while_they_count(tm
         until(lambda: _votes(ports[1]) == {})
         _service(stack, files["SFO"], ports[2], "uvloop")
         until(lambda: _votes(ports[2]) == {})
-        for number in range(20):
-            _vote(ports[1 + number % 2], f"vote {number}")
-            if number == 10:
-                relay_of_nyc.kill()
+        with ThreadPoolExecutor(8) as clients:
+            voting = [clients.submit(_vote, ports[1 + number % 2], f"vote {number}") for number in range(VOTES)]
+            wait(voting[: VOTES // 3])
+            assert not all(each.done() for each in voting)
+            relay_of_nyc.kill()
+        for each in voting:
+            each.result()
         _vote(ports[2], "vote 0")  # a repetition, at the other site
         for port in ports[1:]:
-            until(lambda port=port: _votes(port) == {"tea": 20})  # type: ignore[misc]
+            until(lambda port=port: _votes(port) == {"tea": VOTES})  # type: ignore[misc]
         _service(stack, files["NYC"], ports[0], "asyncio")
-        until(lambda: _votes(ports[0]) == {"tea": 20})
+        until(lambda: _votes(ports[0]) == {"tea": VOTES})
 
 
 def test_the_chat_on_threads_is_read_by_all() -> None:
