@@ -84,6 +84,13 @@ def test_the_components_go_with_it(component: str, with_component: Callable[[str
     validate(with_component(component), VERSIONS[-1])
 
 
+def test_a_drain_takes_one_pod_of_each_kind_at_a_time(with_component: Callable[[str], str]) -> None:
+    rendered = parse(with_component("router"))
+    for workload in (("StatefulSet", "relay"), ("Deployment", "relay-router")):
+        budget = rendered.get(("PodDisruptionBudget", workload[1]), {}).get("spec")
+        assert budget == {"maxUnavailable": 1, "selector": rendered[workload]["spec"]["selector"]}
+
+
 def test_members_may_be_kept_on_different_nodes(with_component: Callable[[str], str]) -> None:
     spread = pod(parse(with_component("spread")))["topologySpreadConstraints"]
     hard = {each["topologyKey"]: each["whenUnsatisfiable"] for each in spread}
