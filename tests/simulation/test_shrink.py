@@ -68,8 +68,13 @@ def test_a_planted_bug_shrinks_to_the_fault_that_shows_it(monkeypatch: pytest.Mo
     """S5: a view is installed without equalising the old one's streams; it takes a coordinator that dies under load."""
     monkeypatch.setattr(flush.Flush, "_cut", lambda self, part: ({}, {}))
     monkeypatch.setitem(shrink.__globals__, "RUNS_MAX", 40)  # the most that a test may take
-    plan = next(plan for plan in map(draw, range(70)) if SeedRun(plan).result().violations)
-    small = shrink(plan, lambda candidate: SeedRun(candidate).result().violations)
-    assert SeedRun(small).result().violations
+
+    def broken(plan: Plan) -> tuple[str, ...]:
+        """The violations after the sites have formed, which needs no fault."""
+        return tuple([each for each in SeedRun(plan).result().violations if not each.startswith("FORM")])
+
+    plan = next(plan for plan in map(draw, range(70)) if broken(plan))
+    small = shrink(plan, broken)
+    assert broken(small)
     assert len(small.faults) <= len(plan.faults) // 2
     assert any(isinstance(fault, Kill | Leave | Pause | Split | Hole) for fault in small.faults)

@@ -45,14 +45,16 @@ class LockUser:
         self.locks = Locks(process.local.address, self._structures, lambda: int(process.schedule.now * 1e6))
         self._requests: list[Request] = []
         self._holds: dict[int, Hold] = {}
-        #: All that this member has held.
+        #: All that this member has held, and its views in their order.
         self.held: list[Hold] = []
+        self.views: list[ViewId] = []
 
     def follow(self, events: Sequence[Event | Frame]) -> None:
         """Feed the service with the events of a turn, in their order."""
         for event in events:
             if isinstance(event, ViewInstalled):
                 self._view = event.view.id
+                self.views.append(self._view)
                 self.locks.view_changed(event.view)
             elif isinstance(event, Frame) and event.batch is not None and event.batch.has_envelopes:
                 opened = [(envelope.headers.get(STRUCTURE, b""), data) for envelope, data in event.batch.opened()]
@@ -109,7 +111,7 @@ def uses_locks(config: SiteConfig) -> bool:
 def find_violations(users: Sequence[tuple[Process, LockUser]], settled: bool) -> Iterator[str]:
     """Report two holders that a fenced resource would accept, and at rest tables that differ or have a holder."""
     for site in sorted({process.local.site for process, _ in users}):
-        yield from _overlaps(site, [hold for process, user in users if process.local.site == site for hold in user.held])
+        yield from _overlaps(site, [user for process, user in users if process.local.site == site])
     tables: dict[str, object] = {}
     for process, user in users:
         site, label = process.local.site, f"{process.local.site}/{process.local.name}"
@@ -122,18 +124,32 @@ def find_violations(users: Sequence[tuple[Process, LockUser]], settled: bool) ->
             yield f"{label}: lock {held[0]} is held at rest, though all members have released theirs"
 
 
-def _overlaps(site: str, holds: list[Hold]) -> Iterator[str]:
+def _overlaps(site: str, users: Sequence[LockUser]) -> Iterator[str]:
     """Report a lock that was passed on before its holder had released it, or had been left out of the view.
 
-    A holder that was left out still believes in a smaller token, which a fenced resource refuses.
+    A holder that was left out still believes in a smaller token, which a fenced resource refuses. Its views do not
+    follow from that of the larger token, unless it was agreed on as the holder again.
     """
-    holds.sort(key=lambda hold: (hold.name, hold.token))
+    holds = sorted([hold for user in users for hold in user.held], key=lambda hold: (hold.name, hold.token))
+    following: dict[ViewId, set[ViewId]] = {}
+    for user in users:
+        for view, after in pairwise(user.views):
+            following.setdefault(view, set()).add(after)
     for first, second in pairwise(holds):
         if first.name != second.name:
             continue
         if first.token == second.token:
             yield f"{site}: token {first.token} of lock {first.name} was held by two requests"
-            continue
-        overlap = second.granted in first.views and first.end > second.start
-        if overlap or (first.start > second.start and first.granted >= second.granted):
+        elif (second.granted in first.views and first.end > second.start) or first.views & _later(following, second.granted):
             yield f"{site}: lock {first.name} had token {second.token} before token {first.token} was given back"
+
+
+def _later(following: dict[ViewId, set[ViewId]], view: ViewId) -> set[ViewId]:
+    """Return the views that some member of this view, or of one after it, has had later."""
+    found: set[ViewId] = set()
+    open_views = [view]
+    while open_views:
+        new = following.get(open_views.pop(), set()) - found
+        found |= new
+        open_views += new
+    return found
