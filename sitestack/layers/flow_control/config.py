@@ -11,7 +11,7 @@ class FlowControlConfig:
 
     #: Bytes that a sender may be ahead of the slowest receiver, or two frames if one is larger. A larger
     #: window adds delay to senders at full speed. Members may differ.
-    window_bytes: int = 512 * 1024
+    window_bytes: int = 1024 * 1024
     #: Unread bytes of the application above which its member returns no credits.
     backlog_bytes_max: int = 8 * 1024 * 1024
     #: Bytes that may queue here, above all senders' windows; frames beyond are dropped.
