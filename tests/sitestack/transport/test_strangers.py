@@ -38,15 +38,18 @@ class Member:
 
 @asynccontextmanager
 async def members(*of: tuple[Address, KeyRing | None]) -> AsyncIterator[list[Member]]:
-    async with trio.open_nursery() as nursery:
-        opened = [Member(address, keys, nursery) for address, keys in of]
-        try:
-            yield opened
-        finally:
-            nursery.cancel_scope.cancel()
-            for each in opened:
-                each.udp.close()
-                each.tcp.close()
+    opened: list[Member] = []
+    try:
+        async with trio.open_nursery() as nursery:
+            opened += [Member(address, keys, nursery) for address, keys in of]
+            try:
+                yield opened
+            finally:
+                nursery.cancel_scope.cancel()
+    finally:  # no task accepts any more
+        for each in opened:
+            each.udp.close()
+            each.tcp.close()
 
 
 async def connected(place: Physical, count: int = 1) -> list[trio.SocketStream]:
