@@ -58,9 +58,11 @@ class Locks(Structure):
         self._structures = structures
         self._clock_us = clock_us
         self._view: View | None = None
+        #: The counter of the last view in which this member's table was agreed on.
+        self._agreed_in = 0
         #: Whether all members of the view in force have exchanged their tables.
         self.is_agreed = False
-        #: In a view without agreement: the clocks (us) and tables of its members, and the messages after them.
+        #: In a view without agreement: the tables of its members, and the messages after them.
         self._claims: dict[Address, tuple[int, LockTable]] = {}
         self._later: list[tuple[Address, list[Any]]] = []
         self._numbers = 0
@@ -101,7 +103,7 @@ class Locks(Structure):
             for request in [each for each in self._requests.values() if each.token is not None]:
                 self._lose(request)
             return
-        self._tell(["claim", view.id.counter, self._clock_us(), self.table.snapshot()])
+        self._tell(["claim", view.id.counter, self._agreed_in, self.table.snapshot()])
         for number, name in self._ending.items():
             self._tell(["release", name, number])
         for request in self._requests.values():
@@ -123,20 +125,18 @@ class Locks(Structure):
         except (TypeError, ValueError) as error:
             raise ProtocolError("lock_message") from error
 
-    def _claimed(self, source: Address, counter: int, clock_us: int, snapshot: Any) -> None:
+    def _claimed(self, source: Address, counter: int, agreed_in: int, snapshot: Any) -> None:
         view = self._view
         assert view is not None
         if self.is_agreed or counter != view.id.counter or source not in view.members:
             return  # of an earlier view
-        self._claims[source] = int(clock_us), LockTable.restore(snapshot)
+        self._claims[source] = (int(agreed_in), LockTable.restore(snapshot))
         if len(self._claims) < len(view.members):
             return
-        # The one of the latest view, as each adds to it. New members beside a paused one count views anew.
-        _, self.table = max(self._claims.values(), key=lambda claim: claim[1].last_token)
-        # Who knew larger tokens may have died: a request that waits since before has the clock of that time.
-        self.table.last_token = max(self.table.last_token + TOKENS_A_VIEW, *[clock for clock, _ in self._claims.values()])
+        _, self.table = max(self._claims.values(), key=lambda claim: (claim[0], claim[1].last_token))
+        self.table.last_token = max(table.last_token for _, table in self._claims.values()) + TOKENS_A_VIEW
         self.table.retain(view.members)
-        self.is_agreed = True
+        self._agreed_in, self.is_agreed = view.id.counter, True
         later, self._later, self._claims = self._later, [], {}
         for sender, message in later:
             self._apply(sender, message)
