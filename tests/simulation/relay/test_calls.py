@@ -1,99 +1,115 @@
-"""What a batch costs on its way from a member of one site to a member of another: Python calls, which
-are the same on every machine.
-
-A turn costs what it uses, so a feature that this configuration leaves out adds no call. `-s` prints
-the number and the files with the most calls.
-"""
+"""Group calls and probes over two sites: answers, missing answers, and the effect of a cut bridge."""
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
+import pytest
 
-import relay
-import sitestack
 from relay.gateway.config import GatewayConfig
-from relay.layer import RelayConfig
-from relay_lab.sim.process import Process
-from relay_lab.sim.world import World
-from relay_lab.simulation.process import BRIDGE_PORT, relay_maker
-from sitestack.config import SiteConfig
-from sitestack.model.address import Physical
-from sitestack.model.frame import Frame
-
-#: Calls from `send` at B, which does not relay, to the delivery at F, which does not either; without
-#: comprehensions, which Python inlines since 3.12. Lower it with the code.
-CALLS_MAX = 800
-SITES = {"NYC": "ABC", "SFO": "DEF"}
-ROOTS = tuple(str(Path(package.__file__ or "").parent) for package in (relay, sitestack))
+from relay.replica.config import BufferConfig
+from sitestack.calls import CallMode, Lack, NoAnswer
+from sitestack.model.envelope import Kind
+from sitestack.model.message import Scope
+from tests.harness.callers import Caller, callers
+from tests.harness.linked_sites import Sites, two_sites
+from tests.harness.stories import SETTLED, say, verdict
 
 
-def test_a_batch_reaches_a_member_of_another_site_within_its_calls() -> None:
-    world, members = _joined()
-    _send(world, members, b"first")  # fills the caches
-    calls: Counter[str] = Counter()
-    with _counting(list(members.values()), calls):
-        _send(world, members, b"second")
-    total = sum(calls.values())
-    print(f"\n{total} calls in {len(calls)} files")
-    for file, count in calls.most_common(20):
-        print(f"{count:5} {file}")
-    assert 400 < total <= CALLS_MAX
+def answered(caller: Caller, number: int, within: float = 5.0) -> str:
+    """The names of those who have answered, in order of their names."""
+    result = caller.result(number, within)
+    assert all(result.answers.values())
+    return "".join(sorted(answer.decode() for answer in result.answers.values()))
 
 
-def _joined() -> tuple[World, dict[str, Process]]:
-    """Return A to C of NYC and D to F of SFO in one global view, by name."""
-    places = [Physical(f"10.0.0.{n}", BRIDGE_PORT) for n in range(2, 8)]
-    peers = {"NYC": {"SFO": tuple(places[3:])}, "SFO": {"NYC": tuple(places[:3])}}
-    configs = {site: (SiteConfig(site=site), RelayConfig(gateway=GatewayConfig(peers=peers[site]))) for site in SITES}
-    world = World(7, relay_maker(configs))
-    members: dict[str, Process] = {}
-    for site, names in SITES.items():
-        for name in names:
-            members[name] = world.spawn(site, name)
-            world.run(1.0)
-    world.run(20.0)
-    return world, members
+@pytest.mark.conforms("SEQ-19")
+def test_calls_that_wait_for_all_answers_come_in_one_order_in_both_sites() -> None:
+    """By any caller: each call is made after all answers to the last. So two sites, without a common order, get one."""
+    script = two_sites()
+    all_of = callers(script)
+    for n, name in enumerate("BDCFAE"):
+        assert answered(all_of[name], all_of[name].call(f"call {n}")) == "ABCDEF"
+    assert all(each.asked == [f"call {n}" for n in range(6)] for each in all_of.values())
+    verdict(script)
 
 
-def _send(world: World, members: dict[str, Process], payload: bytes) -> None:
-    """Send from B, and run until F has delivered it."""
-    events = members["F"].events
-    before = len(events)
-    members["B"].send(payload)
-
-    def has_arrived() -> bool:
-        found = [each.batch for each in events[before:] if isinstance(each, Frame)]
-        return any(batch is not None and batch.body.endswith(payload) for batch in found)
-
-    assert world.run_until(has_arrived, 5.0)
+@pytest.mark.conforms("REL-18", "SEQ-6")
+def test_the_headers_of_the_application_cross_the_bridge_and_those_of_the_protocols_do_not() -> None:
+    script = two_sites()
+    all_of = callers(script)
+    all_of["B"].call("with headers")
+    script.run(1.0)
+    for each in all_of.values():
+        assert (each.asked, each.headers) == (["with headers"], [{"asked by": b"B"}])
+    verdict(script)
 
 
-@contextmanager
-def _counting(members: list[Process], calls: Counter[str]) -> Iterator[None]:
-    """Count the calls by file, except those of C and E, which only deliver as well."""
-    idle = {id(each) for each in members if each.local.name in "CE"}
-
-    def count(frame: FrameType, event: str, arg: object) -> None:
-        file, name = frame.f_code.co_filename, frame.f_code.co_name
-        if event == "call" and file.startswith(ROOTS) and not name.endswith(("comp>", "genexpr>")) and not _is_of(frame, idle):
-            calls[file] += 1
-
-    sys.setprofile(count)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
+@pytest.mark.conforms("REL-34", "SEQ-19")
+def test_a_call_survives_the_death_of_both_relays_and_reports_them_unreachable() -> None:
+    script = two_sites()
+    all_of = callers(script)
+    number = all_of["C"].call("who is there?")
+    script.kill("A")
+    script.kill("D")
+    result = all_of["C"].result(number, 60.0)
+    assert sorted(result.answers.values()) == [b"B", b"C", b"E", b"F"]
+    gone = {script["A"].local.address, script.proxy("D")}
+    assert (set(result.unreachable), result.late, result.enough) == (gone, (), False)
+    verdict(script)
 
 
-def _is_of(frame: FrameType, processes: set[int]) -> bool:
-    caller: FrameType | None = frame
-    while caller is not None:
-        if id(caller.f_locals.get("self")) in processes:
-            return True
-        caller = caller.f_back
-    return False
+@pytest.mark.conforms("REL-34")
+def test_a_call_into_a_site_that_is_cut_off_ends_with_its_members_unreachable() -> None:
+    """The majority has answered long before; a call for all ends within the grace time."""
+    script = two_sites()
+    all_of = callers(script)
+    script.stall("ABC", "DEF")
+    script.stall("DEF", "ABC")
+    everybody, majority = all_of["B"].call("all"), all_of["B"].call("some", mode=CallMode.FIRST)
+    lone = all_of["B"].call("you", to=(script.proxy("E"),))
+    assert all_of["B"].result(majority, 1.0).enough
+    result = all_of["B"].result(everybody, 3 * GatewayConfig().grace_s)
+    assert result.unreachable == dict.fromkeys(map(script.proxy, "DEF"), NoAnswer.LEFT)
+    assert (sorted(result.answers.values()), result.late) == ([b"A", b"B", b"C"], ())
+    assert list(all_of["B"].result(lone, 0.0).unreachable) == [script.proxy("E")]
+
+
+def test_a_probe_reports_delivery_everywhere_or_the_members_without_an_answer() -> None:
+    script = two_sites()
+    all_of = callers(script)
+    say(script, "C", "c1", "c2")
+    for mode in (CallMode.ALL, CallMode.EACH_SITE):
+        flushed = all_of["C"].desk.flushed(Scope.ALL, all_of["C"].result(all_of["C"].call("", Kind.PROBE, mode=mode)))
+        assert flushed.everywhere
+    assert script.delivered("F")[:2] == ["c1", "c2"]
+    mend = script.stall("ABC", "DEF")
+    probe = all_of["C"].call("", Kind.PROBE)
+    flushed = all_of["C"].desk.flushed(Scope.ALL, all_of["C"].result(probe, 1.0))
+    assert flushed.lacks == dict.fromkeys(map(script.proxy, "DEF"), Lack.NO_ANSWER)
+    assert (len(flushed.has), flushed.everywhere) == (3, False)
+    mend()
+    script.run(SETTLED)
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-13")
+def test_a_probe_reports_the_remote_members_that_have_a_gap() -> None:
+    """And the next probe, after which everything arrives, reports success."""
+    script = Sites({"NYC": "AB", "SFO": "DE"}, BufferConfig(budget_entries=8))
+    script.form(*"ABDE")
+    script.linked(*"ABDE")
+    script.run(SETTLED)
+    all_of = callers(script)
+    stalls = [script.stall("AB", "DE"), script.stall("DE", "AB")]
+    script.run(15.0)  # the senders of NYC do not wait for SFO any more
+    say(script, "B", *[f"b{n}" for n in range(1, 21)])
+    for mend in stalls:
+        mend()
+    script.linked(*"ABDE")
+    script.run(SETTLED)
+    caller = all_of["B"]
+    flushed = caller.desk.flushed(Scope.ALL, caller.result(caller.call("", Kind.PROBE)))
+    assert flushed.lacks == dict.fromkeys(map(script.proxy, "DE"), Lack.GAP)
+    assert not flushed.everywhere
+    say(script, "B", "b21")
+    assert caller.desk.flushed(Scope.ALL, caller.result(caller.call("", Kind.PROBE))).everywhere
+    verdict(script)
