@@ -37,6 +37,8 @@ class LockTable:
 
     def __init__(self) -> None:
         self.last_token = 0
+        #: When it was last agreed on, by the clocks of a view (us); larger than for all agreements before it.
+        self.agreed_us = 0
         self._locks: dict[str, _Lock] = {}
 
     @property
@@ -87,20 +89,20 @@ class LockTable:
 
     def snapshot(self) -> list[Any]:
         locks = [[name, lock.token, [list(each) for each in lock.queue]] for name, lock in self._locks.items()]
-        return [self.last_token, locks]
+        return [self.agreed_us, self.last_token, locks]
 
     @classmethod
     def restore(cls, data: Any) -> LockTable:
         """Return the table of a snapshot. Raises ProtocolError."""
         table = cls()
         try:
-            last_token, locks = data
+            agreed_us, last_token, locks = data
             for name, token, queue in locks:
                 claimants = [Claimant(Address(member), int(number), int(clock)) for member, number, clock in queue]
                 if type(name) is not str or not claimants:
                     raise ProtocolError("lock_table")
                 table._locks[name] = _Lock(int(token), claimants)
-            table.last_token = int(last_token)
+            table.agreed_us, table.last_token = int(agreed_us), int(last_token)
         except (TypeError, ValueError) as error:
             raise ProtocolError("lock_table") from error
         if table.count > REQUESTS_MAX * 2:

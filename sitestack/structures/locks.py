@@ -2,12 +2,14 @@
 
     request   multicast in the site: this member asks for a lock
     release   multicast in the site: this member ends its request
-    claim     multicast in the site, in each primary view: this member's table before the view
+    claim     multicast in the site, in each primary view: this member's clock, and its table before the view
+
+Each message names the view in which it was sent, and counts in no other: members that merge deliver
+a message of an earlier view in different views. So the requests of a member are repeated in each view.
 
 In each primary view all members first exchange their tables, since joiners have none and parts of a
-split have different ones. The table of the member that took part in the latest primary view is taken
-by all; requests and releases in between are applied afterwards. In a view that is not primary this
-member holds no lock.
+split have different ones. The table of the latest agreement is taken by all; requests and releases in
+between are applied afterwards. In a view that is not primary this member holds no lock.
 
 It needs `when_split: majority`, `agreement: uniform` and `order: total`. Then whatever a member has
 applied, all members of the next primary view's base have received.
@@ -58,11 +60,9 @@ class Locks(Structure):
         self._structures = structures
         self._clock_us = clock_us
         self._view: View | None = None
-        #: The counter of the last view in which this member's table was agreed on.
-        self._agreed_in = 0
         #: Whether all members of the view in force have exchanged their tables.
         self.is_agreed = False
-        #: In a view without agreement: the tables of its members, and the messages after them.
+        #: In a view without agreement: the clocks (us) and tables of its members, and the messages after them.
         self._claims: dict[Address, tuple[int, LockTable]] = {}
         self._later: list[tuple[Address, list[Any]]] = []
         self._numbers = 0
@@ -86,14 +86,16 @@ class Locks(Structure):
         """End a request, granted or not."""
         if self._requests.pop(request.number, None) is not None:
             self._ending[request.number] = request.name
-            self._tell(["release", request.name, request.number])
+            self._tell("release", request.name, request.number)
             request.finish()
 
     def _tell_request(self, request: Request) -> None:
-        self._tell(["request", request.name, request.number, self._clock_us()])
+        self._tell("request", request.name, request.number, self._clock_us())
 
-    def _tell(self, message: list[Any]) -> None:
-        self._structures.submit_now(NAME, pack_plain(message), Scope.SITE)
+    def _tell(self, kind: str, *fields: Any) -> None:
+        """Say it in the view in force. In none with a majority this waits for `view_changed`."""
+        if self._view is not None and self._view.is_primary:
+            self._structures.submit_now(NAME, pack_plain([kind, list(self._view.id), *fields]), Scope.SITE)
 
     def view_changed(self, view: View) -> None:
         """Claim the state of this member, and repeat its requests that the table may lack."""
@@ -103,9 +105,9 @@ class Locks(Structure):
             for request in [each for each in self._requests.values() if each.token is not None]:
                 self._lose(request)
             return
-        self._tell(["claim", view.id.counter, self._agreed_in, self.table.snapshot()])
+        self._tell("claim", self._clock_us(), self.table.snapshot())
         for number, name in self._ending.items():
-            self._tell(["release", name, number])
+            self._tell("release", name, number)
         for request in self._requests.values():
             if request.token is None:
                 self._tell_request(request)
@@ -113,41 +115,46 @@ class Locks(Structure):
     def accept(self, source: Address, data: bytes) -> None:
         """As `Structure`."""
         message = unpack_bounded(data)
-        if type(message) is not list or not message or self._view is None or not self._view.is_primary:
+        if type(message) is not list or len(message) < 2 or self._view is None:
             raise ProtocolError("lock_message")
+        kind, view_id, *fields = message
+        if view_id != list(self._view.id):
+            return  # of an earlier view
         try:
-            if message[0] == "claim":
-                self._claimed(source, *message[1:])
+            if kind == "claim":
+                self._claimed(source, *fields)
             elif self.is_agreed:
-                self._apply(source, message)
+                self._apply(source, kind, *fields)
             else:
-                self._later.append((source, message))
+                self._later.append((source, [kind, *fields]))
         except (TypeError, ValueError) as error:
             raise ProtocolError("lock_message") from error
 
-    def _claimed(self, source: Address, counter: int, agreed_in: int, snapshot: Any) -> None:
+    def _claimed(self, source: Address, clock_us: int, snapshot: Any) -> None:
         view = self._view
         assert view is not None
-        if self.is_agreed or counter != view.id.counter or source not in view.members:
-            return  # of an earlier view
-        self._claims[source] = (int(agreed_in), LockTable.restore(snapshot))
+        if self.is_agreed or source not in view.members:
+            return
+        self._claims[source] = int(clock_us), LockTable.restore(snapshot)
         if len(self._claims) < len(view.members):
             return
-        _, self.table = max(self._claims.values(), key=lambda claim: (claim[0], claim[1].last_token))
-        self.table.last_token = max(table.last_token for _, table in self._claims.values()) + TOKENS_A_VIEW
+        clocks, tables = zip(*self._claims.values(), strict=True)
+        self.table = max(tables, key=lambda table: (table.agreed_us, table.last_token))
+        self.table.agreed_us = max(self.table.agreed_us + 1, *clocks)
+        # A member that died may have known larger tokens; then a request that waited has an older clock than they.
+        self.table.last_token = max(self.table.agreed_us, max(table.last_token for table in tables) + TOKENS_A_VIEW)
         self.table.retain(view.members)
-        self._agreed_in, self.is_agreed = view.id.counter, True
+        self.is_agreed = True
         later, self._later, self._claims = self._later, [], {}
         for sender, message in later:
-            self._apply(sender, message)
+            self._apply(sender, *message)
         # The table may be older than the last releases, if no other view was agreed on since.
         for name, number in self.table.requests_of(self._me):
             if number not in self._requests and number not in self._ending:
-                self._tell(["release", name, number])
+                self._tell("release", name, number)
         self._refresh()
 
-    def _apply(self, source: Address, message: list[Any]) -> None:
-        kind, name, number, *clock = message
+    def _apply(self, source: Address, kind: str, name: str, number: int, *clock: int) -> None:
         if type(name) is not str or type(number) is not int:
             raise ProtocolError("lock_message")
         if kind == "request":

@@ -14,7 +14,7 @@ from sitestack.model.message import Scope
 from sitestack.model.view import View
 from sitestack.structures import lock_table
 from sitestack.structures.lock_table import Claimant, LockTable
-from sitestack.structures.locks import Locks, Request
+from sitestack.structures.locks import TOKENS_A_VIEW, Locks, Request
 from sitestack.structures.registry import Structures
 from tests.harness.addresses import address, view_of
 
@@ -147,6 +147,62 @@ def test_tokens_of_a_cut_off_member_are_below_all_of_the_next_view() -> None:
     assert stale.token is not None
     assert other.token is not None
     assert stale.token < other.token
+
+
+def test_a_request_that_waited_while_all_others_were_replaced_twice_gets_a_larger_token() -> None:
+    site = formed()
+    site.install(view_of(5, "ABC"))
+    site.ask("B")
+    paused = site.ask("A")
+    site.flow("ABC")
+    site.clock_us = 10 * TOKENS_A_VIEW
+    site.install(view_of(1, "DE"))
+    site.flow("DE")
+    between = site.ask("D")
+    site.flow("DE")
+    token = token_of(between)
+    assert token is not None
+    site.clock_us += 1
+    site.install(view_of(2, "FG"))
+    site.flow("FG")
+    site.install(view_of(6, "AFG"))
+    site.flow("AFG")
+    after = token_of(paused)
+    assert after is not None
+    assert after > token
+
+
+def test_the_table_of_a_paused_holder_yields_to_that_of_the_new_members_though_these_count_views_anew() -> None:
+    site = formed()
+    site.install(view_of(5, "ABC"))
+    site.flow("ABC")
+    paused = site.ask("A")
+    site.flow("ABC")
+    site.clock_us = 10 * TOKENS_A_VIEW
+    site.install(view_of(1, "DE"))
+    other = site.ask("D")
+    site.flow("DE")
+    site.install(view_of(6, "ADE"))
+    site.flow("ADE")
+    assert paused.is_over
+    assert token_of(other) is not None
+
+
+def test_a_message_of_an_earlier_view_that_one_member_delivers_after_a_merge_counts_at_none() -> None:
+    site = formed()
+    lost = site.ask("C")
+    [(_, request)] = site.sent
+    site.sent.clear()
+    site.members["C"].release(lost)
+    site.sent.clear()
+    site.install(replace(view_of(2, "C"), is_primary=False))
+    site.install(view_of(3, "AB"))
+    site.flow("AB")
+    site.install(view_of(4, "ABC"))
+    site.members["C"].accept(address("C"), request)
+    site.flow("ABC")
+    assert all(each.table.holder("l") is None for each in site.members.values())
+    assert all(each.table.snapshot() == site.members["A"].table.snapshot() for each in site.members.values())
 
 
 def test_while_a_view_lacks_an_agreement_nothing_is_granted_and_then_in_order() -> None:
