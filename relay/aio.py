@@ -1,17 +1,31 @@
 """Channels across sites for programs on asyncio: `async with relay.aio.open_channel(config) as channel`.
 
-See `sitestack/aio.py`. The names, types, errors and rules are those of `relay.open_channel`.
+See `sitestack/aio.py`. The names, types, errors and rules are those of `relay`.
 """
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from relay.events import GlobalView, Role
 from relay.node.channel import RelayChannel as TrioChannel
 from relay.node.channel import open_channel as open_on_trio
 from relay.node.events import BetweenSites
+from relay.structures.lock import RETRY_S
+from relay.structures.lock import Leader as TrioLeader
+from relay.structures.lock import Lock as TrioLock
+from relay.structures.map import Map as TrioMap
+from relay.structures.map import MapDoor
 from sitestack.aio import AsyncDoor, awaited, computed, open_transport, opened
+from sitestack.channel.portal import ChannelDoor, Door
+from sitestack.model.address import Address
+from sitestack.model.errors import NoMajority
 
-__all__ = ["RelayChannel", "open_channel", "open_transport"]
+__all__ = ["Leader", "Lock", "Map", "RelayChannel", "open_channel", "open_transport"]
+
+V = TypeVar("V")
 
 
 class RelayChannel(AsyncDoor[TrioChannel, BetweenSites]):
@@ -29,3 +43,66 @@ class RelayChannel(AsyncDoor[TrioChannel, BetweenSites]):
 
 
 open_channel = opened(open_on_trio, RelayChannel)
+
+
+class Map(MapDoor[V]):
+    """`relay.Map` on asyncio."""
+
+    async def __aenter__(self) -> Map[V]:
+        self._opened = opened(lambda: self._inner, lambda inner: inner)()
+        await self._opened.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: Any) -> bool | None:
+        return await self._opened.__aexit__(*exc)
+
+    put = awaited(TrioMap[V].put)
+    update = awaited(TrioMap[V].update)
+    delete = awaited(TrioMap.delete)
+    compare = awaited(TrioMap.compare)
+
+
+class Lock(Door[TrioLock]):
+    """`relay.Lock` on asyncio."""
+
+    token: int | None
+    holder: Address | None
+
+    def __init__(self, channel: ChannelDoor[Any], name: str) -> None:
+        super().__init__(TrioLock(channel._inner, name))
+
+    acquire = awaited(TrioLock.acquire)
+    release = computed(TrioLock.release)
+    wait_lost = awaited(TrioLock.wait_lost)
+
+    async def __aenter__(self) -> int:
+        return await self.acquire()
+
+    async def __aexit__(self, *exc: Any) -> None:
+        await self.release()
+
+
+class Leader(Lock):
+    """`relay.Leader` on asyncio."""
+
+    def __init__(self, channel: ChannelDoor[Any], name: str) -> None:
+        Door.__init__(self, TrioLeader(channel._inner, name))
+
+    async def run(self, duty: Callable[[int], Awaitable[None]]) -> None:
+        """As `relay.Leader.run`; `duty` runs in this event loop."""
+        while True:
+            try:
+                token = await self.acquire()
+            except NoMajority:
+                await asyncio.sleep(RETRY_S)
+                continue
+            at_work, lost = asyncio.ensure_future(duty(token)), asyncio.ensure_future(self.wait_lost())
+            try:
+                await asyncio.wait({at_work, lost}, return_when=asyncio.FIRST_COMPLETED)
+                if at_work.done():
+                    return at_work.result()
+            finally:
+                at_work.cancel()
+                lost.cancel()
+                await asyncio.wait({at_work, lost})
+                await self.release()

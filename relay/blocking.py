@@ -1,17 +1,27 @@
 """Channels across sites for programs on threads: `with relay.blocking.open_channel(config) as channel`.
 
-See `sitestack/blocking.py`. The names, types, errors and rules are those of `relay.open_channel`.
+See `sitestack/blocking.py`. The names, types, errors and rules are those of `relay`.
 """
 
 from __future__ import annotations
+
+from typing import Any, TypeVar
 
 from relay.events import GlobalView, Role
 from relay.node.channel import RelayChannel as TrioChannel
 from relay.node.channel import open_channel as open_on_trio
 from relay.node.events import BetweenSites
+from relay.structures.lock import Leader as TrioLeader
+from relay.structures.lock import Lock as TrioLock
+from relay.structures.map import Map as TrioMap
+from relay.structures.map import MapDoor
 from sitestack.blocking import BlockingDoor, blocked, computed, open_transport, opened
+from sitestack.channel.portal import ChannelDoor, Door
+from sitestack.model.address import Address
 
-__all__ = ["RelayChannel", "open_channel", "open_transport"]
+__all__ = ["Leader", "Lock", "Map", "RelayChannel", "open_channel", "open_transport"]
+
+V = TypeVar("V")
 
 
 class RelayChannel(BlockingDoor[TrioChannel, BetweenSites]):
@@ -29,3 +39,47 @@ class RelayChannel(BlockingDoor[TrioChannel, BetweenSites]):
 
 
 open_channel = opened(open_on_trio, RelayChannel)
+
+
+class Map(MapDoor[V]):
+    """`relay.Map` on threads."""
+
+    def __enter__(self) -> Map[V]:
+        self._opened = opened(lambda: self._inner, lambda inner: inner)()
+        self._opened.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> bool | None:
+        return self._opened.__exit__(*exc)
+
+    put = blocked(TrioMap[V].put)
+    update = blocked(TrioMap[V].update)
+    delete = blocked(TrioMap.delete)
+    compare = blocked(TrioMap.compare)
+
+
+class Lock(Door[TrioLock]):
+    """`relay.Lock` on threads."""
+
+    token: int | None
+    holder: Address | None
+
+    def __init__(self, channel: ChannelDoor[Any], name: str) -> None:
+        super().__init__(TrioLock(channel._inner, name))
+
+    acquire = blocked(TrioLock.acquire)
+    release = computed(TrioLock.release)
+    wait_lost = blocked(TrioLock.wait_lost)
+
+    def __enter__(self) -> int:
+        return self.acquire()
+
+    def __exit__(self, *exc: Any) -> None:
+        self.release()
+
+
+class Leader(Lock):
+    """`relay.Leader` on threads, as a lock: no thread can be cancelled, so read `token` while you lead."""
+
+    def __init__(self, channel: ChannelDoor[Any], name: str) -> None:
+        Door.__init__(self, TrioLeader(channel._inner, name))

@@ -19,7 +19,7 @@ from sitestack.channel.channel import Channel as TrioChannel
 from sitestack.channel.channel import X_co
 from sitestack.channel.open import open_channel as open_on_trio
 from sitestack.channel.open import open_transport as open_transport_on_trio
-from sitestack.channel.portal import PORTAL, C, Call, Door, Lease, PortalClosed, at_callers
+from sitestack.channel.portal import PORTAL, Call, ChannelDoor, Door, K, Lease, PortalClosed, at_callers
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.gap import Gap
 from sitestack.model.message import Message
@@ -79,7 +79,7 @@ def awaited(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Con
 
     @wraps(method)
     async def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await _call(partial(getattr(self._channel, method.__name__), *args, **kwargs))
+        return await _call(partial(getattr(self._inner, method.__name__), *args, **kwargs))
 
     return call
 
@@ -90,7 +90,7 @@ def computed(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[A
     @wraps(method)
     async def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
         async def work() -> R:
-            result: R = getattr(self._channel, method.__name__)(*args, **kwargs)
+            result: R = getattr(self._inner, method.__name__)(*args, **kwargs)
             return result
 
         return await _call(work)
@@ -145,10 +145,10 @@ class _Batches(Generic[E]):
         return item
 
 
-class AsyncDoor(Door[C], Generic[C, X_co]):
+class AsyncDoor(ChannelDoor[K], Generic[K, X_co]):
     """Common base of the channels of one site and of several."""
 
-    def __init__(self, channel: C) -> None:
+    def __init__(self, channel: K) -> None:
         super().__init__(channel)
         self._items: _Batches[Delivery | View | Gap | X_co] = _Batches(channel)
         self._messages: Iterator[Message] = iter(())
@@ -163,7 +163,7 @@ class AsyncDoor(Door[C], Generic[C, X_co]):
             item = await anext(self._items)
             if not isinstance(item, Delivery):
                 return item
-            self._messages = item.sound_messages(self._channel._stack.count_drop)
+            self._messages = item.sound_messages(self._inner._stack.count_drop)
 
     def batches(self) -> AsyncIterator[Delivery | View | Gap | X_co]:
         """Iterate as `Channel.batches` does."""

@@ -19,7 +19,7 @@ from sitestack.channel.channel import Channel as TrioChannel
 from sitestack.channel.channel import X_co
 from sitestack.channel.open import open_channel as open_on_trio
 from sitestack.channel.open import open_transport as open_transport_on_trio
-from sitestack.channel.portal import PORTAL, C, Call, Door, Lease, PortalClosed, at_callers
+from sitestack.channel.portal import PORTAL, Call, ChannelDoor, Door, K, Lease, PortalClosed, at_callers
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.gap import Gap
 from sitestack.model.message import Message
@@ -52,7 +52,7 @@ def blocked(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Con
 
     @wraps(method)
     def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        result: R = _call(partial(getattr(self._channel, method.__name__), *args, **kwargs))
+        result: R = _call(partial(getattr(self._inner, method.__name__), *args, **kwargs))
         return result
 
     return call
@@ -64,7 +64,7 @@ def computed(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[A
     @wraps(method)
     def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
         async def work() -> R:
-            result: R = getattr(self._channel, method.__name__)(*args, **kwargs)
+            result: R = getattr(self._inner, method.__name__)(*args, **kwargs)
             return result
 
         return _call(work)
@@ -119,10 +119,10 @@ class _Batches(Generic[E]):
         return item
 
 
-class BlockingDoor(Door[C], Generic[C, X_co]):
+class BlockingDoor(ChannelDoor[K], Generic[K, X_co]):
     """Common base of the channels of one site and of several."""
 
-    def __init__(self, channel: C) -> None:
+    def __init__(self, channel: K) -> None:
         super().__init__(channel)
         self._items: _Batches[Delivery | View | Gap | X_co] = _Batches(channel)
         self._messages: Iterator[Message] = iter(())
@@ -137,7 +137,7 @@ class BlockingDoor(Door[C], Generic[C, X_co]):
             item = next(self._items)
             if not isinstance(item, Delivery):
                 return item
-            self._messages = item.sound_messages(self._channel._stack.count_drop)
+            self._messages = item.sound_messages(self._inner._stack.count_drop)
 
     def batches(self) -> Iterator[Delivery | View | Gap | X_co]:
         """Iterate as `Channel.batches` does."""

@@ -11,10 +11,14 @@ from typing import Any
 import trio
 
 from sitestack.channel.channel import Channel
+from sitestack.channel.portal import Door
 from sitestack.model.address import Address
 from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, NoMajority, unwrapped
 from sitestack.structures.locks import Request
 from sitestack.structures.registry import NAME_BYTES_MAX
+
+#: Seconds before a member asks again to lead, in a part without the majority.
+RETRY_S = 0.5
 
 
 class Lock:
@@ -28,8 +32,12 @@ class Lock:
 
     def __init__(self, channel: Channel[Any], name: str) -> None:
         """Raises ConfigurationError if the site has no lock service, and LocalError for a name that does not fit."""
+        kind = type(self).__name__
+        if isinstance(channel, Door):
+            raise LocalError(
+                f"relay.{kind} needs a channel on trio; use relay.aio.{kind} on asyncio, relay.blocking.{kind} on threads"
+            )
         if channel.locks is None:
-            kind = type(self).__name__
             raise ConfigurationError(
                 f"relay.{kind} needs membership.when_split: majority, agreement: uniform and order: total; "
                 f"this site has {channel.config.parameters}."
@@ -38,7 +46,7 @@ class Lock:
             raise LocalError(f"the name of a lock has 1 to {NAME_BYTES_MAX} bytes, not {len(name.encode())}")
         self._channel = channel
         self._locks = channel.locks
-        self._name = f"{type(self).__name__} {name}"
+        self._name = f"{kind} {name}"
         self._request: Request | None = None
         self._changed = trio.Event()
 
@@ -118,7 +126,7 @@ class Leader(Lock):
             try:
                 token = await self.acquire()
             except NoMajority:
-                await trio.sleep(0.5)
+                await trio.sleep(RETRY_S)
                 continue
             try:
                 with unwrapped():

@@ -11,6 +11,7 @@ import trio
 from relay.node.channel import RelayChannel
 from relay.structures.map_replica import Comparison, MapReplica
 from relay.structures.map_state import Conflict
+from sitestack.channel.portal import ChannelDoor, Door
 from sitestack.model.address import Address
 from sitestack.model.errors import ChannelClosed, LocalError
 from sitestack.model.message import Scope, copy_buffer
@@ -29,7 +30,40 @@ def _same(value: bytes) -> Any:
     return value
 
 
-class Map(Generic[V]):
+class MapReads(Generic[V]):
+    """The entries at this member, which any thread may read."""
+
+    def __init__(self, replica: MapReplica, decode: Callable[[bytes], V]) -> None:
+        self.replica = replica
+        self._decode = decode
+
+    @property
+    def conflicts(self) -> int:
+        """The number of conflicts that this member has seen."""
+        return self.replica.conflicts
+
+    def get(self, key: str) -> V | None:
+        """Return the value of a key at this member, or None."""
+        value = self.replica.state.get(key, self.replica.now_ms())
+        return None if value is None else self._decode(value)
+
+    def __contains__(self, key: str) -> bool:
+        return self.replica.state.get(key, self.replica.now_ms()) is not None
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in list(self.replica.state.entries) if key in self)
+
+    def items(self) -> Iterator[tuple[str, V]]:
+        for key in self:
+            value = self.get(key)
+            if value is not None:
+                yield key, value
+
+
+class Map(MapReads[V]):
     """A map that all members of all sites share: `async with relay.Map(channel, "carts") as carts`.
 
     Reads are local. A write is acknowledged once this member's site has it; other sites get it as
@@ -52,12 +86,14 @@ class Map(Generic[V]):
 
         `on_conflict` is called within the turn, so it must be short. `clock`: seconds since 1970.
         """
+        if isinstance(channel, Door):
+            raise LocalError("relay.Map needs a channel on trio; use relay.aio.Map on asyncio, relay.blocking.Map on threads")
         if owner and owner not in channel.sites:
             raise LocalError(f"owner: {owner} is neither {channel.site} nor one of its peers")
-        self.replica = MapReplica(channel, name, on_conflict, clock)
+        super().__init__(MapReplica(channel, name, on_conflict, clock), decode)
         self._channel = channel
         self._owner = owner
-        self._encode, self._decode = encode, decode
+        self._encode = encode
         self._numbers = 0
 
     async def __aenter__(self) -> Map[V]:
@@ -68,31 +104,9 @@ class Map(Generic[V]):
     async def __aexit__(self, *exc: Any) -> bool | None:
         return await self._opened.__aexit__(*exc)
 
-    @property
-    def conflicts(self) -> int:
-        """The number of conflicts that this member has seen."""
-        return self.replica.conflicts
-
-    def get(self, key: str) -> V | None:
-        """Return the value of a key at this member, or None."""
-        value = self.replica.state.get(key, self.replica.now_ms())
-        return None if value is None else self._decode(value)
-
-    def __contains__(self, key: str) -> bool:
-        return self.replica.state.get(key, self.replica.now_ms()) is not None
-
     def __len__(self) -> int:
         self.replica.state.expire(self.replica.now_ms())
         return self.replica.state.live
-
-    def __iter__(self) -> Iterator[str]:
-        return (key for key in list(self.replica.state.entries) if key in self)
-
-    def items(self) -> Iterator[tuple[str, V]]:
-        for key in self:
-            value = self.get(key)
-            if value is not None:
-                yield key, value
 
     async def put(self, key: str, value: V, *, ttl_s: float = 0.0) -> None:
         """Set a key; with `ttl_s` it expires after that time. Return once this site has the write.
@@ -102,6 +116,18 @@ class Map(Generic[V]):
         coordinator dies, use a timeout and repeat the write.
         """
         await self._write(key, self._encode(value), int(ttl_s * 1000))
+
+    async def update(self, key: str, change: Callable[[V | None], V | None], *, ttl_s: float = 0.0) -> V | None:
+        """Set a key to `change` of its value at this member, in one step; None deletes it. Return the new value.
+
+        So each change that others made meanwhile is either the value passed to `change`, or a conflict. Raises
+        as `put`, and LocalError with `owner`: there the value may have changed before the write arrives.
+        """
+        if self._owner:
+            raise LocalError("update needs a map without owner: the owner writes, and may have another value; use put")
+        value = change(self.get(key))
+        await self._write(key, None if value is None else self._encode(value), int(ttl_s * 1000))
+        return value
 
     async def delete(self, key: str) -> None:
         """Remove a key; as `put`. Other sites' concurrent writes with a larger stamp win."""
@@ -149,3 +175,25 @@ class Map(Generic[V]):
         Entries that are on their way, or just expire, differ. Raises as `Channel.send`.
         """
         return await self.replica.compare(timeout_s)
+
+
+class MapDoor(Door[Map[V]], MapReads[V]):
+    """A map for programs outside of trio. Its functions run in the channel's thread, but `decode` at the reader."""
+
+    def __init__(
+        self,
+        channel: ChannelDoor[RelayChannel],
+        name: str,
+        *,
+        owner: str = "",
+        encode: Callable[[V], bytes] = _copy,
+        decode: Callable[[bytes], V] = _same,
+        on_conflict: Callable[[Conflict], None] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """As `Map`."""
+        Door.__init__(
+            self,
+            Map(channel._inner, name, owner=owner, encode=encode, decode=decode, on_conflict=on_conflict, clock=clock),
+        )
+        MapReads.__init__(self, self._inner.replica, decode)

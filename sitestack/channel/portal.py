@@ -22,7 +22,8 @@ from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed
 from sitestack.model.view import View
 
-C = TypeVar("C", bound=Channel[Any])
+C = TypeVar("C")
+K = TypeVar("K", bound=Channel[Any])
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -235,8 +236,20 @@ def at_callers(arguments: Mapping[str, object]) -> dict[str, Any]:
 
 
 class Door(Generic[C]):
-    """A channel as a program outside of trio sees it. Its attributes are read directly, in any thread."""
+    """An object of trio as a program outside of trio sees it. Annotated attributes are read directly, in any thread."""
 
+    def __init__(self, inner: C) -> None:
+        self._inner = inner
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if any(name in vars(each).get("__annotations__", ()) for each in type(self).__mro__):
+                return getattr(self._inner, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class ChannelDoor(Door[K]):
     me: ProxyUUID
     address: ProxyUUID
     site: str
@@ -244,13 +257,3 @@ class Door(Generic[C]):
     view: View
     is_coordinator: bool
     name_of: Callable[[Address], str]
-
-    def __init__(self, channel: C) -> None:
-        self._channel = channel
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            if any(name in vars(each).get("__annotations__", ()) for each in type(self).__mro__):
-                return getattr(self._channel, name)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

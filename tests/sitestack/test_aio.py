@@ -115,7 +115,7 @@ def test_two_members_talk_ask_and_confirm(run: Run) -> None:
 def test_a_cancelled_send_has_sent_nothing(run: Run) -> None:
     async def test() -> None:
         async with sitestack.aio.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
-            channel._channel._gate.hold_back(True)
+            channel._inner._gate.hold_back(True)
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await channel.send(b"never")
@@ -128,7 +128,7 @@ def test_a_cancelled_send_has_sent_nothing(run: Run) -> None:
             asyncio.get_running_loop().call_soon(before.cancel)
             with pytest.raises(asyncio.CancelledError):
                 await before
-            channel._channel._gate.hold_back(False)
+            channel._inner._gate.hold_back(False)
             await channel.send(b"this")
             assert [message.payload for message in await take(channel, 1)] == [b"this"]
 
@@ -294,7 +294,7 @@ def test_the_receiving_task_is_known_when_it_sends(run: Run) -> None:
     async def test() -> None:
         async with sitestack.aio.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
             await anext(channel)
-            assert channel._channel._receive_end._taker is asyncio.current_task()
+            assert channel._inner._receive_end._taker is asyncio.current_task()
 
     run(test())
 

@@ -82,13 +82,13 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_call_is_cancelled_and_has_done_nothing() -> None:
     with sitestack.blocking.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
-        channel._channel._gate.hold_back(True)
+        channel._inner._gate.hold_back(True)
         interrupt = threading.Timer(0.2, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
         interrupt.start()
         with pytest.raises(KeyboardInterrupt):
             channel.send(b"never")
         interrupt.join()
-        channel._channel._gate.hold_back(False)
+        channel._inner._gate.hold_back(False)
         channel.send(b"this")
         assert [event.payload for event in [next(channel), next(channel)] if isinstance(event, Message)] == [b"this"]
 

@@ -65,6 +65,31 @@ async def test_the_writes_of_all_sites_end_equal_everywhere_and_concurrent_ones_
         assert comparison.silent == ()
 
 
+async def test_updates_of_all_members_are_counted_or_reported() -> None:
+    """Each change that is not in the final value was lost in a conflict, so nothing is lost silently."""
+    lost: set[bytes] = set()
+    async with maps() as (_, opened):
+        for each in opened.values():
+            each.replica.on_conflict = lambda conflict: lost.add(conflict.lost or b"")
+
+        async def add(member: str) -> None:
+            for n in range(50):
+                await opened[member].update("k", lambda value, n=n: (value or b"") + b"%b%d," % (member.encode(), n))  # type: ignore[misc]
+
+        async with trio.open_nursery() as nursery:
+            for member in opened:
+                nursery.start_soon(add, member)
+        kept = (await equal(*opened.values()))["k"]
+        done = {part for value in (kept, *lost) for part in value.split(b",")} - {b""}
+        assert done == {b"%b%d" % (member.encode(), n) for member in opened for n in range(50)}
+
+
+async def test_update_is_refused_where_the_owner_writes() -> None:
+    async with two_sites() as (_, channels), Map[bytes](channels["A"], "m", owner="NYC") as one:
+        with pytest.raises(LocalError, match="update needs a map without owner"):
+            await one.update("k", lambda value: value)
+
+
 async def test_the_application_does_not_see_the_messages_of_a_map() -> None:
     async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
         await one.put("k", b"v")
