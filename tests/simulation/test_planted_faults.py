@@ -47,6 +47,7 @@ answered = Calls.answered
         (STATE, StateHandover, "_set", lambda handover, data: None, "M7"),
         (replace(CALM, uses_map=True), MapState, "merge", lambda state, key, entry: None, "M8"),
         (LOCKS, Locks, "release", lambda locks, request: None, "T5"),
+        (LOCKS, Locks, "_claimed", lambda locks, source, clock_us, snapshot: None, "M6"),
         (LOCKS, LockTable, "_next_token", lambda table, claimant: 2**40 - claimant.clock_us, "M6"),
     ],
 )

@@ -21,6 +21,10 @@ from sitestack.structures.locks import Locks, Request
 from sitestack.structures.registry import Structures
 
 NAMES = ("l", "m")
+#: Seconds without a turn after which a member was paused; its heartbeats alone are more frequent.
+PAUSED_S = 2.0
+#: Seconds in which the members of a view with the majority agree on their locks: a detection, as for a multicast (T1).
+AGREED_S_MAX = 10.0
 
 
 @dataclass
@@ -48,9 +52,13 @@ class LockUser:
         #: All that this member has held, and its views in their order.
         self.held: list[Hold] = []
         self.views: list[ViewId] = []
+        #: Since when a view with a majority lacks an agreement, when the last turn was, and the longest lack (s).
+        self._lacks_since, self._turned, self.longest_lack_s = math.inf, 0.0, 0.0
 
     def follow(self, events: Sequence[Event | Frame]) -> None:
         """Feed the service with the events of a turn, in their order."""
+        now = self._process.schedule.now
+        self.longest_lack_s = max(self.longest_lack_s, now - self._lacks_since)
         for event in events:
             if isinstance(event, ViewInstalled):
                 self._view = event.view.id
@@ -59,7 +67,13 @@ class LockUser:
             elif isinstance(event, Frame) and event.batch is not None and event.batch.has_envelopes:
                 opened = [(envelope.headers.get(STRUCTURE, b""), data) for envelope, data in event.batch.opened()]
                 self._structures.deliver(event.source, opened)
+            if isinstance(event, ViewInstalled):
+                self._lacks_since = now if event.view.is_primary else math.inf
+        if now - self._turned > PAUSED_S:
+            self._lacks_since += now - self._turned
+        self._turned = now
         if self.locks.is_agreed:
+            self._lacks_since = math.inf
             for hold in self._holds.values():
                 hold.views.add(self._view)
 
@@ -109,12 +123,16 @@ def uses_locks(config: SiteConfig) -> bool:
 
 
 def find_violations(users: Sequence[tuple[Process, LockUser]], settled: bool) -> Iterator[str]:
-    """Report two holders that a fenced resource would accept, and at rest tables that differ or have a holder."""
+    """Report two holders that a fenced resource would accept, and a view with the majority that grants nothing for long;
+    at rest also tables that differ or have a holder.
+    """
     for site in sorted({process.local.site for process, _ in users}):
         yield from _overlaps(site, [user for process, user in users if process.local.site == site])
     tables: dict[str, object] = {}
     for process, user in users:
         site, label = process.local.site, f"{process.local.site}/{process.local.name}"
+        if user.longest_lack_s > AGREED_S_MAX:
+            yield f"{label}: granted no lock for {user.longest_lack_s:.1f} s in a view with the majority"
         if not settled or not process.alive or process.view is None:
             continue
         table = user.locks.table
