@@ -28,7 +28,7 @@ import structlog
 import trio
 
 from relay.node.channel import RelayChannel
-from relay.structures.map_state import Conflict, MapState, parse_entry
+from relay.structures.map_state import BUCKETS, DIGEST_BYTES, Conflict, MapState, parse_entry
 from relay.structures.map_sweep import Sweep
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import ChannelClosed, LocalError, ProtocolError, unwrapped
@@ -51,6 +51,8 @@ TOMBSTONES_MAX = 100_000
 QUESTIONS_MAX = 64
 #: Maximum bytes of entries in one message, unless it is one entry; and of the message around them.
 CHUNK_BYTES, MESSAGE_BYTES = 48_000, 512
+#: Digests that differ from all others, so that buckets are fetched which contain tombstones alone.
+EVERYTHING = b"\xff" * (BUCKETS * DIGEST_BYTES)
 
 log = structlog.get_logger()
 
@@ -272,7 +274,7 @@ class MapReplica(Structure):
         near = [peer for peer in self._peers if self._site_of(peer) == self._channel.site]
         with trio.move_on_after(FIRST_S):
             for peer in [*near, *[peer for peer in self._peers if peer not in near]]:
-                if await self._pull(peer):
+                if await self._pull(peer, EVERYTHING):
                     break
 
     async def _repair(self) -> None:
@@ -299,12 +301,15 @@ class MapReplica(Structure):
         sites = {self._site_of(peer): peer for peer in reversed(self._peers) if self._site_of(peer) != self._channel.site}
         return [sites[sorted(sites)[turn % len(sites)]]] if sites else []
 
-    async def _pull(self, peer: Address) -> bool:
-        """Fetch the entries of another member that differ; return whether all have come."""
+    async def _pull(self, peer: Address, digests: bytes = b"") -> bool:
+        """Fetch the entries of another member that differ from those with these digests, or from this member's.
+
+        Return whether all have come.
+        """
         self._source, self._ended, self._learned = peer, False, False
         try:
             self.state.expire(self.now_ms())
-            await self.submit(["Q", self.state.digests()], Scope.UNICAST, peer)
+            await self.submit(["Q", digests or self.state.digests()], Scope.UNICAST, peer)
             while not self._ended and not self.has_left:
                 with trio.move_on_after(ANSWER_S) as waiting:
                     await self._progress.wait()

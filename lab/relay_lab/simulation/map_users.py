@@ -54,6 +54,8 @@ class MapUser:
         self.acknowledged: list[Write] = []
         self.lost: set[Stamp] = set()
         self.is_open = False
+        #: Writes that are not acknowledged.
+        self.waiting = 0
         self._process = process
         self._tasks = tasks
         self._scope = trio.CancelScope()
@@ -139,11 +141,14 @@ class MapUser:
 
     async def _change(self, key: str, value: bytes | None) -> None:
         place = len(self.written)  # a write is made before its task waits
+        self.waiting += 1
         try:
             await (self.map.delete(key) if value is None else self.map.put(key, value))
+            self.acknowledged.append(self.written[place])
         except LocalError:
-            return
-        self.acknowledged.append(self.written[place])
+            pass
+        finally:
+            self.waiting -= 1
 
     def _make_map(self) -> Map[bytes]:
         made: Map[bytes] = Map(cast(RelayChannel, self), "map", on_conflict=self._note, clock=self._clock)

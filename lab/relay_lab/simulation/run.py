@@ -173,7 +173,7 @@ class SeedRun:
             self.violations.append(f"SETTLE did not settle in {SETTLE_S} s: {self._stand()}")
         self._wait(lambda: not self._verdict.waiting_locks(), LOCKS_S_MAX)
         self.violations += self._verdict.waiting_locks()
-        self._wait(lambda: not self._verdict.differing_maps(), MAPS_S_MAX)
+        self._wait(lambda: not (self._verdict.writes_wait() or self._verdict.differing_maps()), MAPS_S_MAX)
         self.world.run(DRAIN_S)
         if not self.violations:
             self._wait(lambda: not any(map(unsettled, self.world.alive())), REST_S + self.plan.duplication_late_s)

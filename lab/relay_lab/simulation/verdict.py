@@ -232,6 +232,10 @@ class SeedVerdict:
         users = [p.map_user for p in self._world.processes if isinstance(p, RelayProcess) and p.map_user is not None]
         return map_users.find_differences([user for user in users if user.is_open and not user.has_died])
 
+    def writes_wait(self) -> bool:
+        users = [p.map_user for p in self._world.alive() if isinstance(p, RelayProcess) and p.map_user is not None]
+        return any(user.waiting for user in users)
+
     def _maps(self, settled: bool) -> Iterator[str]:
         if settled:
             yield from [f"the map of {name} differs from others at rest" for name in self.differing_maps()]

@@ -110,6 +110,15 @@ async def test_a_member_that_opens_the_map_later_has_its_entries() -> None:
             assert (await one.compare()).silent == ("D@SFO",)
 
 
+async def test_a_member_that_opens_the_map_later_knows_the_deletes_too() -> None:
+    """Else a write from before the delete, still on its way, would bring the key back at this member."""
+    async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
+        await one.put("k", b"v")
+        await one.delete("k")
+        async with Map[bytes](channels["B"], "m") as near, Map[bytes](channels["E"], "m") as far:
+            assert list(near.replica.state.tombstones) == list(far.replica.state.tombstones) == ["k"]
+
+
 async def test_the_entries_of_an_answer_fit_into_the_messages_of_the_channel() -> None:
     protocols = replace(QUICK.protocols, batching=BatchingConfig(message_bytes_max=60_000))
     config = replace(QUICK, site="NYC", protocols=protocols)
