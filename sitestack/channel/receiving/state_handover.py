@@ -70,7 +70,8 @@ class StateHandover:
         self._gaps: deque[Gap] = deque(maxlen=GAPS_MAX)
         self._damaged = False
         self.withheld = state is not None
-        #: The view of the state to provide, and the state to install.
+        #: The view that the application has come to, that of the state to provide, and the state to install.
+        self._reached: ViewId | None = None
         self._give_at: ViewId | None = None
         self._arrived: StateArrived | None = None
         self._refused: StateRefused | StateNotGiven | None = None
@@ -121,6 +122,8 @@ class StateHandover:
             self._note_baseline(event)
         elif isinstance(event, GiveState):
             self._give_at = event.point
+            if event.point == self._reached:  # nothing was delivered since: the view was installed blocked
+                self.mark(event.point)
         elif isinstance(event, GiveSnapshot):
             self._snapshot_at = event.token
             self._inbox.put(StateMark(event.token, self._keys.stored))
@@ -208,6 +211,7 @@ class StateHandover:
         if isinstance(mark.at, int):
             self._reach_token(mark, mark.at, hand_in)
             return
+        self._reached = mark.at
         if self._arrived is not None and self._arrived.data is not None and self._arrived.point == mark.at:
             data, self._contains, self._arrived = self._arrived.data, self._arrived.contains, None
             self._set(data)

@@ -207,6 +207,23 @@ def test_a_member_that_goes_on_without_a_state_has_no_history_from_before_its_jo
         assert split_extras(alone.given())[0].gaps == (history(15),)
 
 
+def test_a_state_that_is_wanted_after_the_application_has_come_to_the_view_is_given() -> None:
+    """As after a quarantine, in which the view was installed blocked."""
+    member, view, given = Handed(), view_of(9, "AB"), list[Any]()
+
+    def read() -> None:
+        mark = member.inbox.pop_oldest()
+        assert isinstance(mark, StateMark)
+        member.handover.reach(mark, given.append)
+
+    member.handover.mark(view.id)
+    read()
+    assert given == []
+    member.handover.handle(GiveState(view.id))
+    read()
+    assert [each.data for each in given] == [b"state"]
+
+
 def test_a_state_without_gaps_and_keys_travels_as_it_is() -> None:
     assert join_extras(StateExtras(), b"state", 1 << 20) == b"state"
     assert split_extras(b"state") == (StateExtras(), b"state")
