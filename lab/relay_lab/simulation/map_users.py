@@ -143,7 +143,12 @@ class MapUser:
         place = len(self.written)  # a write is made before its task waits
         self.waiting += 1
         try:
-            await (self.map.delete(key) if value is None else self.map.put(key, value))
+            if value is None:
+                await self.map.delete(key)
+            elif value[0] % 3:
+                await self.map.put(key, value)
+            else:
+                await self.map.update(key, lambda _: value)
             self.acknowledged.append(self.written[place])
         except LocalError:
             pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from sitestack.model.address import Address
@@ -113,6 +114,11 @@ class Inbox(Generic[E]):
         self.backlog_bytes.now -= cost_bytes(item)
         return item
 
+    def merge_gaps(self) -> list[Gap]:
+        """Return what a merge view that comes next says of the other parts: a state from before it lacks these messages."""
+        items = takewhile(lambda item: not isinstance(item, Delivery | StateMark), self._items)
+        return [item for item in items if isinstance(item, Gap) and item.reason is GapReason.OTHER_PART]
+
     def abandon(self) -> None:
         self._abandoned = True
         self._items.clear()
@@ -156,7 +162,7 @@ class Inbox(Generic[E]):
             if not isinstance(item, StateMark | View) and not (isinstance(item, Delivery) and item.batch.target is None):
                 before.append(item)
         view = self.pop_oldest()
-        before[:0] = [gap for gap in gaps if gap not in before]
+        before[:0] = [gap for gap in gaps if gap not in before and gap not in self._items]
         for kept in reversed(before):
             self._items.appendleft(kept)
             self.backlog_bytes.now += cost_bytes(kept)

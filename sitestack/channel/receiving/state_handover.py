@@ -232,7 +232,7 @@ class StateHandover:
     def _get(self, mark: StateMark) -> tuple[bytes, int]:
         """Return the bytes that travel, and how many of them are extras."""
         assert self._state is not None
-        extras = StateExtras((*self._history, *self._gaps), self._keys.carried(mark.keys))
+        extras = StateExtras((*self._history, *self._gaps, *self._inbox.merge_gaps()), self._keys.carried(mark.keys))
         state = copy_buffer("a state", self._state.get())
         joined = join_extras(extras, state, self._bytes_max)
         return joined, len(joined) - len(state)

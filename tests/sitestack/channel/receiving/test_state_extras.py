@@ -224,6 +224,25 @@ def test_a_state_that_is_wanted_after_the_application_has_come_to_the_view_is_gi
     assert [each.data for each in given] == [b"state"]
 
 
+def test_what_a_merge_view_says_of_the_other_part_travels_with_the_state_from_before_it() -> None:
+    """A member of the other part had these messages, and loses them to the state."""
+    provider, joiner, companion, view = Handed(), Handed(), Handed(), view_of(9, "AB")
+    of_other_part = replace(A_GAP, reason=GapReason.OTHER_PART)
+    for member in (provider, joiner, companion):
+        member.handover.mark(view.id)
+        member.inbox.put(view)
+    provider.inbox.put(of_other_part)
+    companion.inbox.put(of_other_part)
+    provider.handover.handle(GiveState(view.id))
+    given = list[Any]()
+    mark = provider.inbox.pop_oldest()
+    assert isinstance(mark, StateMark)
+    provider.handover.reach(mark, given.append)
+    for member in (joiner, companion):
+        member.handover.handle(StateArrived(view.id, given[0].data))
+        assert member.gaps() == [of_other_part]
+
+
 def test_a_state_without_gaps_and_keys_travels_as_it_is() -> None:
     assert join_extras(StateExtras(), b"state", 1 << 20) == b"state"
     assert split_extras(b"state") == (StateExtras(), b"state")
