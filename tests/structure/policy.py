@@ -51,6 +51,8 @@ SHELL = (
     "sitestack/aio.py",
     "sitestack/blocking.py",
     "sitestack/log.py",
+    "relay/aio.py",
+    "relay/blocking.py",
     "relay/cli/",
     "relay/client/",
     "relay/journal/",

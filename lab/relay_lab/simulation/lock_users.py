@@ -40,6 +40,16 @@ class Hold:
     end: float = math.inf
 
 
+@dataclass
+class Stay:
+    """The time (s) of a member in a view of so many members with the majority, and when these agreed on their locks."""
+
+    members: int
+    begin: float
+    end: float = math.inf
+    agreed: float = math.inf
+
+
 class LockUser:
     """A member's lock service, and the application that uses it."""
 
@@ -52,28 +62,31 @@ class LockUser:
         #: All that this member has held, and its views in their order.
         self.held: list[Hold] = []
         self.views: list[ViewId] = []
-        #: Since when a view with a majority lacks an agreement, when the last turn was, and the longest lack (s).
-        self._lacks_since, self._turned, self.longest_lack_s = math.inf, 0.0, 0.0
+        self._view: ViewId
+        #: Its times in views with the majority.
+        self.stays: dict[ViewId, Stay] = {}
+        self._turned = 0.0
 
     def follow(self, events: Sequence[Event | Frame]) -> None:
         """Feed the service with the events of a turn, in their order."""
         now = self._process.schedule.now
-        self.longest_lack_s = max(self.longest_lack_s, now - self._lacks_since)
+        if self.views and now - self._turned > PAUSED_S and (stay := self.stays.get(self._view)):
+            stay.begin += now - self._turned
+        self._turned = now
         for event in events:
             if isinstance(event, ViewInstalled):
+                self._leave_view()
                 self._view = event.view.id
+                if event.view.is_primary:
+                    self.stays[self._view] = Stay(len(event.view.members), now)
                 self.views.append(self._view)
                 self.locks.view_changed(event.view)
             elif isinstance(event, Frame) and event.batch is not None and event.batch.has_envelopes:
                 opened = [(envelope.headers.get(STRUCTURE, b""), data) for envelope, data in event.batch.opened()]
                 self._structures.deliver(event.source, opened)
-            if isinstance(event, ViewInstalled):
-                self._lacks_since = now if event.view.is_primary else math.inf
-        if now - self._turned > PAUSED_S:
-            self._lacks_since += now - self._turned
-        self._turned = now
         if self.locks.is_agreed:
-            self._lacks_since = math.inf
+            stay = self.stays[self._view]
+            stay.agreed = min(stay.agreed, now)
             for hold in self._holds.values():
                 hold.views.add(self._view)
 
@@ -96,8 +109,13 @@ class LockUser:
 
     def end(self) -> None:
         """The process has died."""
+        self._leave_view()
         for hold in self._holds.values():
             hold.end = self._process.schedule.now
+
+    def _leave_view(self) -> None:
+        if self.views and (stay := self.stays.get(self._view)):
+            stay.end = self._process.schedule.now
 
     def _note(self, request: Request) -> None:
         now = self._process.schedule.now
@@ -122,17 +140,16 @@ def uses_locks(config: SiteConfig) -> bool:
     return (config.membership.when_split, config.agreement, config.order) == ("majority", "uniform", "total")
 
 
-def find_violations(users: Sequence[tuple[Process, LockUser]], settled: bool) -> Iterator[str]:
+def find_violations(users: Sequence[tuple[Process, LockUser]], settled: bool, agreed_s_max: float) -> Iterator[str]:
     """Report two holders that a fenced resource would accept, and a view with the majority that grants nothing for long;
     at rest also tables that differ or have a holder.
     """
     for site in sorted({process.local.site for process, _ in users}):
         yield from _overlaps(site, [user for process, user in users if process.local.site == site])
+    yield from _lacks([user for _, user in users], agreed_s_max)
     tables: dict[str, object] = {}
     for process, user in users:
         site, label = process.local.site, f"{process.local.site}/{process.local.name}"
-        if user.longest_lack_s > AGREED_S_MAX:
-            yield f"{label}: granted no lock for {user.longest_lack_s:.1f} s in a view with the majority"
         if not settled or not process.alive or process.view is None:
             continue
         table = user.locks.table
@@ -140,6 +157,18 @@ def find_violations(users: Sequence[tuple[Process, LockUser]], settled: bool) ->
             yield f"{label}: its locks differ from those of its site at rest"
         if held := [name for name in NAMES if table.holder(name) is not None]:
             yield f"{label}: lock {held[0]} is held at rest, though all members have released theirs"
+
+
+def _lacks(users: Sequence[LockUser], agreed_s_max: float) -> Iterator[str]:
+    """Report a view that all its members were in for long, and in which one granted no lock."""
+    stays: dict[ViewId, list[Stay]] = {}
+    for user in users:
+        for view, stay in user.stays.items():
+            stays.setdefault(view, []).append(stay)
+    for view, found in stays.items():
+        lack_s = min(max(stay.agreed for stay in found), min(stay.end for stay in found)) - max(stay.begin for stay in found)
+        if len(found) == found[0].members and lack_s > agreed_s_max:
+            yield f"view {view} granted no lock for {lack_s:.1f} s"
 
 
 def _overlaps(site: str, users: Sequence[LockUser]) -> Iterator[str]:
