@@ -148,7 +148,8 @@ class Channel(Sending, Generic[X_co]):
         self._inbox: Inbox[Event | View | StateMark] = Inbox()
         self.keys = MessageKeys()
         state_bytes_max = config.protocols.state_transfer.state_bytes_max
-        self._state = StateHandover(state, self._inbox, self.keys, self._note_gap, state_bytes_max)
+        majority = config.membership.when_split == "majority"
+        self._state = StateHandover(state, self._inbox, self.keys, self._note_gap, state_bytes_max, counts=majority)
         backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
         first: set[type[Event | View]] = {View, *self._extension.first}
         self._receive_end = ReceiveEnd(self._inbox, self._state, self._hand_in, backlog_bytes_max, self._note_skipped, first)
@@ -164,7 +165,7 @@ class Channel(Sending, Generic[X_co]):
         self.structures = Structures(self._post_structured, self._post_structured_now, stack.count_drop)
         #: None unless the members agree on deliveries even in a split.
         self.locks: Locks | None = None
-        if (config.membership.when_split, config.agreement, config.order) == ("majority", "uniform", "total"):
+        if majority and (config.agreement, config.order) == ("uniform", "total"):
             self.locks = Locks(local.address, self.structures, lambda: time.time_ns() // 1_000)
         self._messages: Iterator[Message] = iter(())
         self._burst_messages = self._burst_bytes = 0

@@ -320,6 +320,15 @@ SITE = (
         "tests/sitestack/channel/receiving/test_state_extras.py::test_a_joiner_receives_the_gaps_of_its_state",
     ),
     trap(
+        "STATE-numbers",
+        "a joiner drops a message that its provider delivers after the view of the state",
+        "sitestack/channel/receiving/state_handover.py",
+        "self._read if self.counts else None",
+        "None",
+        "tests/sitestack/channel/receiving/test_state_extras.py"
+        "::test_a_joiner_keeps_what_it_delivered_before_the_view_if_the_state_lacks_it",
+    ),
+    trap(
         "STATE-keys",
         "a joiner is shown a repeat of a message that its state contains",
         "sitestack/channel/receiving/state_handover.py",

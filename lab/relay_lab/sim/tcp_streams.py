@@ -2,7 +2,7 @@
 
 A cut connection loses bytes, not messages: of all bytes under way a random prefix still arrives. A broken route stalls a
 connection: nothing arrives and nothing is reported until the route heals, and then everything arrives. A slow route delays
-everything, and data that comes faster than the route passes it waits in a queue for each direction, as in a bloated buffer.
+everything, and data that comes faster than the route passes it waits in a queue for each direction.
 """
 
 from __future__ import annotations

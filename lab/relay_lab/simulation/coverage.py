@@ -1,8 +1,7 @@
 """Coverage: pairs that a campaign must have met, and events that must occur in it at least once.
 
-A simulator that never meets a fault is as green as one that survives it. Every pair of values and faults that can
-meet has to, in each block of seeds. Further events are "sometimes" assertions, by the names that a run counts:
-faults that find a victim, their consequences, and the reasons of drops. Each is expected several times in a thousand
+Every pair of values and faults that can meet has to, in each block of seeds. Further events, by the names that a run
+counts: faults that find a victim, their consequences, and the reasons of drops. Each is expected several times in a thousand
 seeds; rarer events are counted and shown only.
 """
 

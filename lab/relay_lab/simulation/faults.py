@@ -3,8 +3,7 @@
 A new field needs a default, or stored plans become unreadable.
 
 In all of them `at` is the time in virtual seconds after the start of the load, `site` a name, and
-`rank` a place in the site's view at that time: 0 is the coordinator, 1 the second in line, and so
-on; a rank beyond the end means the last member.
+`rank` a place in the site's view at that time; 0 is the coordinator; a rank beyond the end means the last member.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Shortage: whether the budget of a relay buffer can have run out for a message, so that a gap was justified.
 
-A gap is justified when each message in it was so old, or had so many others behind it, that the relay buffer of its site may
-have dropped it; and, with a spill, when the reason that it tells may be true of the relay of that time. The journals can tell,
-since all processes of a simulated world have one clock.
+Each message in it must have been so old, or have had so many others behind it; with a spill also its reason must be possible.
 """
 
 from __future__ import annotations

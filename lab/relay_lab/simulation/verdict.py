@@ -1,8 +1,7 @@
 """The verdict on a run: all promises over the journals, and conditions that only a simulated world can check.
 
-Journals record deliveries. A simulated world also has access to the processes, one clock, and the
-plan. So more is checked here: every gap was unavoidable (X5), every hole in the own site is a gap
-(S21), every queue is at rest (B3), no old relay was ever believed (R9), no merge without a split
+A simulated world also knows the processes, one clock and the plan: every gap was unavoidable (X5), every
+hole in the own site is a gap (S21), every queue is at rest (B3), no old relay was ever believed (R9), no merge without a split
 (A13) or more often than a heal needs (M3), no member left too early (S16), and everything happened
 within its time (T1 to T3).
 """

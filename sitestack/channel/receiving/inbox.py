@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Generic, TypeAlias, TypeVar, cast
@@ -19,6 +19,9 @@ from sitestack.model.state_events import Contents
 from sitestack.model.view import View, ViewId
 
 E = TypeVar("E")
+#: The site, origin and scope of multicasts; the last number of each.
+Stream: TypeAlias = tuple[str, Address, Scope]
+Numbers: TypeAlias = Mapping[Stream, int]
 #: Overhead of a delivery in bytes, measured on 64 bits.
 DELIVERY_BYTES = 250
 
@@ -81,6 +84,10 @@ class StateMark:
     keys: int = field(default=0, compare=False)
 
 
+def stream_of(item: Batch | Gap) -> Stream:
+    return item.site, item.origin, item.scope
+
+
 def _gap_of(item: object) -> Gap | None:
     if isinstance(item, Delivery):
         batch = item.batch
@@ -115,7 +122,7 @@ class Inbox(Generic[E]):
         return item
 
     def merge_gaps(self) -> list[Gap]:
-        """Return what a merge view that comes next says of the other parts: a state from before it lacks these messages."""
+        """Return the other parts' messages that a merge view that comes next reports."""
         items = takewhile(lambda item: not isinstance(item, Delivery | StateMark), self._items)
         return [item for item in items if isinstance(item, Gap) and item.reason is GapReason.OTHER_PART]
 
@@ -130,7 +137,7 @@ class Inbox(Generic[E]):
         """
         skipped = [item.batch for item in self._items if isinstance(item, Delivery)]
         items: list[Delivery | E | Gap] = []
-        runs: dict[tuple[str, Address, Scope], int] = {}
+        runs: dict[Stream, int] = {}
         for item in self._items:
             gap = _gap_of(item)
             if gap is None:
@@ -138,7 +145,7 @@ class Inbox(Generic[E]):
                 if isinstance(item, View):
                     runs.clear()
                 continue
-            key = (gap.site, gap.origin, gap.scope)
+            key = stream_of(gap)
             place = runs.get(key)
             before = None if place is None else items[place]
             if place is not None and isinstance(before, Gap) and before.last + 1 == gap.first:
@@ -150,16 +157,21 @@ class Inbox(Generic[E]):
         self.backlog_bytes.now = 0
         return skipped
 
-    def restart(self, mark: StateMark, gaps: Sequence[Gap]) -> None:
+    def restart(self, mark: StateMark, gaps: Sequence[Gap], numbers: Numbers | None = None) -> None:
         """Drop everything that the state at this mark contains, and make the mark the next item.
 
-        Unicasts are kept, and follow the view of the mark.
+        It contains the multicasts before the mark, or up to these numbers. The rest follows the view of the mark.
         """
         if self._abandoned:
             return
+        if numbers is not None:
+            self.drop_if(lambda batch: batch.target is None and batch.last <= numbers.get(stream_of(batch), 0))
         before: list[Delivery | E | Gap] = []
         while (item := self.pop_oldest()) != mark:
-            if not isinstance(item, StateMark | View) and not (isinstance(item, Delivery) and item.batch.target is None):
+            if isinstance(item, Delivery):
+                if numbers is not None or item.batch.target is not None:
+                    before.append(item)
+            elif not isinstance(item, StateMark | View):
                 before.append(item)
         view = self.pop_oldest()
         before[:0] = [gap for gap in gaps if gap not in before and gap not in self._items]
@@ -170,8 +182,7 @@ class Inbox(Generic[E]):
         self._items.appendleft(item)
 
     def begin_with(self, mark: StateMark, contains: Contents, gaps: Sequence[Gap]) -> None:
-        """Put this mark first, and drop everything that its state contains: these numbers of scope
-        ALL.
+        """Put this mark first, and drop what its state contains, of scope ALL.
 
         `gaps` follow the mark and replace waiting gaps that they cover.
         """

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 import trio
 
 from sitestack.channel.driver import require_run
-from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark, cost_bytes
+from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark, cost_bytes, stream_of
 from sitestack.channel.receiving.state_handover import StateHandover
 from sitestack.channel.sending.sending import CreditGate, current_caller
 from sitestack.config import ChannelConfig
@@ -121,6 +121,8 @@ class ReceiveEnd:
         assert not isinstance(item, StateMark)
         if isinstance(item, Delivery):
             self._taken_messages += item.batch.count
+            if self._state.counts and item.batch.target is None:
+                self._state.count(stream_of(item.batch), item.batch.last)
             if self._reported_bytes - self._inbox.backlog_bytes.now >= self._report_step_bytes:
                 self._report_backlog()
         if isinstance(item, Gap):

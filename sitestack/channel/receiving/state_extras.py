@@ -1,13 +1,13 @@
-"""Gaps and message keys that travel with the application's state, before it, after `MARK`.
+"""What travels with the application's state, before it, after `MARK`: gaps, message keys and numbers.
 
-The receiver is notified of the provider's gaps and recognises repeats of the keys. A state without
-any travels unchanged.
+The receiver is notified of the gaps, recognises repeats of the keys, and drops waiting messages up to the
+numbers. A state without any travels unchanged.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from sitestack.model.address import Address
@@ -34,15 +34,28 @@ class StateKey(NamedTuple):
     age_s: float
 
 
+class StateNumber(NamedTuple):
+    """The last multicast of a stream in the state or its gaps."""
+
+    site: str
+    origin: Address
+    scope: Scope
+    last: int
+
+
 @dataclass(frozen=True, slots=True)
 class StateExtras(Header):
-    """The gaps of a state, oldest first, and its keys in the order of delivery."""
+    """The gaps of a state, oldest first, and its keys in the order of delivery.
 
-    #: Maximum number of gaps and of keys.
+    Numbers only with `when_split: majority`, where members that merge may deliver a message in different views.
+    """
+
+    #: Maximum number of gaps, of keys and of numbers.
     items_max: ClassVar[int] = 65_536
 
     gaps: tuple[Gap, ...] = ()
     keys: tuple[StateKey, ...] = ()
+    numbers: tuple[StateNumber, ...] = ()
 
 
 _EXTRAS = Codec("", {1: StateExtras})
@@ -50,12 +63,12 @@ _EXTRAS = Codec("", {1: StateExtras})
 
 def join_extras(extras: StateExtras, state: bytes, bytes_max: int) -> bytes:
     """Return the bytes that travel. Above the bound the oldest keys are left out."""
-    if not extras.gaps and not extras.keys and not state.startswith(MARK):
+    if extras == StateExtras() and not state.startswith(MARK):
         return state
     packed = _EXTRAS.pack(extras)
     if extras.keys and len(MARK) + _SIZE.size + len(packed) + len(state) > bytes_max:
         newer = extras.keys[(len(extras.keys) + 1) // 2 :]
-        return join_extras(StateExtras(extras.gaps, newer), state, bytes_max)
+        return join_extras(replace(extras, keys=newer), state, bytes_max)
     return b"".join((MARK, _SIZE.pack(len(packed)), packed, state))
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from sitestack.channel.receiving.inbox import Inbox, StateMark
-from sitestack.channel.receiving.state_extras import StateExtras, join_extras, split_extras
+from sitestack.channel.receiving.inbox import Inbox, StateMark, Stream, stream_of
+from sitestack.channel.receiving.state_extras import StateExtras, StateNumber, join_extras, split_extras
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.model.errors import LocalError, ProtocolError, StateTooLarge, StateUnavailable
 from sitestack.model.events import Event
@@ -36,8 +36,8 @@ from sitestack.model.view import View, ViewId
 StateEvent: TypeAlias = Baseline | GiveState | StateArrived | StateRefused | StateNotGiven | GiveSnapshot | SiteStateArrived
 #: The mark at which another site's state is installed; tokens of snapshots are higher.
 FETCHED = 0
-#: Maximum number of gaps that travel with a state.
-GAPS_MAX = 4_096
+#: Maximum number of gaps, and of numbers, that travel with a state.
+GAPS_MAX = NUMBERS_MAX = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,11 @@ class StateHandover:
         keys: MessageKeys,
         note_gap: Callable[[Gap], None],
         bytes_max: int,
+        counts: bool = False,
     ) -> None:
-        """`note_gap` is called for each gap that comes with a state. `bytes_max`: of a state and its extras."""
+        """`note_gap` is called for each gap that comes with a state. `bytes_max`: of a state and its extras.
+        `counts`: numbers travel with it.
+        """
         self._state = state
         self._inbox = inbox
         self._keys = keys
@@ -68,6 +71,9 @@ class StateHandover:
         #: Gaps of multicasts that the application has read since its state began; beyond the bound
         #: the oldest is forgotten.
         self._gaps: deque[Gap] = deque(maxlen=GAPS_MAX)
+        self.counts = counts and state is not None
+        #: The last number read of each stream, of a gap too; beyond the bound the longest silent one is forgotten.
+        self._read: dict[Stream, int] = {}
         self._damaged = False
         self.withheld = state is not None
         #: The view that the application has come to, that of the state to provide, and the state to install.
@@ -93,11 +99,18 @@ class StateHandover:
         """Note a gap that the application has read: its state lacks these messages."""
         if self._state is not None and gap.scope in (Scope.ALL, Scope.SITE):
             self._gaps.append(gap)
+            if self.counts:
+                self.count(stream_of(gap), gap.last)
+
+    def count(self, stream: Stream, last: int) -> None:
+        """Note that the application has read this number."""
+        self._read.pop(stream, None)
+        self._read[stream] = last
+        if len(self._read) > NUMBERS_MAX:
+            del self._read[next(iter(self._read))]
 
     def _note_baseline(self, event: Baseline) -> None:
-        """Note that the application never has the earlier messages: a site that had them does not find
-        them in its state.
-        """
+        """Note the earlier messages, which a site that had them does not find in this state."""
         if self._state is None or event.in_state:
             return
         gaps = [Gap(event.site, origin, 1, n, GapReason.BEFORE_BASELINE) for origin, n in event.origins.items()]
@@ -107,8 +120,7 @@ class StateHandover:
             self._history += gaps
 
     def withhold(self) -> bool:
-        """Withhold the inbox until the application's state is replaced. Return False if it already
-        waits.
+        """Withhold the inbox until the state is replaced. Return False if it already waits.
 
         Raises LocalError for an application without state.
         """
@@ -144,7 +156,9 @@ class StateHandover:
             history = [gap for gap in extras.gaps if gap.reason is GapReason.BEFORE_BASELINE]
             self._history += history
             self._inbox.leave_out(event.contains)
-            self._inbox.restart(StateMark(event.point), [gap for gap in extras.gaps if gap not in history])
+            self._read = {(each.site, each.origin, each.scope): each.last for each in extras.numbers}
+            gaps = [gap for gap in extras.gaps if gap not in history]
+            self._inbox.restart(StateMark(event.point), gaps, self._read if self.counts else None)
             self._adopt(extras)
         else:
             self._history += self._before_join
@@ -160,6 +174,9 @@ class StateHandover:
             self._fetched = replace(event, data=data)
             gaps = [_of_other_site(gap) for gap in extras.gaps if gap.scope is Scope.ALL] + _gaps(event)
             self._inbox.begin_with(StateMark(FETCHED), event.contains, gaps)
+            for site, numbers in event.contains.items() if self.counts else ():
+                for origin, last in numbers.items():
+                    self.count((site, origin, Scope.ALL), last)
             self._history.clear()
             self._keys.forget_lost(gaps)
             self._adopt(extras)
@@ -177,8 +194,8 @@ class StateHandover:
             return None
 
     def _adopt(self, extras: StateExtras) -> None:
-        """Recognise the keys of the state, and drop waiting messages that have one: the state contains
-        the message of the key, even one of this site that came back with the state of another.
+        """Recognise the keys of the state, and drop waiting messages that have one: also those of this site
+        that came back with the state of another.
         """
         self._keys.forget_lost(extras.gaps)
         self._keys.adopt(extras.keys)
@@ -232,7 +249,10 @@ class StateHandover:
     def _get(self, mark: StateMark) -> tuple[bytes, int]:
         """Return the bytes that travel, and how many of them are extras."""
         assert self._state is not None
-        extras = StateExtras((*self._history, *self._gaps, *self._inbox.merge_gaps()), self._keys.carried(mark.keys))
+        gaps = self._inbox.merge_gaps()
+        read = {**self._read, **{stream_of(gap): gap.last for gap in gaps}} if self.counts else {}
+        numbers = tuple(StateNumber(*stream, last) for stream, last in read.items())
+        extras = StateExtras((*self._history, *self._gaps, *gaps), self._keys.carried(mark.keys), numbers)
         state = copy_buffer("a state", self._state.get())
         joined = join_extras(extras, state, self._bytes_max)
         return joined, len(joined) - len(state)

@@ -16,8 +16,9 @@ from trio.testing import MockClock
 from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
 from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
-from sitestack.channel.receiving.state_extras import MARK, StateExtras, StateKey, join_extras, split_extras
-from sitestack.channel.receiving.state_handover import SharedState, StateHandover
+from sitestack.channel.receiving.receive_end import ReceiveEnd
+from sitestack.channel.receiving.state_extras import MARK, StateExtras, StateKey, StateNumber, join_extras, split_extras
+from sitestack.channel.receiving.state_handover import NUMBERS_MAX, SharedState, StateHandover
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.config import ChannelConfig, SiteConfig
 from sitestack.model.address import Address
@@ -165,10 +166,15 @@ def history(last: int, reason: GapReason = GapReason.BEFORE_BASELINE) -> Gap:
 class Handed:
     """The state of one application, and the gaps that were put into its inbox."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: bool = False) -> None:
         self.inbox: Inbox[Any] = Inbox()
         shared = SharedState(lambda: b"state", lambda data: None)
-        self.handover = StateHandover(shared, self.inbox, MessageKeys(), lambda gap: None, 1 << 20)
+        self.handover = StateHandover(shared, self.inbox, MessageKeys(), lambda gap: None, 1 << 20, counts)
+        self._end = ReceiveEnd(self.inbox, self.handover, lambda event: None, 1 << 20, lambda batch: None)
+
+    async def reads(self, items: int) -> list[object]:
+        with trio.fail_after(1):
+            return [await anext(self._end) for _ in range(items)]
 
     def given(self) -> bytes:
         """Return the state at a new view, with its extras."""
@@ -243,6 +249,54 @@ def test_what_a_merge_view_says_of_the_other_part_travels_with_the_state_from_be
         assert member.gaps() == [of_other_part]
 
 
+def started() -> Handed:
+    """A provider whose application has begun, in a site with `when_split: majority`."""
+    provider = Handed(counts=True)
+    provider.handover.handle(StateArrived(ViewId(1, A), None))
+    return provider
+
+
+def filled(view: View, before: list[object], after: list[object]) -> Handed:
+    """A joiner that has delivered this before the view of the state, and after it."""
+    joiner = Handed(counts=True)
+    for item in (*before, StateMark(view.id), view, *after):
+        joiner.inbox.put(item)
+    return joiner
+
+
+async def test_a_joiner_drops_what_it_delivered_after_the_view_if_the_state_contains_it(autojump_clock: MockClock) -> None:
+    """Members that merge may deliver a message of an earlier view in different views."""
+    provider, gap = started(), Gap("NYC", A, 3, 3, GapReason.BACKLOG)
+    for item in (delivery(1, 1), delivery(1, 2), gap):
+        provider.inbox.put(item)
+    await provider.reads(3)
+    view = view_of(9, "AB")
+    joiner = filled(view, [delivery(1, 1)], [delivery(1, 2), delivery(1, 3), delivery(1, 4)])
+    joiner.handover.handle(StateArrived(view.id, provider.given()))
+    assert await joiner.reads(3) == [view, gap, delivery(1, 4)]
+    assert len(joiner.inbox) == 0
+
+
+async def test_a_joiner_keeps_what_it_delivered_before_the_view_if_the_state_lacks_it(autojump_clock: MockClock) -> None:
+    provider = started()
+    provider.inbox.put(delivery(1, 1))
+    await provider.reads(1)
+    view = view_of(9, "AB")
+    joiner = filled(view, [delivery(1, 1), delivery(1, 2)], [])
+    joiner.handover.handle(StateArrived(view.id, provider.given()))
+    assert await joiner.reads(2) == [view, delivery(1, 2)], "the provider delivers it after the view"
+    assert split_extras(joiner.given())[0].numbers == (("NYC", A, Scope.ALL, 2),)
+
+
+def test_the_numbers_of_a_state_are_those_of_the_latest_streams() -> None:
+    provider = started()
+    for number in range(NUMBERS_MAX + 1):
+        provider.handover.count(("NYC", Address(number.to_bytes(16, "big")), Scope.ALL), 1)
+        provider.handover.count(("NYC", A, Scope.ALL), number + 1)
+    numbers = split_extras(provider.given())[0].numbers
+    assert (len(numbers), numbers[-1]) == (NUMBERS_MAX, ("NYC", A, Scope.ALL, NUMBERS_MAX + 1))
+
+
 def test_a_state_without_gaps_and_keys_travels_as_it_is() -> None:
     assert join_extras(StateExtras(), b"state", 1 << 20) == b"state"
     assert split_extras(b"state") == (StateExtras(), b"state")
@@ -251,7 +305,7 @@ def test_a_state_without_gaps_and_keys_travels_as_it_is() -> None:
 
 @pytest.mark.parametrize("state", [b"", b"state", MARK + b"looks like one"])
 def test_gaps_and_keys_are_read_back(state: bytes) -> None:
-    extras = StateExtras((A_GAP,), (A_KEY,))
+    extras = StateExtras((A_GAP,), (A_KEY,), (StateNumber("NYC", A, Scope.SITE, 7),))
     assert split_extras(join_extras(extras, state, 1 << 20)) == (extras, state)
     assert split_extras(join_extras(StateExtras(), state, 1 << 20)) == (StateExtras(), state)
 
