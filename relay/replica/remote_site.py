@@ -162,12 +162,14 @@ class Remote:
             if not numbers:
                 del self.ahead[member]
 
-    def inherit(self, provider: Address, heir: Address) -> None:
+    def inherit(self, provider: Address, heir: Address) -> dict[Address, int]:
         """Begin the application of `heir` with the state of `provider`, which may be ahead and
-        supersedes the heir's deliveries.
+        supersedes the heir's deliveries. Return the numbers that are lower than those of the heir.
         """
-        self.inherited = dict(self.ahead.get(provider, {}))
-        self.ahead.pop(heir, None)
+        inherited = self.inherited = dict(self.ahead.get(provider, {}))
+        superseded = self.ahead.pop(heir, {})
+        begun = {origin: inherited.get(origin, self.admitted.get(origin, 0)) for origin in superseded}
+        return {origin: n for origin, n in begun.items() if n < superseded[origin]}
 
     def keep_ahead(self, members: tuple[Address, ...]) -> None:
         self.ahead = {member: numbers for member, numbers in self.ahead.items() if member in members}

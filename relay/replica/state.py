@@ -33,6 +33,7 @@ from relay.replica.switches import Switches, switches_of, with_switches
 from relay.replica.vectors import ORIGINS_MAX, bury, later, raise_to
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Batch
+from sitestack.model.state_events import Baseline
 from sitestack.model.view import View, ViewId
 
 
@@ -85,9 +86,10 @@ class ReplicatedState:
         """Admit a gap; return the last number before it, or None if it is not applied."""
         return self.remote(gap.site).skip(gap)
 
-    def inherit(self, provider: Address, heir: Address) -> None:
-        for remote in self.remotes.values():
-            remote.inherit(provider, heir)
+    def inherit(self, provider: Address, heir: Address) -> list[Baseline]:
+        """Return where the heir begins, where its part was ahead of the provider's state."""
+        begun = [(site, remote.inherit(provider, heir)) for site, remote in self.remotes.items()]
+        return [Baseline(site, origins, in_state=True) for site, origins in begun if origins]
 
     def apply_baseline(self, baseline: RemoteBaseline) -> dict[Address, int]:
         """Begin a site after these numbers; return those of unknown origins."""

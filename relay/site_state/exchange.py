@@ -103,8 +103,7 @@ class SiteState:
                 raise_contents(self._floor, {event.site: dict(event.origins)})
 
     def _awaited(self, event: StateAwaited, now: float) -> list[Effect]:
-        self._state.inherit(event.provider, self._me)
-        return []
+        return [Up(baseline) for baseline in self._state.inherit(event.provider, self._me)]
 
     def _arrived(self, event: StateArrived, now: float) -> list[Effect]:
         """Accept the own site's state; without one, fetch another site's."""

@@ -31,10 +31,10 @@ class StateHolders:
         In a view that is not primary nobody HOLDS the state: the primary part delivers more.
 
         Its provider is the first that has the state, or else the first that inherited one. A member
-        that joined a part before the merge still gets the state of that part, if one of its members
-        has it: the state of another part lacks messages that are never delivered again. A view with
-        a waiting member and without a provider is undecided: all members report their standing,
-        then the first waiting one inherits (`note`).
+        that joined a part before the merge still gets the state of that part, if it is as good: the
+        state of another part lacks messages that are never delivered again. A view with a waiting
+        member and without a provider is undecided: all members report their standing, then the
+        first waiting one inherits (`note`).
         """
         self._members = members
         self._standings = {each: self._standings[each] for each in members if each in self._standings}
@@ -44,8 +44,9 @@ class StateHolders:
         self.provider = self._first(Standing.HOLDS) or self._first(Standing.INHERITED)
         self._unsaid = set(members) if self.provider is None and self._first(Standing.WAITS) is not None else set()
         self._in_part = {}
+        best = Standing.HOLDS if self._first(Standing.HOLDS) else Standing.INHERITED
         for part in parts:
-            holder = next((each for each in members if each in part and self._standings.get(each) is Standing.HOLDS), None)
+            holder = next((each for each in members if each in part and self._standings.get(each) is best), None)
             if holder is not None:
                 self._in_part.update({each: holder for each in part if each in members and self.is_waiting(each)})
 

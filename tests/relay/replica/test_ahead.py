@@ -100,6 +100,24 @@ def test_the_next_provider_counts_as_soon_as_there_is_one() -> None:
     assert told(late) == [{"after": 1}, 2, 3, 4]
 
 
+def test_a_joiner_whose_provider_is_of_another_part_begins_at_the_state_of_the_provider() -> None:
+    """Its part was ahead, and had not given it a state before the merge."""
+    world, nyc, _ = two_sites(3)
+    del world.sites["SFO"]
+    world.settle()
+    Puppet(nyc).greet().say(data(1))
+    other = nyc.split(nyc.members[2:])
+    puppet = Puppet(nyc).greet(epoch=2)
+    puppet.say(data(2), data(3))
+    puppet.close()
+    late = nyc.join("J")
+    nyc.merge(other)
+    world.settle()
+    nyc.carry_out(late, late.layer.up(StateAwaited(nyc.members[-1].address), world.now))
+    Puppet(nyc).greet(epoch=3).say(data(2), data(3), data(4))
+    assert told(late) == [{"after": 3}, {"after": 1}, 2, 3, 4]
+
+
 def test_members_ahead_are_known_to_all_and_to_joiners_until_settled_or_departed() -> None:
     _world, nyc = merged()
     first, second = (member.address for member in nyc.members[:2])

@@ -96,3 +96,10 @@ def test_a_waiting_member_of_a_part_that_only_inherited_receives_the_true_state(
     holders.restore({A: Standing.HOLDS, B: Standing.INHERITED, C: Standing.WAITS})
     holders.enter((A, B, C), [(A,), (B, C)])
     assert holders.provider_of(C) == A
+
+
+def test_without_a_true_holder_a_waiting_member_receives_the_state_that_its_part_inherited() -> None:
+    holders = StateHolders()
+    holders.restore({A: Standing.INHERITED, B: Standing.INHERITED, C: Standing.WAITS, D: Standing.WAITS})
+    holders.enter((A, B, C, D), [(A, D), (B, C)])
+    assert [holders.provider_of(each) for each in (C, D)] == [B, A]
