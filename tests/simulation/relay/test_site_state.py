@@ -168,7 +168,7 @@ def test_a_bridge_that_is_cut_for_a_while_costs_nothing() -> None:
     story = late()
     story.write_until(lambda: story.pieces("D") > 4, "A")
     ends = story.script.stall("ABC", "D"), story.script.stall("D", "ABC")
-    story.script.run(10.0)
+    story.script.run(10.0)  # the state arrives before the survivors notice the deaths
     pieces = story.pieces("D")
     for end in ends:
         end()
@@ -323,5 +323,6 @@ def test_a_death_at_any_step_of_a_state_transfer_leaves_agreed_states(victim: st
         story.script.kill("B")
     story.write_until(lambda: story.has_state("E"), "A", "B", "C", "E", within=120.0)
     alive = [name for name in "ABCDE" if story.script[name].alive]
+    story.script.run(10.0)  # the state arrives before the survivors notice the deaths
     story.agree(*alive)
     verdict(story.script)
