@@ -5,11 +5,12 @@
     claim     multicast in the site, in each primary view: this member's clock, and its table before the view
 
 Each message names the view in which it was sent, and counts in no other: members that merge deliver
-a message of an earlier view in different views. So the requests of a member are repeated in each view.
+a message of an earlier view in different views.
 
 In each primary view all members first exchange their tables, since joiners have none and parts of a
-split have different ones. The table of the latest agreement is taken by all; requests and releases in
-between are applied afterwards. In a view that is not primary this member holds no lock.
+split have different ones. The table of the latest agreement is taken by all. Only then members send
+requests and releases, those that the table lacks first. In a view that is not primary this member
+holds no lock.
 
 It needs `when_split: majority`, `agreement: uniform` and `order: total`. Then whatever a member has
 applied, all members of the next primary view's base have received.
@@ -44,6 +45,8 @@ class Request:
         #: Whether the request has ended: released, lost, or refused.
         self.is_over = False
         self.is_refused = False
+        #: Whether a table may have it.
+        self.is_sent = False
         self.changed = changed
 
     def finish(self) -> None:
@@ -62,12 +65,11 @@ class Locks(Structure):
         self._view: View | None = None
         #: Whether all members of the view in force have exchanged their tables.
         self.is_agreed = False
-        #: In a view without agreement: the clocks (us) and tables of its members, and the messages after them.
+        #: In a view without agreement: the clocks (us) and tables of its members.
         self._claims: dict[Address, tuple[int, LockTable]] = {}
-        self._later: list[tuple[Address, list[Any]]] = []
         self._numbers = 0
         self._requests: dict[int, Request] = {}
-        #: Own requests that have ended here and perhaps not in the table.
+        #: Own sent requests that have ended here and perhaps not in the table.
         self._ending: dict[int, str] = {}
         self.has_left = False
         structures.attach(NAME, self)
@@ -85,32 +87,27 @@ class Locks(Structure):
     def release(self, request: Request) -> None:
         """End a request, granted or not."""
         if self._requests.pop(request.number, None) is not None:
-            self._ending[request.number] = request.name
-            self._tell("release", request.name, request.number)
+            if request.is_sent:
+                self._ending[request.number] = request.name
+                self._tell("release", request.name, request.number)
             request.finish()
 
     def _tell_request(self, request: Request) -> None:
+        request.is_sent = request.is_sent or self.is_agreed
         self._tell("request", request.name, request.number, self._clock_us())
 
     def _tell(self, kind: str, *fields: Any) -> None:
-        """Say it in the view in force. In none with a majority this waits for `view_changed`."""
-        if self._view is not None and self._view.is_primary:
+        """Say it in the view in force; what is no claim waits there for the agreement."""
+        if self._view is not None and (self.is_agreed or kind == "claim"):
             self._structures.submit_now(NAME, pack_plain([kind, list(self._view.id), *fields]), Scope.SITE)
 
     def view_changed(self, view: View) -> None:
-        """Claim the state of this member, and repeat its requests that the table may lack."""
-        self._view, self.is_agreed = view, False
-        self._claims, self._later = {}, []
-        if not view.is_primary:
-            for request in [each for each in self._requests.values() if each.token is not None]:
-                self._lose(request)
+        self._view, self.is_agreed, self._claims = view, False, {}
+        if view.is_primary:
+            self._tell("claim", self._clock_us(), self.table.snapshot())
             return
-        self._tell("claim", self._clock_us(), self.table.snapshot())
-        for number, name in self._ending.items():
-            self._tell("release", name, number)
-        for request in self._requests.values():
-            if request.token is None:
-                self._tell_request(request)
+        for request in [each for each in self._requests.values() if each.token is not None]:
+            self._lose(request)
 
     def accept(self, source: Address, data: bytes) -> None:
         """As `Structure`."""
@@ -126,7 +123,7 @@ class Locks(Structure):
             elif self.is_agreed:
                 self._apply(source, kind, *fields)
             else:
-                self._later.append((source, [kind, *fields]))
+                raise ProtocolError("lock_message")
         except (TypeError, ValueError) as error:
             raise ProtocolError("lock_message") from error
 
@@ -144,15 +141,19 @@ class Locks(Structure):
         # A member that died may have known larger tokens; then a request that waited has an older clock than they.
         self.table.last_token = max(self.table.agreed_us, max(table.last_token for table in tables) + TOKENS_A_VIEW)
         self.table.retain(view.members)
-        self.is_agreed = True
-        later, self._later, self._claims = self._later, [], {}
-        for sender, message in later:
-            self._apply(sender, *message)
-        # The table may be older than the last releases, if no other view was agreed on since.
-        for name, number in self.table.requests_of(self._me):
-            if number not in self._requests and number not in self._ending:
-                self._tell("release", name, number)
+        self.is_agreed, self._claims = True, {}
+        self._correct()
         self._refresh()
+
+    def _correct(self) -> None:
+        """Send the releases and the requests of this member that the table lacks."""
+        known = {number: name for name, number in self.table.requests_of(self._me)}
+        self._ending = {number: name for number, name in known.items() if number not in self._requests}
+        for number, name in self._ending.items():
+            self._tell("release", name, number)
+        for number, request in self._requests.items():
+            if number not in known and request.token is None:
+                self._tell_request(request)
 
     def _apply(self, source: Address, kind: str, name: str, number: int, *clock: int) -> None:
         if type(name) is not str or type(number) is not int:

@@ -152,6 +152,7 @@ def test_tokens_of_a_cut_off_member_are_below_all_of_the_next_view() -> None:
 def test_a_request_that_waited_while_all_others_were_replaced_twice_gets_a_larger_token() -> None:
     site = formed()
     site.install(view_of(5, "ABC"))
+    site.flow("ABC")
     site.ask("B")
     paused = site.ask("A")
     site.flow("ABC")
@@ -205,19 +206,29 @@ def test_a_message_of_an_earlier_view_that_one_member_delivers_after_a_merge_cou
     assert all(each.table.snapshot() == site.members["A"].table.snapshot() for each in site.members.values())
 
 
-def test_while_a_view_lacks_an_agreement_nothing_is_granted_and_then_in_order() -> None:
+def test_requests_and_releases_wait_for_the_agreement_of_the_view() -> None:
     site = formed()
+    first = site.ask("B")
+    site.flow("ABC")
     site.install(view_of(2, "ABC"))
-    one, other = site.ask("B"), site.ask("A")
-    claims = [each for each in site.sent if b"claim" in each[1]]
-    rest = [each for each in site.sent if each not in claims]
-    site.sent = [*claims[:2], *rest]
+    claims, site.sent = site.sent, []
+    site.members["B"].release(first)
+    second, given_up = site.ask("A"), site.ask("C")
+    site.members["C"].release(given_up)
+    assert site.sent == []
+    site.sent = claims
     site.flow("ABC")
-    assert token_of(one) is None
-    site.sent = claims[2:]
-    site.flow("ABC")
-    assert token_of(one) is not None
-    assert other.token is None
+    assert token_of(second) is not None
+    assert {each.table.count for each in site.members.values()} == {1}
+
+
+def test_a_member_keeps_nothing_of_requests_that_it_gave_up_without_an_agreement() -> None:
+    site = formed()
+    site.install(replace(view_of(2, "A"), is_primary=False))
+    for _ in range(100):
+        site.members["A"].release(site.ask("A"))
+    assert site.members["A"]._ending == {}
+    assert site.sent == []
 
 
 def test_a_release_is_not_undone_by_the_older_table_of_another_part() -> None:
