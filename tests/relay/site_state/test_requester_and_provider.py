@@ -11,6 +11,7 @@ from relay.replica.config import BufferConfig
 from relay.replica.entries import SiteVector
 from relay.replica.site_state import ITS_RELAY, READS_EXTRAS, StateAnswer, StateAsk, StatePiece, StateRefusal
 from relay.replica.state import ReplicatedState
+from relay.site_state import provider
 from relay.site_state.config import SiteStateConfig, SiteStateSettings
 from relay.site_state.provider import HELD_S, KEPT_S, StateProvider
 from relay.site_state.requester import NEWER_MAX, RELAY_AFTER_S, SILENT_S, StateRequester
@@ -126,14 +127,19 @@ def test_one_snapshot_serves_all_whom_it_helps_and_the_others_wait_for_its_end()
     assert refusal(found, ask(floor={"NYC": {A: 9}}, member=C)) is PENDING
 
 
-def test_a_taker_that_asks_without_end_keeps_no_other_one_waiting_for_ever() -> None:
+@pytest.mark.parametrize("pace_s", [1, 90])
+def test_a_taker_that_asks_without_end_keeps_no_other_one_waiting_for_ever(
+    monkeypatch: pytest.MonkeyPatch, pace_s: int
+) -> None:
+    """`pace_s`: the time of the bytes of the snapshot."""
+    monkeypatch.setattr(provider, "PACE_BYTES_S", len(STATE) / pace_s)
     found = ready()
     found._state.produced[A] = 9
-    for now in range(0, 360, 30):
+    for now in range(0, 420, 30):
         found.ask(ask(1, 0, member=E), float(now))
         newer, _ = found.ask(ask(floor={"NYC": {A: 9}}, member=C), float(now))
         found.expire(float(now))
-        if now < HELD_S:
+        if now < HELD_S + pace_s:
             assert isinstance(newer, StateAnswer)
             assert newer.refusal is StateRefusal.BUSY
     assert isinstance(newer, StateAnswer)

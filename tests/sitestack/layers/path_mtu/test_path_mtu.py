@@ -193,3 +193,8 @@ def test_a_member_that_has_left_ends_its_search() -> None:
     layer.down(PathDoubt(B, True), 0.0)
     layer.up(Left(), 0.05)
     assert layer.deadline() is None
+
+
+def test_frames_of_other_layers_pass() -> None:
+    frame = Frame(B, A, ())
+    assert layer_of().up(frame, 0.0) == [Up(frame)]
