@@ -104,8 +104,8 @@ class StateHandover:
 
     def count(self, stream: Stream, last: int) -> None:
         """Note that the application has read this number."""
-        self._read.pop(stream, None)
-        self._read[stream] = last
+        # A gap that came with the state may be older.
+        self._read[stream] = max(last, self._read.pop(stream, 0))
         if len(self._read) > NUMBERS_MAX:
             del self._read[next(iter(self._read))]
 

@@ -288,6 +288,18 @@ async def test_a_joiner_keeps_what_it_delivered_before_the_view_if_the_state_lac
     assert split_extras(joiner.given())[0].numbers == (("NYC", A, Scope.ALL, 2),)
 
 
+async def test_an_older_gap_of_a_state_lowers_no_number_of_the_next_one(autojump_clock: MockClock) -> None:
+    provider, old = started(), Gap("NYC", A, 1, 1, GapReason.BACKLOG)
+    for item in (old, delivery(1, 2)):
+        provider.inbox.put(item)
+    await provider.reads(2)
+    view = view_of(9, "AB")
+    joiner = filled(view, [], [])
+    joiner.handover.handle(StateArrived(view.id, provider.given()))
+    assert await joiner.reads(2) == [view, old]
+    assert split_extras(joiner.given())[0].numbers == (("NYC", A, Scope.ALL, 2),)
+
+
 def test_the_numbers_of_a_state_are_those_of_the_latest_streams() -> None:
     provider = started()
     for number in range(NUMBERS_MAX + 1):
