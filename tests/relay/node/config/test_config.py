@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,21 +13,12 @@ import pytest
 from relay.gateway.config import RoutesConfig
 from relay.layer import RelayConfig
 from relay.node.config.config_file import FILE_BYTES_MAX, PROBLEMS_MAX, load_config, print_config
-from relay.node.config.config_values import Reader
 from relay.node.config.settings import NodeConfig
 from relay_lab.simulation.plan_json import CHARS_MAX, from_text
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
 Load = Callable[..., NodeConfig]
-
-
-@dataclass
-class _Required:
-    host: str
-    port: int
-    name: str | None
-
 
 FULL = """
 site: NYC
@@ -492,19 +483,3 @@ def test_routers_that_cannot_be_meant(relay: str, sentence: str, tmp_path: Path)
     file.write_text(f"site: NYC\nrelay: {relay}\n")
     with pytest.raises(ConfigurationError, match=sentence):
         load_config(file, environment={})
-
-
-@pytest.mark.parametrize(
-    ("value", "problems"),
-    [
-        ({}, ["at.host: is missing.", "at.port: is missing.", "at.name: is missing."]),
-        ({"host": None, "port": 7, "name": None}, ["at.host: is missing."]),
-        ({"host": "a", "port": "x", "name": None}, ["at.port: must be a whole number, not 'x'."]),
-        ({"host": "a", "port": 7, "name": None}, []),
-    ],
-)
-def test_a_required_value_is_reported_once_as_missing_or_wrong(value: object, problems: list[str]) -> None:
-    reader = Reader({})
-    read, good = reader.read(_Required, value, "at")
-    assert (reader.problems, good) == (problems, not problems)
-    assert read == (None if problems else _Required("a", 7, None))
