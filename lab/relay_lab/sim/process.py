@@ -178,7 +178,7 @@ class Process:
         """Something happened: there is a turn at the end of this tick."""
         if not self._dirty:
             self._dirty = True
-            self.schedule.at(self.schedule.now, self._turn)
+            self.schedule.soon(self._turn)
 
     def _turn(self) -> None:
         self._dirty = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -38,6 +39,8 @@ class Tasks:
         #: How the nursery ended, once it has.
         self._outcomes: list[Any] = []
         self._planned = inf
+        #: The times (s) at which `_wake` will be called.
+        self._timers: set[float] = set()
         # The order in which tasks run: by their numbers instead of places in memory, shuffled by this seed.
         vars(trio_run)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
         trio_run._r.seed(seed)
@@ -62,7 +65,10 @@ class Tasks:
 
     def soon(self) -> None:
         """Run at the end of this tick."""
-        self._plan(self._schedule.now)
+        now = self._schedule.now
+        if now < self._planned:
+            self._planned = now
+            self._schedule.soon(partial(self._wake, now))
 
     def run(self) -> None:
         """Let all tasks run until each waits, and again when the first of them has waited long enough."""
@@ -79,9 +85,12 @@ class Tasks:
     def _plan(self, due: float) -> None:
         if due < self._planned:
             self._planned = due
-            self._schedule.at(due, lambda: self._wake(due))
+            if due not in self._timers:
+                self._timers.add(due)
+                self._schedule.at(due, partial(self._wake, due))
 
     def _wake(self, planned: float) -> None:
+        self._timers.discard(planned)
         if planned == self._planned:
             self._planned = inf
             if not self._outcomes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TextIO
 
 from relay_lab.simulation.dimensions import Kind
@@ -12,11 +13,19 @@ from relay_lab.simulation.shrink import shrink
 
 __all__ = ["Kind", "Plan", "SeedResult", "SeedRun", "draw", "run_plan", "run_seed", "shrink_plan"]
 
+#: Objects between two collections of garbage. Most objects of a world are alive until its end.
+GC_THRESHOLD = (100_000, 20, 50)
+
 
 def run_plan(plan: Plan, trace: TextIO | None = None) -> SeedResult:
     """Run a plan; with `trace`, write every record of every process to it, in canonical order."""
     run = SeedRun(plan)
-    result = run.result()
+    before = gc.get_threshold()
+    gc.set_threshold(*GC_THRESHOLD)
+    try:
+        result = run.result()
+    finally:
+        gc.set_threshold(*before)
     if trace is not None:
         for process in run.world.processes:
             for record in process.records:
