@@ -9,6 +9,7 @@ from collections.abc import Collection
 from relay.gateway.link_table import Key
 from relay.replica.entries import SiteDown
 from relay.replica.state import ReplicatedState
+from sitestack.model.view import ViewId
 
 
 class Grace:
@@ -56,7 +57,7 @@ class Grace:
             self._since.pop((entry.site, entry.lineage), None)
 
     def due(self, links: Collection[Key], now: float) -> list[SiteDown]:
-        entries = [entry for entry, due in self._waiting(links) if due <= now]
+        entries = [SiteDown(*each) for each, due in self._waiting(links) if due <= now]
         for entry in entries:
             self._cast[entry] = None
             self.going_down[entry.site, entry.lineage] = None
@@ -72,13 +73,13 @@ class Grace:
                 del self._since[site, lineage]
         self._since[key] = now
 
-    def _waiting(self, links: Collection[Key]) -> list[tuple[SiteDown, float]]:
-        """Return the pending entries, each with its time (s).
+    def _waiting(self, links: Collection[Key]) -> list[tuple[tuple[str, ViewId, bool], float]]:
+        """Return the fields of the pending entries, each with its time (s).
 
         A lineage without a link is hidden after the grace time. If its site is linked in another
         lineage, it is forgotten after the budget's age.
         """
-        waiting: list[tuple[SiteDown, float]] = []
+        waiting: list[tuple[tuple[str, ViewId, bool], float]] = []
         for site, remote in self._state.remotes.items():
             for name, lineage in remote.lineages.items():
                 key = (site, name)
@@ -86,7 +87,7 @@ class Grace:
                     continue
                 since = self._since.get(key, self._started)
                 if lineage.view is not None:
-                    waiting.append((SiteDown(site, name, False), since + self._grace_s))
+                    waiting.append(((site, name, False), since + self._grace_s))
                 if any(linked == site for linked, _ in links):
-                    waiting.append((SiteDown(site, name, True), since + self._forget_s))
-        return [each for each in waiting if each[0] not in self._cast] if self._cast else waiting
+                    waiting.append(((site, name, True), since + self._forget_s))
+        return [each for each in waiting if SiteDown(*each[0]) not in self._cast] if self._cast else waiting

@@ -196,8 +196,10 @@ class LinkTable:
 
     def fill(self, now: float) -> list[Send]:
         """Return the data to send on touched connections, at most a chunk each."""
-        touched, self._touched = self._touched, {}
         effects: list[Send] = []
+        if not self._touched:
+            return effects
+        touched, self._touched = self._touched, {}
         for connection, link in self.connections.items():
             if connection not in touched:
                 continue

@@ -168,6 +168,8 @@ class Routes:
 
     def reachable_again(self) -> list[str]:
         """Return the sites whose neighbour is linked, and was not at the last call."""
+        if not self._config.via:
+            return []
         before, hops = self._hops, dict.fromkeys(self._config.via.values())
         self._hops = [hop for hop in hops if self._link(hop) is not None]
         return [site for site, hop in self._config.via.items() if hop in self._hops and hop not in before]

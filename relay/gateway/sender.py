@@ -175,13 +175,15 @@ class LinkSender:
         """Return at the end whether the cursor is back on the disk, for skipped batches that are now
         next.
         """
+        if self._replay is None or not self._passed_over:
+            return False
         state, sent = self._state, self._sent
         waiting = [
             origin
             for origin, first in self._passed_over.items()
             if not state.buffer.numbers.has_between(origin, sent.get(origin, 0), first)
         ]
-        if self._replay is None or not waiting:
+        if not waiting:
             return False
         for origin in waiting:
             del self._passed_over[origin]

@@ -289,15 +289,19 @@ class LinkSession:
             parts.append(part)
             size += len(part)
         self._filled = size >= limit
-        self._out, self._at = b"".join([*head, *(parts if self._zstd is None else self._zstd.compress(parts))]), 0
+        if parts and self._zstd is not None:
+            parts = self._zstd.compress(parts)
+        self._out, self._at = b"".join(head + parts), 0
 
     def written(self) -> bool:
         self._writing_since = None
         return self._took_full or bool(self._answers or self._unicasts.bytes or self._routed.bytes)
 
     def _urgent(self, now: float) -> list[bytes]:
-        parts = list(self._answers)
-        self._answers.clear()
+        parts = list[bytes]()
+        if self._answers:
+            parts += self._answers
+            self._answers.clear()
         if self.accepted and self._must_acknowledge(now):
             assert self.peer is not None
             parts.append(encode(Ack({self.peer.site: SiteVector(self._stable, self._stable_view)})))
@@ -335,15 +339,14 @@ class LinkSession:
     def deadline(self) -> float:
         """Return the time (s) at which `overdue`, `next_chunk` or `resync` must be called."""
         config = self._config
-        dues = [self._heard + config.timeout_s, self._frame_due, self._hello_due]
         if self._writing_since is not None:
-            dues.append(self._writing_since + config.write_s)
+            due = self._writing_since + config.write_s
         elif self._paced_until is not None:
-            dues.append(self._paced_until)
+            due = self._paced_until
         else:
-            dues.append(self._spoke + config.heartbeat_s)
-            if self._ack_due is not None:
-                dues.append(self._ack_due)
+            due = self._spoke + config.heartbeat_s
+            if self._ack_due is not None and self._ack_due < due:
+                due = self._ack_due
         if self.has_hole:
-            dues.append(self._resynced + config.resync_s)
-        return min(dues)
+            due = min(due, self._resynced + config.resync_s)
+        return min(due, self._heard + config.timeout_s, self._frame_due, self._hello_due)
