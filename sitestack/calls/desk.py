@@ -38,11 +38,11 @@ class Desk:
     def accept_batch(self, source: Address, batch: Batch) -> Taken | None:
         """Handle a batch with envelopes; return None for a batch for the application."""
         try:
+            if next(batch.opened())[0].kind not in BETWEEN_CHANNELS:
+                return None
             opened = list(batch.opened())
         except ProtocolError:
             return None  # counted where the application receives it
-        if not opened or opened[0][0].kind not in BETWEEN_CHANNELS:
-            return None
         answers, ended, structured = [], [], []
         for n, (envelope, payload) in enumerate(opened, batch.first):
             if envelope.kind is Kind.PROBE:

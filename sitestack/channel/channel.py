@@ -341,13 +341,12 @@ class Channel(Sending, Generic[X_co]):
                 if batch is None:
                     continue
                 is_silent = self._batching.is_silent(batch)  # asking also discards the mark
+                parts = self.keys.unseen(batch) if batch.has_envelopes else (batch,)
+                if is_silent:
+                    continue
                 source = self._roster.show(event.source)
-                parts = batch.split() if batch.has_envelopes else (batch,)
                 for part in parts:
-                    if (part.has_envelopes and self.keys.is_repeat(part)) or is_silent:
-                        continue
-                    # messages between channels have no keys
-                    if len(parts) > 1 or not (part.has_envelopes and self._take_internal(source, part)):
+                    if not (part.has_envelopes and self._take_internal(source, part)):
                         inbox.put(Delivery(source, part, self._roster))
             else:
                 self._handle(event)

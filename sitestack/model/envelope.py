@@ -69,6 +69,26 @@ class Envelope:
 NO_ENVELOPE = Envelope()
 
 
+def wrap_keyed(key: bytes, headers: Mapping[str, bytes] | None, payload: bytes) -> bytes:
+    """Return the payload in an envelope with a key of at most `KEY_BYTES_MAX` bytes. Raise as `wrap` does."""
+    if not headers:
+        return b"".join((_KEY_ALONE, _U16.pack(len(key)), key, payload))
+    return wrap(Envelope(headers={**headers, KEY: key}), payload)
+
+
+def unwrap_key(data: bytes) -> tuple[bytes, bytes]:
+    """Return the key, empty without one, and the payload.
+
+    Raise ProtocolError("envelope") for data that `wrap` cannot have made.
+    """
+    at = len(_KEY_ALONE)
+    if data.startswith(_KEY_ALONE) and (size := int.from_bytes(data[at : at + 2], "little")) <= KEY_BYTES_MAX:
+        key, end = _text(data, at, size, 2)
+        return key, data[end:]
+    envelope, payload = unwrap(data)
+    return envelope.key, payload
+
+
 def wrap(envelope: Envelope, payload: bytes) -> bytes:
     """Return the payload in its envelope.
 
@@ -119,3 +139,7 @@ def _text(data: bytes, at: int, size: int, length_bytes: int) -> tuple[bytes, in
     if end > len(data):
         raise ProtocolError("envelope")
     return data[begin:end], end
+
+
+#: Everything before the key's length where the key is the only header.
+_KEY_ALONE = wrap(Envelope(headers={KEY: b""}), b"")[:-2]

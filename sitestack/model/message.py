@@ -12,15 +12,15 @@ size marks a body whose payloads are all in envelopes (`envelope.py`).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache, partial
-from itertools import count, repeat
+from itertools import count, groupby, repeat
 from typing import Any, NamedTuple, cast
 
 from sitestack.model.address import Address
-from sitestack.model.envelope import NO_ENVELOPE, NO_HEADERS, Envelope, Kind, unwrap
+from sitestack.model.envelope import NO_ENVELOPE, NO_HEADERS, Envelope, Kind, unwrap, unwrap_key
 from sitestack.model.errors import ProtocolError
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.roster import NOBODY, Roster
@@ -80,28 +80,32 @@ class Batch:
     def has_envelopes(self) -> bool:
         return self.body[3:4] >= b"\x80"
 
-    @property
-    def key(self) -> bytes:
-        """The key of the only message of this batch, or empty."""
-        if self.count != 1 or not self.has_envelopes:
-            return b""
+    def keyed(self) -> list[tuple[bytes, bytes]]:
+        """Return the key and the payload of each message; nothing if the first has no key, or for a
+        malformed batch.
+        """
+        if self.target is not None or not self.has_envelopes:
+            return []
         try:
-            return next(self.opened())[0].key
+            bodies = unpack_body(self.body, self.count)
+            if not (first := unwrap_key(next(bodies)))[0]:
+                return []
+            return [first, *map(unwrap_key, bodies)]
         except ProtocolError:
-            return b""
+            return []
 
-    def split(self) -> Sequence[Batch]:
-        """Return a batch for each message if they have keys; else this batch alone."""
-        if self.count == 1 or self.target is not None or not self.has_envelopes:
+    def without(self, numbers: Collection[int]) -> Sequence[Batch]:
+        """Return the messages with other numbers: a batch for each run of them."""
+        if not numbers:
             return (self,)
-        try:
-            bodies = list(unpack_body(self.body, self.count))
-            if not unwrap(bodies[0])[0].key:
-                return (self,)
-        except ProtocolError:
-            return (self,)
-        site, origin, scope = self.site, self.origin, self.scope
-        return [Batch(site, origin, scope, n, 1, pack_body([body], True)) for n, body in enumerate(bodies, self.first)]
+        parts: list[Batch] = []
+        numbered = enumerate(unpack_body(self.body, self.count), self.first)
+        for is_left_out, run in groupby(numbered, lambda each: each[0] in numbers):
+            if not is_left_out:
+                places, bodies = zip(*run, strict=True)
+                body = pack_body(bodies, self.has_envelopes)
+                parts.append(replace(self, first=places[0], count=len(bodies), body=body))
+        return parts
 
     def payloads(self) -> Iterator[bytes]:
         """Return the payloads in order, without their envelopes.

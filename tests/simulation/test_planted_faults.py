@@ -39,8 +39,8 @@ answered = Calls.answered
 @pytest.mark.parametrize(
     ("plan", "owner", "method", "planted", "invariant"),
     [
-        (KEYS, MessageKeys, "is_repeat", lambda keys, batch: False, "K1"),
-        (KEYS, MessageKeys, "is_repeat", lambda keys, batch: bool(batch.key), "K1"),
+        (KEYS, MessageKeys, "unseen", lambda keys, batch: (batch,), "K1"),
+        (KEYS, MessageKeys, "unseen", lambda keys, batch: () if batch.keyed() else (batch,), "K1"),
         (replace(STATE, keys="alone"), MessageKeys, "adopt", lambda keys, theirs: None, "K1"),
         (CALLS, GapNotes, "note", lambda notes, gap: None, "K2"),
         (CALLS, Calls, "answered", answer_wrongly, "K2"),

@@ -163,7 +163,7 @@ class Application:
     async def _take(self, item: Delivery) -> None:
         batch = item.batch
         # Which message of a key is shown depends on the order at this member.
-        if batch.target is None and batch.scope in self._scopes and not batch.key:
+        if batch.target is None and batch.scope in self._scopes and not batch.keyed():
             self.items += _items(batch)
         for message in item.messages() if batch.has_envelopes else ():
             if KEY in message.headers:

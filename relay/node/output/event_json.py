@@ -100,9 +100,9 @@ def _messages(delivery: Delivery) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from [("gap", _gap(batch, number, number, "malformed")) for number in range(batch.first, batch.last + 1)]
         return
     about = {"from": delivery.sender.partition("@")[0], "site": batch.site}
-    key = {"key": batch.key.decode("latin-1")} if batch.key else {}
     for number, (envelope, payload) in enumerate(opened, batch.first):
         identity = [batch.site, batch.origin.hex(), batch.scope.name.lower(), number]
+        key = {"key": envelope.key.decode("latin-1")} if envelope.key else {}
         yield "message", {**about, "id": identity, **key, **_headers(envelope), **_text_or_base64(payload)}
 
 

@@ -195,14 +195,13 @@ class Inbox(Generic[E]):
         ]
         self._items = deque([cast(E, mark), *gaps, *rest])
 
-    def drop_if(self, is_dropped: Callable[[Batch], bool]) -> None:
+    def reduce(self, parts_of: Callable[[Batch], Sequence[Batch]]) -> None:
+        """Replace each delivery by those of the parts of its batch."""
         kept: deque[Delivery | E | Gap] = deque()
         for item in self._items:
-            if isinstance(item, Delivery) and is_dropped(item.batch):
-                self.backlog_bytes.now -= cost_bytes(item)
-            else:
-                kept.append(item)
+            kept += [replace(item, batch=part) for part in parts_of(item.batch)] if isinstance(item, Delivery) else [item]
         self._items = kept
+        self.backlog_bytes.now = sum(map(cost_bytes, kept))
 
     def leave_out(self, contains: Contents) -> None:
         kept: deque[Delivery | E | Gap] = deque()

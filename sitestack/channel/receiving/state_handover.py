@@ -8,7 +8,7 @@ and the inbox keeps the deliveries that it does not contain.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -18,7 +18,7 @@ from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.model.errors import LocalError, ProtocolError, StateTooLarge, StateUnavailable
 from sitestack.model.events import Event
 from sitestack.model.gap import Gap, GapReason
-from sitestack.model.message import Scope, copy_buffer
+from sitestack.model.message import Batch, Scope, copy_buffer
 from sitestack.model.state_events import (
     Baseline,
     Contents,
@@ -200,7 +200,11 @@ class StateHandover:
         self._keys.forget_lost(extras.gaps)
         self._keys.adopt(extras.keys)
         known = {each.key for each in extras.keys}
-        self._inbox.drop_if(lambda batch: batch.target is None and batch.key in known)
+
+        def rest(batch: Batch) -> Sequence[Batch]:
+            return batch.without([n for n, (key, _) in enumerate(batch.keyed(), batch.first) if key in known])
+
+        self._inbox.reduce(rest)
         for gap in extras.gaps:
             self._note_gap(gap)
 

@@ -9,15 +9,15 @@ the application's state (`state_extras.py`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import trio
 
 from sitestack.channel.receiving.state_extras import StateKey
 from sitestack.model.address import Address, Place
 from sitestack.model.envelope import KEY_BYTES_MAX
-from sitestack.model.errors import LocalError, ProtocolError
+from sitestack.model.errors import LocalError
 from sitestack.model.gap import Gap
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, MessageId, Scope
@@ -28,15 +28,20 @@ KEYS_MAX = 65_536
 KEY_AGE_S = 3_600.0
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveredKey:
-    id: MessageId
+class DeliveredKey(NamedTuple):
+    #: An id of a message of its batch.
+    stem: MessageId
+    number: int
     #: SHA-256 of its payload.
     digest: bytes
     #: When it was delivered (s).
     at: float
-    #: Its place among all keys of this member, from 1 on; 0 for an adopted key.
-    place: int = field(compare=False)
+    #: Keys of this member up to the end of its batch; 0 for an adopted key.
+    place: int
+
+    @property
+    def id(self) -> MessageId:
+        return MessageId(self.stem.site, self.stem.origin, self.stem.scope, self.number)
 
 
 def require_fit(key: object, target: Address | Place | None, oob: bool) -> None:
@@ -47,10 +52,6 @@ def require_fit(key: object, target: Address | Place | None, oob: bool) -> None:
         raise TypeError(f"a key must be bytes or a text, not {type(key).__name__}")
     if len(key) > KEY_BYTES_MAX:
         raise LocalError(f"a key has at most {KEY_BYTES_MAX} bytes, not {len(key)}")
-
-
-def _id_of(batch: Batch) -> MessageId:
-    return MessageId(batch.site, batch.origin, batch.scope, batch.first)
 
 
 class MessageKeys:
@@ -86,27 +87,25 @@ class MessageKeys:
     def awaited(self) -> int:
         return len(self._awaited)
 
-    def is_repeat(self, batch: Batch) -> bool:
-        """Return whether this message repeats a delivered key; if not, store its key."""
-        if batch.target is not None or batch.count != 1 or not batch.has_envelopes:
-            return False
-        try:
-            envelope, payload = next(batch.opened())
-        except ProtocolError:
-            return False
-        if not (key := envelope.key):
-            return False
+    def unseen(self, batch: Batch) -> Sequence[Batch]:
+        """Return the parts of a batch that repeat no delivered key, and store their keys."""
+        if not (keyed := batch.keyed()):
+            return (batch,)
         now = trio.current_time()
         self._forget(now)
-        if key in self._known:
-            self.repeats += 1
-            return True
-        digest = hashlib.sha256(payload).digest()
-        self.stored += 1
-        self._known[key] = DeliveredKey(_id_of(batch), digest, now, self.stored)
+        self.stored += len(keyed)
+        stem, place, known = MessageId(batch.site, batch.origin, batch.scope, batch.first), self.stored, self._known
+        repeats: list[int] = []
+        for number, (key, payload) in enumerate(keyed, batch.first):
+            if key in known:
+                repeats.append(number)
+            elif key:
+                known[key] = DeliveredKey(stem, number, hashlib.sha256(payload).digest(), now, place)
+                if self._awaited:
+                    self._wake(key)
+        self.repeats += len(repeats)
         self._bound()
-        self._wake(key)
-        return False
+        return batch.without(repeats)
 
     def carried(self, place: int) -> tuple[StateKey, ...]:
         """Return the keys stored up to this place, for a state that contains their messages."""
@@ -115,7 +114,7 @@ class MessageKeys:
         now = trio.current_time()
         self._forget(now)
         return tuple(
-            StateKey(key, each.id.site, each.id.origin, each.id.scope, each.id.n, each.digest, now - each.at)
+            StateKey(key, each.stem.site, each.stem.origin, each.stem.scope, each.number, each.digest, now - each.at)
             for key, each in self._known.items()
             if each.place <= place
         )
@@ -127,16 +126,18 @@ class MessageKeys:
         now = trio.current_time()
         for each in keys:
             at = now - max(0.0, each.age_s)
-            self._known[each.key] = DeliveredKey(MessageId(each.site, each.origin, each.scope, each.n), each.digest, at, 0)
+            stem = MessageId(each.site, each.origin, each.scope, each.n)
+            self._known[each.key] = DeliveredKey(stem, each.n, each.digest, at, 0)
             self._wake(each.key)
         self._known = dict(sorted(self._known.items(), key=lambda item: item[1].at))
         self._bound()
 
     def forget(self, batch: Batch) -> None:
-        """Forget the key of a message that became a gap: a repeat is shown."""
-        known = self._known.get(batch.key)
-        if known is not None and known.id == _id_of(batch):
-            del self._known[batch.key]
+        """Forget the keys of messages that became a gap: repeats are shown."""
+        for number, (key, _) in enumerate(batch.keyed(), batch.first):
+            known = self._known.get(key)
+            if known is not None and known.id == MessageId(batch.site, batch.origin, batch.scope, number):
+                del self._known[key]
 
     def forget_lost(self, gaps: Collection[Gap]) -> None:
         """Forget the keys of messages that a state lacks: repeats of them are shown."""

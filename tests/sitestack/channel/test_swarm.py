@@ -23,7 +23,7 @@ def test_a_seed_runs_the_same_again() -> None:
 
 
 def test_a_repeated_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MessageKeys, "is_repeat", lambda self, batch: False)
+    monkeypatch.setattr(MessageKeys, "unseen", lambda self, batch: (batch,))
     assert "was shown 2 times" in "\n".join(run_seed(0).faults)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from relay.events import Misconfigured
 from relay.node.output.event_json import SHOWN_MAX, EventLines
 from sitestack.channel.receiving.inbox import Delivery
-from sitestack.model.envelope import KEY, Envelope, wrap
+from sitestack.model.envelope import wrap_keyed
 from sitestack.model.events import Event
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.state_events import Baseline
@@ -38,9 +38,10 @@ def test_every_message_of_a_batch_has_a_line_with_its_text_or_its_bytes() -> Non
 
 
 def test_a_message_line_has_its_key_as_text_and_its_headers_in_base64() -> None:
-    body = pack_body([wrap(Envelope(headers={KEY: b"k", "trace": b"\xff"}), b"hello")], envelopes=True)
-    [line] = lines(Delivery(A, Batch("NYC", A, Scope.ALL, 5, 1, body)))
-    assert (line["text"], line["key"], line["headers"]) == ("hello", "k", {"trace": "/w=="})
+    wrapped = [wrap_keyed(b"k", {"trace": b"\xff"}, b"hello"), wrap_keyed(b"l", None, b"")]
+    one, other = lines(Delivery(A, Batch("NYC", A, Scope.ALL, 5, 2, pack_body(wrapped, envelopes=True))))
+    assert (one["text"], one["key"], one["headers"]) == ("hello", "k", {"trace": "/w=="})
+    assert (other["text"], other["key"], "headers" in other) == ("", "l", False)
 
 
 def test_a_view_names_those_that_more_than_one_member_has() -> None:

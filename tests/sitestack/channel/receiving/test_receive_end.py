@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from sitestack.channel.receiving.inbox import Delivery, Inbox
+from sitestack.channel.receiving.inbox import Delivery, Inbox, cost_bytes
 from sitestack.channel.receiving.receive_end import ReceiveEnd
 from sitestack.channel.receiving.state_extras import StateExtras, StateKey, join_extras
 from sitestack.channel.receiving.state_handover import SharedState, StateHandover
 from sitestack.channel.sending.message_keys import MessageKeys
+from sitestack.model.envelope import wrap_keyed
 from sitestack.model.events import Credit, Event
-from sitestack.model.message import Batch, Scope
+from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.roster import Roster
 from sitestack.model.state_events import SiteStateArrived
 from tests.harness.addresses import address
-from tests.harness.messages import batch_of, keyed_body
+from tests.harness.messages import batch_of
 
 A = address("A")
 BOUND = 8_000
@@ -57,10 +58,13 @@ async def test_a_waiting_message_of_this_site_that_came_back_with_the_state_of_a
     """Its scope is `site`, so the contents of the state do not name it, but its keys do."""
     inbox: Inbox[Any] = Inbox()
     state = StateHandover(SharedState(bytes, lambda _: None), inbox, MessageKeys(), lambda _: None, 1 << 20)
-    waiting, other = (Batch("NYC", A, Scope.SITE, n, 1, keyed_body(b"x", key=b"k%d" % n)) for n in (1, 2))
-    for batch in (waiting, other):
-        inbox.put(Delivery(A, batch, Roster("NYC", ())))
+    wrapped = [wrap_keyed(b"k%d" % n, None, b"x") for n in range(4)]
+    inbox.put(Delivery(A, Batch("NYC", A, Scope.SITE, 0, 4, pack_body(wrapped, envelopes=True)), Roster("NYC", ())))
     key = StateKey(b"k1", "NYC", A, Scope.SITE, 1, bytes(32), 0.0)
     data = join_extras(StateExtras((), (key,)), b"state", 1 << 20)
     state.handle(SiteStateArrived(data, {}, {}))
-    assert [item.batch for item in inbox._items if isinstance(item, Delivery)] == [other]
+    assert [item.batch for item in inbox._items if isinstance(item, Delivery)] == [
+        Batch("NYC", A, Scope.SITE, 0, 1, pack_body(wrapped[:1], envelopes=True)),
+        Batch("NYC", A, Scope.SITE, 2, 2, pack_body(wrapped[2:], envelopes=True)),
+    ]
+    assert inbox.backlog_bytes.now == sum(map(cost_bytes, inbox._items))

@@ -342,9 +342,9 @@ def test_damaged_extras_are_refused() -> None:
 async def test_adopted_keys_expire_by_their_age(autojump_clock: MockClock) -> None:
     keys, copy = MessageKeys(keys_max=3, age_s=10.0), MessageKeys(keys_max=3, age_s=10.0)
     for n in (1, 2):
-        assert not keys.is_repeat(Batch("NYC", address("A"), Scope.ALL, n, 1, keyed_body(b"x", key=b"%d" % n)))
+        assert keys.unseen(Batch("NYC", address("A"), Scope.ALL, n, 1, keyed_body(b"x", key=b"%d" % n)))
         await trio.sleep(4)
-    assert not copy.is_repeat(Batch("NYC", address("A"), Scope.ALL, 3, 1, keyed_body(b"x", key=b"1")))
+    assert copy.unseen(Batch("NYC", address("A"), Scope.ALL, 3, 1, keyed_body(b"x", key=b"1")))
     copy.adopt(keys.carried(2))
     assert copy.known(b"1") is not None
     assert copy.known(b"1").id == MessageId("NYC", address("A"), Scope.ALL, 1)  # type: ignore[union-attr]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import trio
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from sitestack.channel.sending.message_keys import MessageKeys
-from sitestack.model.envelope import KEY_BYTES_MAX, Envelope, wrap
+from sitestack.model.envelope import KEY, KEY_BYTES_MAX, Envelope, wrap
 from sitestack.model.errors import LocalError
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Message, Scope, pack_body
@@ -22,6 +24,10 @@ from tests.harness.messages import keyed_body
 
 def batch_of(key: bytes, n: int = 1, payload: bytes = b"x") -> Batch:
     return Batch("NYC", address("A"), Scope.ALL, n, 1, keyed_body(payload, key=key))
+
+
+def is_repeat(keys: MessageKeys, batch: Batch) -> bool:
+    return not keys.unseen(batch)
 
 
 @pytest.mark.parametrize("scope", ["all", "site"])
@@ -61,11 +67,16 @@ async def test_the_key_of_a_message_that_a_state_lacks_is_forgotten(autojump_clo
     elsewhere = (replace(lost, site="SFO"), replace(lost, origin=address("B")), replace(lost, scope=Scope.SITE))
 
     keys, numbers = MessageKeys(), (3, 4, 6, 7)
-    assert not any(keys.is_repeat(batch_of(b"%d" % n, n)) for n in numbers)
+    batches = [batch_of(b"%d" % n, n) for n in numbers]
+    assert not any(is_repeat(keys, batch) for batch in batches)
     keys.forget_lost(elsewhere)
     assert all(keys.known(b"%d" % n) for n in numbers)
     keys.forget_lost([lost])
     assert [n for n in numbers if keys.known(b"%d" % n)] == [3, 7]
+    keys.forget(batches[0])
+    two = Batch("NYC", address("A"), Scope.ALL, 6, 2, keyed_body(b"x", b"y", key=b"7"))
+    keys.forget(two)
+    assert not any(keys.known(b"%d" % n) for n in numbers)
 
 
 async def test_a_copy_through_another_member_after_the_first_one_has_died(autojump_clock: MockClock) -> None:
@@ -98,7 +109,7 @@ async def test_a_cancelled_wait_for_a_key_leaves_no_entry(autojump_clock: MockCl
             with trio.move_on_after(1):
                 await keys.delivered(key)
         assert keys.awaited == 1, "one is still waiting for the first"
-        assert not keys.is_repeat(batch_of(b"1"))
+        assert not is_repeat(keys, batch_of(b"1"))
     assert keys.awaited == 0
 
 
@@ -112,7 +123,7 @@ async def test_a_key_is_for_a_multicast_and_short(autojump_clock: MockClock) -> 
 
 async def test_keys_are_forgotten_by_number_and_by_age(autojump_clock: MockClock) -> None:
     keys = MessageKeys(keys_max=2, age_s=10)
-    assert [keys.is_repeat(batch_of(key, n)) for n, key in enumerate([b"1", b"2", b"2", b"3"], 1)] == [
+    assert [is_repeat(keys, batch_of(key, n)) for n, key in enumerate([b"1", b"2", b"2", b"3"], 1)] == [
         False,
         False,
         True,
@@ -121,33 +132,55 @@ async def test_keys_are_forgotten_by_number_and_by_age(autojump_clock: MockClock
     assert (keys.known(b"1"), keys.level().now, keys.level().high) == (None, 2, 2)
     await trio.sleep(11)
     assert keys.known(b"2") is None
-    assert not keys.is_repeat(batch_of(b"3", 5))
+    assert not is_repeat(keys, batch_of(b"3", 5))
     assert keys.repeats == 1
 
 
 @given(st.binary(max_size=20), st.binary(min_size=1, max_size=KEY_BYTES_MAX))
 def test_a_key_is_at_the_end_of_a_body_and_no_part_of_the_message(payload: bytes, key: bytes) -> None:
     batch = batch_of(key, payload=payload)
-    assert (list(batch.payloads()), batch.key) == ([payload], key)
+    assert (list(batch.payloads()), batch.keyed()) == ([payload], [(key, payload)])
 
 
-def test_a_batch_of_messages_without_keys_or_with_a_broken_envelope_is_not_split() -> None:
+def test_a_batch_without_keys_or_with_a_broken_envelope_has_no_keys() -> None:
     for body in (
         pack_body([wrap(Envelope(), b"1")] * 2, envelopes=True),
+        pack_body([wrap(Envelope(headers={KEY: b"1"}), b"1"), b"\xff"], envelopes=True),
         pack_body([b"\xff", b"2"], envelopes=True),
         pack_body([b"1", b"2"]),
+        pack_body([wrap(Envelope(headers={KEY: bytes(KEY_BYTES_MAX + 1)}), b"x")] * 2, envelopes=True),
     ):
         batch = Batch("NYC", address("A"), Scope.ALL, 1, 2, body)
-        assert batch.split() == (batch,)
+        assert batch.keyed() == []
+        assert MessageKeys().unseen(batch) == (batch,)
 
 
-def test_a_batch_with_an_overlong_key_or_with_several_messages_has_no_key() -> None:
-    batch = batch_of(bytes(KEY_BYTES_MAX + 1))
-    assert (batch.key, list(batch.payloads())) == (b"", [b"x"])
-    two = Batch("NYC", address("A"), Scope.ALL, 1, 2, keyed_body(b"1", b"2", key=b"key"))
-    assert (two.key, list(two.payloads())) == (b"", [b"1", b"2"])
-    broken = Batch("NYC", address("A"), Scope.ALL, 1, 1, pack_body([b"\xff"], envelopes=True))
-    assert broken.key == b""
+KEYED = st.tuples(st.sampled_from([b"", b"1", b"22", b"3"]), st.binary(max_size=3), st.booleans())
+
+
+@given(st.lists(KEYED, min_size=1, max_size=9))
+def test_a_batch_is_split_where_its_messages_are_repeats(messages: list[tuple[bytes, bytes, bool]]) -> None:
+    """The first message has a key: a batch with keys has only messages with keys."""
+    (_, payload, _), *rest = messages
+    messages = [(b"first", payload, False), *rest]
+    wrapped = [
+        wrap(Envelope(headers={KEY: key} | ({"trace": b"7"} if more else {}) if key else {}), payload)
+        for key, payload, more in messages
+    ]
+    batch = Batch("NYC", address("A"), Scope.ALL, 10, len(messages), pack_body(wrapped, envelopes=True))
+    keys, seen, shown = MessageKeys(), set[bytes](), list[tuple[int, bytes]]()
+    for number, (key, payload, _) in enumerate(messages, 10):
+        if not key or key not in seen:
+            shown.append((number, payload))
+        seen.add(key)
+    parts = trio.run(unseen, keys, batch)
+    assert [each for part in parts for each in enumerate(part.payloads(), part.first)] == shown
+    assert all(before.last + 1 < after.first for before, after in pairwise(parts))
+    assert keys.repeats == len(messages) - len(shown)
+
+
+async def unseen(keys: MessageKeys, batch: Batch) -> Sequence[Batch]:
+    return keys.unseen(batch)
 
 
 async def test_the_header_of_keys_is_refused_where_an_application_sets_it(autojump_clock: MockClock) -> None:
@@ -161,8 +194,8 @@ async def test_the_header_of_keys_is_refused_where_an_application_sets_it(autoju
 def test_a_unicast_with_a_key_header_has_no_key() -> None:
     keys = MessageKeys()
     batch = Batch("NYC", address("A"), Scope.UNICAST, 1, 1, keyed_body(b"x", key=b"1"), address("B"))
-    assert not keys.is_repeat(batch)
-    assert not keys.is_repeat(batch)
+    assert not is_repeat(keys, batch)
+    assert not is_repeat(keys, batch)
 
 
 async def test_a_silent_repeat_leaves_nothing_behind(autojump_clock: MockClock) -> None:

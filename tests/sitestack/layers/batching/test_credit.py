@@ -176,12 +176,12 @@ def test_a_message_with_a_key_is_a_batch_of_its_own_and_keeps_its_place() -> Non
         sent += new
         for batch in new:
             come_back(batching, batch)
-    assert [(batch.first, list(batch.payloads()), batch.key) for batch in sent] == [
-        (1, [b"1"], b""),
-        (2, [b"2"], b"key"),
-        (3, [b"3"], b"another"),
-        (4, [b"4", b"5"], b""),
-        (6, [b"6"], b"other"),
+    assert [(batch.first, list(batch.payloads()), batch.keyed()) for batch in sent] == [
+        (1, [b"1"], []),
+        (2, [b"2"], [(b"key", b"2")]),
+        (3, [b"3"], [(b"another", b"3")]),
+        (4, [b"4", b"5"], []),
+        (6, [b"6"], [(b"other", b"6")]),
     ]
     levels = batching.levels()
     assert (levels["credit_bytes"].now, levels["outstanding_messages"].now) == (0, 0)
@@ -195,11 +195,10 @@ def test_messages_with_keys_share_batches_only_with_each_other() -> None:
     come_back(batching, shared)
     come_back(batching, plain)
     [last] = batches(batching.flush(0.0))
-    assert [(batch.first, list(batch.payloads()), batch.key) for batch in (*shared.split(), *plain.split(), *last.split())] == [
-        (1, [b"1"], b"a"),
-        (2, [b"2"], b"b"),
-        (3, [b"3"], b""),
-        (4, [b"4"], b"c"),
+    assert [(batch.first, list(batch.payloads()), batch.keyed()) for batch in (shared, plain, last)] == [
+        (1, [b"1", b"2"], [(b"a", b"1"), (b"b", b"2")]),
+        (3, [b"3"], []),
+        (4, [b"4"], [(b"c", b"4")]),
     ]
 
 
