@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import trio
@@ -24,8 +22,10 @@ from relay.node.http.event_stream import Write, stream
 from relay.node.http.posted import NDJSON, Posted, Unfit, media_type, read_lines, read_object, read_posted
 from relay.node.http.refusal import refuse
 from sitestack.channel.sending.message_keys import DeliveredKey
-from sitestack.channel.sending.sending import SCOPES
+from sitestack.channel.sending.sending import PORTION_BYTES, SCOPES
+from sitestack.model.envelope import HEADERS_BYTES_MAX
 from sitestack.model.errors import ChannelClosed, MessageTooLarge, NoMajority
+from sitestack.model.fast_frozen import fast_frozen
 
 MESSAGES = "/messages"
 #: Maximum bytes of a body, and of all bodies in memory.
@@ -34,11 +34,12 @@ BODY_BYTES_MAX = 2 << 20
 WRITABLE_S = 0.25
 #: Seconds that a message waits for local delivery before 504; longer than a failover.
 DELIVERED_S = 10.0
-#: Maximum lines of one request that are sent and not answered.
-LINES_UNDER_WAY_MAX = 512
-#: Lines sent without a checkpoint, about ten milliseconds.
-LINES_AT_ONCE = 128
-PIECE_BYTES = 16 << 10
+#: Lines sent without a checkpoint, about five milliseconds.
+LINES_AT_ONCE = 256
+#: Maximum chunks of `LINES_AT_ONCE` lines of one request that are sent and not answered.
+CHUNKS_UNDER_WAY_MAX = 2
+#: Bytes of a message in a batch besides payload, headers and key.
+ENVELOPE_BYTES = 32
 #: Answers after which a request sends none of its later lines.
 _STOPS = (429, 503)
 
@@ -46,6 +47,7 @@ Answer = tuple[int, dict[str, Any]]
 FindChannel = Callable[[], RelayChannel | None]
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class UnderWay:
     channel: RelayChannel
@@ -54,6 +56,9 @@ class UnderWay:
     repeated: bool
     #: Time (s) at which the answer is 504.
     deadline: float
+
+    def known(self) -> DeliveredKey | None:
+        return self.channel.keys.known(self.posted.key.encode())
 
 
 class Messages:
@@ -76,33 +81,47 @@ class Messages:
         except Unfit as error:
             return refuse(400, str(error))
         try:
-            begun = await self.begin(posted, WRITABLE_S)
+            [begun] = await self.begin([posted], WRITABLE_S)
             status, about = await self.end(begun) if isinstance(begun, UnderWay) else begun
         finally:
             self.forget([posted.key])
         return refuse(status, about["error"]) if "error" in about else JSONResponse(about)
 
-    async def begin(self, posted: Posted, writable_s: float) -> UnderWay | Answer:
-        """Send the message, or return the answer if it is known or nothing was sent.
+    async def begin(self, lines: Sequence[Posted | Answer], writable_s: float) -> list[UnderWay | Answer]:
+        """Send the messages in order; return the answers, or the waits for them.
 
-        Waits `writable_s` (seconds) for credit. The caller must call `forget`.
+        Wait `writable_s` (seconds) for credit. After an answer in `_STOPS` no message is sent. The
+        caller must call `forget`.
         """
-        channel = self._channel()
-        if channel is None:
-            return _error(503, "This node is not a member now.")
-        if (known := channel.keys.known(posted.key.encode())) is not None:
-            return _told(channel, posted, known, repeated=True)
-        repeated = posted.key in self._under_way
-        self._under_way.add(posted.key)
-        if not repeated and (refusal := await self._send(channel, posted, writable_s)) is not None:
-            return refusal
-        return UnderWay(channel, posted, repeated, trio.current_time() + DELIVERED_S)
+        if (channel := self._channel()) is None:
+            return [_error(503, "This node is not a member now.")] * len(lines)
+        begun: list[UnderWay | Answer] = []
+        deadline = trio.current_time() + DELIVERED_S
+        for run in _runs(lines):
+            places: list[int] = []
+            for place, each in enumerate(run, len(begun)):
+                if not isinstance(each, Posted):
+                    begun.append(each)
+                elif (known := channel.keys.known(each.key.encode())) is not None:
+                    begun.append(_told(channel, each, known, repeated=True))
+                else:
+                    repeated = each.key in self._under_way
+                    self._under_way.add(each.key)
+                    begun.append(UnderWay(channel, each, repeated, deadline))
+                    if not repeated:
+                        places.append(place)
+            to_send = [under_way.posted for place in places if isinstance(under_way := begun[place], UnderWay)]
+            for place, refusal in zip(places, await self._send(channel, to_send, writable_s), strict=False):
+                if refusal is not None:
+                    begun[place] = refusal
+                    if refusal[0] in _STOPS:
+                        return begun[:place] + [refusal] * (len(lines) - place)
+        return begun
 
     async def end(self, sent: UnderWay) -> Answer:
-        keys, key = sent.channel.keys, sent.posted.key.encode()
-        if (known := keys.known(key)) is None:
+        if (known := sent.known()) is None:
             with trio.move_on_at(sent.deadline):
-                known = await keys.delivered(key)
+                known = await sent.channel.keys.delivered(sent.posted.key.encode())
         if known is None:
             return _error(504, "The message is not delivered yet; post it again with its key to learn when it is.")
         return _told(sent.channel, sent.posted, known, sent.repeated)
@@ -110,21 +129,55 @@ class Messages:
     def forget(self, keys: Sequence[str]) -> None:
         self._under_way.difference_update(keys)
 
-    async def _send(self, channel: RelayChannel, posted: Posted, writable_s: float) -> Answer | None:
+    async def _send(self, channel: RelayChannel, run: list[Posted], writable_s: float) -> list[Answer | None]:
+        """Send messages of one scope, and return why each was not sent, up to one in `_STOPS`."""
+        if not run:
+            return []
+        payloads, scope = [each.payload for each in run], run[0].scope
+        headers = [each.headers for each in run] if any(each.headers for each in run) else None
         with trio.move_on_after(writable_s) as waiting:
             try:
-                await channel.send(posted.payload, posted.scope, headers=posted.headers, key=posted.key.encode())
+                if len(run) == 1:  # without a checkpoint, which would find a time that is over at once
+                    await channel.send(payloads[0], scope, headers=run[0].headers, key=run[0].key)
+                else:
+                    await channel.send_many(payloads, scope, headers=headers, keys=[each.key for each in run])
             except MessageTooLarge as error:
-                return _error(413, f"{error}.")
+                return await self._send_each(channel, run, writable_s) if len(run) > 1 else [_error(413, f"{error}.")]
             except ChannelClosed:
-                return _error(503, "This node is no longer a member.")
+                return [_error(503, "This node is no longer a member.")]
             except NoMajority as error:
-                return _error(503, f"{error}.")
+                return [_error(503, f"{error}.")]
         if waiting.cancelled_caught:
-            return _error(429, "Retry later: members or sites are catching up.")
-        if posted.scope == "all":
-            self._count_sent(1)
-        return None
+            return [_error(429, "Retry later: members or sites are catching up.")]
+        if scope == "all":
+            self._count_sent(len(run))
+        return []
+
+    async def _send_each(self, channel: RelayChannel, run: list[Posted], writable_s: float) -> list[Answer | None]:
+        refusals: list[Answer | None] = []
+        for each in run:
+            refusals += await self._send(channel, [each], writable_s) or [None]
+            if (last := refusals[-1]) is not None and last[0] in _STOPS:
+                break
+        return refusals
+
+
+def _runs(lines: Sequence[Posted | Answer]) -> Iterator[list[Posted | Answer]]:
+    """Yield the lines in order. The messages of a run have one scope, and are one portion of
+    `send_many`: a cancelled one has sent none of them.
+    """
+    run: list[Posted | Answer] = []
+    size, scope = 0, ""
+    for each in lines:
+        if isinstance(each, Posted):
+            grown = len(each.payload) + ENVELOPE_BYTES + (HEADERS_BYTES_MAX if each.headers else len(each.key))
+            if run and (each.scope != scope or size + grown > PORTION_BYTES):
+                yield run
+                run, size = [], 0
+            size, scope = size + grown, each.scope
+        run.append(each)
+    if run:
+        yield run
 
 
 class LineAnswers:
@@ -147,52 +200,37 @@ class LineAnswers:
             self._messages.forget(self._keys)
 
     async def _answer(self, write: Write) -> None:
-        begun, to_end = trio.open_memory_channel[UnderWay | Answer](LINES_UNDER_WAY_MAX)
-        piece: list[bytes] = []
+        begun, to_end = trio.open_memory_channel[list[UnderWay | Answer]](CHUNKS_UNDER_WAY_MAX)
         async with trio.open_nursery() as nursery, to_end:
             nursery.start_soon(self._begin_all, begun)
-            async for first in to_end:
-                for each in chain([first], _at_hand(to_end)):
-                    if piece and (_would_wait(each) or sum(map(len, piece)) >= PIECE_BYTES):
+            async for chunk in to_end:
+                piece: list[bytes] = []
+                for each in chunk:
+                    if piece and isinstance(each, UnderWay) and each.known() is None:
                         await write(b"".join(piece))
                         piece.clear()
                     status, about = await self._messages.end(each) if isinstance(each, UnderWay) else each
                     piece.append(json.dumps({"status": status, **about}).encode() + b"\n")
-        if piece:
-            await write(b"".join(piece))
+                if piece:
+                    await write(b"".join(piece))
 
-    async def _begin_all(self, begun: trio.MemorySendChannel[UnderWay | Answer]) -> None:
-        stop: Answer | None = None
+    async def _begin_all(self, begun: trio.MemorySendChannel[list[UnderWay | Answer]]) -> None:
         async with begun:
-            for number, line in enumerate(self._lines):
-                answer = stop or await self._begin(line)
-                if not isinstance(answer, UnderWay) and answer[0] in _STOPS:
-                    stop = answer
-                try:
-                    begun.send_nowait(answer)  # messages share turns of the member
-                except trio.WouldBlock:
-                    await begun.send(answer)
-                if number % LINES_AT_ONCE == 0:
-                    await trio.lowlevel.checkpoint()
+            for start in range(0, len(self._lines), LINES_AT_ONCE):
+                lines = self._lines[start : start + LINES_AT_ONCE]
+                chunk = await self._messages.begin([*map(self._read, lines)], DELIVERED_S)
+                await begun.send(chunk)
+                if not isinstance(chunk[-1], UnderWay) and chunk[-1][0] in _STOPS:
+                    await begun.send(chunk[-1:] * (len(self._lines) - start - len(lines)))
+                    break
 
-    async def _begin(self, line: bytes) -> UnderWay | Answer:
+    def _read(self, line: bytes) -> Posted | Answer:
         try:
             posted = read_object(line, self._scope)
         except Unfit as error:
             return _error(400, str(error))
         self._keys.append(posted.key)
-        return await self._messages.begin(posted, DELIVERED_S)
-
-
-def _at_hand(begun: trio.MemoryReceiveChannel[UnderWay | Answer]) -> Iterator[UnderWay | Answer]:
-    """Yield the begun lines that need no waiting."""
-    with suppress(trio.WouldBlock, trio.EndOfChannel):
-        while True:
-            yield begun.receive_nowait()
-
-
-def _would_wait(begun: UnderWay | Answer) -> bool:
-    return isinstance(begun, UnderWay) and begun.channel.keys.known(begun.posted.key.encode()) is None
+        return posted
 
 
 def _told(channel: RelayChannel, posted: Posted, known: DeliveredKey, repeated: bool) -> Answer:

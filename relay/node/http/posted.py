@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from sitestack.model.envelope import KEY, KEY_BYTES_MAX, NO_HEADERS, Envelope, wrap
 from sitestack.model.errors import LocalError
+from sitestack.model.fast_frozen import fast_frozen
 
 NDJSON = "application/x-ndjson"
 #: Maximum lines of one NDJSON body.
@@ -28,6 +29,7 @@ class Unfit(Exception):
     """The request or line is not a message; the argument is the reason."""
 
 
+@fast_frozen
 @dataclass(frozen=True, slots=True)
 class Posted:
     payload: bytes

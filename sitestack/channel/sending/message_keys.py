@@ -9,14 +9,15 @@ the application's state (`state_extras.py`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 import trio
 
 from sitestack.channel.receiving.state_extras import StateKey
 from sitestack.model.address import Address, Place
-from sitestack.model.envelope import KEY_BYTES_MAX
+from sitestack.model.envelope import KEY, KEY_BYTES_MAX, NO_HEADERS, Envelope, wrap, wrap_keyed
 from sitestack.model.errors import LocalError
 from sitestack.model.gap import Gap
 from sitestack.model.level import Level
@@ -52,6 +53,31 @@ def require_fit(key: object, target: Address | Place | None, oob: bool) -> None:
         raise TypeError(f"a key must be bytes or a text, not {type(key).__name__}")
     if len(key) > KEY_BYTES_MAX:
         raise LocalError(f"a key has at most {KEY_BYTES_MAX} bytes, not {len(key)}")
+
+
+def wrap_one(
+    payload: bytes, headers: Mapping[str, bytes] | None, key: bytes | str, target: Address | Place | None, oob: bool = False
+) -> bytes:
+    """Return the payload in its envelope. Raise LocalError for unfit headers or an unfit key."""
+    if headers is not None and KEY in headers:
+        raise LocalError(f"the header {KEY} is reserved for keys; send the message with key= instead")
+    if not key:
+        return wrap(Envelope(headers=headers or NO_HEADERS), payload)
+    key = key.encode() if isinstance(key, str) else key
+    require_fit(key, target, oob)
+    return wrap_keyed(key, headers, payload)
+
+
+def wrap_all(
+    payloads: list[bytes],
+    headers: Sequence[Mapping[str, bytes]] | None,
+    keys: Sequence[bytes | str] | None,
+    target: Address | None,
+) -> list[bytes]:
+    if any(each is not None and len(each) != len(payloads) for each in (headers, keys)) or not all(keys or ()):
+        raise LocalError("headers and keys must have an item for each message, and no key may be empty")
+    items = zip(payloads, headers or repeat(None), keys or repeat(b""), strict=False)
+    return [wrap_one(*each, target) for each in items]
 
 
 class MessageKeys:

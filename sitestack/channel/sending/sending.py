@@ -17,11 +17,11 @@ import trio
 
 from sitestack.calls import GAPS_MAX, CallMode, CallResult, Desk, Flushed
 from sitestack.channel.driver import Driver, require_run
-from sitestack.channel.sending.message_keys import MessageKeys, require_fit
+from sitestack.channel.sending.message_keys import MessageKeys, wrap_all, wrap_one
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.batching import SIZE_BYTES, Batching, Manner
 from sitestack.model.address import Address, AllOf, Place, ProxyUUID, RelayOf, with_site
-from sitestack.model.envelope import KEY, NO_HEADERS, Envelope, Kind, wrap
+from sitestack.model.envelope import NO_HEADERS, Envelope, Kind, wrap
 from sitestack.model.errors import ChannelClosed, LocalError, SlowConsumer
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.level import Level
@@ -224,9 +224,13 @@ class Sending(ABC):
         target: Address | None = None,
         *,
         loopback: bool = True,
+        headers: Sequence[Mapping[str, bytes]] | None = None,
+        keys: Sequence[bytes | str] | None = None,
     ) -> int:
         """Send messages in this order, each as by `send`, in a fraction of the time. Return their
         number.
+
+        `headers` and `keys` have an item for each message; no key may be empty.
 
         All are checked before the first is sent: with TypeError, MessageTooLarge and LocalError
         nothing was sent. It waits for credit like `send`, with a checkpoint once in `PORTIONS_MAX`
@@ -237,7 +241,10 @@ class Sending(ABC):
         kind = SCOPES[scope] if target is None else Scope.UNICAST
         if target is not None:
             [target] = self._resolve([target])
-        manner = Manner.PLAIN if loopback else Manner.SILENT
+        manner = PLAIN if loopback else SILENT
+        if headers is not None or keys is not None:
+            manner |= Manner.ENVELOPED if keys is None else Manner.KEYED
+            data = wrap_all(data, headers, keys, target)
         batching, gate, driver = self._batching, self._gate, self._driver
         try:
             batching.require_size(max(map(len, data), default=0))
@@ -268,14 +275,9 @@ class Sending(ABC):
     ) -> None:
         """Send a message with headers or a key, or to several members one by one."""
         manner = PLAIN if loopback else SILENT
-        if headers is not None and KEY in headers:
-            raise LocalError(f"the header {KEY} is reserved for keys; send the message with key= instead")
-        if key:
-            key = key.encode() if isinstance(key, str) else key
-            require_fit(key, target, oob)
-            headers, manner = {**(headers or NO_HEADERS), KEY: key}, manner | Manner.KEYED
-        if headers is not None:
-            payload, manner = wrap(Envelope(headers=headers), payload), manner | Manner.ENVELOPED
+        if key or headers is not None:
+            payload = wrap_one(payload, headers, key, target, oob)
+            manner |= Manner.KEYED if key else Manner.ENVELOPED
         if target is not None:
             await self._post(payload, Scope.OOB if oob else Scope.UNICAST, self._resolve([target]), manner)
         elif not oob:

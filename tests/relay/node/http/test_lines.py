@@ -66,7 +66,7 @@ async def test_each_line_publishes_a_message_or_gets_an_error() -> None:
 async def test_many_lines_keep_their_order_and_more_than_may_be_under_way_are_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(messages, "LINES_UNDER_WAY_MAX", 8)
+    monkeypatch.setattr(messages, "LINES_AT_ONCE", 4)
     count = 64
     async with site("A", "B") as (places, channels):
         body = b"".join([b'{"text": "%d", "key": "k-%d"}\n' % (n, n) for n in range(count)])
@@ -89,6 +89,34 @@ async def test_without_credit_no_later_line_is_sent_so_that_a_repetition_keeps_t
         monkeypatch.setattr(messages, "DELIVERED_S", 10.0)
         assert statuses(await post_lines(place, body)) == [200, 200, 400]
         assert [payload for payload, _ in await heard(channel, 2)] == [b"1", b"2"]
+
+
+async def test_of_lines_sent_together_only_the_one_that_is_too_large_is_refused() -> None:
+    async with site("A") as ([place], [channel]):
+        channel._batching._payload_bytes_max = 100
+        lines = [{"text": "1", "key": "1"}, {"text": "2" * 101}, {"text": 3}, {"text": "4"}, {"text": "1", "key": "1"}]
+        answers = await post_lines(place, b"\n".join(json.dumps(line).encode() for line in lines))
+        assert statuses(answers) == [200, 413, 400, 200, 200]
+        assert [payload for payload, _ in await heard(channel, 2)] == [b"1", b"4"]
+
+
+async def test_of_lines_of_two_scopes_the_later_one_that_has_no_credit_stops_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(messages, "DELIVERED_S", 0.05)
+    async with site("A") as ([place], [channel]):
+        channel._gate.hold_back(True)
+        lines = [{"text": "1", "scope": "site"}, {"text": 2}, {"text": "3"}, {"text": "4"}, {}, {"text": "5", "scope": "site"}]
+        answers = await post_lines(place, b"\n".join(json.dumps(line).encode() for line in lines))
+        assert statuses(answers) == [200, 400, 429, 429, 429, 429]
+        assert [payload for payload, _ in await heard(channel, 1)] == [b"1"]
+
+
+async def test_lines_of_more_than_a_portion_keep_their_order() -> None:
+    async with site("A") as ([place], [channel]):
+        lines = [{"text": f"{n} " + "x" * 9_000, "headers": {"h": "/w=="}} for n in range(30)]
+        assert set(statuses(await post_lines(place, b"\n".join(json.dumps(line).encode() for line in lines)))) == {200}
+        assert [int(payload.split()[0]) for payload, _ in await heard(channel, 30)] == [*range(30)]
 
 
 async def test_a_client_that_goes_may_post_all_of_it_again() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import trio
@@ -60,6 +61,28 @@ async def test_of_messages_in_one_batch_only_the_repeats_are_not_shown(autojump_
         assert [message.id.n for message in shown[1:]] == [n + 1 for n in numbers[1:]]
         assert (await b.keys.delivered(b"order 99")).id == shown[-1].id
         assert a._batching.statistics().batches - before <= 2
+
+
+async def test_a_list_has_a_key_and_headers_for_each_message(autojump_clock: MockClock) -> None:
+    async with members("A", "B", config=with_batching(NYC, keys_share_batches=True)) as (a, b):
+        before = a._batching.statistics().batches
+        await a.send_many([b"1", b"2"], keys=[b"one", "two"], headers=[{"trace": b"7"}, {}])
+        await a.send_many([b"2", b"3"], "site", keys=[b"two", b"three"])
+        await a.send_many([b"4"], headers=[{"trace": b"8"}])
+        found = [(each.payload, each.headers.get("trace")) for each in await take(b, 4)]
+        assert found == [(b"1", b"7"), (b"2", None), (b"3", None), (b"4", b"8")]
+        assert a._batching.statistics().batches - before == 3
+        wrong: list[dict[str, Any]] = [
+            {"keys": [b"k"]},
+            {"headers": [{}]},
+            {"keys": [b"k", b""]},
+            {"headers": [{KEY: b"k"}] * 2},
+        ]
+        for each in wrong:
+            with pytest.raises(LocalError):
+                await a.send_many([b"x", b"y"], **each)
+        with pytest.raises(LocalError, match="only a multicast"):
+            await a.send_many([b"x"], target=b.address, keys=[b"k"])
 
 
 async def test_the_key_of_a_message_that_a_state_lacks_is_forgotten(autojump_clock: MockClock) -> None:
