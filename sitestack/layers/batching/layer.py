@@ -127,7 +127,8 @@ class Batching(Layer):
         """
         self.require_size(max(map(len, payloads), default=0))
         size = sum(map(len, payloads)) + SIZE_BYTES * len(payloads)
-        if size > self._batch_bytes_max or len(payloads) > self._batch_count_max:
+        is_alone = manner >= Manner.KEYED and not self._keys_share_batches
+        if is_alone or size > self._batch_bytes_max or len(payloads) > self._batch_count_max:
             for payload in payloads:
                 self.append(payload, scope, target, manner)
             return self.writable
