@@ -165,7 +165,7 @@ class Inbox(Generic[E]):
         if self._abandoned:
             return
         if numbers is not None:
-            self.drop_if(lambda batch: batch.target is None and batch.last <= numbers.get(stream_of(batch), 0))
+            self.reduce(lambda each: () if each.target is None and each.last <= numbers.get(stream_of(each), 0) else (each,))
         before: list[Delivery | E | Gap] = []
         while (item := self.pop_oldest()) != mark:
             if isinstance(item, Delivery):
