@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from operator import attrgetter
 
 from sitestack.model.address import Address, Physical
@@ -176,7 +177,8 @@ class Stack:
 
     def expire(self, now: float) -> None:
         self.deadline()
-        passed = [layer for layer in self._timed if layer in self._dues and self._dues[layer] <= now]
+        dues = self._dues
+        passed = [layer for layer in self._timed if dues.get(layer, inf) <= now]
         self._stale.update(passed)
         for layer in [each for each in passed if (due := each.deadline()) is not None and due <= now]:
             self._walk(self.layers.index(layer), layer.expire(now), now)

@@ -163,10 +163,10 @@ class Schema:
         """Return the header of a list `[id, field, ...]`. Raises ProtocolError("header") for an
         unknown id.
         """
-        if type(value) is not list or not value or type(value[0]) is not int or value[0] not in self._parsers:
+        parse = self._parsers.get(value[0]) if type(value) is list and value and type(value[0]) is int else None
+        if parse is None:
             raise ProtocolError("header")
-        header = self._parsers[value[0]](value[1:])
-        assert isinstance(header, Header)
+        header: Header = parse(value[1:])
         return header
 
     def converter(self, kind: Any) -> Converter:

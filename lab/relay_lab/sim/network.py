@@ -95,17 +95,20 @@ class Network:
 
     def send(self, source: Physical, to: Physical | None, group: str, data: bytes) -> None:
         targets = [to] if to is not None else [member for member in self._groups.get(group, ()) if member != source]
+        self.sent += len(targets)
         for target in targets:
-            self.sent += 1
             self._route(Packet(source, target, data, self.latency.draw(self._rng), self._schedule.now, to is None))
 
     def _route(self, packet: Packet) -> None:
-        if any(packet.source.host in a and packet.target.host in b for a, b in self.cuts):
+        if self.cuts and any(packet.source.host in a and packet.target.host in b for a, b in self.cuts):
             self.lost += 1
             return
         packets = [packet]
         for rule in self.faults:
-            packets = [after for before in packets for after in rule(before, self._rng)]
+            if len(packets) == 1:
+                packets = rule(packets[0], self._rng)
+            else:
+                packets = [after for before in packets for after in rule(before, self._rng)]
         if not packets:
             self.lost += 1
         for each in packets:

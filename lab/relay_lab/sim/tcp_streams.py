@@ -180,7 +180,7 @@ class TcpStreams:
         return [stream for stream in self._open if stream.open]
 
     def stalled(self, source: Physical, target: Physical) -> bool:
-        return any(source.host in a and target.host in b for a, b in self.cuts)
+        return bool(self.cuts) and any(source.host in a and target.host in b for a, b in self.cuts)
 
     def slowness(self, source: Physical, target: Physical) -> Slowness | None:
         """Return how slow the route between two hosts is in this direction; None when it is not."""
