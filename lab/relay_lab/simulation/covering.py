@@ -31,7 +31,7 @@ class Covering:
         while implied := self._implied():
             self._forbid(implied)
         #: The values and faults that can be.
-        self._possible = [name for name in self._weights if not any(self._none_is_left([name], each) for each in dimensions)]
+        self._possible = [name for name in self._weights if not self._leave_none([name])]
         #: All pairs that can meet.
         self.pairs = {pair for pair in map(pair_of, combinations(self._possible, 2)) if pair[1] not in self._never[pair[0]]}
 
@@ -43,10 +43,12 @@ class Covering:
     def _implied(self) -> list[Pair]:
         """Pairs that leave no value of some dimension."""
         pairs = [pair for pair in combinations(self._weights, 2) if pair[1] not in self._never[pair[0]]]
-        return [pair for pair in pairs if any(self._none_is_left(pair, each) for each in self._dimensions)]
+        return [pair for pair in pairs if self._leave_none(pair)]
 
-    def _none_is_left(self, chosen: Collection[str], dimension: Mapping[str, float]) -> bool:
-        return all(any(name in self._never[each] and name != each for each in chosen) for name in dimension)
+    def _leave_none(self, chosen: Collection[str]) -> bool:
+        """Return whether these leave no value of some dimension."""
+        excluded = set[str]().union(*[self._never[each] for each in chosen])
+        return any(each.keys() <= excluded for each in self._dimensions)
 
     def rows(self, count: int, together: int, seed: int) -> list[list[str]]:
         """Return `count` rows with `together` faults each. Raises ValueError if that is too few to meet all pairs."""
