@@ -26,7 +26,7 @@ class BatchingConfig:
     #: from two full batches for each member, at least eight, up to `send_credit_bytes`. Unset: always
     #: `send_credit_bytes`.
     latency_target_s: float | None = 0.005
-    #: Let messages with keys share batches, for a fifth of the cost. Releases up to 0.2.0 do not recognise
+    #: Let messages with keys share batches, for a quarter of the cost. Releases up to 0.2.0 do not recognise
     #: repeats in them: set it once all members of all sites are newer. Members cannot find out themselves: a
     #: batch may be held for a site that is not linked yet.
     keys_share_batches: bool = False
