@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from relay_lab.bench.autonomy import put_together
+from tests.harness.command_line import Run
 
 LIMIT_S = 180.0
 
@@ -41,9 +42,8 @@ def test_a_pair_is_measured_and_the_other_site_gets_everything_after_the_cut() -
     assert set(found["ratio"]) == {"rate", "p50_us", "p99_us"}
 
 
-def test_a_cut_that_would_exceed_the_budget_is_refused() -> None:
-    command = (sys.executable, "-m", "relay", "bench", "site-autonomy", "--seconds", "600")
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
-    assert ran.returncode == 1
+def test_a_cut_that_would_exceed_the_budget_is_refused(run: Run) -> None:
+    code, _, err = run("bench", "site-autonomy", "--seconds", "600")
+    assert code == 1
     why = "is more than is held for the other site (`relay.budget.entries`): at most 172.8 s."
-    assert ran.stderr.splitlines()[-1] == f"A cut of 600 s {why}"
+    assert err.splitlines()[-1] == f"A cut of 600 s {why}"
