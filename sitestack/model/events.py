@@ -374,9 +374,13 @@ class PathDoubt(Event):
 
 @dataclass(frozen=True, slots=True)
 class SendAlone(Event):
-    """Down from path MTU discovery to the resolver: send this frame in a separate datagram."""
+    """Down from path MTU discovery to the resolver: send this frame in a separate datagram.
+
+    `everywhere`: to all addresses of the member, since the one in use may be on a dead network.
+    """
 
     frame: Frame
+    everywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

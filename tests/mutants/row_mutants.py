@@ -169,8 +169,8 @@ ROW_MUTANTS = (
             Edit("relay/gateway/session.py", "        if now >= self._heard + config.timeout_s:", "        if False:"),
             Edit(
                 "relay/gateway/session.py",
-                "        dues = [self._heard + config.timeout_s, ",
-                "        dues = [self._heard + 1e9, ",
+                "        return min(due, self._heard + config.timeout_s, ",
+                "        return min(due, self._heard + 1e9, ",
             ),
         ),
     ),

@@ -320,6 +320,23 @@ SITE = (
         "tests/sitestack/channel/receiving/test_state_extras.py::test_a_joiner_receives_the_gaps_of_its_state",
     ),
     trap(
+        "F51-requests",
+        "a receiver requests lost messages over a dead network until it sends something itself",
+        "sitestack/layers/unicast/layer.py",
+        "            if receiver.asks_in_vain:\n",
+        "            if False:\n",
+        "tests/sitestack/layers/unicast/test_unicast_bounds.py"
+        "::test_a_receiver_whose_requests_are_in_vain_doubts_the_path_to_the_sender",
+    ),
+    trap(
+        "F51-answers",
+        "two members on a dead network change to the living one in turns",
+        "sitestack/layers/path_mtu/layer.py",
+        ", everywhere=True",
+        "",
+        "tests/sitestack/layers/path_mtu/test_path_mtu.py::test_a_probe_is_answered_with_its_size_at_all_addresses",
+    ),
+    trap(
         "STATE-numbers",
         "a joiner drops a message that its provider delivers after the view of the state",
         "sitestack/channel/receiving/state_handover.py",

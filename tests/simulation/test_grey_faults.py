@@ -9,7 +9,7 @@ import pytest
 from relay_lab.sim.process import Process
 from relay_lab.simulation import Plan, SeedRun
 from relay_lab.simulation.faults import Fault, Flood, Kill, Pause, SlowWan, WanCut
-from relay_lab.simulation.grey_faults import GreyFault, Hole, LateLetters, NarrowWire, SlowApplication, SmallOnly
+from relay_lab.simulation.grey_faults import DeadInterface, GreyFault, Hole, LateLetters, NarrowWire, SlowApplication, SmallOnly
 from relay_lab.simulation.process import RelayProcess
 from sitestack.journal import records
 from sitestack.layers.flow_control import FlowControl
@@ -67,6 +67,16 @@ def members(run: SeedRun, site: str = "NYC") -> list[Process]:
     assert coordinator.view is not None
     by_address = {process.local.address: process for process in run.world.alive(site)}
     return [by_address[member] for member in coordinator.view.members]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "rank"), [(4, None), (14, 2), (16, None)])
+def test_a_dead_network_delays_no_message_for_long_and_excludes_no_member(seed: int, rank: int | None) -> None:
+    """F51: each direction finds the living network, also that of requests for what was lost meanwhile."""
+    plan = plan_with(DeadInterface(2.0, 30.0, "NYC", rank, 0), lasting_s=5.0)
+    run = SeedRun(replace(plan, interfaces=2, seed=seed, messages=300, unicast_share=0.5))
+    assert run.result().violations == ()
+    assert all(len(views) == len(set(views)) for views in map(views_of, members(run)))
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """How much a site notices of its WAN: the same load with the connection to another site and without it, in turns (X11).
 
-The load is steady and far below the limit: at full speed the other site would take its share of this machine, so that a cut
-would look like a gain. After each cut the other site first gets what it has missed.
+The load is far below the limit: at full speed the other site would take its share of this machine, and a cut look like a
+gain.
 """
 
 from __future__ import annotations

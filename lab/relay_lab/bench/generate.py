@@ -1,7 +1,6 @@
 """Synthetic journals of any size: a quiet run of several sites, seeded, with faults planted where one asks for them.
 
-Pure: it yields records, and knows nothing of files and clocks. All processes live to the end, every message goes to all
-processes and reaches the other sites with some lag, so that without planted faults every promise holds.
+All processes live to the end, every message goes to all processes and reaches the other sites with some lag.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """One process of a benchmark: it joins, carries the loads of standard input, and reports their costs.
 
-Run by `python -m relay_lab.bench.member TASK`. Every input line is a `Workload`, answered by a line
-of figures. Before those, one line reports the join and one that all members are there. All lines
-are JSON objects.
+Every input line is a `Workload`, answered by a line of figures. Before those, one line reports the join
+and one that all members are there. All lines are JSON objects.
 """
 
 from __future__ import annotations

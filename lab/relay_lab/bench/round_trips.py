@@ -1,7 +1,6 @@
 """Round trips as a member sees them: it asks, the others answer, and an own multicast answers itself when it is delivered.
 
-A question is answered by a unicast: by its target or, when it is a multicast, by the last member of each other site. So the
-member that asks and the one that answers are no coordinators, where a site has two members.
+A question is answered by a unicast of its target or, when it is a multicast, of the last member of each other site.
 """
 
 from __future__ import annotations

@@ -67,24 +67,18 @@ def command(
 ) -> None:
     """Measure throughput or latency on this machine.
 
-    Three members, each a process, all send as fast as possible.
+    local-throughput, total-order: three members send as fast as possible. site-autonomy: a steady load, with and without the
+    connection to another site in turns.
 
-    The rate counts the deliveries of each member, its own messages included. local-throughput keeps the order of each sender,
-    total-order one order for all. site-autonomy: a steady load, with and without the connection to another site in turns; the
-    ratios are cut to whole.
+    unicast-rtt, own-delivery, relay-rtt: one question at a time to another member, to itself (a multicast in the total order),
+    or to another site; ratios to a bare UDP echo.
 
-    unicast-rtt, own-delivery and relay-rtt: one member sends one question at a time: to another member, to itself (a multicast
-    in the total order), or to a member of another site. The ratios are to a bare UDP echo in the same run.
+    relay-flat-out: from one site to another; wan: the same with round trips from 0 to 300 ms. latency-at-load: local-throughput
+    at its full rate and at half of it. local-failover, relay-failover: the longest time without a delivery after a kill of the
+    coordinator. Deliveries are checked: the order of each sender, sizes and bytes.
 
-    relay-flat-out: a member of one site sends, the members of another one deliver; wan: the same with round trips from 0 to 300
-    ms. latency-at-load: local-throughput at its full rate and at half of it. local-failover, relay-failover: the
-    coordinator is killed; the longest time without a delivery at the survivors, or at the other site. All but round trips and
-    failover report the CPU and the peak memory of all processes. Deliveries are checked: the order of each sender, sizes and
-    bytes.
-
-    With --peer each window is followed by one of the peer with the same work and as many members. Ratios are Relay to peer, the
-    medians of the pairs. You install the peers: pip install 'relay-lab[peers]' for zenoh and zeromq; java, javac
-    and a jar for jgroups and jgroups5. A scenario that a peer does not support is not applicable.
+    With --peer each window is followed by one of the peer with the same work and as many members; ratios are Relay to peer. You
+    install the peers: pip install 'relay-lab[peers]' for zenoh and zeromq; java, javac and a jar for jgroups and jgroups5.
     """
     names = list(SCENARIOS) if scenario == "all" else [scenario]
     conditions = Conditions(secured, short_ids)

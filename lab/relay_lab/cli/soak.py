@@ -30,7 +30,7 @@ def command(ctx: click.Context, minutes: float, rate: float, seed: int, as_json:
     """Run three sites for hours, with a random fault every 30 to 90 seconds.
 
     Members are killed, restarted and paused, links cut and delayed, keys changed; messages have 0 bytes to 1 MiB. At the end
-    the journals are checked. Memory growth is fitted for members that lived longer than 80 minutes, without their first 20.
+    the journals are checked. Memory growth is fitted for members that lived for 80 minutes.
 
     Exits with 1 after any fault or a memory growth of 1 % an hour, with 3 when no member lived long enough.
     """

@@ -1,8 +1,8 @@
 """Proxies in user space that inject network faults between members.
 
 `StreamProxy` stands before the bridge port of one member for the calls of another. `DatagramProxy`
-stands before the UDP ports of all members of a site, which find each other by initial hosts. It
-carries no TCP, so connections are not watched.
+stands before the UDP ports of all members of a site. It carries no TCP, so connections are not
+watched.
 """
 
 from __future__ import annotations

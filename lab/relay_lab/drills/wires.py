@@ -7,8 +7,7 @@ namespaces of the members           A   B   C           eth0, with an address th
 reach
 
 All are in a user namespace, so no rights are needed. A process that waits for the end of its
-standard input holds each, so all end with this process. A dropped packet goes to a class without
-room. Needs sch_htb, sch_fifo and cls_u32 of the kernel.
+standard input holds each, so all end with this process. Needs sch_htb, sch_fifo and cls_u32 of the kernel.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from relay_lab.sim.network_faults import Packet, PacketFault
+from relay_lab.sim.network_faults import Packet, PacketFault, network_of
 from relay_lab.sim.schedule import Schedule
 from sitestack.model.address import Address, Physical
 
@@ -39,7 +39,7 @@ class Network:
         self._schedule = schedule
         self._rng = rng
         self._sockets: dict[Physical, Receive] = {}
-        self._groups: dict[str, list[Physical]] = {}
+        self._groups: dict[tuple[str, int], list[Physical]] = {}
         self._members: dict[Physical, Address] = {}
         #: Watcher's address -> the processes that it watches, and what to call when one of them is gone for good.
         self._watches: dict[Physical, tuple[dict[Physical, Address], Callable[[Address], None]]] = {}
@@ -51,7 +51,7 @@ class Network:
         self._sockets[address] = receive
         self._members[address] = member
         self._vacated.discard(address)
-        members = self._groups.setdefault(group, [])
+        members = self._groups.setdefault((group, network_of(address)), [])
         if address not in members:
             members.append(address)
 
@@ -94,7 +94,8 @@ class Network:
         return any((one.host in a and other.host in b) or (other.host in a and one.host in b) for a, b in self.cuts)
 
     def send(self, source: Physical, to: Physical | None, group: str, data: bytes) -> None:
-        targets = [to] if to is not None else [member for member in self._groups.get(group, ()) if member != source]
+        group_members = self._groups.get((group, network_of(source)), ())
+        targets = [to] if to is not None else [member for member in group_members if member != source]
         self.sent += len(targets)
         for target in targets:
             self._route(Packet(source, target, data, self.latency.draw(self._rng), self._schedule.now, to is None))

@@ -1,8 +1,7 @@
 """Faults of a network: functions from a packet to the packets that arrive.
 
-A fault is a callable `(Packet, random) -> list[Packet]`: an empty list loses the packet, two
-entries duplicate it, a changed delay reorders it. Faults form a chain; each applies to the packets
-that the previous one let through. All randomness comes from the seed.
+An empty list loses the packet, two entries duplicate it, a changed delay reorders it. Faults form a
+chain; each applies to the packets that the previous one let through.
 """
 
 from __future__ import annotations
@@ -28,7 +27,15 @@ class Packet:
     multicast: bool = False
 
 
+#: A second interface of a host is on another network, at a port above this one. What harms a host harms both.
+SECOND_PORTS = 8_700
+
 PacketFault = Callable[[Packet, random.Random], list[Packet]]
+
+
+def network_of(address: Physical) -> int:
+    """Return which network an interface is on: 0 or 1."""
+    return int(address.port > SECOND_PORTS)
 
 
 def loss(rate: float) -> PacketFault:
@@ -66,6 +73,16 @@ def small_only(source: str | None, target: str, bytes_max: int) -> PacketFault:
     def rule(packet: Packet, rng: random.Random) -> list[Packet]:
         here = packet.target.host == target and source in (None, packet.source.host)
         return [] if here and len(packet.data) > bytes_max else [packet]
+
+    return rule
+
+
+def dead_interface(network: int, hosts: frozenset[str]) -> PacketFault:
+    """Nothing reaches or leaves these hosts on one of their networks (0 or 1)."""
+
+    def rule(packet: Packet, rng: random.Random) -> list[Packet]:
+        ends = (packet.source, packet.target)
+        return [] if any(end.host in hosts and network_of(end) == network for end in ends) else [packet]
 
     return rule
 

@@ -1,8 +1,7 @@
 """One simulated process: a stack, its socket, its clock and its journal.
 
 The process runs the same turns as a node (`stack/turn.py`), one for all events of a tick. A script
-can kill it at any effect, between two steps of a turn or within a step, such as between two
-datagrams.
+can kill it between two steps of a turn or within a step, such as between two datagrams.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from relay_lab.sim.network import Network
+from relay_lab.sim.network_faults import network_of
 from relay_lab.sim.schedule import Schedule
 from relay_lab.sim.spans import Spans
 from sitestack.journal import records
@@ -47,15 +47,15 @@ class Process:
         *,
         handlers: Handlers = MappingProxyType({}),
         event_records: EventRecords = NO_EVENTS,
+        more: tuple[Physical, ...] = (),
     ) -> None:
-        """`handlers` and `event_records` are for the events and effects of layers of another package."""
+        """`handlers` and `event_records`: of another package's layers. `more`: a second interface, as of `SeveralUdp`."""
         self.local = local
         self.stack = stack
-        self.physical = physical
+        self.physical, self.interfaces = physical, (physical, *more)
         self.schedule = schedule
         self.network = network
-        self.alive = True
-        self.left = False
+        self.alive, self.left = True, False
         self.view: View | None = None
         self.blocked = Spans()
         self.paused = Spans()
@@ -109,8 +109,9 @@ class Process:
         return self.paused.since is not None
 
     def start(self) -> None:
-        self.network.attach(self.physical, self.local.site, self.local.address, self.receive)
-        self.stack.down(Connect((self.physical,)), self.schedule.now)
+        for place in self.interfaces:
+            self.network.attach(place, self.local.site, self.local.address, self.receive)
+        self.stack.down(Connect(self.interfaces), self.schedule.now)
         self.touch()
 
     def send(self, payload: bytes, scope: Scope = Scope.ALL, target: object = None) -> bool:
@@ -135,13 +136,14 @@ class Process:
         self.alive = False
         self.blocked.end(self.schedule.now)
         self.paused.end(self.schedule.now)
-        self.network.detach(self.physical, self.receive)
+        for place in self.interfaces:
+            self.network.detach(place, self.receive)
 
     def move(self, to: Physical) -> None:
         """Move to another address, as when a network interface fails over."""
         self.network.move(self.physical, to, self.local.site, self.local.address, self.receive)
-        self.physical = to
-        self.input(Connect((to,)))
+        self.physical, self.interfaces = to, (to, *self.interfaces[1:])
+        self.input(Connect(self.interfaces))
 
     def pause(self) -> None:
         """Stop as by SIGSTOP: nothing runs; packets wait in the socket's buffer, which is finite."""
@@ -225,7 +227,9 @@ class Process:
                     self.kill()
                     return
                 self.dies_after -= 1
-            self.network.send(self.physical, to, self.local.site, data)
+            for place in self.interfaces:
+                if to is None or network_of(place) == network_of(to):
+                    self.network.send(place, to, self.local.site, data)
 
     def _act(self, effects: Sequence[ShellEffect]) -> None:
         for effect in effects:

@@ -1,8 +1,7 @@
 """Virtual TCP: byte streams that arrive in order, late, or not any more.
 
-A cut connection loses bytes, not messages: of all bytes under way a random prefix still arrives. A broken route stalls a
-connection: nothing arrives and nothing is reported until the route heals, and then everything arrives. A slow route delays
-everything, and data that comes faster than the route passes it waits in a queue for each direction.
+Of the bytes under way in a cut connection a random prefix still arrives. A broken route stalls a connection without a
+report until it heals. A slow route delays everything; data that comes faster waits in a queue for each direction.
 """
 
 from __future__ import annotations

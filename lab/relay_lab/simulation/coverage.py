@@ -1,8 +1,7 @@
 """Coverage: pairs that a campaign must have met, and events that must occur in it at least once.
 
-Every pair of values and faults that can meet has to, in each block of seeds. Further events, by the names that a run
-counts: faults that find a victim, their consequences, and the reasons of drops. Each is expected several times in a thousand
-seeds; rarer events are counted and shown only.
+Every pair of values and faults that can meet has to, in each block of seeds. Further events: faults that find a victim,
+their consequences, and reasons of drops, each expected several times in a thousand seeds.
 """
 
 from __future__ import annotations
@@ -53,6 +52,8 @@ FAULTS: dict[str, str] = {
     "application takes nothing": "F46",
     "slow application left out": "F46",
     "unicasts to the gone": "F48",
+    "dead interface": "F51",
+    "dead network": "F51",
     "disk full": "F50",
     "disk unreadable": "F50",
     "spilled": "F22",

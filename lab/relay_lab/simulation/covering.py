@@ -1,7 +1,7 @@
 """A covering array: few rows in which every pair of values meets, of dimensions and of faults.
 
-A row has one value of each dimension and a few faults. Rows are built greedily, each around the value that
-still has most to meet, as in AETG (Cohen et al., "The AETG System", 1997).
+Rows are built greedily, each around the value that still has most to meet, as in AETG (Cohen et al., "The
+AETG System", 1997).
 """
 
 from __future__ import annotations

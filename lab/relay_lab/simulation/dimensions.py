@@ -1,7 +1,7 @@
 """The dimensions of the generator: the values of each feature of a plan, and the kinds of faults.
 
-Every pair of values meets in some plan of each `ROWS` seeds (`covering.py`). To add a value, give it its fields;
-to add a fault that is drawn by a new scenario, add its `Row` to `FAULTS`. List pairs that make no sense in `NEVER`.
+Every pair of values meets in some plan of each `ROWS` seeds (`covering.py`). To add a fault that is drawn by a new
+scenario, add its `Row` to `FAULTS`. List pairs that make no sense in `NEVER`.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ FAULTS = (
     Row(grey.letters_to_the_gone, 0.1),
     Row(grey.part_of_a_wan_cut, 0.1),
     Row(grey.failing_disk, 0.4),
+    Row(grey.dead_interface, 0.3),
 )
 
 #: Faults for large sites: only those that many members make different, since each member costs time.
@@ -215,6 +216,7 @@ FEATURES: dict[str, dict[str, Fields]] = {
     "lanes": {"on": {}, "off": {"lanes": "off"}, "expanded": {"lanes": "expanded"}},
     "last site": {"in time": {}, "late": {"is_late": True}},
     "addresses": {"v4": {}, "v6": {"ipv6": True}},
+    "interfaces": {"one": {}, "two": {"interfaces": 2}},
     # Shorter than the time in the global view, and than many cuts.
     "offline rule": {"none": {}, "soon": {"offline_after_s": [2.0, 4.0]}},
     "floods": {"none": {"flooded": 0.0}, "amid faults": {"flooded": 0.7}},
@@ -240,6 +242,7 @@ NEVER: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("backlog=usual",), ("slow_application",)),
     (("when split=both",), ("offline rule=soon",)),
     (("sites=two",), ("wan_cuts_in_turn",)),
+    (("interfaces=one",), ("dead_interface",)),
     (("sites=routed", "sites=narrow"), ("narrow_wan",)),
 )
 

@@ -1,7 +1,5 @@
 """Faults of a simulated world as plain data, so that a plan can be stored, and shrunk by leaving some out.
 
-A new field needs a default, or stored plans become unreadable.
-
 In all of them `at` is the time in virtual seconds after the start of the load, `site` a name, and
 `rank` a place in the site's view at that time; 0 is the coordinator; a rank beyond the end means the last member.
 """

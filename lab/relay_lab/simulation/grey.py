@@ -7,7 +7,15 @@ import random
 from relay.replica.config import BufferConfig
 from relay_lab.simulation.dice import back_s, draw_site, moment
 from relay_lab.simulation.faults import Fault, Flood, Kill, Leave, Pause, Split, WanCut
-from relay_lab.simulation.grey_faults import FailingDisk, Hole, LateLetters, NarrowWire, SlowApplication, SmallOnly
+from relay_lab.simulation.grey_faults import (
+    DeadInterface,
+    FailingDisk,
+    Hole,
+    LateLetters,
+    NarrowWire,
+    SlowApplication,
+    SmallOnly,
+)
 from relay_lab.simulation.plan import LOAD_S, Plan
 
 #: Bytes: just below a full Ethernet frame, and the least supported size.
@@ -69,6 +77,19 @@ def holes_across_a_split(rng: random.Random, plan: Plan) -> list[Fault]:
     pairs = [rng.sample(range(members), 2) for _ in range(rng.choice((1, 2, 4, 6)))]
     holes = [Hole(at - 0.05, rng.uniform(20.0, 80.0), site, rank, peer, rng.random() < 0.4) for rank, peer in pairs]
     return [*holes, Split(at, rng.uniform(5.0, 9.0), site, rng.randrange(1, members), False)]
+
+
+def dead_interface(rng: random.Random, plan: Plan) -> list[Fault]:
+    """Draw the failure of one of two networks, for a member or for all; perhaps the other one fails afterwards."""
+    site, members = draw_shared_site(rng, plan)
+    if not site or plan.interfaces < 2:
+        return []
+    rank = rng.choice((None, rng.randrange(members)))
+    at, length, network = rng.uniform(0.5, 15.0), draw_stay(rng), rng.randrange(2)
+    faults: list[Fault] = [DeadInterface(at, length, site, rank, network)]
+    if rng.random() < 0.3:
+        faults.append(DeadInterface(at + length + rng.uniform(0.1, 10.0), draw_stay(rng), site, rank, 1 - network))
+    return faults
 
 
 def wrong_mtu(rng: random.Random, plan: Plan) -> list[Fault]:

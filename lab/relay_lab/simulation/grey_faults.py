@@ -83,4 +83,16 @@ class FailingDisk:
     is_unreadable: bool
 
 
-GreyFault = Hole | SmallOnly | NarrowWire | SlowApplication | LateLetters | FailingDisk
+@dataclass(frozen=True, slots=True)
+class DeadInterface:
+    """One of the two interfaces of a member carries nothing, or of all members: a dead switch."""
+
+    at: float
+    length: float
+    site: str
+    #: None: of all members.
+    rank: int | None
+    network: int
+
+
+GreyFault = Hole | SmallOnly | NarrowWire | SlowApplication | LateLetters | FailingDisk | DeadInterface

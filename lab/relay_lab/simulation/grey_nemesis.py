@@ -14,6 +14,7 @@ from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
 from relay_lab.simulation.faults import Leave
 from relay_lab.simulation.grey_faults import (
+    DeadInterface,
     FailingDisk,
     GreyFault,
     Hole,
@@ -59,6 +60,8 @@ class GreyNemesis:
                 self._lose_large(fault)
             case NarrowWire():
                 self._narrow(fault)
+            case DeadInterface():
+                self._unplug(fault)
             case SlowApplication():
                 self._slow_down(fault)
             case LateLetters():
@@ -101,6 +104,14 @@ class GreyNemesis:
         if member is not None:
             self._covered["narrow wire"] += 1
             self._add(network_faults.Wire(member.physical.host, fault.bytes_per_s, fault.queue_bytes), fault.length)
+
+    def _unplug(self, fault: DeadInterface) -> None:
+        members = self._world.alive(fault.site)
+        if fault.rank is not None:
+            members = [each for each in [self._ranked(fault.site, fault.rank)] if each is not None]
+        self._covered["dead network" if fault.rank is None else "dead interface"] += bool(members)
+        hosts = frozenset([each.physical.host for each in members])
+        self._add(network_faults.dead_interface(fault.network, hosts), fault.length)
 
     def _add(self, rule: PacketFault, length: float) -> None:
         faults = self._world.network.faults

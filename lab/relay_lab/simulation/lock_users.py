@@ -174,8 +174,7 @@ def _lacks(users: Sequence[LockUser], agreed_s_max: float) -> Iterator[str]:
 def _overlaps(site: str, users: Sequence[LockUser]) -> Iterator[str]:
     """Report a lock that was passed on before its holder had released it, or had been left out of the view.
 
-    A holder that was left out still believes in a smaller token, which a fenced resource refuses. Its views do not
-    follow from that of the larger token, unless it was agreed on as the holder again.
+    A holder that was left out still believes in a smaller token, which a fenced resource refuses.
     """
     holds = sorted([hold for user in users for hold in user.held], key=lambda hold: (hold.name, hold.token))
     following: dict[ViewId, set[ViewId]] = {}

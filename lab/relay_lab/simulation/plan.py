@@ -100,6 +100,8 @@ class Plan:
     reloads_budget: bool = False
     #: Whether all hosts have IPv6 addresses.
     ipv6: bool = False
+    #: Of each member: 1, or 2 on separate networks.
+    interfaces: int = 1
     #: Seconds without a link after which a relay takes another site offline; None: never.
     offline_after_s: float | None = None
 

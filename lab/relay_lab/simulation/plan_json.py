@@ -1,9 +1,8 @@
 """A plan as JSON text, and back: a found fault is kept as its plan, whatever seeds draw later.
 
-The format follows the dataclasses. A field with its default is not written, and a missing field
-gets its default: a new field of a plan or fault needs a default, and older plans stay readable. All
-other fields are required, unknown ones are refused, and the first mistake is reported in one
-sentence with its path.
+The format follows the dataclasses. A field with its default is not written: a new field of a plan or
+fault needs a default, and older plans stay readable. Unknown fields are refused, and the first mistake is
+reported in one sentence with its path.
 """
 
 from __future__ import annotations

@@ -144,6 +144,7 @@ class RelayProcess(Process):
         physical: Physical,
         *,
         state: StateUse = "none",
+        interfaces: int = 1,
     ) -> None:
         self.disk = MemoryDisk()
         self.relay = RelayLayer(local, relay, self.disk)
@@ -162,6 +163,7 @@ class RelayProcess(Process):
                 Pacing: self._pace,
             },
             event_records=RELAY_RECORDS,
+            more=tuple([Physical(physical.host, physical.port + 1_000) for _ in range(1, interfaces)]),
         )
         self.global_view: GlobalView | None = None
         #: Number of times its senders had to wait for another site.
@@ -325,7 +327,7 @@ def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]], plan: Plan |
         if plan.short_ids == "some":
             config = with_short_ids(config, dice("short ids").random() < 0.5)
         state = "none" if plan.state == "some" and dice("state").random() < 0.5 else plan.state
-        process = RelayProcess(world, local, config, relay, physical, state=state)
+        process = RelayProcess(world, local, config, relay, physical, state=state, interfaces=plan.interfaces)
         if plan.lanes == "off":
             process.stack.lanes = Lanes(process.local.address, site, ())
         elif plan.lanes == "expanded":  # a tap sees each frame at every layer

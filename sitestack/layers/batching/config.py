@@ -27,8 +27,7 @@ class BatchingConfig:
     #: `send_credit_bytes`.
     latency_target_s: float | None = 0.005
     #: Let messages with keys share batches, for a quarter of the cost. Releases up to 0.2.0 do not recognise
-    #: repeats in them: set it once all members of all sites are newer. Members cannot find out themselves: a
-    #: batch may be held for a site that is not linked yet.
+    #: repeats in them: set it once all members of all sites are newer.
     keys_share_batches: bool = False
     #: Time that a graceful leave waits for messages in transit; 0 leaves at once, and may lose the last ones
     #: (SEQ-16).

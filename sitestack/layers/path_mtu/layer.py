@@ -108,7 +108,8 @@ class PathMtu(Layer):
         if isinstance(event, Frame):
             header = event.headers[-1] if event.headers else None
             if isinstance(header, Probe):
-                return [self._send_unreliably(event.source, ProbeAnswer(header.search, header.size))]
+                answer = Frame(self._me, event.source, (ProbeAnswer(header.search, header.size),), unreliable=True)
+                return [Down(SendAlone(answer, everywhere=True))]
             return self._answered(event.source, header, now) if isinstance(header, ProbeAnswer) else [Up(event)]
         if isinstance(event, ViewInstalled):
             self._view = event.view
@@ -227,6 +228,3 @@ class PathMtu(Layer):
     def _tell(self, member: Address, size: int | None) -> Effect:
         name = self._view.name_of(member) if self._view is not None and member in self._view.members else repr(member)
         return Up(NarrowPath(member, name, size))
-
-    def _send_unreliably(self, dest: Address, header: Header) -> Effect:
-        return Down(Frame(self._me, dest, (header,), unreliable=True))

@@ -74,9 +74,7 @@ class Resolver(Layer):
             picked = self._picked.get(dest)
             return self._queue(dest, event, now) if picked is None else [Transmit(picked, event)]
         if isinstance(event, SendAlone):
-            dest = event.frame.dest
-            picked = self._picked.get(dest) if isinstance(dest, Address) else None
-            return self._give_up(1) if picked is None else [TransmitAlone(picked, event.frame)]
+            return [TransmitAlone(to, event.frame) for to in self._places_for(event)] or self._give_up(1)
         if isinstance(event, SetPhysical):
             return self._set(Contact(event.member, "", event.physical, event.version), now)
         if isinstance(event, RemovePhysical):
@@ -134,6 +132,13 @@ class Resolver(Layer):
         own = () if mine is None else mine.physical
         places = [self._picked[each] for each in members if each in self._picked]
         return tuple(dict.fromkeys([each for each in places if each not in own]))
+
+    def _places_for(self, event: SendAlone) -> tuple[Physical, ...]:
+        dest = event.frame.dest
+        if not isinstance(dest, Address) or (picked := self._picked.get(dest)) is None:
+            return ()
+        contact = self._contacts.get(dest)
+        return contact.physical if event.everywhere and contact is not None else (picked,)
 
     def _release(self, member: Address) -> list[Effect]:
         waiting = self._waiting.pop(member, None)

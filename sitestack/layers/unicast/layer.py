@@ -30,7 +30,7 @@ from sitestack.layers.unicast.headers import (
 from sitestack.layers.unicast.receiver import Receiver
 from sitestack.layers.unicast.sender import Sender
 from sitestack.model.address import Address
-from sitestack.model.events import Blocked, CloseConnection, Event, Left, Unblocked, Undeliverable, ViewInstalled
+from sitestack.model.events import Blocked, CloseConnection, Event, Left, PathDoubt, Unblocked, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.message import Batch
@@ -157,6 +157,8 @@ class Unicast(Layer):
             header = receiver.answer(now)
             if header is not None:
                 effects.append(Down(Frame(self._me, peer, (header,), unreliable=True)))
+            if receiver.asks_in_vain:
+                effects.append(Down(PathDoubt(peer, True)))
             self._arm(receiver.deadline())
         self._to_answer.clear()
         return effects

@@ -67,6 +67,8 @@ class Receiver:
         self._ask_s = config.ask_interval_s
         #: Earliest time to ask for a hole, or for the start of the connection.
         self._ask_at = now
+        #: Whether earlier requests were not answered for `doubt_s`.
+        self.asks_in_vain = False
         self.heard_at = now
         #: Received since the last answer; whether the peer waits for it.
         self._owed_frames = self._owed_bytes = 0
@@ -243,6 +245,7 @@ class Receiver:
         self._owed_frames = self._owed_bytes = 0
         self._is_awaited = False
         asking = self._lacks_some and now >= self._ask_at
+        self.asks_in_vain = asking and self._ask_s > self._config.doubt_s
         if asking:
             self._ask_at = now + self._ask_s * (1 + self._rng.random() / 2)
             self._ask_s = min(2 * self._ask_s, self._config.ask_interval_s_max)

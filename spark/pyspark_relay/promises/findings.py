@@ -1,8 +1,8 @@
 """Findings: one row for each fact that contradicts a promise.
 
-`invariant`; `uuid` of the process, or `place` if it is not a process; `issue`, which separates
-violations at one place; `what`, a sentence; `position`, the order within a process. Lost and
-reordered messages also have `harm`, stream and numbers. Rows without `what` only count.
+`invariant`; `uuid` of the process, or another `place`; `issue`, which separates violations at one place;
+`what`, a sentence; `position`, the order within a process. Lost and reordered messages also have `harm`,
+stream and numbers. Rows without `what` only count.
 """
 
 from __future__ import annotations

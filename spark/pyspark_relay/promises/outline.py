@@ -1,8 +1,7 @@
 """The outline of the journals in the driver's memory: all records of views, roles and ends.
 
-Of messages it holds only the last ones of each process, which locate the end of the run, and
-misfits: those in the wrong view, by the wrong route or at the wrong target. `origins` judges the
-others.
+Of messages it holds only the last ones of each process, and misfits: those in the wrong view, by the
+wrong route or at the wrong target. `origins` judges the others.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """L8: the members of a site deliver all messages, also relayed ones, in one order.
 
-Places (gseq) must strictly increase at each member, within and between segments. Then equal hash
-sums over (place, batch) mean equal orders of a view, without comparing deliveries. Only views with
-different sums (membership changed, or an error) are compared place by place. `disputes` judges the
-disputed rows with the checker.
+Places (gseq) must strictly increase at each member. Then equal hash sums over (place, batch) mean equal
+orders of a view. Only views with different sums (membership changed, or an error) are compared place by
+place. `disputes` judges the disputed rows with the checker.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The writers of the sink, for streams and tables: each task publishes its partition in order.
 
-A repeated task uses the same keys. Keys of a stream contain the query id, which the checkpoint
-keeps, and the batch number. A table write draws a random name, so a second write publishes again.
+A repeated task uses the same keys: of a stream by the query id, which the checkpoint keeps, and the batch
+number. A table write draws a random name.
 """
 
 from __future__ import annotations

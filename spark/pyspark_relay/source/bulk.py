@@ -1,8 +1,7 @@
 """The columnar reader for millions of records in a segment file or a part of it.
 
 Sends and deliveries, nearly all records, are decoded in chunks to columns, and checked by column.
-If a check fails, `Decoder` decodes that chunk record by record, so that records and problems equal
-those of `relay.journal.reader`. All other records become objects.
+If a check fails, `Decoder` decodes that chunk record by record. All other records become objects.
 """
 
 from __future__ import annotations

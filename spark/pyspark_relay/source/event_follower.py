@@ -1,7 +1,7 @@
 """A connection to `GET /events` of one node at a time, which outlives nodes and pauses of the query.
 
-A thread receives the events, so that the node does not drop them between two micro-batches. At the
-bounds it stops receiving. The node then disconnects it, and it resumes by id later.
+A thread receives the events, also between two micro-batches. At the bounds it stops receiving. The node
+then disconnects it, and it resumes by id later.
 """
 
 from __future__ import annotations

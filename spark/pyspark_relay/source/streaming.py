@@ -6,7 +6,7 @@ resumes from its checkpoint in any process. Bytes between two offsets never chan
 batch has the same rows.
 
 A micro-batch has at most `maxBytesPerTrigger` and one record more. The journal furthest behind by
-wall clock advances first, so watermarks do not run ahead while a query catches up.
+wall clock advances first.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from relay_lab.sim.network import Latency
-from relay_lab.sim.network_faults import Packet, PacketFault, Wire, small_only
+from relay_lab.sim.network_faults import Packet, PacketFault, Wire, dead_interface, small_only
 from relay_lab.sim.schedule import Schedule
 from relay_lab.sim.spans import Spans, overlap_s
 from relay_lab.sim.tcp_streams import PIECE_BYTES, Slowness, TcpStream, TcpStreams
@@ -45,6 +45,17 @@ def test_large_datagrams_from_one_host_vanish() -> None:
     rule = small_only(A.host, B.host, 1_400)
     assert not passes(rule, packet(A, B, 1_401))
     assert passes(rule, packet(C, B, 1_401))
+
+
+def test_a_dead_interface_harms_one_network_of_its_hosts() -> None:
+    second = {host: host._replace(port=8_800) for host in (A, B, C)}
+    first_is_dead, second_is_dead = [dead_interface(network, frozenset([A.host])) for network in (0, 1)]
+    for source, target in ((A, B), (B, A)):
+        assert not passes(first_is_dead, packet(source, target, 1))
+        assert passes(first_is_dead, packet(second[source], second[target], 1))
+        assert passes(second_is_dead, packet(source, target, 1))
+        assert not passes(second_is_dead, packet(second[source], second[target], 1))
+    assert passes(first_is_dead, packet(B, C, 1))
 
 
 def test_a_packet_on_a_wire_waits_for_earlier_packets_of_the_same_direction() -> None:

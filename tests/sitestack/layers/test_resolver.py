@@ -7,12 +7,13 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.events import (
     FindPhysical,
     RemovePhysical,
+    SendAlone,
     SetPhysical,
     TryNextPhysical,
     ViewInstalled,
 )
 from sitestack.model.frame import Frame
-from sitestack.stack.layer import Effect, Transmit, Up
+from sitestack.stack.layer import Dropped, Effect, Transmit, TransmitAlone, Up
 from tests.harness.addresses import address, local_of, place, view_of
 from tests.harness.hosts import frame_to, sent
 from tests.harness.messages import drops
@@ -242,3 +243,11 @@ def test_the_cache_is_bounded_and_keeps_the_view() -> None:
 
 def test_nothing_is_sent_to_oneself() -> None:
     assert drops(make().down(frame_to("A", "A", 1), 0.0)) == ["to_self"]
+
+
+def test_a_frame_that_goes_everywhere_goes_to_each_address_of_its_member() -> None:
+    resolver, frame, places = make(), frame_to("A", "B", 1), (place("B"), place("C"))
+    assert resolver.down(SendAlone(frame, everywhere=True), 0.0) == [Dropped("unresolved")]
+    resolver.down(set_b(1, *places), 0.0)
+    assert resolver.down(SendAlone(frame), 0.0) == [TransmitAlone(places[0], frame)]
+    assert resolver.down(SendAlone(frame, everywhere=True), 0.0) == [TransmitAlone(each, frame) for each in places]

@@ -1,8 +1,6 @@
 """The protocol stacks of JGroups as a peer, as XML. Pure.
 
-Set are only the options that its rate or round trips depend on: large datagrams, socket buffers of
-4 MB, and bundling for rates but not for round trips. Everything else is a default, or that of the
-stacks that JGroups ships.
+Set are only large datagrams, socket buffers of 4 MB, and bundling for rates but not for round trips.
 """
 
 from __future__ import annotations

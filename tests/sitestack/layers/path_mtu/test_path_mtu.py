@@ -59,9 +59,10 @@ def test_a_probe_is_a_datagram_of_exactly_its_size() -> None:
     assert [each.size for each in probes(effects)] == sizes
 
 
-def test_a_probe_is_answered_with_its_size() -> None:
+def test_a_probe_is_answered_with_its_size_at_all_addresses() -> None:
+    """So it is known which way is dead: that of the probe."""
     assert layer_of().up(Frame(B, A, (Probe(7, 1_400, b"..."),), None, True), 0.0) == [
-        Down(Frame(A, B, (ProbeAnswer(7, 1_400),), None, True))
+        Down(SendAlone(Frame(A, B, (ProbeAnswer(7, 1_400),), None, True), everywhere=True))
     ]
 
 

@@ -95,6 +95,21 @@ def test_path_doubt_after_a_quiet_period_counts_from_the_new_frame() -> None:
     assert [each.event for each in layer.expire(90.7) if isinstance(each.event, PathDoubt)] == [PathDoubt(B, True)]  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("comes", [False, True])
+def test_a_receiver_whose_requests_are_in_vain_doubts_the_path_to_the_sender(comes: bool) -> None:
+    layer, doubts = layer_of(UnicastConfig(ask_interval_s=0.02, doubt_s=0.3)), []
+    layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0)
+    layer.up(data(3, UnicastData(1, 3, 3, False)), 0.0)
+    for step in range(1, 60):
+        now = step / 100
+        if comes and step == 20:
+            layer.up(data(2, UnicastData(1, 2, 2, False)), now)
+        effects = [*layer.expire(now), *layer.flush(now)]
+        doubts += [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, PathDoubt)]
+        assert not doubts or now >= 0.3
+    assert doubts[:1] == ([] if comes else [PathDoubt(B, True)])
+
+
 @pytest.mark.conforms("U2-11")
 @pytest.mark.parametrize(("back", "given_up"), [(False, True), (True, False)])
 def test_a_member_that_left_is_given_up_soon_unless_it_comes_back(back: bool, given_up: bool) -> None:
