@@ -1,7 +1,7 @@
 """One simulated process: a stack, its socket, its clock and its journal.
 
-The process runs the same turns as a node (`stack/turn.py`), one for all events of a tick. A script
-can kill it between two steps of a turn or within a step, such as between two datagrams.
+It runs the same turns as a node (`stack/turn.py`), one for all events of a tick. A script can kill it
+between two steps of a turn or two datagrams.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The application's state: provided for a joiner, or installed from another member, at the right view.
 
 The inbox has a mark before each view, at which the state is read or installed. A snapshot for
-another site has a separate mark (`GiveSnapshot`). A snapshot from another site is installed first,
-and the inbox keeps the deliveries that it does not contain.
+another site has a separate mark (`GiveSnapshot`). One from another site is installed first, and the
+inbox keeps the deliveries that it does not contain.
 """
 
 from __future__ import annotations

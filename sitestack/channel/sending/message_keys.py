@@ -1,5 +1,4 @@
-"""Message keys: members recognise a message that was sent again, by its sender or through another
-member.
+"""Message keys: members recognise a message that was sent again.
 
 A member does not show its application a message whose key it has already delivered. It remembers
 the keys of the last `KEYS_MAX` messages with keys, for `KEY_AGE_S`; a joiner starts with those of
