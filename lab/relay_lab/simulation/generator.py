@@ -103,7 +103,10 @@ class _Draw:
         plan = replace(plan, link=LinkConfig(compress=compress, rate_max_bytes_s=rate_max_bytes_s))
         if not is_narrow:
             return plan
-        window, frame = rng.choice((10_000, 100_000)), plan.size_max + DATA_OVERHEAD_BYTES
+        window = rng.choice((10_000, 100_000))
+        if plan.size_max >= window:  # a route passes a window in a round trip
+            plan = replace(plan, size_max=window // 5)
+        frame = plan.size_max + DATA_OVERHEAD_BYTES
         chunk_bytes, routed_bytes_max = rng.choice((1_000, 4_000)), window + frame * rng.choice((1, 1, 4))
         link = replace(plan.link, chunk_bytes=chunk_bytes, window_bytes=window, routed_bytes_max=routed_bytes_max)
         rate = rng.choice((None, 100_000.0, 400_000.0))
