@@ -1,7 +1,6 @@
 """How much a site notices of its WAN: the same load with the connection to another site and without it, in turns (X11).
 
-The load is far below the limit: at full speed the other site would take its share of this machine, and a cut look like a
-gain.
+The load is far below the limit: at full speed a cut would look like a gain.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The attacker of a hostile drill: a separate process on the network that is no member.
 
-It attacks only the drill's members, at their addresses. Every loop is bounded in time and in
-packets.
+It attacks only the drill's members. Every loop is bounded in time and in packets.
 
 target.py     its orders and its report
 forge.py      datagrams of no member: every header, and ones that are expensive to read
