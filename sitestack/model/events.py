@@ -296,7 +296,7 @@ class FindPhysical(Event):
 
 @dataclass(frozen=True, slots=True)
 class TryNextPhysical(Event):
-    """Down from failure detection to the resolver: use the member's next address (LA-6)."""
+    """Down to the resolver: use the member's next address (LA-6)."""
 
     member: Address
 

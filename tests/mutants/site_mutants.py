@@ -326,7 +326,7 @@ SITE = (
         "            if receiver.asks_in_vain:\n",
         "            if False:\n",
         "tests/sitestack/layers/unicast/test_unicast_bounds.py"
-        "::test_a_receiver_whose_requests_are_in_vain_doubts_the_path_to_the_sender",
+        "::test_a_receiver_whose_requests_are_in_vain_tries_the_next_address_of_the_sender",
     ),
     trap(
         "F51-answers",

@@ -77,7 +77,7 @@ class UnicastConfig:
     retransmit_interval_s: float = 0.1
     #: Longest wait between two retransmissions of the highest frame.
     retransmit_interval_s_max: float = 2.0
-    #: Time without an acknowledgement, or an answer to a request, after which the path is checked.
+    #: Time without an answer after which the path MTU is checked, or for a request the next address tried.
     doubt_s: float = 0.3
     #: Age of a hole at which it is requested; doubles, with jitter.
     ask_interval_s: float = 0.02

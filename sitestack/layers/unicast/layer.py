@@ -30,7 +30,16 @@ from sitestack.layers.unicast.headers import (
 from sitestack.layers.unicast.receiver import Receiver
 from sitestack.layers.unicast.sender import Sender
 from sitestack.model.address import Address
-from sitestack.model.events import Blocked, CloseConnection, Event, Left, PathDoubt, Unblocked, Undeliverable, ViewInstalled
+from sitestack.model.events import (
+    Blocked,
+    CloseConnection,
+    Event,
+    Left,
+    TryNextPhysical,
+    Unblocked,
+    Undeliverable,
+    ViewInstalled,
+)
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.message import Batch
@@ -155,10 +164,10 @@ class Unicast(Layer):
         for peer, receiver in self._to_answer.items():
             self._receivers[peer] = self._receivers.pop(peer)
             header = receiver.answer(now)
+            if receiver.asks_in_vain:
+                effects.append(Down(TryNextPhysical(peer)))
             if header is not None:
                 effects.append(Down(Frame(self._me, peer, (header,), unreliable=True)))
-            if receiver.asks_in_vain:
-                effects.append(Down(PathDoubt(peer, True)))
             self._arm(receiver.deadline())
         self._to_answer.clear()
         return effects
