@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import trio
@@ -142,7 +143,10 @@ class Messages:
                 else:
                     await channel.send_many(payloads, scope, headers=headers, keys=[each.key for each in run])
             except MessageTooLarge as error:
-                return await self._send_each(channel, run, writable_s) if len(run) > 1 else [_error(413, f"{error}.")]
+                if len(run) == 1:
+                    return [_error(413, f"{error}.")]
+                waiting.deadline = inf  # each waits for itself
+                return await self._send_each(channel, run, writable_s)
             except ChannelClosed:
                 return [_error(503, "This node is no longer a member.")]
             except NoMajority as error:

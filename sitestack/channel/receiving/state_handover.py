@@ -254,7 +254,8 @@ class StateHandover:
         """Return the bytes that travel, and how many of them are extras."""
         assert self._state is not None
         gaps = self._inbox.merge_gaps()
-        read = {**self._read, **{stream_of(gap): gap.last for gap in gaps}} if self.counts else {}
+        is_joiner = self.counts and not isinstance(mark.at, int)
+        read = {**self._read, **{stream_of(gap): gap.last for gap in gaps}} if is_joiner else {}
         numbers = tuple(StateNumber(*stream, last) for stream, last in read.items())
         extras = StateExtras((*self._history, *self._gaps, *gaps), self._keys.carried(mark.keys), numbers)
         state = copy_buffer("a state", self._state.get())

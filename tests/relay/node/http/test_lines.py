@@ -100,6 +100,26 @@ async def test_of_lines_sent_together_only_the_one_that_is_too_large_is_refused(
         assert [payload for payload, _ in await heard(channel, 2)] == [b"1", b"4"]
 
 
+async def test_a_line_that_was_sent_beside_one_that_is_too_large_is_not_refused_with_a_later_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(messages, "DELIVERED_S", 0.3)
+    async with site("A") as ([place], [channel]):
+        channel._batching._payload_bytes_max = 100
+        send = channel.send
+
+        async def send_all_but_one(payload: bytes, *args: Any, **kwargs: Any) -> None:
+            if payload == b"3":
+                await trio.sleep_forever()
+            await send(payload, *args, **kwargs)
+
+        monkeypatch.setattr(channel, "send", send_all_but_one)
+        lines = [{"text": "1"}, {"text": "2" * 101}, {"text": "3"}, {"text": "4"}]
+        answers = await post_lines(place, b"\n".join(json.dumps(line).encode() for line in lines))
+        assert statuses(answers) == [200, 413, 429, 429]
+        assert [payload for payload, _ in await heard(channel, 1)] == [b"1"]
+
+
 async def test_of_lines_of_two_scopes_the_later_one_that_has_no_credit_stops_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -25,7 +25,7 @@ from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body
-from sitestack.model.state_events import Baseline, GiveState, SiteStateArrived, StateArrived
+from sitestack.model.state_events import Baseline, GiveSnapshot, GiveState, SiteStateArrived, StateArrived
 from sitestack.model.view import View, ViewId
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.addresses import address, view_of
@@ -286,6 +286,15 @@ async def test_a_joiner_keeps_what_it_delivered_before_the_view_if_the_state_lac
     joiner.handover.handle(StateArrived(view.id, provider.given()))
     assert await joiner.reads(2) == [view, delivery(1, 2)], "the provider delivers it after the view"
     assert split_extras(joiner.given())[0].numbers == (("NYC", A, Scope.ALL, 2),)
+
+
+async def test_numbers_do_not_travel_to_another_site(autojump_clock: MockClock) -> None:
+    provider, given = started(), list[Any]()
+    provider.inbox.put(delivery(1, 1))
+    await provider.reads(1)
+    provider.handover.handle(GiveSnapshot(1))
+    provider.handover.reach(StateMark(1), given.append)
+    assert [each.data for each in given] == [b"state"]
 
 
 async def test_an_older_gap_of_a_state_lowers_no_number_of_the_next_one(autojump_clock: MockClock) -> None:
