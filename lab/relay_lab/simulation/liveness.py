@@ -77,11 +77,11 @@ class Liveness:
             sites.setdefault(process.local.site, []).append(process)
         said = list(self._refused) + list(self._unheard())
         for site, processes in sites.items():
-            said += self._late(site, processes, now) if self._is_timed() else ()
+            said += self._late(site, processes, now) if self.is_timed() else ()
             said += [what for process in processes if (what := self._stood(site, process, now))]
         return said
 
-    def _is_timed(self) -> bool:
+    def is_timed(self) -> bool:
         """Return whether T1 holds. With a flow-control window of a few frames the coordinator's own
         messages pass before forwarded ones; with small bounds a receiver of large messages takes eight
         frames out of order, so that losses make it wait for most of them.
