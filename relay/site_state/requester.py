@@ -222,7 +222,8 @@ class StateRequester:
         due = self.deadline()
         if due is None or now < due:
             return []
-        if now >= self._progressed + self._settings.give_up_s:
+        is_late = now >= self._progressed + self._settings.give_up_s
+        if is_late or self._state.switches.offline.keys() >= {*self.sites}:
             return self._finish(StateFetched(None, {}, {}))
         if self.provider is None or now >= self._heard + SILENT_S or self._is_gone(self.provider):
             self.restarts += self._arriving is not None

@@ -277,4 +277,13 @@ RELAY = (
         "                    (lambda entry: None)(",
         "tests/simulation/relay/test_pace.py::test_senders_wait_for_a_site_below_the_least_pace_for_a_grace_time_before_gaps",
     ),
+    trap(
+        "STATE-offline",
+        "a member waits for the state of sites that are offline, and holds back its own site",
+        "relay/site_state/requester.py",
+        "        if is_late or self._state.switches.offline.keys() >= {*self.sites}:",
+        "        if is_late:",
+        "tests/relay/site_state/test_requester_and_provider.py"
+        "::test_a_requester_gives_up_at_once_while_all_its_sites_are_offline",
+    ),
 )

@@ -10,6 +10,7 @@ from typing import get_args
 
 import pytest
 
+from relay.gateway.config import LinkConfig
 from relay.replica.config import BufferConfig
 from relay_lab.simulation import Kind, dice, draw, grey, scenarios
 from relay_lab.simulation.coverage import find_missing
@@ -161,3 +162,12 @@ def test_a_name_of_a_scenario_is_there_once() -> None:
         names = [row.scenario.__name__ for row in SPACES[kind].faults]
         assert len(set(names)) == len(names)
     assert {*SPACES} == {*KINDS}
+
+
+def test_a_narrow_link_holds_a_window_and_the_largest_message_of_a_route() -> None:
+    plans = [draw(seed, kind) for kind in KINDS[:1] + KINDS[-1:] for seed in range(48)]
+    narrow = [plan for plan in plans if plan.link.routed_bytes_max < LinkConfig().routed_bytes_max]
+    assert len(narrow) > 9
+    for plan in narrow:
+        sizes = [plan.size_max, *[fault.size_max or 0 for fault in plan.faults if isinstance(fault, Flood)]]
+        assert plan.link.routed_bytes_max > plan.link.window_bytes + max(sizes), plan.seed

@@ -23,6 +23,7 @@ from relay_lab.simulation.dice import draw_delay, draw_site
 from relay_lab.simulation.dimensions import SPACES, Kind, Members, Topology, Upto, row_of
 from relay_lab.simulation.faults import Fault, Flood, Kill, Pause, Reset, SlowWan, WanCut, sites_of
 from relay_lab.simulation.grey_faults import GreyFault, LateLetters
+from relay_lab.simulation.load import FLOOD_BYTES_MAX
 from relay_lab.simulation.plan import LOAD_S, Plan
 from sitestack.stack.turn import STEPS, Step
 
@@ -106,7 +107,7 @@ class _Draw:
         window = rng.choice((10_000, 100_000))
         if plan.size_max >= window:  # a route passes a window in a round trip
             plan = replace(plan, size_max=window // 5)
-        frame = plan.size_max + DATA_OVERHEAD_BYTES
+        frame = max(plan.size_max, FLOOD_BYTES_MAX) + DATA_OVERHEAD_BYTES
         chunk_bytes, routed_bytes_max = rng.choice((1_000, 4_000)), window + frame * rng.choice((1, 1, 4))
         link = replace(plan.link, chunk_bytes=chunk_bytes, window_bytes=window, routed_bytes_max=routed_bytes_max)
         rate = rng.choice((None, 100_000.0, 400_000.0))

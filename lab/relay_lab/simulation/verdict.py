@@ -141,7 +141,7 @@ class SeedVerdict:
         said += [f"S21 {what}" for what in unaccounted(histories)]
         users = [(p, p.lock_user) for p in processes if isinstance(p, RelayProcess) and p.lock_user is not None]
         nemesis.covered["lock held"] += sum(len(user.held) for _, user in users)
-        # An application that reads nothing holds back all multicasts of its site; so does a window of a few frames.
+        # An application that reads nothing, and a small window, hold back all multicasts.
         is_slow = not self.liveness.is_timed() or any(isinstance(fault, SlowApplication) for fault in plan.faults)
         said += [f"M6 {what}" for what in find_violations(users, settled, inf if is_slow else AGREED_S_MAX)]
         said += [f"M7 {what}" for what in self._states(settled)]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from relay.replica.config import BufferConfig
-from relay.replica.entries import SiteVector
+from relay.replica.entries import SiteSwitch, SiteVector
 from relay.replica.site_state import ITS_RELAY, READS_EXTRAS, StateAnswer, StateAsk, StatePiece, StateRefusal
 from relay.replica.state import ReplicatedState
 from relay.site_state import provider
@@ -305,6 +305,20 @@ def test_a_requester_gives_up_when_no_member_provides_a_state() -> None:
     found.expire(110.0)
     assert found.end is not None
     assert (found.end.data, found.deadline(), found.refusal) == (None, None, "no_state")
+
+
+def test_a_requester_gives_up_at_once_while_all_its_sites_are_offline() -> None:
+    """It held back its whole site for a minute, and with it the order that takes the site online (map seed 822)."""
+    state = state_of("SFO", NYC="AB", LON="C")
+    found = StateRequester("SFO", D, CONFIG, state)
+    found.start(("NYC", "LON"), {}, 0.0)
+    state.switches.apply(SiteSwitch("NYC", True), {})
+    found.expire(2.0)
+    assert found.busy, "the other site may answer"
+    state.switches.apply(SiteSwitch("LON", True), {})
+    found.expire(4.0)
+    assert found.end is not None
+    assert found.end.data is None
 
 
 def test_a_gap_during_the_transfer_requests_a_newer_snapshot_and_is_finally_reported() -> None:
