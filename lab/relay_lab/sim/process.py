@@ -198,9 +198,13 @@ class Process:
         self.schedule.at(due, lambda: self._woken(due))
 
     def _woken(self, planned: float) -> None:
-        if self._wake == planned:
-            self._wake = None
-        self.touch()
+        if self._wake != planned:
+            return  # superseded
+        self._wake = None
+        if self._loop.due is not None and self._loop.due > self.schedule.now:
+            self._plan_wake()
+        else:
+            self.touch()
 
     def _step(self, step: Step, carry_out: Callable[[Sequence[T]], None]) -> Callable[[Sequence[T]], None]:
         """A step that a dead process does not come to."""
