@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,11 +14,13 @@ from relay_lab.sim.schedule import Schedule
 from relay_lab.sim.tasks import Tasks
 from relay_lab.simulation import application, map_users
 from relay_lab.simulation.map_users import Write
-from sitestack.model.address import Address
+from relay_lab.simulation.verdict import beginnings
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Scope
+from tests.harness.addresses import address
+from tests.harness.journals import Told
 
-ORIGIN = Address(b"o" * 16)
+ORIGIN = address("o")
 WRITERS = b"a" * 16, b"b" * 16
 
 
@@ -45,6 +48,31 @@ def test_states_that_differ_without_a_gap_are_found(members: list[Any], found: s
     assert len(violations) == bool(found)
     assert all(found in each for each in violations)
     assert not list(application.find_violations(members[1:], {"NYC": 5}, True, 1.0)), "a site that was split is not compared"
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "told", "found"),
+    [
+        ([1, 2, 3], [], lambda told: told.baseline("o", 4, "NYC"), ""),
+        ([1, 4], [], lambda told: told.baseline("o", 4, "NYC"), "lacks 1 messages of NYC"),
+        ([1, 2, 3], [1], lambda told: told.baseline("o", 4, "NYC"), "lacks 2 messages of NYC"),
+        ([1, 2, 3], [3], lambda told: told.baseline("o", 3, "NYC").deliver("o", 3, site="NYC"), ""),
+        ([1, 2, 3], [], lambda told: told.deliver("o", 1, site="NYC").baseline("o", 4, "NYC"), "lacks 3 messages of NYC"),
+        ([1, 2, 3], [], lambda told: told.gap("o", 1, 3, "NYC").baseline("o", 4, "NYC"), "lacks 3 messages of NYC"),
+        ([1, 2, 3], [], lambda told: told.baseline("o", 4, "NYC", in_state=True), "lacks 3 messages of NYC"),
+        ([1, 2, 3], [], lambda told: told, "lacks 3 messages of NYC"),
+    ],
+)
+def test_only_what_precedes_the_beginning_of_a_site_may_be_absent_without_a_gap(
+    there: list[int], here: list[int], told: Callable[[Told], Told], found: str
+) -> None:
+    """R29, also of an origin that died before: it has a baseline, and no delivery."""
+    journal = told(Told("SFO", "C").view("1C", "C"))
+    process: Any = SimpleNamespace(local=SimpleNamespace(site="SFO"), records=journal.records)
+    members = [member("NYC", "A", there), member("SFO", "C", here)]
+    violations = list(application.find_violations(members, {}, True, 1.0, beginnings([process])))
+    assert len(violations) == bool(found)
+    assert all(found in each for each in violations)
 
 
 def write(time: int, writer: int, *seen: int) -> Write:

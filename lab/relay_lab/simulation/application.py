@@ -256,8 +256,8 @@ def find_violations(
 ) -> Iterator[str]:
     """Report states at rest that have a message twice, lack one without a gap, or differ in its order.
 
-    `history`: a site, and the site and origin of messages -> the lowest number that any member delivered. What precedes
-    it is no loss to a state without any message of this origin (R29).
+    `history`: a site, and the site and origin of messages -> the number at which the site began. What precedes it is no
+    loss without an earlier message of this origin (R29).
     """
     living = [(process, application) for process, application in members if process.alive and not application.waits]
     for process, application in living:

@@ -54,8 +54,20 @@ def unaccounted(histories: Sequence[History]) -> Iterator[str]:
                 yield f"{history.label}: {stream} {late} was reported as a gap before a lower number was delivered"
 
 
+def beginnings(processes: Sequence[Process]) -> dict[tuple[str, str, str], int]:
+    """Return at which number each site began with an origin; a dead one may have a baseline only (R29)."""
+    history: dict[tuple[str, str, str], int] = {}
+    for process in processes:
+        for each in process.records:
+            if isinstance(each, records.Deliver | records.Gap) and each.scope is Scope.ALL:
+                _note_first(history, (process.local.site, each.site, each.origin.hex()), each.first)
+            elif isinstance(each, records.Baseline) and not each.in_state:
+                _note_first(history, (process.local.site, each.site, each.origin.hex()), each.next)
+    return history
+
+
 def unsettled(process: Process) -> list[str]:
-    """Return every queue that is not as it is at rest, in words."""
+    """Return every queue that is not as it is at rest."""
     levels = process.stack.levels()
     found = [f"{name} is {level.now} at rest" for name, level in levels.items() if not level.is_at_rest and name not in _BUFFER]
     if not isinstance(process, RelayProcess):
@@ -64,14 +76,12 @@ def unsettled(process: Process) -> list[str]:
     return [*found, *waits, *_relay_buffer(process), *_routes(process)]
 
 
-#: Levels of the relay buffer, judged below: it is empty while every other site is linked. Otherwise it holds the
-#: entries that
-#: lost sites have not acknowledged.
+#: Levels of the relay buffer, judged below: it only holds entries that lost sites have not acknowledged.
 _BUFFER = ("relay.buffer_entries", "relay.buffer_bytes", "relay.spill_bytes")
 
 
 def _relay_buffer(process: RelayProcess) -> list[str]:
-    """Return problems of the relay buffer: it may only hold entries for a departed lineage."""
+    """Return problems of the relay buffer."""
     coordinator = process.world.coordinator(process.local.site)
     if not isinstance(coordinator, RelayProcess):
         return ["its site has no coordinator at rest"]
@@ -215,11 +225,7 @@ class SeedVerdict:
         all_members = [(p, p.application) for p in self._world.processes if isinstance(p, RelayProcess) and p.application]
         if settled and (members := [each for each in all_members if each[1].shares_state]):
             is_total, began = self._plan.order == "total", self._nemesis.began
-            history: dict[tuple[str, str, str], int] = {}
-            for process in self._world.processes:
-                for each in process.records:
-                    if isinstance(each, records.Deliver) and each.scope is Scope.ALL:
-                        _note_first(history, (process.local.site, each.site, each.origin.hex()), each.first)
+            history = beginnings(self._world.processes)
             yield from application.find_violations(members, self._parted(), is_total, began, history)
 
     def waiting_locks(self) -> list[str]:
