@@ -90,7 +90,7 @@ def with_small_bounds(config: SiteConfig) -> SiteConfig:
         protocols=replace(
             protocols,
             fragment=replace(protocols.fragment, partials_max=4),
-            nakack=replace(protocols.nakack, ask_count_max=4, later_count_max=16),
+            nakack=replace(protocols.nakack, ask_count_max=32, later_count_max=16),
             resolver=replace(protocols.resolver, queued_frames_max=8, waiting_members_max=2),
             sequencer=replace(protocols.sequencer, tombstones_max=8),
             unicast=replace(protocols.unicast, reorder_frames_max=8),
