@@ -28,6 +28,7 @@ from sitestack.model.events import Event
 from sitestack.model.frame import Frame, Header
 from sitestack.model.gap import Gap
 from sitestack.model.level import Level
+from sitestack.model.message import Scope
 from sitestack.model.state_events import (
     Baseline,
     Contents,
@@ -89,7 +90,7 @@ class SiteState:
         self._told_tenth = 0
         self.outcome = ""
         self.from_above: Handlers = {FetchState: self._fetch, StateGiven: self._note, SnapshotGiven: self._given}
-        self.from_below: Handlers = {StateArrived: self._arrived, StateAwaited: self._awaited}
+        self.from_below: Handlers = {StateArrived: self._arrived, StateAwaited: self._awaited, Baseline: self._begun}
 
     def begin(self) -> None:
         self._floor = contents_of(self._state, self._me)
@@ -101,6 +102,11 @@ class SiteState:
                 raise_contents(self._floor, {event.site: {event.origin: event.last}})
             elif isinstance(event, Baseline):
                 raise_contents(self._floor, {event.site: dict(event.origins)})
+
+    def _begun(self, event: Baseline, now: float) -> list[Effect]:
+        """Raise the floor by another part's messages; a waiting state is older."""
+        self.told([event] if event.scope is Scope.ALL else [])
+        return [Up(replace(event, at_join=self.waiting is None))]
 
     def _awaited(self, event: StateAwaited, now: float) -> list[Effect]:
         return [Up(baseline) for baseline in self._state.inherit(event.provider, self._me)]

@@ -8,6 +8,7 @@ from typing import ClassVar
 from sitestack.model.address import Address
 from sitestack.model.events import Event
 from sitestack.model.frame import Header
+from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 
 #: For each site and origin, the last number (scope ALL) whose effects a state contains.
@@ -26,8 +27,9 @@ class Baseline(Event):
     origins: dict[Address, int]
     #: Whether these messages are in the application's state, which came from another site.
     in_state: bool = False
-    #: Whether delivery begins here because this member joined its site.
+    #: Whether delivery begins here by a join or a merge.
     at_join: bool = field(default=False, compare=False, repr=False)
+    scope: Scope = Scope.ALL
 
 
 @dataclass(frozen=True, slots=True)

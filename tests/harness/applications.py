@@ -104,7 +104,7 @@ class Application:
                 assert item.last > self.last[key]
                 self.last[key] = item.last
             elif isinstance(item, Baseline):
-                for origin, last in item.origins.items():
+                for origin, last in item.origins.items() if item.scope is Scope.ALL else ():
                     key = f"{item.site} {bytes(origin).hex()}"
                     self.last[key] = max(self.last[key], last)
             elif not isinstance(item, View) and item.batch.scope is Scope.ALL:

@@ -354,6 +354,23 @@ SITE = (
         "tests/sitestack/channel/receiving/test_state_extras.py::test_a_joiner_does_not_apply_a_repeat_of_a_message_in_its_state",
     ),
     trap(
+        "STATE-history",
+        "a member of another part drops, without a gap, messages that its provider never had",
+        "sitestack/channel/receiving/state_handover.py",
+        "if lowest.get(stream_of(gap), gap.last + 1) > gap.last]",
+        "]",
+        "tests/sitestack/channel/receiving/test_state_extras.py"
+        "::test_a_joiner_is_shown_history_of_its_provider_that_was_delivered_here",
+    ),
+    trap(
+        "STATE-merge",
+        "after a merge a state claims messages of the other part's new senders",
+        "sitestack/layers/sequencer/received_table.py",
+        "known or _FRESH",
+        "known or theirs",
+        "tests/simulation/test_missed.py::test_messages_never_sent_to_a_member_are_history_and_no_gap",
+    ),
+    trap(
         "STATE-mark",
         "a state carries the keys of messages that it does not contain",
         "sitestack/channel/sending/message_keys.py",
@@ -365,8 +382,8 @@ SITE = (
         "S21-evicted",
         "departures while a site is split hide the gap of a member of the other part",
         "sitestack/layers/sequencer/received_table.py",
-        "self._left.get(origin) or self._evicted.pop(origin, theirs)",
-        "self._left.get(origin, theirs)",
+        "self._left.get(origin) or self._evicted.pop(origin, None)",
+        "self._left.get(origin)",
         "tests/simulation/test_missed.py::test_departures_during_a_split_hide_no_gap",
     ),
     trap(

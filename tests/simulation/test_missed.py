@@ -14,6 +14,7 @@ from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Scope
+from sitestack.model.state_events import Baseline
 from sitestack.promises import History
 from tests.harness.script import Script, site_maker
 from tests.harness.stories import one_each, say, site, verdict
@@ -104,18 +105,26 @@ def test_an_excluded_member_gets_its_gap_right_after_the_merge_view() -> None:
 
 
 def test_messages_never_sent_to_a_member_are_history_and_no_gap() -> None:
-    """D joins the others while A is away; A has never been in a view with it, and begins where they are, like a joiner."""
+    """D joins the others while A is away; A has never been in a view with it, and begins where they are, like a joiner.
+
+    A's state has these messages no more than that of a joiner.
+    """
     script = site(*"ABC")
     split(script, "A", "BC")
     script.start("NYC", "D", at=None)
     script.world.network.cuts += [(here, there) for here, there in _between(script, "A", "D")]
     script.view("B", "C", "D")
     say(script, "D", "d1", "d2")
+    script.send("D", "mine", scope=Scope.SITE)
     script.world.network.cuts.clear()
     script.view(*"ABCD")
     say(script, "D", "d3")
     script.everywhere("ABCD", "d3")
     assert gaps(script, "A") == []
+    there = script["D"].local.address
+    begun = [event for event in script["A"].events if isinstance(event, Baseline)]
+    assert begun == [Baseline("NYC", {there: 2}), Baseline("NYC", {there: 1}, scope=Scope.SITE)]
+    assert not any(isinstance(event, Baseline) for name in "BC" for event in script[name].events)
     verdict(script)
 
 

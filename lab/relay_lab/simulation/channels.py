@@ -104,7 +104,7 @@ class Deliveries:
             self.gaps[event.site, bytes(event.origin), event.scope].append(event)
         elif isinstance(event, Baseline):  # earlier ones are history, or in its state
             for origin, last in event.origins.items():
-                self._runs[event.site, bytes(origin), Scope.ALL].append([1, last])
+                self._runs[event.site, bytes(origin), event.scope].append([1, last])
         elif isinstance(event, Frame) and event.batch is not None and event.batch.target is None:
             batch = event.batch
             runs = self._runs[batch.site, bytes(batch.origin), batch.scope]

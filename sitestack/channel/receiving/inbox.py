@@ -126,6 +126,11 @@ class Inbox(Generic[E]):
         items = takewhile(lambda item: not isinstance(item, Delivery | StateMark), self._items)
         return [item for item in items if isinstance(item, Gap) and item.reason is GapReason.OTHER_PART]
 
+    def lowest(self) -> dict[Stream, int]:
+        """Return each stream's first number."""
+        batches = [item.batch for item in self._items if isinstance(item, Delivery)]
+        return {stream_of(batch): batch.first for batch in reversed(batches)}
+
     def abandon(self) -> None:
         self._abandoned = True
         self._items.clear()
@@ -206,7 +211,7 @@ class Inbox(Generic[E]):
     def leave_out(self, contains: Contents) -> None:
         kept: deque[Delivery | E | Gap] = deque()
         for item in self._items:
-            rest = _above(item, contains)
+            rest = above(item, contains)
             if rest is None:
                 self.backlog_bytes.now -= cost_bytes(item)
             else:
@@ -214,7 +219,7 @@ class Inbox(Generic[E]):
         self._items = kept
 
 
-def _above(item: Any, contains: Contents) -> Any:
+def above(item: Any, contains: Contents) -> Any:
     """Return the part of an item that the state does not contain; None if it contains all of it."""
     if isinstance(item, Delivery) and item.batch.scope is Scope.ALL:
         batch = item.batch

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from sitestack.channel.receiving.inbox import Inbox, StateMark, Stream, stream_of
+from sitestack.channel.receiving.inbox import Inbox, StateMark, Stream, above, stream_of
 from sitestack.channel.receiving.state_extras import StateExtras, StateNumber, join_extras, split_extras
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.model.errors import LocalError, ProtocolError, StateTooLarge, StateUnavailable
@@ -68,8 +68,7 @@ class StateHandover:
         self._keys = keys
         self._bytes_max = bytes_max
         self._note_gap = note_gap
-        #: Gaps of multicasts that the application has read since its state began; beyond the bound
-        #: the oldest is forgotten.
+        #: Gaps that were read since the state began; beyond the bound the oldest is forgotten.
         self._gaps: deque[Gap] = deque(maxlen=GAPS_MAX)
         self.counts = counts and state is not None
         #: The last number read of each stream, of a gap too; beyond the bound the longest silent one is forgotten.
@@ -86,7 +85,7 @@ class StateHandover:
         #: Its mark is the first item of the inbox.
         self._fetched: SiteStateArrived | None = None
         self._contains: Contents = {}
-        #: What the application never had: another site's messages from before a baseline.
+        #: Messages that the application never had, from before a baseline.
         self._history: deque[Gap] = deque(maxlen=GAPS_MAX)
         #: The same at the join, unless a state comes.
         self._before_join: list[Gap] = []
@@ -110,11 +109,11 @@ class StateHandover:
             del self._read[next(iter(self._read))]
 
     def _note_baseline(self, event: Baseline) -> None:
-        """Note the earlier messages, which a site that had them does not find in this state."""
+        """Note earlier messages, which this state lacks."""
         if self._state is None or event.in_state:
             return
-        gaps = [Gap(event.site, origin, 1, n, GapReason.BEFORE_BASELINE) for origin, n in event.origins.items()]
-        if event.at_join:
+        gaps = [Gap(event.site, origin, 1, n, GapReason.BEFORE_BASELINE, event.scope) for origin, n in event.origins.items()]
+        if event.at_join and self.withheld:
             self._before_join += gaps
         else:
             self._history += gaps
@@ -153,11 +152,14 @@ class StateHandover:
                 return
             extras, data = parts
             self._arrived = replace(event, data=data)
-            history = [gap for gap in extras.gaps if gap.reason is GapReason.BEFORE_BASELINE]
-            self._history += history
             self._inbox.leave_out(event.contains)
+            # With numbers the inbox keeps them.
+            lowest = {} if self.counts else self._inbox.lowest()
+            before = [gap for gap in extras.gaps if gap.reason is GapReason.BEFORE_BASELINE]
+            history = [gap for gap in before if lowest.get(stream_of(gap), gap.last + 1) > gap.last]
+            self._history += history
             self._read = {(each.site, each.origin, each.scope): each.last for each in extras.numbers}
-            gaps = [gap for gap in extras.gaps if gap not in history]
+            gaps = [_as_shown(gap) for gap in extras.gaps if gap not in history]
             self._inbox.restart(StateMark(event.point), gaps, self._read if self.counts else None)
             self._adopt(extras)
         else:
@@ -172,7 +174,7 @@ class StateHandover:
                 return
             extras, data = parts
             self._fetched = replace(event, data=data)
-            gaps = [_of_other_site(gap) for gap in extras.gaps if gap.scope is Scope.ALL] + _gaps(event)
+            gaps = [_as_shown(gap) for gap in extras.gaps if gap.scope is Scope.ALL] + _gaps(event)
             self._inbox.begin_with(StateMark(FETCHED), event.contains, gaps)
             for site, numbers in event.contains.items() if self.counts else ():
                 for origin, last in numbers.items():
@@ -257,7 +259,8 @@ class StateHandover:
         is_joiner = self.counts and not isinstance(mark.at, int)
         read = {**self._read, **{stream_of(gap): gap.last for gap in gaps}} if is_joiner else {}
         numbers = tuple(StateNumber(*stream, last) for stream, last in read.items())
-        extras = StateExtras((*self._history, *self._gaps, *gaps), self._keys.carried(mark.keys), numbers)
+        history = [gap for each in self._history if (gap := above(each, self._contains)) is not None]
+        extras = StateExtras((*history, *self._gaps, *gaps), self._keys.carried(mark.keys), numbers)
         state = copy_buffer("a state", self._state.get())
         joined = join_extras(extras, state, self._bytes_max)
         return joined, len(joined) - len(state)
@@ -277,10 +280,8 @@ class StateHandover:
                 hand_in(SnapshotGiven(token, mine, extras_bytes))
 
 
-def _of_other_site(gap: Gap) -> Gap:
-    """Return a gap of another site's state as it is shown here, where its messages may have been
-    delivered.
-    """
+def _as_shown(gap: Gap) -> Gap:
+    """Return a gap as shown here, where its messages may have been delivered."""
     return replace(gap, reason=GapReason.NOT_HELD) if gap.reason is GapReason.BEFORE_BASELINE else gap
 
 

@@ -23,6 +23,7 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS, Batch
+from sitestack.model.state_events import Baseline
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 
@@ -190,7 +191,12 @@ class Sequencer(Layer):
 
     def _gaps(self) -> list[Effect]:
         missed, self._missed = self._missed, []
-        return [Up(Gap(self._site, origin, first, last, GapReason.OTHER_PART, scope)) for origin, scope, first, last in missed]
+        return [
+            Up(Gap(self._site, origin, first, last, GapReason.OTHER_PART, scope))
+            if is_known
+            else Up(Baseline(self._site, {origin: last}, at_join=True, scope=scope))
+            for origin, scope, first, last, is_known in missed
+        ]
 
     def expire(self, now: float) -> list[Effect]:
         """Forward all undelivered batches again after a long wait (S11)."""

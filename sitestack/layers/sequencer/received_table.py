@@ -14,9 +14,9 @@ from sitestack.model.message import Batch, Scope
 
 #: The next numbers of one origin, in scope ALL and in scope SITE.
 Numbers = tuple[int, int]
-#: Numbers of an origin that another part of a split site has delivered: origin, scope, first and
-#: last.
-Missed = tuple[Address, Scope, int, int]
+#: Numbers of an origin that another part of a split site has delivered: origin, scope, first, last,
+#: and whether this part knew the origin.
+Missed = tuple[Address, Scope, int, int, bool]
 _FRESH: Numbers = (1, 1)
 _SCOPES = (Scope.ALL, Scope.SITE)
 #: Maximum evicted tombstones that a member remembers for itself, about 13 MB. Beyond, messages of
@@ -86,14 +86,16 @@ class ReceivedTable:
         """Merge the table of another part of a split site; return the messages that this part missed.
 
         `members`: of this part, whose table counts for their undelivered messages. For all other
-        origins the higher number counts. An origin that was in no view of this part is not missed.
+        origins the higher number counts.
         """
         missed: list[Missed] = []
         for origin, theirs in snapshot.items():
             if origin in members:
                 continue
-            known = self._left.get(origin) or self._evicted.pop(origin, theirs)
-            missed += [(origin, scope, known[scope], theirs[scope] - 1) for scope in _SCOPES if known[scope] < theirs[scope]]
+            known = self._left.get(origin) or self._evicted.pop(origin, None)
+            first, is_known = known or _FRESH, known is not None
+            above = [scope for scope in _SCOPES if first[scope] < theirs[scope]]
+            missed += [(origin, scope, first[scope], theirs[scope] - 1, is_known) for scope in above]
             mine = self._left.get(origin, theirs)
             self._left[origin] = (max(mine[0], theirs[0]), max(mine[1], theirs[1]))
         return missed

@@ -116,6 +116,18 @@ def test_messages_lost_before_the_state_arrives_must_be_in_it() -> None:
     assert isinstance(arrived[0], SiteStateArrived)
 
 
+def test_messages_of_another_part_must_be_in_a_state_that_is_awaited_at_the_merge() -> None:
+    layer, begun = layer_of("E", "NYC"), Baseline("SFO", {F: 2}, at_join=True)
+    assert layer.up(begun, 0.0) == [Up(begun)]
+    layer.up(Baseline("SFO", {F: 8}, at_join=True, scope=Scope.SITE), 0.0)
+    [question] = asks(layer.up(StateArrived(ONE.id, None), 0.0))
+    assert question.floor["SFO"].origins == {F: 2}
+    arrives(layer, {"SFO": {D: 1, F: 2}})
+    [event] = said(layer.up(begun, 0.0))
+    assert isinstance(event, Baseline)
+    assert not event.at_join, "the state that waits is from before the merge"
+
+
 def test_a_state_waits_until_the_own_stream_reaches_its_contents() -> None:
     """The message of D came back in the state before it came here; that of F, which is gone, never will."""
     layer = layer_of("E", "NYC")

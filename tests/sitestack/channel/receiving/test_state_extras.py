@@ -249,6 +249,41 @@ def test_what_a_merge_view_says_of_the_other_part_travels_with_the_state_from_be
         assert member.gaps() == [of_other_part]
 
 
+def test_a_joiner_is_shown_history_of_its_provider_that_was_delivered_here() -> None:
+    """Its part of a split site had the sender, of which the provider in the other part knows nothing."""
+    provider, joiner, late, view = Handed(), Handed(), Handed(), view_of(9, "AB")
+    lacking = Baseline("NYC", {A: 5}, at_join=True, scope=Scope.SITE)
+    provider.handover.handle(StateArrived(ViewId(1, A), None))
+    provider.handover.handle(lacking)
+    data = provider.given()
+    for member, numbers in ((joiner, (4, 5)), (late, (6,))):
+        for number in numbers:
+            member.inbox.put(Delivery(A, Batch("NYC", A, Scope.SITE, number, 1, pack_body([b"x"]))))
+        member.handover.mark(view.id)
+        member.inbox.put(view)
+        member.handover.handle(StateArrived(view.id, data))
+    assert joiner.gaps() == [Gap("NYC", A, 1, 5, GapReason.NOT_HELD, Scope.SITE)]
+    assert late.gaps() == []
+
+
+def test_history_of_another_part_is_not_that_of_a_state_which_arrives_after_the_merge() -> None:
+    member, view = Handed(), view_of(3, "AB")
+    member.handover.handle(Baseline("NYC", {A: 5}, at_join=True))
+    member.handover.mark(view.id)
+    member.inbox.put(view)
+    member.handover.handle(StateArrived(view.id, b"state"))
+    assert split_extras(member.given())[0].gaps == ()
+
+
+async def test_history_that_a_fetched_state_contains_does_not_travel(autojump_clock: MockClock) -> None:
+    member = Handed()
+    member.handover.handle(SiteStateArrived(b"state", {"LON": {address("L"): 9}}, {}))
+    member.handover.handle(of_lon(13))
+    member.inbox.put(VIEW)
+    await member.reads(1)
+    assert split_extras(member.given())[0].gaps == (replace(history(13), first=10),)
+
+
 def started() -> Handed:
     """A provider whose application has begun, in a site with `when_split: majority`."""
     provider = Handed(counts=True)
