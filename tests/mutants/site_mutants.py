@@ -403,6 +403,23 @@ SITE = (
         "tests/simulation/test_path_mtu.py::test_not_even_a_path_of_the_least_size_stops_the_others",
     ),
     trap(
+        "A15-full-wire",
+        "probes of all sizes together keep a narrow wire full",
+        "sitestack/layers/path_mtu/layer.py",
+        "or larger[:1]",
+        "+ larger[:2]",
+        "tests/sitestack/layers/path_mtu/test_path_mtu.py"
+        "::test_a_large_size_is_tried_alone_once_the_sizes_below_it_have_passed",
+    ),
+    trap(
+        "A15-late",
+        "late answers are dropped, so that a full path is searched as often as ever",
+        "sitestack/layers/path_mtu/layer.py",
+        "if search is None or search.number",
+        "if search is None or search.due is None or search.number",
+        "tests/sitestack/layers/path_mtu/test_path_mtu.py::test_a_late_answer_continues_a_search_and_lifts_its_limit",
+    ),
+    trap(
         "U4-asleep",
         "after a pause of minutes a unicast is sent again, which its receiver may have forgotten",
         "sitestack/layers/unicast/sender.py",

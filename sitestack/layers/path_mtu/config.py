@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class PathMtuConfig:
     """Times and bounds of path MTU discovery."""
 
-    #: Times that the probes of a search are sent; the largest answered size passes.
+    #: Times that an unanswered probe is sent; the largest answered size passes.
     attempts: int = 4
     #: Least time between two searches for one member. Doubles with each search that finds that all sizes pass:
     #: the path is full, not narrow.

@@ -1,24 +1,21 @@
-"""Path MTU discovery: finds the largest datagram that reaches a member, and has larger ones cut for
-it.
+"""Path MTU discovery: finds the largest datagram that reaches a member, and cuts larger ones.
 
 NAKACK, UNICAST      retransmissions to B do not arrive                        down: PathDoubt(B)
-me -> B              Probe(548), Probe(1,200), Probe(1,400), Probe(8,900), Probe(60,000)   each
-alone, of that size
+me -> B              Probe(548), Probe(1,200), Probe(1,400)   each alone, of that size
 B -> me              ProbeAnswer(548), ProbeAnswer(1,200), ProbeAnswer(1,400)
+me -> B              Probe(8,900)   unanswered; otherwise followed by Probe(60,000)
 me                   datagrams to B, and multicasts, are cut into slices of 1,400 bytes from now on
 
-Some networks drop large datagrams and pass heartbeats, so no member is suspected, and all would
-wait for the one that lacks the first large datagram. Slices are reassembled below all layers
-(`sitestack/wire/slices.py`). If not even the smallest probe is answered, discovery asks for another
-address. A limit is checked again periodically.
+Some networks drop large datagrams and pass heartbeats: no member is suspected, and all would wait
+for one that lacks a datagram. `sitestack/wire/slices.py` reassembles slices.
+Without an answer, discovery asks for another address. Limits are checked periodically.
 
-Source: RFC 8899, Datagram Packetization Layer Path MTU Discovery; its base size of 1,200 bytes;
-faults F26, S8.
+Source: RFC 8899, Datagram Packetization Layer Path MTU Discovery; faults F26, S8.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from sitestack.layers.path_mtu.config import PathMtuConfig
@@ -30,8 +27,10 @@ from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Limit, Local, Up
 from sitestack.wire.codec import Codec
 
-#: Seconds between the first two probes of a search; doubles each time, as probes themselves may fill a narrow link.
-ATTEMPT_INTERVAL_S = 0.05
+#: Seconds between the first two attempts of a step, which double; longest step after slow smaller probes.
+ATTEMPT_INTERVAL_S, STEP_S_MAX = 0.05, 4.0
+#: Sizes up to this are tried together; each larger one may fill a queue.
+SMALL_BYTES = 1_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +63,19 @@ class _Search:
     """`due` is None once the search has ended."""
 
     number: int
-    begun: float
+    #: When its step began, or it ended.
+    since: float
     due: float | None
-    #: Seconds from its beginning until the next one.
+    #: Seconds from its end until the next one.
     interval_s: float
+    wait_s: float = ATTEMPT_INTERVAL_S
     attempts: int = 0
-    answered: set[int] = field(default_factory=set)
+    #: The largest answered size.
+    passes: int = 0
 
 
 class PathMtu(Layer):
-    """Datagram path MTU discovery. The assembly calls `bind` with the stack's codec."""
+    """The assembly calls `bind` with the stack's codec."""
 
     name: ClassVar[str] = "path_mtu"
     HEADERS: ClassVar[dict[int, type[Header]]] = HEADERS
@@ -124,7 +126,7 @@ class PathMtu(Layer):
         effects: list[Effect] = []
         for member, search in list(self._searches.items()):
             if search.due is not None and now >= search.due:
-                over = search.attempts >= self._config.attempts
+                over = search.attempts >= self._config.attempts or now >= search.since + STEP_S_MAX
                 effects += self._conclude(member, search, now) if over else self._probe(member, search, now)
         for member, (_, again_at) in list(self._limits.items()):
             if now >= again_at:
@@ -144,14 +146,14 @@ class PathMtu(Layer):
 
     def _doubt(self, member: Address, now: float) -> list[Effect]:
         last = self._searches.get(member)
-        if last is not None and now < last.begun + last.interval_s:
+        if last is not None and (last.due is not None or now < last.since + last.interval_s):
             return []
         return self._search(member, now)
 
     def _search(self, member: Address, now: float) -> list[Effect]:
         self._begun += 1
         last, interval_s = self._searches.pop(member, None), self._config.search_interval_s
-        if last is not None and self._sizes[0] in last.answered:
+        if last is not None and last.passes == self._sizes[0]:
             interval_s = min(2 * last.interval_s, self._config.search_interval_s_max)
         search = self._searches[member] = _Search(self._begun, now, now, interval_s)
         if len(self._searches) > self._config.members_max:
@@ -159,11 +161,13 @@ class PathMtu(Layer):
         return self._probe(member, search, now)
 
     def _probe(self, member: Address, search: _Search, now: float) -> list[Effect]:
-        """Send the unanswered sizes, the smallest first: the largest may fill a queue."""
-        search.due = now + ATTEMPT_INTERVAL_S * 2**search.attempts
+        search.due = now + max(search.wait_s, ATTEMPT_INTERVAL_S * 2**search.attempts)
         search.attempts += 1
-        sizes = [size for size in reversed(self._sizes) if size not in search.answered]
-        return [Down(SendAlone(self._padded(member, search.number, size))) for size in sizes]
+        return [Down(SendAlone(self._padded(member, search.number, size))) for size in self._step(search)]
+
+    def _step(self, search: _Search) -> list[int]:
+        larger = [size for size in reversed(self._sizes) if size > search.passes]
+        return [size for size in larger if size <= SMALL_BYTES] or larger[:1]
 
     def _padded(self, member: Address, number: int, size: int) -> Frame:
         """Return a probe whose datagram has exactly `size` bytes (with over 255 bytes of padding)."""
@@ -177,22 +181,30 @@ class PathMtu(Layer):
 
     def _answered(self, member: Address, answer: ProbeAnswer, now: float) -> list[Effect]:
         search = self._searches.get(member)
-        if search is None or search.due is None or search.number != answer.search or answer.size not in self._sizes:
+        size = answer.size
+        if search is None or search.number != answer.search or size not in self._sizes or size <= search.passes:
             return [Dropped("probe_answer")]
-        search.answered.add(answer.size)
-        return self._conclude(member, search, now) if answer.size == self._sizes[0] else []
+        search.passes = size
+        if size == self._sizes[0]:
+            return self._conclude(member, search, now)
+        following = self._step(search)[0]
+        if search.due is not None and following <= SMALL_BYTES:
+            return []
+        search.wait_s = max(search.wait_s, min((now - search.since) * following / size, STEP_S_MAX))
+        search.since, search.attempts = now, 0
+        return self._probe(member, search, now)
 
     def _conclude(self, member: Address, search: _Search, now: float) -> list[Effect]:
         """End a search: the largest answered size passes.
 
         No answer at all shows nothing about sizes: the path may be dead while another address
-        works, or the member has moved (A16).
+        works, or it has moved (A16).
         """
-        search.due = None
-        if not search.answered:
+        search.due, search.since = None, now
+        if not search.passes:
             return [Down(TryNextPhysical(member)), Up(FindPhysical(member, again=True))]
         before = self._limits.pop(member, None)
-        passes = max(search.answered)
+        passes = search.passes
         if passes == self._sizes[0]:
             return [] if before is None else [*self._limit(member, None), self._tell(member, None)]
         self._limits[member] = (passes, now + self._config.raise_interval_s)
@@ -209,7 +221,7 @@ class PathMtu(Layer):
         """Search again for a member; forget a silent non-member instead."""
         size, _ = self._limits[member]
         last = self._searches.get(member)
-        if member not in self._members() and last is not None and not last.answered:
+        if member not in self._members() and last is not None and not last.passes:
             del self._limits[member]
             return self._limit(member, None)
         self._limits[member] = (size, now + self._config.raise_interval_s)

@@ -15,7 +15,7 @@ from sitestack.wire.codec import Codec
 from tests.harness.addresses import address, local_of, view_of
 
 A, B, C, X = map(address, "ABCX")
-SIZES = (60_000, 8_900, 1_400, 1_200, 548)
+SMALL = [548, 1_200, 1_400]
 CODEC = Codec("NYC", PathMtu.HEADERS)
 
 
@@ -29,6 +29,10 @@ def layer_of(view: View | None = None, datagram_bytes_max: int = 60_000, **confi
 def probes(effects: list[Effect]) -> list[Probe]:
     sent = [each.event.frame for each in effects if isinstance(each, Down) and isinstance(each.event, SendAlone)]
     return [header for frame in sent for header in frame.headers if isinstance(header, Probe)]
+
+
+def sizes(effects: list[Effect]) -> list[int]:
+    return [each.size for each in probes(effects)]
 
 
 def answer(layer: PathMtu, member: Address, search: int, size: int, now: float) -> list[Effect]:
@@ -50,13 +54,59 @@ def search(layer: PathMtu, member: Address, passes: tuple[int, ...], now: float)
 
 
 def test_a_probe_is_a_datagram_of_exactly_its_size() -> None:
-    (effects, sizes) = layer_of().down(PathDoubt(B, True), 0.0), []
-    for each in effects:
-        assert isinstance(each, Down)
-        assert isinstance(each.event, SendAlone)
-        sizes.append(len(CODEC.encode_datagram(A, B, [CODEC.encode_frame(each.event.frame)])))
-    assert sizes == sorted(SIZES), "where the largest fills a queue, the others have passed"
-    assert [each.size for each in probes(effects)] == sizes
+    layer = layer_of()
+    effects = layer.down(PathDoubt(B, True), 0.0)
+    for size in (1_400, 8_900):
+        effects += answer(layer, B, 1, size, 0.0)
+    sent = [each.event.frame for each in effects if isinstance(each, Down) and isinstance(each.event, SendAlone)]
+    assert [len(CODEC.encode_datagram(A, B, [CODEC.encode_frame(frame)])) for frame in sent] == sizes(effects)
+    assert sizes(effects) == [*SMALL, 8_900, 60_000]
+
+
+def test_a_large_size_is_tried_alone_once_the_sizes_below_it_have_passed() -> None:
+    """Probes of all sizes together would fill a narrow wire for seconds, and keep full what is full already."""
+    layer = layer_of()
+    assert sizes(layer.down(PathDoubt(B, True), 0.0)) == SMALL
+    assert answer(layer, B, 1, 548, 0.01) == answer(layer, B, 1, 1_200, 0.01) == []
+    assert sizes(answer(layer, B, 1, 1_400, 0.01)) == [8_900]
+    assert answer(layer, B, 1, 1_400, 0.01) == [Dropped("probe_answer")]
+    assert sizes(answer(layer, B, 1, 8_900, 0.02)) == [60_000]
+
+
+def test_a_large_size_has_longer_to_pass_if_smaller_ones_were_slow() -> None:
+    layer = layer_of()
+    layer.down(PathDoubt(B, True), 0.0)
+    assert sizes(answer(layer, B, 1, 1_400, 0.1)) == [8_900]
+    assert layer.deadline() == pytest.approx(0.1 + 0.1 * 8_900 / 1_400)
+    assert sizes(answer(layer, B, 1, 8_900, 0.5)) == [60_000]
+    assert layer.deadline() == pytest.approx(0.5 + 0.4 * 60_000 / 8_900)
+
+
+def test_a_large_size_that_may_take_long_is_tried_once() -> None:
+    """Further probes would only wait behind the first one; a late answer lifts the limit."""
+    layer = layer_of()
+    layer.down(PathDoubt(B, True), 0.0)
+    answer(layer, B, 1, 1_400, 0.1)
+    answer(layer, B, 1, 8_900, 1.0)
+    assert layer.deadline() == 5.0
+    assert layer.expire(5.0) == [Limit(B, 8_900), Limit(None, 8_900), Up(NarrowPath(B, "B", 8_900))]
+
+
+def test_a_late_answer_continues_a_search_and_lifts_its_limit() -> None:
+    layer = layer_of(search_interval_s=2.0, search_interval_s_max=4.0)
+    assert search(layer, B, (), 0.0) == [Down(TryNextPhysical(B)), Up(FindPhysical(B, again=True))]
+    assert sizes(answer(layer, B, 1, 548, 2.0)) == [1_200, 1_400]
+    assert sizes(answer(layer, B, 1, 1_400, 2.0)) == [8_900]
+    while sizes(ended := layer.expire(layer.deadline() or 0.0)):
+        pass
+    assert ended[0] == Limit(B, 1_400)
+    assert sizes(answer(layer, B, 1, 8_900, 20.0)) == [60_000]
+    assert answer(layer, B, 1, 60_000, 21.0)[0] == Limit(B, None)
+    assert layer.deadline() is None
+    assert layer.down(PathDoubt(B, True), 22.9) == [], "so soon after the last answer the path is full"
+    layer.down(PathDoubt(B, True), 23.0)
+    answer(layer, B, 2, 60_000, 23.0)
+    assert layer.down(PathDoubt(B, True), 26.9) == []
 
 
 def test_a_probe_is_answered_with_its_size_at_all_addresses() -> None:
@@ -76,10 +126,10 @@ def test_the_largest_size_that_was_answered_is_the_limit_for_the_member_and_for_
 def test_a_lost_probe_is_sent_again_and_one_answer_to_the_full_size_ends_the_search() -> None:
     layer = layer_of()
     layer.down(PathDoubt(B, True), 0.0)
-    assert answer(layer, B, 1, 1_200, 0.01) == answer(layer, B, 1, 548, 0.01) == []
-    again = probes(layer.expire(0.1))
-    assert [each.size for each in again] == [1_400, 8_900, 60_000], "what was answered is not asked again"
-    assert answer(layer, B, 1, 60_000, 0.15) == []
+    assert answer(layer, B, 1, 1_200, 0.01) == []
+    assert sizes(layer.expire(0.1)) == [1_400], "what was answered is not asked again"
+    assert sizes(answer(layer, B, 1, 1_400, 0.15)) == sizes(layer.expire(2.0)) == [8_900]
+    assert answer(layer, B, 1, 60_000, 2.1) == []
     assert layer.deadline() is None
     assert layer.levels()["narrow_paths"].now == 0
 
@@ -95,10 +145,12 @@ def test_a_silent_member_sets_no_limit_and_is_tried_and_sought_at_other_addresse
 
 def test_doubts_cost_one_search_in_a_while() -> None:
     layer = layer_of(search_interval_s=2.0)
-    assert len(probes(layer.down(PathDoubt(B, True), 0.0))) == len(SIZES)
-    assert layer.down(PathDoubt(B, True), 1.9) == []
-    assert len(probes(layer.down(PathDoubt(C, True), 1.9))) == len(SIZES)
-    assert len(probes(layer.down(PathDoubt(B, True), 2.0))) == len(SIZES)
+    assert sizes(layer.down(PathDoubt(B, True), 0.0)) == SMALL
+    assert layer.down(PathDoubt(B, True), 10.0) == [], "it has not ended"
+    assert answer(layer, B, 1, 60_000, 10.0) == []
+    assert layer.down(PathDoubt(B, True), 11.9) == []
+    assert sizes(layer.down(PathDoubt(C, True), 11.9)) == SMALL
+    assert sizes(layer.down(PathDoubt(B, True), 12.0)) == SMALL
 
 
 def test_the_way_is_searched_less_and_less_often_while_all_sizes_pass() -> None:
@@ -112,10 +164,8 @@ def test_the_way_is_searched_less_and_less_often_while_all_sizes_pass() -> None:
         now += pause
     search(layer, B, (1_400, 1_200), now)
     assert layer.down(PathDoubt(B, True), now + 5.9) == []
-    assert search(layer, B, (), now + 6.0) == [Down(TryNextPhysical(B)), Up(FindPhysical(B, again=True))]
-    assert len(probes(layer.down(PathDoubt(B, True), now + 8.0))) == len(SIZES), (
-        "what was narrow, or dead, is searched as often as ever"
-    )
+    assert search(layer, B, (), now + 10.0) == [Down(TryNextPhysical(B)), Up(FindPhysical(B, again=True))]
+    assert sizes(layer.down(PathDoubt(B, True), now + 13.0)) == SMALL, "what was narrow, or dead, is searched as often as ever"
 
 
 def test_a_limit_is_looked_at_again_and_goes_when_the_full_size_passes() -> None:
@@ -182,7 +232,7 @@ def test_only_a_member_is_sent_probes_before_it_has_answered() -> None:
     """Otherwise a small datagram in another's name would have a lot sent to it."""
     layer = layer_of()
     assert layer.down(PathDoubt(X, False), 0.0) == []
-    assert len(probes(layer.down(PathDoubt(B, False), 0.0))) == len(SIZES)
+    assert sizes(layer.down(PathDoubt(B, False), 0.0)) == SMALL
 
 
 def test_where_all_datagrams_have_the_least_size_there_is_one_to_try() -> None:
