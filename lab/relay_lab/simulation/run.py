@@ -166,8 +166,9 @@ class SeedRun:
             process.resume()
         self.nemesis.grey.heal()
         self._verdict.healed()
-        healed = self.world.now
-        self._wait(self._whole, WHOLE_S_MAX)
+        # Late copies show a dead process as alive, and hinder the view without it as long as they come.
+        healed = self.world.now + (self.plan.duplication_late_s if self.plan.duplication else 0.0)
+        self._wait(self._whole, healed + WHOLE_S_MAX - self.world.now)
         self._verdict.liveness.probe(self.world.now)
         if not self._wait(self.quiet, healed + SETTLE_S - self.world.now):
             self.violations.append(f"SETTLE did not settle in {SETTLE_S} s: {self._stand()}")
