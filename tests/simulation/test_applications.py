@@ -10,13 +10,15 @@ import pytest
 import trio
 
 from relay.structures.map_state import Entry, Stamp
+from relay_lab.sim.lies import opened
 from relay_lab.sim.schedule import Schedule
 from relay_lab.sim.tasks import Tasks
 from relay_lab.simulation import application, map_users
 from relay_lab.simulation.map_users import Write
 from relay_lab.simulation.verdict import beginnings
+from sitestack.model.envelope import KEY, Envelope, wrap
 from sitestack.model.gap import Gap, GapReason
-from sitestack.model.message import Scope
+from sitestack.model.message import Batch, Scope, pack_body
 from tests.harness.addresses import address
 from tests.harness.journals import Told
 
@@ -112,3 +114,13 @@ def test_tasks_wait_on_the_virtual_clock() -> None:
         pass
     tasks.close()
     assert woken == [1.0, 3.0]
+
+
+def test_an_application_reads_nothing_of_a_malformed_batch_of_a_lying_site() -> None:
+    sound = pack_body([wrap(Envelope(headers={KEY: b"k"}), b"x")], envelopes=True)
+    assert [payload for _, payload in opened(batch_of(sound))] == [b"x"]
+    assert opened(batch_of(sound[:-1])) == []
+
+
+def batch_of(body: bytes) -> Batch:
+    return Batch("EVIL", ORIGIN, Scope.ALL, 1, 1, body)

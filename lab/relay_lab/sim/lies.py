@@ -11,9 +11,10 @@ from typing import Any, Union, get_args, get_origin
 
 from relay.gateway.wire import FRAMES, VERSION, Bye, FrameParser, Hello, Routed, encode
 from sitestack.model.address import UUID_BYTES, Address, ProxyUUID
+from sitestack.model.envelope import Envelope
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
-from sitestack.model.message import pack_body
+from sitestack.model.message import Batch, pack_body
 from sitestack.model.view import View, ViewId
 from sitestack.wire.schema import hints_of
 
@@ -26,6 +27,14 @@ KEPT_MAX = 200
 REPEATED, AIMED, ENDED, OWN = 0.2, 0.3, 0.02, 0.7
 #: The name of the site.
 LIAR = "EVIL"
+
+
+def opened(batch: Batch) -> list[tuple[Envelope, bytes]]:
+    """Return the messages of a batch, none of a malformed one."""
+    try:
+        return list(batch.opened())
+    except ProtocolError:
+        return []
 
 
 class Lies:

@@ -17,6 +17,7 @@ from typing import Any, get_args
 
 import trio
 
+from relay_lab.sim.lies import opened
 from relay_lab.sim.process import Process
 from relay_lab.sim.tasks import Tasks
 from relay_lab.simulation.channels import Deliveries, SimulatedChannel
@@ -72,7 +73,7 @@ class Application:
             self._asks += [self._call, self._flush]
         #: Bytes that it reads in a second, until when (s), and for how many read ones it still has to rest.
         self._rate, self._slow_until, self._owed_bytes = 0.0, 0.0, 0.0
-        self._at_exclusion: Callable[[], None] = lambda: None
+        self._at_exclusion: Callable[[], bool] = lambda: False
         self.shares_state = shares_state
         state = SharedState(self._get, self._set) if shares_state else None
         self.channel = SimulatedChannel(process, config, state, lambda: self._at_exclusion())
@@ -103,7 +104,7 @@ class Application:
             self._deliveries.follow(event)
             batch = event.batch if isinstance(event, Frame) else None
             if batch is not None and batch.target is None and batch.has_envelopes:
-                for item, (envelope, _) in zip(_items(batch), batch.opened(), strict=True):
+                for item, (envelope, _) in zip(_items(batch), opened(batch), strict=False):
                     if envelope.key:
                         self._arrived[envelope.key.decode()].append(item)
         self.channel.follow(events)
@@ -115,7 +116,7 @@ class Application:
         self._scope.cancel()
         self._tasks.soon()
 
-    def slow_down(self, bytes_per_s: float, until: float, exclude: Callable[[], None]) -> None:
+    def slow_down(self, bytes_per_s: float, until: float, exclude: Callable[[], bool]) -> None:
         """Read slowly, or nothing, until then; `exclude` is called if the site has waited too long."""
         self._rate, self._slow_until, self._at_exclusion = bytes_per_s, until, exclude
         self._start(self.channel.watch_backlog)
@@ -165,7 +166,7 @@ class Application:
         # Which message of a key is shown depends on the order at this member.
         if batch.target is None and batch.scope in self._scopes and not batch.keyed():
             self.items += _items(batch)
-        for message in item.messages() if batch.has_envelopes else ():
+        for message in item.sound_messages(lambda reason: None) if batch.has_envelopes else ():
             if KEY in message.headers:
                 self.keys.append(message.headers[KEY].decode())
             if message.call:

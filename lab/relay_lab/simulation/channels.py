@@ -30,8 +30,8 @@ Stream = tuple[str, bytes, Scope]
 
 
 class SimulatedChannel(Channel[Any]):
-    def __init__(self, process: Process, config: SiteConfig, state: SharedState | None, exclude: Callable[[], None]) -> None:
-        """`exclude` is called when the application has read nothing for too long."""
+    def __init__(self, process: Process, config: SiteConfig, state: SharedState | None, exclude: Callable[[], bool]) -> None:
+        """`exclude` is called when the application has read nothing for long; returns whether it leaves."""
         self._process = process
         self._seen: GlobalView | None = None
         self._at_exclusion = exclude
@@ -72,8 +72,8 @@ class SimulatedChannel(Channel[Any]):
         return BacklogGuard(self._receive_end, self._gate, self.config.channel, self._exclude).run()
 
     def _exclude(self) -> None:
-        self._abandon()
-        self._at_exclusion()
+        if self._at_exclusion():
+            self._abandon()
 
     def _hand_in(self, event: Event) -> None:
         self._process.input(event)

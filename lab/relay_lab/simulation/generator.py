@@ -116,9 +116,7 @@ class _Draw:
         return replace(plan, link=link, lines=lines)
 
     def _with_window(self, plan: Plan) -> Plan:
-        """Give the plan a small window: its sites have four members at least, and a few frames fill
-        the window.
-        """
+        """Give the plan a window of a few frames, and four members to a site at least."""
         if plan.window_bytes is None:
             return plan
         (first, members), *others = plan.sites

@@ -38,7 +38,7 @@ class GreyNemesis:
         world: World,
         covered: Counter[str],
         ranked: Callable[[str, int], Process | None],
-        leave: Callable[[Leave, Process], None],
+        leave: Callable[[Leave, Process], bool],
     ) -> None:
         """`ranked` finds the member at a rank; `leave` lets a member leave."""
         self._plan = plan
@@ -137,12 +137,12 @@ class GreyNemesis:
         exclude = partial(self._exclude, fault, member)
         member.application.slow_down(fault.bytes_per_s, self._world.now + fault.length, exclude)
 
-    def _exclude(self, fault: SlowApplication, member: Process) -> None:
+    def _exclude(self, fault: SlowApplication, member: Process) -> bool:
         self._covered["slow application left out"] += 1
-        self._leave(Leave(fault.at, fault.site, fault.rank, fault.restart_after), member)
+        return self._leave(Leave(fault.at, fault.site, fault.rank, fault.restart_after), member)
 
     def _write(self, fault: LateLetters) -> None:
-        """Its random numbers are separate, so that a shrunk plan stays the same."""
+        """Its random numbers are separate: a shrunk plan stays the same."""
         rng = random.Random(f"letters {self._plan.seed} {fault.site} {fault.at!r}")
         for _ in range(fault.messages):
             self._world.schedule.after(rng.uniform(0.0, fault.length), lambda: self._write_one(fault.site, rng))

@@ -83,8 +83,8 @@ class Liveness:
 
     def is_timed(self) -> bool:
         """Return whether T1 holds. With a flow-control window of a few frames the coordinator's own
-        messages pass before forwarded ones; with small bounds a receiver of large messages takes eight
-        frames out of order, so that losses make it wait for most of them.
+        messages pass before forwarded ones; with small bounds a receiver takes eight frames out of
+        order, and waits for most of a large message.
         """
         plan = self._plan
         is_held_up = plan.has_small_bounds and plan.loss > LOSSY and plan.size_max >= HUGE_BYTES

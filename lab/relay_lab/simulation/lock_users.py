@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from relay_lab.sim.lies import opened
 from relay_lab.sim.process import Process
 from sitestack.config import SiteConfig
 from sitestack.layers.batching import Manner
@@ -82,8 +83,8 @@ class LockUser:
                 self.views.append(self._view)
                 self.locks.view_changed(event.view)
             elif isinstance(event, Frame) and event.batch is not None and event.batch.has_envelopes:
-                opened = [(envelope.headers.get(STRUCTURE, b""), data) for envelope, data in event.batch.opened()]
-                self._structures.deliver(event.source, opened)
+                messages = [(envelope.headers.get(STRUCTURE, b""), data) for envelope, data in opened(event.batch)]
+                self._structures.deliver(event.source, messages)
         if self.locks.is_agreed:
             stay = self.stays[self._view]
             stay.agreed = min(stay.agreed, now)
@@ -172,9 +173,9 @@ def _lacks(users: Sequence[LockUser], agreed_s_max: float) -> Iterator[str]:
 
 
 def _overlaps(site: str, users: Sequence[LockUser]) -> Iterator[str]:
-    """Report a lock that was passed on before its holder had released it, or had been left out of the view.
+    """Report a lock that was passed on before its holder had released it, or was left out of the view.
 
-    A holder that was left out still believes in a smaller token, which a fenced resource refuses.
+    Such a holder still believes in a smaller token, which a fenced resource refuses.
     """
     holds = sorted([hold for user in users for hold in user.held], key=lambda hold: (hold.name, hold.token))
     following: dict[ViewId, set[ViewId]] = {}

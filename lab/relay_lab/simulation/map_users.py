@@ -12,6 +12,7 @@ from relay.events import GlobalView
 from relay.node.channel import RelayChannel
 from relay.structures.map import Map
 from relay.structures.map_state import Conflict, Entry, MapState, Stamp, are_concurrent
+from relay_lab.sim.lies import opened
 from relay_lab.sim.process import Process
 from relay_lab.sim.tasks import Tasks
 from sitestack.config import SiteConfig
@@ -106,8 +107,8 @@ class MapUser:
                     structure.note_gap(event)
             elif isinstance(event, Frame) and event.batch is not None and event.batch.has_envelopes:
                 source = event.source if isinstance(event.source, ProxyUUID) else ProxyUUID(event.source, self.site)
-                opened = [(envelope.headers.get(STRUCTURE, b""), data) for envelope, data in event.batch.opened()]
-                self.structures.deliver(source, opened)
+                messages = [(envelope.headers.get(STRUCTURE, b""), data) for envelope, data in opened(event.batch)]
+                self.structures.deliver(source, messages)
         if any(isinstance(event, ViewInstalled | GlobalView) for event in events):
             for structure in self.structures.each():
                 structure.members_changed()

@@ -168,15 +168,17 @@ class Nemesis:
         via = self._routes[end.local.site].via
         return any(each.in_flight_bytes and each.peer is not None and via.get(each.peer.site) == between for each in routed)
 
-    def _leave(self, fault: Leave, leaver: Process) -> None:
+    def _leave(self, fault: Leave, leaver: Process) -> bool:
+        """Return False for a last member, which stays."""
         if len(self.world.alive(fault.site)) < 2:
-            return
+            return False
         self._count("leave coordinator" if leaver is self.world.coordinator(fault.site) else "leave", fault.site)
         self.leaving.setdefault(leaver.local.address, self.world.now)
         leaver.leave()
         if fault.restart_after is not None:
             self.restarts += 1
             self.world.schedule.after(6.0 + fault.restart_after, lambda: self._restart(leaver))
+        return True
 
     def _break_routes(self, fault: CutStream | Split | WanCut | SlowWan | Burst) -> None:
         world = self.world

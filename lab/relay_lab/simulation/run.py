@@ -166,7 +166,7 @@ class SeedRun:
             process.resume()
         self.nemesis.grey.heal()
         self._verdict.healed()
-        # Late copies show a dead process as alive, and hinder the view without it as long as they come.
+        # Late copies show a dead process as alive, and hinder the view without it.
         healed = self.world.now + (self.plan.duplication_late_s if self.plan.duplication else 0.0)
         self._wait(self._whole, healed + WHOLE_S_MAX - self.world.now)
         self._verdict.liveness.probe(self.world.now)
