@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -195,7 +196,7 @@ class Follower:
         self._fields: dict[str, str] = {}
         #: (site, origin, scope) -> number of the last message without a key.
         self._reached: dict[tuple[str, str, str], int] = {}
-        self._keys: dict[str, None] = {}
+        self._keys: OrderedDict[str, None] = OrderedDict()
 
     def request(self) -> Request:
         self._fields = {}
@@ -226,7 +227,7 @@ class Follower:
             return False
         self._keys[key] = None
         if len(self._keys) > KEYS_MAX:
-            del self._keys[next(iter(self._keys))]
+            self._keys.popitem(last=False)
         return True
 
 

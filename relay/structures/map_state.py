@@ -12,6 +12,7 @@ vector, bounded. An entry that replaces another without having seen it is a conf
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -119,7 +120,7 @@ class MapState:
         self.entries: dict[str, Entry] = {}
         self.live = 0
         #: Tombstones in the order in which they came.
-        self.tombstones: dict[str, None] = {}
+        self.tombstones: OrderedDict[str, None] = OrderedDict()
         #: Tombstones forgotten at the bound.
         self.forgotten = 0
         self._buckets: list[dict[str, None]] = [{} for _ in range(BUCKETS)]

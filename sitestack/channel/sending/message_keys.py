@@ -8,6 +8,7 @@ the application's state (`state_extras.py`).
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from sitestack.model.gap import Gap
 from sitestack.model.level import Level
 from sitestack.model.message import Batch, MessageId, Scope
 
-#: Maximum number of keys, about 30 MB. The oldest is evicted first.
+#: Maximum number of keys, about 30 MB.
 KEYS_MAX = 65_536
 #: Seconds for which a key is remembered: longer than the default of `relay.budget.age_s`.
 KEY_AGE_S = 3_600.0
@@ -86,8 +87,8 @@ class MessageKeys:
         self.stored = 0
         self._keys_max = keys_max
         self._age_s = age_s
-        #: In the order of delivery.
-        self._known: dict[bytes, DeliveredKey] = {}
+        #: In the order of delivery; a dict evicts slowly.
+        self._known: OrderedDict[bytes, DeliveredKey] = OrderedDict()
         self._high = 0
         #: Bounded by the callers of this channel: each waits for one key.
         self._awaited: dict[bytes, trio.Event] = {}
@@ -154,7 +155,7 @@ class MessageKeys:
             stem = MessageId(each.site, each.origin, each.scope, each.n)
             self._known[each.key] = DeliveredKey(stem, each.n, each.digest, at, 0)
             self._wake(each.key)
-        self._known = dict(sorted(self._known.items(), key=lambda item: item[1].at))
+        self._known = OrderedDict(sorted(self._known.items(), key=lambda item: item[1].at))
         self._bound()
 
     def forget(self, batch: Batch) -> None:
@@ -179,7 +180,7 @@ class MessageKeys:
 
     def _bound(self) -> None:
         while len(self._known) > self._keys_max:
-            del self._known[next(iter(self._known))]
+            self._known.popitem(last=False)
         self._high = max(self._high, len(self._known))
 
     def _wake(self, key: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from timeit import timeit
 from typing import Any
 
 import pytest
@@ -227,6 +228,27 @@ def test_a_unicast_with_a_key_header_has_no_key() -> None:
     batch = Batch("NYC", address("A"), Scope.UNICAST, 1, 1, keyed_body(b"x", key=b"1"), address("B"))
     assert not is_repeat(keys, batch)
     assert not is_repeat(keys, batch)
+
+
+async def test_a_known_key_is_found_as_fast_when_older_keys_are_evicted(autojump_clock: MockClock) -> None:
+    def fastest() -> float:
+        times = [timeit(lambda: keys.known(b"none"), number=100) for _ in range(20)]
+        return min(times)
+
+    keys = MessageKeys(keys_max=65_536)
+    batches = [batch_of_keys(range(first, first + 4_096)) for first in range(0, 81_920, 4_096)]
+    for batch in batches[:16]:
+        keys.unseen(batch)
+    before = fastest()
+    for batch in batches[16:]:
+        keys.unseen(batch)
+    assert keys.level().now == 65_536
+    assert fastest() < 8 * before, "it took thirty times as long"
+
+
+def batch_of_keys(numbers: range) -> Batch:
+    bodies = [wrap(Envelope(headers={KEY: b"key %d" % number}), b"") for number in numbers]
+    return Batch("NYC", address("A"), Scope.ALL, numbers.start + 1, len(numbers), pack_body(bodies, envelopes=True))
 
 
 async def test_a_silent_repeat_leaves_nothing_behind(autojump_clock: MockClock) -> None:
