@@ -1,8 +1,7 @@
 """Ties a child process to this one: the child is killed when this process ends.
 
 `python tether.py PARENT_PID COMMAND ...` forks a watcher and becomes the command. When the parent
-ends first, the watcher kills the command, even a stopped one. PR_SET_PDEATHSIG fires at the end of
-the thread that started the child, which trio may end early.
+ends first, the watcher kills the command, even a stopped one.
 """
 
 from __future__ import annotations

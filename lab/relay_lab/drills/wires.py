@@ -6,8 +6,8 @@ namespace of the switch     bridge: p0  p1  p2 ...      traffic control at p0 ha
 namespaces of the members           A   B   C           eth0, with an address that only members
 reach
 
-All are in a user namespace, so no rights are needed. A process that waits for the end of its
-standard input holds each, so all end with this process. Needs sch_htb, sch_fifo and cls_u32 of the kernel.
+All are in a user namespace, so no rights are needed, and end with this process. Needs sch_htb, sch_fifo and cls_u32 of the
+kernel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Virtual TCP: byte streams that arrive in order, late, or not any more.
 
 Of the bytes under way in a cut connection a random prefix still arrives. A broken route stalls a connection until it
-heals. A slow route delays everything; data that comes faster waits in a queue for each direction.
+heals.
 """
 
 from __future__ import annotations

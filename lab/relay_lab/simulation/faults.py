@@ -112,6 +112,15 @@ class WanCut:
 
 
 @dataclass(frozen=True, slots=True)
+class RouterDies:
+    """The gossip router between two sites dies, and another takes its place after a while."""
+
+    at: float
+    length: float
+    between: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class SlowWan:
     """Traffic between all sites is late for a while, and optionally limited in rate (F26)."""
 
@@ -155,7 +164,7 @@ class Flood:
     size_max: int | None = None
 
 
-WholeFault = Kill | Replace | Leave | Move | CutStream | Burst | Split | Pause | WanCut | SlowWan | Reset | Flood
+WholeFault = Kill | Replace | Leave | Move | CutStream | Burst | Split | Pause | WanCut | RouterDies | SlowWan | Reset | Flood
 Fault = WholeFault | GreyFault
 
 

@@ -4,9 +4,8 @@ Its row of the covering array (`dimensions.py`) names the values of its features
 Every value and every scenario has separate dice, so that a new one leaves the others unchanged. The plan of a seed
 may change between versions; valuable plans are stored (`plan_json.py`).
 
-To add a kind of fault: a function in `scenarios.py` that draws it, and its row in `dimensions.py`. A new fault also
-needs a dataclass in `faults.py`, an arm in `nemesis.py` that carries it out and counts it, and that count in
-`coverage.py`.
+To add a kind of fault: a function in `scenarios.py`, and its row in `dimensions.py`; a dataclass in `faults.py`, an arm
+in `nemesis.py` that carries it out and counts it, and that count in `coverage.py`.
 """
 
 from __future__ import annotations
@@ -100,7 +99,9 @@ class _Draw:
         """Routes work if a window and a frame at least may wait for a link (`relay/node/config/settings.py`)."""
         rng = self._dice("links")
         if is_far:  # and no link comes up over a route of which all lines are as late as can be
-            plan = replace(plan, wan_delay_s=round(draw_delay(rng) / max(1, len(plan.connections)), 4))
+            delay_s = draw_delay(rng) / max(1, len(plan.connections))
+            # A call by way of a router takes ten delays of a half of the route, at most 3 s (`BridgeConfig`).
+            plan = replace(plan, wan_delay_s=round(min(delay_s / 2, 0.2) if plan.by_router else delay_s, 4))
         plan = replace(plan, link=LinkConfig(compress=compress, rate_max_bytes_s=rate_max_bytes_s))
         if not is_narrow:
             return plan

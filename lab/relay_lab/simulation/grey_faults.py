@@ -1,8 +1,6 @@
 """Grey faults: some function fails for a while.
 
-Whole faults (`faults.py`) take a process or a route away. These leave all processes alive and most
-of the network working, so an answer does not prove that a member is healthy. The rules for fields
-are those of `faults.py`.
+All processes stay alive, and most of the network works, so an answer does not prove that a member is healthy.
 """
 
 from __future__ import annotations

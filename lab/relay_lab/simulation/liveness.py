@@ -14,7 +14,7 @@ from math import inf
 
 from relay_lab.sim.process import Process
 from relay_lab.sim.spans import overlap_s
-from relay_lab.simulation.faults import CutStream, Fault, Flood, Reset, SlowWan, WanCut, sites_of
+from relay_lab.simulation.faults import CutStream, Fault, Flood, Reset, RouterDies, SlowWan, WanCut, sites_of
 from relay_lab.simulation.grey_faults import LateLetters, NarrowWire
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import Plan
@@ -39,7 +39,7 @@ MINUTE_S = 60.0
 WHOLE_S_MAX = 30.0
 
 #: Faults that take no member away from its companions.
-HARMLESS = CutStream | Flood | Reset | SlowWan | WanCut | LateLetters
+HARMLESS = CutStream | Flood | Reset | RouterDies | SlowWan | WanCut | LateLetters
 
 Key = tuple[Address, Scope, int]
 #: Probes are sent in the turn that follows.

@@ -12,6 +12,7 @@ from relay.gateway.connections import RouteId
 from relay.replica.held_entries import ENTRIES_MAX
 from relay_lab.sim import network_faults
 from relay_lab.sim.process import Process
+from relay_lab.sim.routers import VirtualRouter
 from relay_lab.sim.tcp_streams import Slowness, TcpStream
 from relay_lab.sim.world import World
 from relay_lab.simulation.faults import (
@@ -25,6 +26,7 @@ from relay_lab.simulation.faults import (
     Pause,
     Replace,
     Reset,
+    RouterDies,
     SlowWan,
     Split,
     WanCut,
@@ -34,7 +36,7 @@ from relay_lab.simulation.grey_nemesis import GreyNemesis
 from relay_lab.simulation.load import Load
 from relay_lab.simulation.plan import Plan
 from relay_lab.simulation.process import RelayProcess
-from relay_lab.simulation.routes import routes_of
+from relay_lab.simulation.routes import router_between, routes_of
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import CloseConnection
 from sitestack.model.message import Scope
@@ -61,6 +63,10 @@ class Nemesis:
         #: Leaving process -> time of its order to leave.
         self.leaving: dict[Address, float] = {}
         self._routes = {site: routes_of(plan, site) for site in hosts}
+        #: The gossip router of each pair of connected sites.
+        self.routers: dict[frozenset[str], VirtualRouter] = {}
+        for pair in plan.pairs() if plan.by_router else ():
+            self.routers[frozenset(pair)] = VirtualRouter(world.streams, router_between(plan, *pair), pair)
         self._load = Load(plan, world, rng)
         self._rng = rng
         self.began = 0.0
@@ -180,7 +186,7 @@ class Nemesis:
             self.world.schedule.after(6.0 + fault.restart_after, lambda: self._restart(leaver))
         return True
 
-    def _break_routes(self, fault: CutStream | Split | WanCut | SlowWan | Burst) -> None:
+    def _break_routes(self, fault: CutStream | Split | WanCut | RouterDies | SlowWan | Burst) -> None:
         world = self.world
         match fault:
             case CutStream():
@@ -196,10 +202,16 @@ class Nemesis:
                 part = "" if fault.hosts is None else "part of a "
                 self.covered[f"{part}wan cut one way" if fault.one_way else f"{part}wan cut"] += 1
                 self._break(world.streams.cuts, self._two_sites(fault.between, fault.hosts), fault)
+            case RouterDies():
+                if (router := self.routers.get(frozenset(fault.between))) is not None:
+                    self.covered["router died"] += 1
+                    router.stop()
+                    world.schedule.after(fault.length, router.start)
             case SlowWan():
                 self.covered["slow wan" if fault.bytes_per_s is None else "narrow wan"] += 1
-                everybody = frozenset(host.host for hosts in self.hosts.values() for host in hosts)
-                slow = (everybody, everybody, Slowness(fault.delay_s, fault.bytes_per_s, fault.queue_s))
+                everybody = frozenset(host.host for hosts in self.hosts.values() for host in hosts) | self._router_hosts()
+                delay_s = fault.delay_s / (2 if self.plan.by_router else 1)  # to the router, and from there
+                slow = (everybody, everybody, Slowness(delay_s, fault.bytes_per_s, fault.queue_s))
                 world.streams.slow.append(slow)
                 world.schedule.after(fault.length, lambda: world.streams.slow.remove(slow))
             case Burst():
@@ -215,7 +227,11 @@ class Nemesis:
             one, other = self.hosts if len(self.hosts) == 2 else self._rng.sample(list(self.hosts), 2)
         else:
             one, other = between
-        return self._hosts_of(one, hosts), self._hosts_of(other)
+        return self._hosts_of(one, hosts), self._hosts_of(other) | self._router_hosts(one, other)
+
+    def _router_hosts(self, *sites: str) -> frozenset[str]:
+        """Return the hosts of the routers between these sites, or of all."""
+        return frozenset(each.place.host for pair, each in self.routers.items() if not sites or pair == {*sites})
 
     def _streams(self, between: tuple[str, str] | None) -> list[TcpStream]:
         streams = self.world.streams.connections()

@@ -102,6 +102,8 @@ class Plan:
     ipv6: bool = False
     #: Of each member: 1, or 2 on separate networks.
     interfaces: int = 1
+    #: Whether each link is a connection through a gossip router, one for each pair of connected sites.
+    by_router: bool = False
     #: Seconds without a link after which a relay takes another site offline; None: never.
     offline_after_s: float | None = None
 

@@ -1,8 +1,6 @@
 """A plan as JSON text, and back: a found fault is kept as its plan, whatever seeds draw later.
 
-The format follows the dataclasses. A field with its default is not written: a new field of a plan or
-fault needs a default, and older plans stay readable. Unknown fields are refused, and the first mistake is
-reported in one sentence with its path.
+A field with its default is not written: with a default for a new field of a plan or fault, older plans stay readable.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import errno
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from relay.events import (
     BRIDGE_EFFECTS,
@@ -28,12 +29,14 @@ from relay.gateway.link_table import Key
 from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayConfig, RelayLayer
 from relay_lab.sim.process import Process
+from relay_lab.sim.routers import RouterCalls
 from relay_lab.sim.tcp_streams import TcpStream
 from relay_lab.sim.world import Maker, World
 from relay_lab.simulation.application import Application, Ledger
 from relay_lab.simulation.lock_users import LockUser, uses_locks
 from relay_lab.simulation.map_users import MapUser
 from relay_lab.simulation.plan import Plan, StateUse
+from relay_lab.simulation.routes import router_between
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.layers.short_ids import ShortIdsConfig
@@ -132,6 +135,8 @@ class MemoryDisk:
 
 #: Every member's bridge listens at this port of its own host.
 BRIDGE_PORT = 7900
+#: Seconds, as in a node.
+DIAL_TIMEOUT_S = 3.0
 
 
 class RelayProcess(Process):
@@ -145,6 +150,7 @@ class RelayProcess(Process):
         *,
         state: StateUse = "none",
         interfaces: int = 1,
+        routers: Sequence[Physical] = (),
     ) -> None:
         self.disk = MemoryDisk()
         self.relay = RelayLayer(local, relay, self.disk)
@@ -170,6 +176,7 @@ class RelayProcess(Process):
         self.paced = 0
         self.bridge = Physical(physical.host, BRIDGE_PORT)
         self.world = world
+        self.routers = RouterCalls(world.streams, self.bridge, local.site, routers, local.rng)
         #: The bridge connections, by the numbers that the relay layer gives them.
         self.connections: dict[int, TcpStream] = {}
         self._numbers = 0
@@ -192,7 +199,7 @@ class RelayProcess(Process):
         for user in (self.lock_user, self.map_user, self.application):
             if user is not None:
                 user.end()
-        self.world.streams.unlisten(self.bridge)
+        self._stop_listening()
         connections, self.connections = self.connections, {}
         for stream in connections.values():
             stream.close()
@@ -243,10 +250,15 @@ class RelayProcess(Process):
         match effect:
             case Listen():
                 streams.listen(self.bridge, lambda stream: self._adopt(stream, None))
+                self.routers.start_waiting(lambda stream: self._adopt(stream, None))
             case StopListening():
-                streams.unlisten(self.bridge)
-            case Dial():
-                streams.dial(self.bridge, effect.address, lambda stream: self._dialed(effect, stream))
+                self._stop_listening()
+            case Dial(site, address):
+                done = partial(self._dialed, effect)
+                if address in self.routers.places:
+                    self.routers.call(address, site, done, DIAL_TIMEOUT_S)
+                else:
+                    streams.dial(self.bridge, address, done)
             case BridgeSend():
                 stream = self.connections.get(effect.connection)
                 if stream is not None:
@@ -255,6 +267,10 @@ class RelayProcess(Process):
                 stream = self.connections.pop(effect.connection, None)
                 if stream is not None:
                     stream.close()
+
+    def _stop_listening(self) -> None:
+        self.world.streams.unlisten(self.bridge)
+        self.routers.stop_waiting()
 
     def _write(self, stream: TcpStream, effect: BridgeSend) -> None:
         """Within the turn, as a node does, if the kernel takes all of it at once."""
@@ -327,7 +343,9 @@ def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]], plan: Plan |
         if plan.short_ids == "some":
             config = with_short_ids(config, dice("short ids").random() < 0.5)
         state = "none" if plan.state == "some" and dice("state").random() < 0.5 else plan.state
-        process = RelayProcess(world, local, config, relay, physical, state=state, interfaces=plan.interfaces)
+        near = [pair for pair in plan.pairs() if site in pair] if plan.by_router else ()
+        routers = [router_between(plan, *pair) for pair in near]
+        process = RelayProcess(world, local, config, relay, physical, state=state, interfaces=plan.interfaces, routers=routers)
         if plan.lanes == "off":
             process.stack.lanes = Lanes(process.local.address, site, ())
         elif plan.lanes == "expanded":  # a tap sees each frame at every layer

@@ -2,6 +2,14 @@ from __future__ import annotations
 
 from relay.gateway.config import RoutesConfig
 from relay_lab.simulation.plan import Plan
+from sitestack.model.address import Physical
+
+
+def router_between(plan: Plan, one: str, other: str) -> Physical:
+    """Return the place of the gossip router of two sites."""
+    names = [name for name, _ in plan.sites]
+    first, second = sorted([names.index(one), names.index(other)])
+    return Physical(f"10.251.{first}.{second}", 7900)
 
 
 def routes_of(plan: Plan, site: str) -> RoutesConfig:

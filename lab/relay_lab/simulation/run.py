@@ -27,7 +27,7 @@ from relay_lab.simulation.liveness import WHOLE_S_MAX
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import LOAD_S, Plan
 from relay_lab.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker, with_short_ids, with_small_bounds
-from relay_lab.simulation.routes import routes_of
+from relay_lab.simulation.routes import router_between, routes_of
 from relay_lab.simulation.verdict import LOCKS_S_MAX, SeedVerdict, unsettled
 from sitestack.config import SiteConfig
 from sitestack.layers.batching import BatchingConfig
@@ -75,8 +75,8 @@ class SeedRun:
         configs = {site: _configs(plan, site, hosts) for site in hosts}
         self.world = World(plan.seed, relay_maker(configs, plan))
         self._liar: Liar | None = None
-        self.world.streams.slow += _lines(plan, hosts)
         self.nemesis = Nemesis(plan, self.world, hosts, self.rng)
+        self.world.streams.slow += _lines(plan, hosts)
         self.covered = self.nemesis.covered
         self._verdict = SeedVerdict(plan, self.world, self.nemesis)
         #: Processes that are still to be started for the first time.
@@ -88,6 +88,7 @@ class SeedRun:
         finally:
             if self.world.tasks is not None:
                 self.world.tasks.close()
+        self.covered["link through a router"] += sum(router.spliced for router in self.nemesis.routers.values())
         for process in self.world.processes:
             for reason, count in process.stack.drops.items():
                 self.covered[f"drop {reason}"] += count
@@ -241,10 +242,14 @@ def _idle(process: Process) -> bool:
 
 def _lines(plan: Plan, hosts: dict[str, list[Physical]]) -> list[tuple[frozenset[str], frozenset[str], Slowness]]:
     of = {site: frozenset(host.host for host in places) for site, places in hosts.items()}
-    lines = [(ends, Slowness(0.0, rate)) for one, other, rate in plan.lines for ends in ((one, other), (other, one))]
     everybody = frozenset[str]().union(*of.values())
+    if plan.by_router:
+        everybody |= {router_between(plan, *pair).host for pair in plan.pairs()}
     late = [(everybody, everybody, Slowness(plan.wan_delay_s))] if plan.wan_delay_s else []
-    return [*late, *[(of[one], of[other], slowness) for (one, other), slowness in lines]]
+    for one, other, rate in plan.lines:  # a router is near the second one
+        far = of[other] | {router_between(plan, one, other).host}
+        late += [(of[one], far, Slowness(0.0, rate)), (far, of[one], Slowness(0.0, rate))]
+    return late
 
 
 def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[SiteConfig, RelayConfig]:
@@ -254,7 +259,9 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
         plan = replace(plan, sites=(*plan.sites, (LIAR, 1)), connections=connections)
     routes = routes_of(plan, site)
     peers = {
-        other: tuple([Physical(host.host, BRIDGE_PORT) for host in theirs])
+        other: (router_between(plan, site, other),)
+        if plan.by_router and other != LIAR
+        else tuple([Physical(host.host, BRIDGE_PORT) for host in theirs])
         for other, theirs in hosts.items()
         if other != site and other not in routes.via
     }

@@ -23,6 +23,7 @@ from relay_lab.simulation.faults import (
     Pause,
     Replace,
     Reset,
+    RouterDies,
     SlowWan,
     Split,
     WanCut,
@@ -145,6 +146,11 @@ def resets(rng: random.Random, plan: Plan) -> list[Fault]:
 def cut_stream(rng: random.Random, plan: Plan) -> list[Fault]:
     """Draw a break of the connections between two sites, or of all."""
     return [CutStream(moment(rng), rng.choice((None, rng.choice(plan.pairs()))))]
+
+
+def router_dies(rng: random.Random, plan: Plan) -> list[Fault]:
+    """Draw deaths of the gossip router between two sites."""
+    return [RouterDies(moment(rng), draw_length(rng), rng.choice(plan.pairs()))] if plan.by_router else []
 
 
 def wan_cut(rng: random.Random, plan: Plan) -> list[Fault]:

@@ -78,7 +78,7 @@ def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
     yield lambda plan: replace(plan, link=LinkConfig(), lines=())
     yield lambda plan: replace(plan, wan_delay_s=0.0)
     yield lambda plan: replace(plan, lasting_s=0.0)
-    yield lambda plan: replace(plan, uneven=False, lanes="on", ipv6=False, interfaces=1)
+    yield lambda plan: replace(plan, uneven=False, lanes="on", ipv6=False, interfaces=1, by_router=False)
     yield lambda plan: replace(
         plan,
         state="none",

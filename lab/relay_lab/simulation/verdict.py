@@ -1,9 +1,8 @@
 """The verdict on a run: all promises over the journals, and conditions that only a simulated world can check.
 
-A simulated world also knows the processes, one clock and the plan: every gap was unavoidable (X5), every
-hole in the own site is a gap (S21), every queue is at rest (B3), no old relay was ever believed (R9), no merge without a split
-(A13) or more often than a heal needs (M3), no member left too early (S16), and everything happened
-within its time (T1 to T3).
+These are: every gap was unavoidable (X5), every hole in the own site is a gap (S21), every queue is at rest (B3), no old
+relay was believed (R9), no merge without a split (A13) or more often than a heal needs (M3), no member left too early (S16),
+and everything happened within its time (T1 to T3).
 """
 
 from __future__ import annotations
@@ -294,9 +293,8 @@ class SeedVerdict:
     def _gaps(self) -> Iterator[str]:
         """R3, R5, R8: entries within a budget are never reported lost between sites of one lineage.
 
-        Where the receiver had several lineages, one part may have acknowledged entries that
-        another, or its joiner, sees as lost. Where the origin had several, its buffer is not in
-        order of time: a merge appends one part to the other.
+        With several lineages at the receiver, one part may have acknowledged entries that another, or its joiner,
+        sees as lost. With several at the origin, its buffer is not in order of time.
         """
         plan = self._plan
         failed = self._nemesis.grey.disks_failed

@@ -61,7 +61,7 @@ class BridgeConfig:
     via: dict[str, str] = field(default_factory=dict)
     #: Sites between which this one forwards traffic that they route by `via`.
     forward: tuple[str, ...] = ()
-    #: Time limit for an attempt to connect.
+    #: Time limit to connect: through a router, ten delays.
     dial_timeout_s: float = 3.0
     #: Time that sent bytes may stay unacknowledged before the kernel drops the connection.
     unanswered_timeout_s: float = 10.0
