@@ -44,8 +44,10 @@ class ReplicatedState:
         self.view: View | None = None
         self.buffer = Buffer(config, disk)
         self.produced: dict[Address, int] = {}
+        #: Not replicated: numbers of departed members in this application's state.
+        self.inherited: dict[Address, int] = {}
         self.remotes: dict[str, Remote] = {}
-        #: The sites that this site's stream is held for (`gateway/retention.py`). Empty: for none.
+        #: Sites that this site's stream is held for (`gateway/retention.py`). Empty: for none.
         self.sites = sites
         self.switches = Switches()
 

@@ -12,6 +12,7 @@ from sitestack.model.state_events import Contents
 def contents_of(state: ReplicatedState, member: Address) -> Contents:
     """Return a member's place in the streams of all sites: numbers delivered or in an adopted state."""
     contents: Contents = {state.site: dict(state.produced)}
+    raise_to(contents[state.site], state.inherited)
     for site, remote in state.remotes.items():
         numbers = contents[site] = dict(remote.admitted)
         raise_to(numbers, remote.ahead.get(member, {}))

@@ -18,7 +18,7 @@ from relay.events import StateProgress
 from relay.gateway.gateway import Gateway
 from relay.replica.site_state import ITS_RELAY, Contained, StateAnswer, StateAsk, StateFrame, StatePiece, StateRefusal
 from relay.replica.state import ReplicatedState
-from relay.replica.vectors import raise_to
+from relay.replica.vectors import bound, raise_to
 from relay.site_state.config import SiteStateConfig
 from relay.site_state.contents import contents_of, from_vectors, raise_contents, to_vectors
 from relay.site_state.provider import StateProvider
@@ -82,10 +82,9 @@ class SiteState:
         self._has_state = False
         #: Whether the application begins with the fetched state, having seen no messages.
         self._founds = False
-        #: Numbers not delivered to this member before it has a state, so the state must contain
-        #: them.
+        #: Numbers never delivered here, so the state must contain them.
         self._floor: Contents = {}
-        #: A state that waits until this member's own stream reaches its contents.
+        #: A state that waits until this member's stream reaches its contents.
         self.waiting: SiteStateArrived | StateArrived | None = None
         self._told_tenth = 0
         self.outcome = ""
@@ -225,17 +224,19 @@ class SiteState:
         return StateProgress(site, arrived, total, outcome)
 
     def release(self) -> list[Effect]:
-        """Deliver the waiting state once its messages of this site have been delivered here.
+        """Deliver the waiting state once its messages of this site are delivered here.
 
         Messages of a departed member were settled with the view that excludes it.
         """
         event, view = self.waiting, self._state.view
         if event is None or view is None:
             return []
-        own = event.contains.get(self._site, {})
-        if any(self._state.produced.get(origin, 0) < n for origin, n in own.items() if view.rank(origin) >= 0):
+        own = {o: n for o, n in event.contains.get(self._site, {}).items() if self._state.produced.get(o, 0) < n}
+        if any(view.rank(origin) >= 0 for origin in own):
             return []
         self.waiting, self._has_state = None, True
+        raise_to(self._state.inherited, own)
+        bound(self._state.inherited)
         known = {site: numbers for site, numbers in event.contains.items() if site != self._site and self._is_known(site)}
         for site, numbers in known.items():
             remote = self._state.remote(site)

@@ -219,6 +219,23 @@ def test_a_member_with_a_state_provides_a_snapshot_at_a_mark() -> None:
     assert layer.down(SnapshotGiven(7, b"state"), 0.0) == [Dropped("state_of_an_old_view")]
 
 
+def test_an_adopted_state_is_provided_with_the_messages_of_departed_members_of_the_own_site() -> None:
+    """SFO began anew with the state of NYC, which has messages of F. A taker where they wait must not show them again."""
+    layer = layer_of("E", "NYC")
+    layer.up(StateArrived(ONE.id, None), 0.0)
+    arrives(layer, {"SFO": {F: 4}})
+    layer.up(multicast(D, 1), 0.0)
+    hear(layer, QUESTION)
+    [piece] = layer.down(SnapshotGiven(1, b"state"), 0.0)
+    assert isinstance(piece, Down)
+    assert isinstance(piece.event, Frame)
+    header = piece.event.headers[-1]
+    assert isinstance(header, StatePiece)
+    assert header.contains["SFO"].origins == {D: 1, F: 4}
+    [question] = asks(layer.down(FetchState(("NYC",)), 0.0))
+    assert question.floor["SFO"].origins == {D: 1, F: 4}, "a state that replaces it must have them too"
+
+
 def test_a_pending_snapshot_is_withdrawn_when_another_state_is_fetched() -> None:
     """The application reaches the mark with that state, which contains more than the snapshot's vector."""
     layer = founded()
