@@ -6,6 +6,7 @@ Layers pass events that they do not handle.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import ClassVar, Literal
 
 from sitestack.model.address import Address, Physical
@@ -299,6 +300,8 @@ class TryNextPhysical(Event):
     """Down to the resolver: use the member's next address (LA-6)."""
 
     member: Address
+    #: Time of the failed attempt.
+    since: float = field(default=inf, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,7 +227,7 @@ ROW_MUTANTS = (
         "LA-6",
         "the first address of a member is used, dead or not",
         "sitestack/layers/resolver/layer.py",
-        "each.physical[failures.get(each.address, 0) % len(each.physical)]",
+        "each.physical[failures.get(each.address, (0, 0.0))[0] % len(each.physical)]",
         "each.physical[0]",
     ),
     row(

@@ -323,7 +323,7 @@ SITE = (
         "F51-requests",
         "a receiver requests lost messages over a dead network until it sends something itself",
         "sitestack/layers/unicast/layer.py",
-        "            if receiver.asks_in_vain:\n",
+        "            if receiver.vain_since is not None:\n",
         "            if False:\n",
         "tests/sitestack/layers/unicast/test_unicast_bounds.py"
         "::test_a_receiver_whose_requests_are_in_vain_tries_the_next_address_of_the_sender",
@@ -335,6 +335,14 @@ SITE = (
         ", everywhere=True",
         "",
         "tests/sitestack/layers/path_mtu/test_path_mtu.py::test_a_probe_is_answered_with_its_size_at_all_addresses",
+    ),
+    trap(
+        "F51-twice",
+        "two layers that notice a dead address at once return to it",
+        "sitestack/layers/resolver/layer.py",
+        "            if event.since > changed_at:\n",
+        "            if True:\n",
+        "tests/sitestack/layers/test_resolver.py::test_a_failure_of_an_address_that_was_given_up_since_changes_nothing",
     ),
     trap(
         "STATE-numbers",

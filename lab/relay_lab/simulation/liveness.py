@@ -195,7 +195,7 @@ class _WireBacklog:
 
     def __init__(self, plan: Plan, began: float, site: str, processes: Sequence[Process]) -> None:
         wires = [fault for fault in plan.faults if isinstance(fault, NarrowWire) and fault.site == site]
-        copies = 1 if plan.multicast else max(1, dict(plan.sites)[site] - 1)
+        copies = plan.interfaces if plan.multicast else max(1, dict(plan.sites)[site] - 1)
         #: For each wire the seconds that it is behind, right after each multicast while it is narrow.
         self._behind: list[list[tuple[float, float]]] = []
         sends = sorted((sent.t / 1e9, copies * _bytes(sent)) for each in processes if wires for sent in _sent(each))

@@ -83,6 +83,7 @@ class FailureDetection(Layer):
     def __init__(self, local: Local, config: FailureDetectionConfig) -> None:
         self.local = local
         self.config = config
+        self._attempt_s = config.verify_timeout_s / config.verify_attempts
         self._view: View | None = None
         #: Time of the last frame from each other member, which bounds this and the next four.
         self._heard: dict[Address, float] = {}
@@ -157,7 +158,7 @@ class FailureDetection(Layer):
             # A member that asks twice may not receive frames.
             coordinates = self._view is not None and self._view.coordinator == self.local.address
             deaf = self._check_deaf(source, now) if coordinates and source in self._heard else []
-            return [Down(TryNextPhysical(source)), answer, *deaf]
+            return [Down(TryNextPhysical(source, now - self._attempt_s)), answer, *deaf]
         if isinstance(header, NotHere):
             if header.wanted not in self._heard:
                 return [Dropped("not_monitored")]
@@ -265,7 +266,7 @@ class FailureDetection(Layer):
 
     def _begin_check(self, member: Address, now: float, share: float = 1.0) -> list[Effect]:
         """Ask a member, which may take this share of the configured time."""
-        interval_s = share * self.config.verify_timeout_s / self.config.verify_attempts
+        interval_s = share * self._attempt_s
         self._checks[member] = _Check(1, now + interval_s, interval_s)
         self.stale.add(self)
         return [self._send_header(member, AreYouThere(1))]
@@ -282,7 +283,7 @@ class FailureDetection(Layer):
             check.attempt += 1
             check.due = now + check.interval_s
             if check.attempt > 1:
-                effects.append(Down(TryNextPhysical(member)))
+                effects.append(Down(TryNextPhysical(member, now - check.interval_s)))
             effects.append(self._send_header(member, AreYouThere(check.attempt)))
         return effects + self._suspect(dead)
 

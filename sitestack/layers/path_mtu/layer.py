@@ -200,9 +200,9 @@ class PathMtu(Layer):
         No answer at all shows nothing about sizes: the path may be dead while another address
         works, or it has moved (A16).
         """
-        search.due, search.since = None, now
+        since, search.due, search.since = search.since, None, now
         if not search.passes:
-            return [Down(TryNextPhysical(member)), Up(FindPhysical(member, again=True))]
+            return [Down(TryNextPhysical(member, since)), Up(FindPhysical(member, again=True))]
         before = self._limits.pop(member, None)
         passes = search.passes
         if passes == self._sizes[0]:

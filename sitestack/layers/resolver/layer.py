@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from sitestack.layers.resolver.config import ResolverConfig
 from sitestack.model.address import Address, Physical
@@ -53,7 +54,8 @@ class Resolver(Layer):
         self.config = config
         self._contacts = AddressCache(config.contacts_max, config.tombstone_s)
         self._members: tuple[Address, ...] = ()
-        self._failures: dict[Address, int] = {}
+        #: Failed addresses of a member, and when the last was given up.
+        self._failures: dict[Address, tuple[int, float]] = {}
         self._picked: dict[Address, Physical] = {}
         #: The destinations of a multicast without network multicast: all known processes, and
         #: members only. None: not computed.
@@ -81,8 +83,10 @@ class Resolver(Layer):
             self._contacts.remove(event.member, now)
             self._refresh()
         elif isinstance(event, TryNextPhysical) and event.member in self._contacts:
-            self._failures[event.member] = self._failures.get(event.member, 0) + 1
-            self._refresh()
+            failures, changed_at = self._failures.get(event.member, (0, -inf))
+            if event.since > changed_at:
+                self._failures[event.member] = failures + 1, now
+                self._refresh()
         return [Down(event)]
 
     def send_lane(self, dest: Address) -> SendPart | None:
@@ -106,7 +110,6 @@ class Resolver(Layer):
         return self._release(member)
 
     def _pick(self, contact: Contact) -> None:
-        """Pick an address for a new or moved contact."""
         if self._contacts.evicted is not None:
             self._picked.pop(self._contacts.evicted, None)
         if contact.address != self.local.address:
@@ -151,12 +154,12 @@ class Resolver(Layer):
         failures, me = self._failures, self.local.address
         self._picked = {
             # after each failure the next address (LA-6)
-            each.address: each.physical[failures.get(each.address, 0) % len(each.physical)]
+            each.address: each.physical[failures.get(each.address, (0, 0.0))[0] % len(each.physical)]
             for each in self._contacts.all()
             if each.address != me
         }
         if len(failures) > len(self._picked):
-            self._failures = {member: count for member, count in failures.items() if member in self._picked}
+            self._failures = {member: each for member, each in failures.items() if member in self._picked}
         self._everybody = self._fellows = None
 
     def _queue(self, member: Address, frame: Frame, now: float) -> list[Effect]:

@@ -164,8 +164,8 @@ class Unicast(Layer):
         for peer, receiver in self._to_answer.items():
             self._receivers[peer] = self._receivers.pop(peer)
             header = receiver.answer(now)
-            if receiver.asks_in_vain:
-                effects.append(Down(TryNextPhysical(peer)))
+            if receiver.vain_since is not None:
+                effects.append(Down(TryNextPhysical(peer, receiver.vain_since)))
             if header is not None:
                 effects.append(Down(Frame(self._me, peer, (header,), unreliable=True)))
             self._arm(receiver.deadline())

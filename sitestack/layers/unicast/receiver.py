@@ -67,8 +67,9 @@ class Receiver:
         self._ask_s = config.ask_interval_s
         #: Earliest time to ask for a hole, or for the start of the connection.
         self._ask_at = now
-        #: Whether earlier requests were not answered for `doubt_s`.
-        self.asks_in_vain = False
+        self._asked_at = now
+        #: Time of the last request, if none was answered for `doubt_s`.
+        self.vain_since: float | None = None
         self.heard_at = now
         #: Received since the last answer; whether the peer waits for it.
         self._owed_frames = self._owed_bytes = 0
@@ -245,8 +246,9 @@ class Receiver:
         self._owed_frames = self._owed_bytes = 0
         self._is_awaited = False
         asking = self._lacks_some and now >= self._ask_at
-        self.asks_in_vain = asking and self._ask_s > self._config.doubt_s
+        self.vain_since = self._asked_at if asking and self._ask_s > self._config.doubt_s else None
         if asking:
+            self._asked_at = now
             self._ask_at = now + self._ask_s * (1 + self._rng.random() / 2)
             self._ask_s = min(2 * self._ask_s, self._config.ask_interval_s_max)
         if self._next_seqno is None:

@@ -210,6 +210,19 @@ def test_when_an_address_seems_dead_the_next_is_used_and_then_the_first_again() 
     assert picked == [first, second, first]
 
 
+@pytest.mark.conforms("LA-6")
+def test_a_failure_of_an_address_that_was_given_up_since_changes_nothing() -> None:
+    """Two layers notice a dead address on their own. Both together must not return to it."""
+    resolver = make()
+    first, second = Physical("b1", 1), Physical("b2", 1)
+    resolver.down(set_b(1, first, second), 0.0)
+    resolver.down(TryNextPhysical(B, since=1.0), 1.5)
+    resolver.down(TryNextPhysical(B, since=1.2), 1.6)
+    assert [to for to, _ in sent(resolver.down(to_b(1), 1.6))] == [second]
+    resolver.down(TryNextPhysical(B, since=1.7), 2.0)
+    assert [to for to, _ in sent(resolver.down(to_b(1), 2.0))] == [first]
+
+
 @pytest.mark.conforms("LA-11")
 def test_a_removed_member_is_not_brought_back_by_an_old_address() -> None:
     resolver = make()

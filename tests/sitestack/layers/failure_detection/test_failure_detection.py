@@ -95,6 +95,8 @@ def test_the_check_asks_three_times_and_turns_to_the_next_address() -> None:
     questions = [Down(Frame(A, B, (AreYouThere(n),), None, True)) for n in (1, 2, 3)]
     turn = Down(TryNextPhysical(B))
     assert asked == [questions[0], turn, questions[1], turn, questions[2]]
+    turns = [each.event for each in asked if isinstance(each, Down) and isinstance(each.event, TryNextPhysical)]
+    assert [each.since for each in turns] == [pytest.approx(2.5), pytest.approx(2.5 + 1 / 3)]
 
 
 @pytest.mark.conforms("LA-6")

@@ -249,3 +249,11 @@ def test_a_member_that_has_left_ends_its_search() -> None:
 def test_frames_of_other_layers_pass() -> None:
     frame = Frame(B, A, ())
     assert layer_of().up(frame, 0.0) == [Up(frame)]
+
+
+def test_a_search_without_an_answer_names_its_beginning() -> None:
+    """Meanwhile another layer may have changed the address."""
+    layer = layer_of()
+    [ended] = [each.event for each in search(layer, B, (), 5.0) if isinstance(each, Down)]
+    assert isinstance(ended, TryNextPhysical)
+    assert ended.since == 5.0

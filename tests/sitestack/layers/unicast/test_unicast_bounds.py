@@ -107,6 +107,7 @@ def test_a_receiver_whose_requests_are_in_vain_tries_the_next_address_of_the_sen
         effects = [*layer.expire(now), *layer.flush(now)]
         changes += [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, TryNextPhysical)]
         assert not changes or now >= 0.3
+        assert all(now - 0.5 < each.since < now for each in changes[-1:] if effects)
     assert changes[:1] == ([] if comes else [TryNextPhysical(B)])
 
 
