@@ -185,8 +185,9 @@ class SiteState:
         return [*self._send(questions), *self._look(now)]
 
     def _answer(self, ask: StateAsk, now: float) -> list[Effect]:
-        if not self._has_state or self.requester.busy:
-            return self._refuse(ask, StateRefusal.WAITS if self.requester.busy else StateRefusal.NO_STATE)
+        waits = self.requester.busy or self.waiting is not None
+        if waits or not self._has_state:
+            return self._refuse(ask, StateRefusal.WAITS if waits else StateRefusal.NO_STATE)
         answer, order = self.provider.ask(ask, now)
         return [*([] if order is None else [Up(order)]), *self._send([] if answer is None else [answer])]
 

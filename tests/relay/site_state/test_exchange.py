@@ -236,6 +236,18 @@ def test_an_adopted_state_is_provided_with_the_messages_of_departed_members_of_t
     assert question.floor["SFO"].origins == {D: 1, F: 4}, "a state that replaces it must have them too"
 
 
+def test_a_member_whose_fetched_state_waits_for_its_own_stream_provides_none() -> None:
+    """Its application would reach the mark with that state, which has more than the snapshot's vector."""
+    layer = founded()
+    layer.down(FetchState(("NYC",)), 0.0)
+    assert said(arrives(layer, {"SFO": {D: 5}})) == []
+    assert answer(hear(layer, QUESTION)).refusal is StateRefusal.WAITS
+    for n in range(1, 6):
+        layer.up(multicast(D, n), 0.0)
+    layer.flush(0.0)
+    assert answer(hear(layer, QUESTION)).refusal is StateRefusal.PENDING
+
+
 def test_a_pending_snapshot_is_withdrawn_when_another_state_is_fetched() -> None:
     """The application reaches the mark with that state, which contains more than the snapshot's vector."""
     layer = founded()
