@@ -14,7 +14,7 @@ from math import inf
 
 from relay_lab.sim.process import Process
 from relay_lab.sim.spans import overlap_s
-from relay_lab.simulation.faults import CutStream, Fault, Flood, Reset, RouterDies, SlowWan, WanCut, sites_of
+from relay_lab.simulation.faults import CutStream, Fault, Flood, Reset, RouterDies, SlowWan, Split, WanCut, sites_of
 from relay_lab.simulation.grey_faults import LateLetters, NarrowWire
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import Plan
@@ -34,6 +34,8 @@ DETECTION_S = 4.0
 REPEAT_S, LOSSY = 4.0, 0.1
 #: Bytes of a message of many frames.
 HUGE_BYTES = 1 << 20
+#: Seconds until a merge begins, and ends.
+MERGE_S = 10.0
 MINUTE_S = 60.0
 #: Seconds after the end of all faults in which every member can send and reach all others (T3).
 WHOLE_S_MAX = 30.0
@@ -158,7 +160,7 @@ class Liveness:
         """Return the worst minute of a process, if it was blocked too long in it; a minute begins
         where a block begins.
 
-        Behind a hole a member also has to notice that the others have gone on without it.
+        Behind a hole a member must notice that the others continue.
         """
         blocked = process.blocked.until(now)
         if sum(until - since for since, until in blocked) <= BLOCKED_S_MAX:
@@ -168,9 +170,16 @@ class Liveness:
             stood, allowed = overlap_s(blocked, start, end), BLOCKED_S_MAX + self._allowance_s(site, start, end)
             holes = self._nemesis.grey.holes
             allowed += DETECTION_S * any(where == site and overlap_s([span], start, end) for where, _, span in holes)
+            allowed += DETECTION_S * self._breaks_a_merge(site, start)
             if stood > allowed:
                 return f"T2 {_label(process)}: was blocked for {stood:.2f} s in a minute from {start:.2f} s on, not {allowed:g}"
         return ""
+
+    def _breaks_a_merge(self, site: str, start: float) -> bool:
+        splits = [fault for fault in self._plan.faults if isinstance(fault, Split) and fault.site == site]
+        heals = [self._nemesis.began + split.at + split.length for split in splits]
+        begins = [self._nemesis.began + split.at for split in splits]
+        return any(start - MERGE_S <= at <= start for at in heals) and any(start <= at <= start + MERGE_S for at in begins)
 
     def _unheard(self) -> Iterator[str]:
         limit_ns = self._probed_ns + int(DELIVERY_S_MAX * 1e9)
