@@ -337,6 +337,15 @@ SITE = (
         "tests/sitestack/layers/path_mtu/test_path_mtu.py::test_a_probe_is_answered_with_its_size_at_all_addresses",
     ),
     trap(
+        "F51-lost",
+        "a member requests lost multicasts over a dead network, and nobody notices",
+        "sitestack/layers/nakack/layer.py",
+        "[Down(PathDoubt(holder, True))] if in_vain else []",
+        "[]",
+        "tests/sitestack/layers/nakack/test_nakack.py"
+        "::test_a_member_whose_requests_are_in_vain_doubts_the_path_to_their_holder",
+    ),
+    trap(
         "F51-twice",
         "two layers that notice a dead address at once return to it",
         "sitestack/layers/resolver/layer.py",

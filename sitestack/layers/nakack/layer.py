@@ -211,7 +211,8 @@ class NakAck(Layer):
         in_vain = gap.wait_s >= self._config.doubt_s
         requests = [(holder, Retransmit(self._view.id, owner, ranges, in_vain))]
         requests += [(other, Retransmit(self._view.id, owner, _head(ranges), in_vain)) for other in others]
-        return [Down(Frame(self._me, member, (request,), unreliable=True)) for member, request in requests]
+        doubt: list[Effect] = [Down(PathDoubt(holder, True))] if in_vain else []
+        return doubt + [Down(Frame(self._me, member, (request,), unreliable=True)) for member, request in requests]
 
     def _answer(self, request: Retransmit, requester: Address, now: float) -> list[Effect]:
         if self._view is None or request.view != self._view.id:

@@ -9,7 +9,7 @@ import pytest
 
 from sitestack.layers.nakack import NakAck, NakAckConfig
 from sitestack.layers.nakack.headers import RANGES_MAX, Cast, Highest, Retransmit
-from sitestack.model.events import Blocked, Stable, ViewInstalled
+from sitestack.model.events import Blocked, PathDoubt, Stable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import view_of
@@ -93,7 +93,8 @@ def test_a_gap_is_requested_after_a_delay_then_less_often_from_all_members() -> 
         members = [A, C] if turn % 2 == 0 else [C, A]
         requests = [Retransmit(V1.id, A, ranges, turn >= 3) for ranges in (((1, 29),), ((1, 16),))]
         both = [Down(Frame(B, dest, (each,), None, True)) for dest, each in zip(members, requests, strict=True)]
-        assert effects == (both if turn >= 2 else both[:1])
+        doubt: list[Effect] = [Down(PathDoubt(members[0], True))] if turn >= 3 else []
+        assert effects == doubt + (both if turn >= 2 else both[:1])
     pauses = [later - earlier for (earlier, _), (later, _) in pairwise(asked)]
     expected = [0.04, 0.08, 0.16, 0.3, 0.3, 0.3, 0.3]
     assert 0.015 <= asked[0][0] <= 0.025
@@ -102,6 +103,19 @@ def test_a_gap_is_requested_after_a_delay_then_less_often_from_all_members() -> 
     due = layer.deadline()
     assert due is not None
     assert len(layer.expire(due)) == 1, "it comes forward again"
+
+
+def test_a_member_whose_requests_are_in_vain_doubts_the_path_to_their_holder() -> None:
+    """F51: on a dead network they never arrive, so that nobody else can notice."""
+    layer, doubted = member_of_v1("B", NakAckConfig(doubt_s=0.3)), set()
+    layer.up(cast_of("A", 2), 0.0)
+    while (due := layer.deadline()) is not None and due < 2.0:
+        sent = [each.event for each in layer.expire(due) if isinstance(each, Down)]
+        doubts = {each.member for each in sent if isinstance(each, PathDoubt)}
+        assert not doubts or due >= 0.3
+        assert doubts <= {each.dest for each in sent if isinstance(each, Frame)}
+        doubted |= doubts
+    assert doubted == {A, C}
 
 
 def test_a_newly_noticed_gap_is_not_requested_before_its_delay() -> None:
