@@ -239,8 +239,7 @@ class RelayLayer(Layer):
             effects += [Up(baseline) for baseline in begun]
             effects += self.gateway.merged(now)
         effects += [Up(baseline) for baseline in self._replica.install(view, event.previous is None, now)]
-        if event.previous is None:
-            self.site_state.begin()
+        self.site_state.installed(event.previous is None)
         self._proxies.clear()
         self._handover.clear()
         effects += self.gateway.installed(view, event.quarantined, event.blocked, now)

@@ -95,8 +95,7 @@ class Remote:
     #: Members of this site that delivered more than `admitted` before a merge, with numbers per
     #: origin.
     ahead: dict[Address, dict[Address, int]] = field(default_factory=dict)
-    #: Not replicated: numbers above `admitted` that this member's application state contains, per
-    #: origin.
+    #: Not replicated: per origin, the number above `admitted` in this member's state.
     inherited: dict[Address, int] = field(default_factory=dict)
     lineages: dict[ViewId, Lineage] = field(default_factory=dict)
     #: The newest view ever shown by each lineage, which never returns with an older one (G3).

@@ -80,10 +80,12 @@ class SiteState:
         self._gateway = gateway
         #: Whether the application has a state to provide.
         self._has_state = False
-        #: Whether the application begins with the fetched state, having seen no messages.
+        #: Whether the application begins with the fetched state.
         self._founds = False
         #: Numbers never delivered here, so the state must contain them.
         self._floor: Contents = {}
+        #: At the view.
+        self._inherited: Contents = {}
         #: A state that waits until this member's stream reaches its contents.
         self.waiting: SiteStateArrived | StateArrived | None = None
         self._told_tenth = 0
@@ -91,8 +93,13 @@ class SiteState:
         self.from_above: Handlers = {FetchState: self._fetch, StateGiven: self._note, SnapshotGiven: self._given}
         self.from_below: Handlers = {StateArrived: self._arrived, StateAwaited: self._awaited, Baseline: self._begun}
 
-    def begin(self) -> None:
-        self._floor = contents_of(self._state, self._me)
+    def installed(self, is_first: bool) -> None:
+        if is_first:
+            self._floor = contents_of(self._state, self._me)
+        self._note_inherited()
+
+    def _note_inherited(self) -> None:
+        self._inherited = {site: dict(remote.inherited) for site, remote in self._state.remotes.items() if remote.inherited}
 
     def told(self, events: Iterable[Event]) -> None:
         """Note other sites' gaps and baselines: a state being fetched must contain them."""
@@ -108,7 +115,9 @@ class SiteState:
         return [Up(replace(event, at_join=self.waiting is None))]
 
     def _awaited(self, event: StateAwaited, now: float) -> list[Effect]:
-        return [Up(baseline) for baseline in self._state.inherit(event.provider, self._me)]
+        begun = self._state.inherit(event.provider, self._me)
+        self._note_inherited()
+        return [Up(baseline) for baseline in begun]
 
     def _arrived(self, event: StateArrived, now: float) -> list[Effect]:
         """Accept the own site's state; without one, fetch another site's."""
@@ -136,7 +145,9 @@ class SiteState:
 
     def _note(self, event: StateGiven, now: float) -> list[Effect]:
         """Attach a note for a joiner of this site: contents that the stream does not show."""
-        note = _NOTES.pack(Contained(to_vectors(event.contains))) if event.contains else b""
+        contains = {site: dict(numbers) for site, numbers in event.contains.items()}
+        raise_contents(contains, self._inherited)
+        note = _NOTES.pack(Contained(to_vectors(contains))) if contains else b""
         return [Down(replace(event, note=note))]
 
     def up(self, frame: Frame, now: float) -> list[Effect]:

@@ -287,6 +287,15 @@ RELAY = (
         "::test_a_requester_gives_up_at_once_while_all_its_sites_are_offline",
     ),
     trap(
+        "STATE-inherited",
+        "a joiner is not told what its provider inherited from a departed member, and is shown it twice",
+        "relay/site_state/exchange.py",
+        "        raise_contents(contains, self._inherited)\n",
+        "        pass\n",
+        "tests/relay/site_state/test_exchange.py"
+        "::test_messages_of_a_state_inherited_from_a_departed_member_are_forwarded_to_the_next_joiner",
+    ),
+    trap(
         "STATE-departed",
         "a state from another site is provided without the numbers of departed members of the own site, and shows them twice",
         "relay/site_state/contents.py",

@@ -47,6 +47,7 @@ SHOWN = {
     "relay.replica.state.switches.switches": SITES,
     "relay.handover.source.tokens": "relay.handovers",
     "relay.site_state.floor": "origins, at most ORIGINS_MAX of each site",
+    "relay.site_state.inherited": "as `Remote.inherited`, at most ORIGINS_MAX of each site",
     "relay.site_state.requester.floor": "origins, at most ORIGINS_MAX of each site",
     "relay.site_state.from_above": FIXED,
     "relay.site_state.from_below": FIXED,

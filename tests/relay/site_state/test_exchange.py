@@ -27,6 +27,7 @@ from sitestack.model.state_events import (
     SiteStateArrived,
     SnapshotGiven,
     StateArrived,
+    StateAwaited,
     StateGiven,
     StateRefused,
 )
@@ -162,6 +163,22 @@ def test_the_contents_of_a_state_are_forwarded_to_a_joiner() -> None:
     [arrived] = said(taker.up(StateArrived(ONE.id, b"state", down.event.note), 0.0))
     assert arrived == StateArrived(ONE.id, b"state", b"", {"NYC": {A: 5}})
     assert taker.state.remotes["NYC"].inherited == {A: 5}
+
+
+def test_messages_of_a_state_inherited_from_a_departed_member_are_forwarded_to_the_next_joiner() -> None:
+    """Its provider was ahead after a merge, and died. What the own stream reaches later is in the state all the same."""
+    giver, taker = founded(), layer_of("D")
+    giver.state.remotes["NYC"].ahead = {D: {A: 5}}
+    giver.up(StateAwaited(D), 0.0)
+    two = view_of(2, "EF")
+    giver.up(ViewInstalled(two, None), 0.0)
+    giver.state.remotes["NYC"].settle(A, 5)
+    [down] = giver.down(StateGiven(two.id, b"state", {"NYC": {B: 2}}), 0.0)
+    assert isinstance(down, Down)
+    assert isinstance(down.event, StateGiven)
+    [arrived] = said(taker.up(StateArrived(two.id, b"state", down.event.note), 0.0))
+    assert isinstance(arrived, StateArrived)
+    assert arrived.contains == {"NYC": {A: 5, B: 2}}
 
 
 def test_a_malformed_note_is_dropped_and_counted() -> None:
