@@ -374,10 +374,28 @@ SITE = (
         "STATE-history",
         "a member of another part drops, without a gap, messages that its provider never had",
         "sitestack/channel/receiving/state_handover.py",
-        "if lowest.get(stream_of(gap), gap.last + 1) > gap.last]",
-        "]",
+        "first = lowest.get(stream_of(gap), gap.last + 1)",
+        "first = gap.last + 1",
         "tests/sitestack/channel/receiving/test_state_extras.py"
         "::test_a_joiner_is_shown_history_of_its_provider_that_was_delivered_here",
+    ),
+    trap(
+        "STATE-waiting",
+        "a joiner forgets the keys of waiting messages that its state lacks, and is shown repeats",
+        "sitestack/channel/receiving/state_handover.py",
+        "history.append(replace(gap, last=min(gap.last, first - 1)))",
+        "history.append(gap)",
+        "tests/sitestack/channel/receiving/test_state_extras.py"
+        "::test_a_joiner_knows_the_keys_of_messages_that_it_keeps_where_the_state_lacks_them",
+    ),
+    trap(
+        "STATE-dropped",
+        "a joiner drops messages below a number of the state, which lacks them, without a gap",
+        "sitestack/channel/receiving/state_handover.py",
+        "self.counts and first > self._read.get(stream_of(gap), 0)",
+        "self.counts",
+        "tests/sitestack/channel/receiving/test_state_extras.py"
+        "::test_a_joiner_is_shown_history_that_it_drops_for_a_later_number_of_the_state",
     ),
     trap(
         "STATE-merge",

@@ -2,7 +2,7 @@
 
 The inbox has a mark before each view, at which the state is read or installed. A snapshot for
 another site has a separate mark (`GiveSnapshot`). One from another site is installed first, and the
-inbox keeps the deliveries that it does not contain.
+inbox keeps what it lacks.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class StateHandover:
         self._keys = keys
         self._bytes_max = bytes_max
         self._note_gap = note_gap
-        #: Gaps that were read since the state began; beyond the bound the oldest is forgotten.
+        #: Gaps read since the state began; beyond the bound the oldest is forgotten.
         self._gaps: deque[Gap] = deque(maxlen=GAPS_MAX)
         self.counts = counts and state is not None
         #: The last number read of each stream, of a gap too; beyond the bound the longest silent one is forgotten.
         self._read: dict[Stream, int] = {}
         self._damaged = False
         self.withheld = state is not None
-        #: The view that the application has come to, that of the state to provide, and the state to install.
+        #: The reached view, that of the state to provide, and the state to install.
         self._reached: ViewId | None = None
         self._give_at: ViewId | None = None
         self._arrived: StateArrived | None = None
@@ -153,19 +153,28 @@ class StateHandover:
             extras, data = parts
             self._arrived = replace(event, data=data)
             self._inbox.leave_out(event.contains)
-            # With numbers the inbox keeps them.
-            lowest = {} if self.counts else self._inbox.lowest()
-            before = [gap for gap in extras.gaps if gap.reason is GapReason.BEFORE_BASELINE]
-            history = [gap for gap in before if lowest.get(stream_of(gap), gap.last + 1) > gap.last]
-            self._history += history
             self._read = {(each.site, each.origin, each.scope): each.last for each in extras.numbers}
-            gaps = [_as_shown(gap) for gap in extras.gaps if gap not in history]
+            history, gaps = self._divide(extras.gaps)
+            self._history += history
             self._inbox.restart(StateMark(event.point), gaps, self._read if self.counts else None)
-            self._adopt(extras)
+            self._adopt(replace(extras, gaps=(*history, *gaps)))
         else:
             self._history += self._before_join
         self._before_join = []
         self.withheld = False
+
+    def _divide(self, gaps: Sequence[Gap]) -> tuple[list[Gap], list[Gap]]:
+        """Return history of this application, and gaps to show."""
+        history, shown, lowest = list[Gap](), list[Gap](), self._inbox.lowest()
+        for gap in gaps:
+            first = lowest.get(stream_of(gap), gap.last + 1)
+            # With numbers the inbox keeps higher ones.
+            is_kept = self.counts and first > self._read.get(stream_of(gap), 0)
+            if gap.reason is not GapReason.BEFORE_BASELINE or not (is_kept or first > gap.last):
+                shown.append(_as_shown(gap))
+            elif first > gap.first:
+                history.append(replace(gap, last=min(gap.last, first - 1)))
+        return history, shown
 
     def _take_site_state(self, event: SiteStateArrived) -> None:
         self._refused = None

@@ -168,8 +168,9 @@ class Handed:
 
     def __init__(self, counts: bool = False) -> None:
         self.inbox: Inbox[Any] = Inbox()
+        self.keys = MessageKeys()
         shared = SharedState(lambda: b"state", lambda data: None)
-        self.handover = StateHandover(shared, self.inbox, MessageKeys(), lambda gap: None, 1 << 20, counts)
+        self.handover = StateHandover(shared, self.inbox, self.keys, lambda gap: None, 1 << 20, counts)
         self._end = ReceiveEnd(self.inbox, self.handover, lambda event: None, 1 << 20, lambda batch: None)
 
     async def reads(self, items: int) -> list[object]:
@@ -321,6 +322,33 @@ async def test_a_joiner_keeps_what_it_delivered_before_the_view_if_the_state_lac
     joiner.handover.handle(StateArrived(view.id, provider.given()))
     assert await joiner.reads(2) == [view, delivery(1, 2)], "the provider delivers it after the view"
     assert split_extras(joiner.given())[0].numbers == (("NYC", A, Scope.ALL, 2),)
+
+
+async def test_a_joiner_knows_the_keys_of_messages_that_it_keeps_where_the_state_lacks_them(
+    autojump_clock: MockClock,
+) -> None:
+    """The messages from before a merge are history to the provider in the other part."""
+    provider, view = started(), view_of(9, "AB")
+    provider.handover.handle(Baseline("NYC", {A: 2}, at_join=True))
+    first, again = [Batch("NYC", A, Scope.ALL, number, 1, keyed_body(b"100", key=b"order 7")) for number in (2, 3)]
+    joiner = filled(view, [Delivery(A, first)], [])
+    assert joiner.keys.unseen(first) == (first,)
+    joiner.handover.handle(StateArrived(view.id, provider.given()))
+    assert await joiner.reads(2) == [view, Delivery(A, first)]
+    assert not joiner.keys.unseen(again), "it was shown"
+    assert split_extras(joiner.given())[0].gaps == (Gap("NYC", A, 1, 1, GapReason.BEFORE_BASELINE),), "it has the second one"
+
+
+async def test_a_joiner_is_shown_history_that_it_drops_for_a_later_number_of_the_state(autojump_clock: MockClock) -> None:
+    """The transfer began again at a second view after the merge."""
+    provider, view = started(), view_of(9, "AB")
+    provider.handover.handle(Baseline("NYC", {A: 2}, at_join=True))
+    provider.inbox.put(delivery(1, 3))
+    await provider.reads(1)
+    joiner = filled(view, [delivery(1, 2), delivery(1, 3)], [])
+    joiner.handover.handle(StateArrived(view.id, provider.given()))
+    assert await joiner.reads(2) == [view, Gap("NYC", A, 1, 2, GapReason.NOT_HELD)]
+    assert len(joiner.inbox) == 0
 
 
 async def test_numbers_do_not_travel_to_another_site(autojump_clock: MockClock) -> None:
