@@ -57,6 +57,9 @@ class Sender:
         self._answers = False
         self._reads_lanes = False
         self._moved_at = 0.0
+        #: Retransmitted on request until then.
+        self._resent: set[int] = set()
+        self._resent_until = 0.0
         self.retransmitted = 0
 
     def send(self, frame: Frame, now: float) -> list[Effect]:
@@ -134,7 +137,7 @@ class Sender:
         return [Down(self._number(frame, frame_bytes(frame))) for frame in map(without_header, carried)]
 
     def handle_ack(self, header: UnicastAck, now: float) -> list[Effect]:
-        """Forget acknowledged frames, send queued ones, and retransmit those that the peer misses."""
+        """Forget acknowledged frames; send queued and missing ones."""
         if header.conn_id != self.conn_id or header.window < self._acked_window:
             return [Dropped("unicast_stale_ack")]
         if header.seqno >= self._next_seqno:
@@ -151,7 +154,7 @@ class Sender:
             self._restart_timers(now)
             effects = self._send_queued()
         if header.missing and not is_late:
-            effects = [*self._resend(header.missing), *effects]
+            effects = [*self._resend(header.missing, now), *effects]
         return effects
 
     def _forget_to(self, seqno: int) -> bool:
@@ -160,8 +163,8 @@ class Sender:
             self.window_bytes -= frame_bytes(self.window.pop(acked))
         return seqno >= lowest
 
-    def _resend(self, missing: tuple[tuple[int, int], ...]) -> list[Effect]:
-        """Answer a request for missing frames, up to `resend_bytes_max`.
+    def _resend(self, missing: tuple[tuple[int, int], ...], now: float) -> list[Effect]:
+        """Answer a request for missing frames, up to `resend_bytes_max`, each once in `ask_interval_s`.
 
         For a range below the window the marked first frame shows that it is settled.
         """
@@ -170,11 +173,17 @@ class Sender:
             return [Down(self._first())]
         effects: list[Effect] = []
         room = self._config.resend_bytes_max
+        if now >= self._resent_until:
+            self._resent.clear()
+            self._resent_until = now + self._config.ask_interval_s
         for seqno in _numbers(missing[:RANGES_MAX], lowest, self._next_seqno - 1):
+            if seqno in self._resent:
+                continue
             frame = self.window[seqno]
             room -= frame_bytes(frame)
             if effects and room < 0:
                 break
+            self._resent.add(seqno)
             effects.append(Down(frame))
         self.retransmitted += len(effects)
         return effects

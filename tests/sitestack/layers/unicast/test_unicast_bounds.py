@@ -239,6 +239,17 @@ def test_a_request_is_answered_up_to_a_bound() -> None:
     assert len(effects) == 3
 
 
+@pytest.mark.conforms("U2-17")
+def test_requests_that_arrive_together_are_answered_once() -> None:
+    """Of a receiver behind seconds of delay, which asks again before the answer can be there."""
+    layer = layer_of(UnicastConfig(ask_interval_s=0.02))
+    for n in range(1, 4):
+        layer.down(unicast_of("A", "B", n), 0.0)
+    request = control(UnicastAck(1, 1, 0, ((1, 2),)))
+    counts = [len(layer.up(request, now)) for now in (1.0, 1.005, 1.015, 1.02)]
+    assert counts == [2, 0, 0, 2]
+
+
 @pytest.mark.conforms("U2-11")
 def test_strangers_do_not_fill_the_memory() -> None:
     layer = layer_of(UnicastConfig(peers_max=8))
