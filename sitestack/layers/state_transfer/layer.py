@@ -195,7 +195,7 @@ class StateTransfer(Layer):
         assert self._view is not None
         if self._takes_part:
             mine = self._standing if self._complete else Standing.WAITS
-        elif self._holders.count or self._holders.undecided:
+        elif self._holders or self._holders.undecided:
             mine = Standing.ABSTAINS
         else:
             return []

@@ -273,6 +273,15 @@ def test_a_standing_that_was_lost_in_a_block_is_sent_again_until_the_view_is_dec
     assert sent == (asks if takes_part else [])
 
 
+def test_a_joiner_that_takes_no_part_says_so_where_others_have_when_the_last_holder_has_gone() -> None:
+    """The status of the site would show it as waiting for ever."""
+    layer = layer_of("B", takes_part=False)
+    layer.take_state(Standings({A: ABSTAINS}))
+    assert to(B, A, StateReport(ABSTAINS)) in install(layer, view_of(2, "AB"), None)
+    standing(layer, B=ABSTAINS)
+    assert layer.levels()["waiting"].now == 0
+
+
 def test_an_abstaining_application_reports_once_and_frees_the_provider_snapshot() -> None:
     layer = layer_of("B", takes_part=False)
     assert install(layer, TWO, None) == []
