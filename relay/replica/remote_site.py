@@ -12,7 +12,7 @@ from enum import Enum
 from relay.replica.buffer import Buffer
 from relay.replica.entries import LineageState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
 from relay.replica.held_entries import Entry
-from relay.replica.vectors import bound, bury
+from relay.replica.vectors import bound, bury, raise_to
 from sitestack.model.address import Address
 from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId
@@ -163,10 +163,11 @@ class Remote:
 
     def inherit(self, provider: Address, heir: Address) -> dict[Address, int]:
         """Begin the application of `heir` with the state of `provider`, which may be ahead and
-        supersedes the heir's deliveries. Return the numbers that are lower than those of the heir.
+        supersedes the heir's deliveries. Return numbers lower than the heir's or a former provider's.
         """
+        superseded = self.inherited
+        raise_to(superseded, self.ahead.pop(heir, {}))
         inherited = self.inherited = dict(self.ahead.get(provider, {}))
-        superseded = self.ahead.pop(heir, {})
         begun = {origin: inherited.get(origin, self.admitted.get(origin, 0)) for origin in superseded}
         return {origin: n for origin, n in begun.items() if n < superseded[origin]}
 

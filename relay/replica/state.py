@@ -91,7 +91,7 @@ class ReplicatedState:
     def inherit(self, provider: Address, heir: Address) -> list[Baseline]:
         """Return where the heir begins, where its part was ahead of the provider's state."""
         begun = [(site, remote.inherit(provider, heir)) for site, remote in self.remotes.items()]
-        return [Baseline(site, origins, in_state=True) for site, origins in begun if origins]
+        return [Baseline(site, origins, in_state=True, at_join=True) for site, origins in begun if origins]
 
     def apply_baseline(self, baseline: RemoteBaseline) -> dict[Address, int]:
         """Begin a site after these numbers; return those of unknown origins."""

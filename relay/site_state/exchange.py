@@ -86,7 +86,7 @@ class SiteState:
         self._floor: Contents = {}
         #: At the view.
         self._inherited: Contents = {}
-        #: A state that waits until this member's stream reaches its contents.
+        #: A state that waits for the stream.
         self.waiting: SiteStateArrived | StateArrived | None = None
         self._told_tenth = 0
         self.outcome = ""

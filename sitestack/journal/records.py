@@ -165,7 +165,7 @@ class Baseline(_Timed):
     site: str
     origin: Address
     next: int
-    #: Whether a state that came from another site has the messages before. Written only if true.
+    #: Whether a state has the messages before. Written only if true.
     in_state: bool = False
 
 

@@ -25,7 +25,7 @@ class Baseline(Event):
     in_stream: ClassVar[bool] = True
     site: str
     origins: dict[Address, int]
-    #: Whether these messages are in the application's state, which came from another site.
+    #: Whether these messages are in the application's state.
     in_state: bool = False
     #: Whether delivery begins here by a join or a merge.
     at_join: bool = field(default=False, compare=False, repr=False)

@@ -39,8 +39,8 @@ def check_same_view(histories: Sequence[History]) -> list[Violation]:
                 continue
             origin = by_uuid.get(stream.origin) if stream.site == members[0].site else None
             for first, last, (vid, one), (other_vid, other) in _overlaps(delivered):
-                if _is_fixed(one, vid, other, origin):
-                    numbers = Ranges([(first, last)])
+                numbers = Ranges([(first, last)]) - other.receptions[stream].superseded
+                if numbers and _is_fixed(one, vid, other, origin):
                     what = f"{stream} {numbers} was delivered in {other_vid}, and at {one.label} in {vid}"
                     findings.add(other.label, str(stream), what)
     return findings.violations()

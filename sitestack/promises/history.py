@@ -145,7 +145,7 @@ class _Reader:
             case records.Baseline():
                 view = self.stays[-1].view
                 merged = view is not None and view.kind == "merge"
-                self.relayed(record).start_at(record.next, may_inherit=merged or record.in_state)
+                self.relayed(record).start_at(record.next, merged or record.in_state, record.in_state)
             case records.Unreach():
                 history.unreached.append(record)
             case records.Stop():

@@ -46,7 +46,7 @@ class Hole(NamedTuple):
 
 
 class Reception:
-    """Everything one process received from one stream. Call `finish` before reading."""
+    """Call `finish` before reading."""
 
     __slots__ = (
         "_first",
@@ -62,19 +62,22 @@ class Reception:
         "late",
         "misplaced_gaps",
         "runs",
+        "superseded",
     )
 
     def __init__(self) -> None:
         self.runs: list[NumberRun] = []
         self.delivered = Ranges()
         self.gaps = Ranges()
-        #: The first number that the process was to receive; 0 if the journal does not name it.
+        #: The first number to receive; 0 if the journal does not name it.
         self.baseline = 0
         self.holes: list[Hole] = []
-        #: Ranges that were delivered again, once for each time.
+        #: Ranges delivered again, once each time.
         self.duplicates: list[tuple[int, int]] = []
-        #: Numbers in a state that the process took after it had received earlier ones.
+        #: Numbers in a later state.
         self.inherited = Ranges()
+        #: Numbers delivered before a state without them.
+        self.superseded = Ranges()
         #: Numbers delivered for the first time after a higher one, or below the baseline.
         self.late = Ranges()
         #: Gaps that stand before the delivery of a lower number.
@@ -95,11 +98,12 @@ class Reception:
         self.gaps.add(first, last)
         self._gap_max = max(self._gap_max, last)
 
-    def start_at(self, number: int, may_inherit: bool = False) -> None:
+    def start_at(self, number: int, may_inherit: bool = False, may_return: bool = False) -> None:
         """Set the baseline, the number from which the process receives.
 
         A later one counts only if the process may have taken a state with the messages before it
-        (`may_inherit`): that of the other part after a merge, or that of another site.
+        (`may_inherit`): that of the other part after a merge, or that of another site. An earlier one
+        counts where it supersedes unread messages (`may_return`).
         """
         self._close()
         if not self.delivered and not self.gaps:
@@ -107,6 +111,11 @@ class Reception:
         elif may_inherit and number > self._next:
             self.inherited.add(self._next, number - 1)
             self._next = number
+        elif may_return:
+            again = Ranges([(number, max(self._next - 1, self._gap_max))])
+            self.delivered, self.gaps, self.inherited = self.delivered - again, self.gaps - again, self.inherited - again
+            self.superseded |= again
+            self._next, self._gap_max = number, min(self._gap_max, number - 1)
 
     def finish(self) -> None:
         self._close()

@@ -478,4 +478,13 @@ SITE = (
         "                pass\n",
         "tests/simulation/relay/test_quarantine.py::test_a_coordinator_that_wakes_orders_nothing_before_it_knows_that_it_is_a_member",
     ),
+    trap(
+        "M7-again",
+        "what comes again after the state of another part stays in the inbox of a joiner, which applies it twice",
+        "sitestack/channel/receiving/state_handover.py",
+        "(event.site, event.origins) if event.at_join else ()",
+        "(event.site, {})",
+        "tests/sitestack/channel/receiving/test_receive_end.py"
+        "::test_messages_that_come_again_after_the_state_are_taken_out_with_their_keys",
+    ),
 )

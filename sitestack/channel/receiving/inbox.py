@@ -200,6 +200,21 @@ class Inbox(Generic[E]):
         ]
         self._items = deque([cast(E, mark), *gaps, *rest])
 
+    def retract(self, site: str, origins: Mapping[Address, int]) -> list[Batch]:
+        """Drop what follows these numbers, of scope ALL; return the batches."""
+        kept: deque[Delivery | E | Gap] = deque()
+        retracted: list[Batch] = []
+        for item in self._items:
+            each = item.batch if isinstance(item, Delivery) else item
+            last = origins.get(each.origin) if isinstance(each, Batch | Gap) and each.site == site else None
+            if last is None or not isinstance(each, Batch | Gap) or each.last <= last or each.scope is not Scope.ALL:
+                kept.append(item)
+            elif isinstance(each, Batch):
+                retracted.append(each)
+        self._items = kept
+        self.backlog_bytes.now = sum(map(cost_bytes, kept))
+        return retracted
+
     def reduce(self, parts_of: Callable[[Batch], Sequence[Batch]]) -> None:
         """Replace each delivery by those of the parts of its batch."""
         kept: deque[Delivery | E | Gap] = deque()

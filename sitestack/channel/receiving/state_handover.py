@@ -111,6 +111,9 @@ class StateHandover:
     def _note_baseline(self, event: Baseline) -> None:
         """Note earlier messages, which this state lacks."""
         if self._state is None or event.in_state:
+            # The messages after it come again.
+            for batch in self._inbox.retract(event.site, event.origins) if event.at_join else ():
+                self._keys.forget(batch)
             return
         gaps = [Gap(event.site, origin, 1, n, GapReason.BEFORE_BASELINE, event.scope) for origin, n in event.origins.items()]
         if event.at_join and self.withheld:

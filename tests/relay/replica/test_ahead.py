@@ -97,11 +97,12 @@ def test_the_next_provider_counts_as_soon_as_there_is_one() -> None:
     late = joiner(nyc, 0)
     nyc.carry_out(late, late.layer.up(StateAwaited(nyc.members[2].address), nyc.world.now))
     Puppet(nyc).greet(epoch=3).say(data(2), data(3), data(4))
-    assert told(late) == [{"after": 1}, 2, 3, 4]
+    assert told(late) == [{"after": 1}, {"after": 1}, 2, 3, 4]
 
 
-def test_a_joiner_whose_provider_is_of_another_part_begins_at_the_state_of_the_provider() -> None:
-    """Its part was ahead, and had not given it a state before the merge."""
+@pytest.mark.parametrize("providers", [[-1], [0, -1]])
+def test_a_joiner_whose_provider_is_of_another_part_begins_at_the_state_of_the_provider(providers: list[int]) -> None:
+    """Its part was ahead, and had not given it a state before the merge, nor before the view that follows."""
     world, nyc, _ = two_sites(3)
     del world.sites["SFO"]
     world.settle()
@@ -113,7 +114,10 @@ def test_a_joiner_whose_provider_is_of_another_part_begins_at_the_state_of_the_p
     late = nyc.join("J")
     nyc.merge(other)
     world.settle()
-    nyc.carry_out(late, late.layer.up(StateAwaited(nyc.members[-1].address), world.now))
+    for provider in providers:
+        nyc.carry_out(late, late.layer.up(StateAwaited(nyc.members[provider].address), world.now))
+    begun = [event for event in late.events if isinstance(event, Baseline)]
+    assert [(each.in_state, each.at_join) for each in begun] == [(False, True), (True, True)]
     Puppet(nyc).greet(epoch=3).say(data(2), data(3), data(4))
     assert told(late) == [{"after": 3}, {"after": 1}, 2, 3, 4]
 

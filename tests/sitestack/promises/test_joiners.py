@@ -35,6 +35,28 @@ def test_a_later_baseline_accounts_for_messages_of_a_received_state() -> None:
         assert (reception.accounted == Ranges([(1, 9)])) is taken
 
 
+def test_messages_that_the_application_has_not_read_come_again_after_a_state_without_them() -> None:
+    """Only the baseline of such a state takes them back, and all of them have to come again."""
+    for in_state, numbers, found in (
+        (True, (2, 3, 4), set()),
+        (False, (2, 3, 4), {"X2"}),
+        (True, (1, 2, 3, 4), {"X2"}),
+        (True, (3, 4), {"X1", "L9"}),
+    ):
+        late, other = [Told("NYC", name).view("1A", "AB").baseline("D", 1, "SFO") for name in "AB"]
+        for number in (1, 2, 3):
+            for each in (late, other):
+                each.deliver("D", number, site="SFO")
+        late.view("2A", "AB").baseline("D", 2, "SFO", in_state)
+        other.view("2A", "AB").deliver("D", 4, site="SFO")
+        for number in numbers:
+            late.deliver("D", number, site="SFO")
+        sender = Told("SFO", "D").view("1D", "D", lineage="1D")
+        for number in (1, 2, 3, 4):
+            sender.send(number).deliver("D", number)
+        assert broken(check(late, other, sender)) == found
+
+
 def test_history_is_inherited_although_no_living_member_delivered_it() -> None:
     assert broken(check(*outlived_sender(), crashed="B")) == set()
 

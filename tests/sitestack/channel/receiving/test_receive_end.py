@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from trio.testing import MockClock
+
 from sitestack.channel.receiving.inbox import Delivery, Inbox, cost_bytes
 from sitestack.channel.receiving.receive_end import ReceiveEnd
 from sitestack.channel.receiving.state_extras import StateExtras, StateKey, join_extras
 from sitestack.channel.receiving.state_handover import SharedState, StateHandover
 from sitestack.channel.sending.message_keys import MessageKeys
+from sitestack.model.address import Address
 from sitestack.model.envelope import wrap_keyed
 from sitestack.model.events import Credit, Event
+from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.roster import Roster
-from sitestack.model.state_events import SiteStateArrived
+from sitestack.model.state_events import Baseline, SiteStateArrived
 from tests.harness.addresses import address
 from tests.harness.messages import batch_of
 
@@ -37,6 +41,31 @@ def test_a_backlog_that_an_installed_state_has_emptied_is_reported() -> None:
     end.refresh()
     assert reported == [Credit(full), Credit(0)]
     assert not end.is_awaited
+
+
+async def test_messages_that_come_again_after_the_state_are_taken_out_with_their_keys(autojump_clock: MockClock) -> None:
+    """The joiner's part was ahead of the part that provides the state."""
+    inbox: Inbox[Any] = Inbox()
+    keys = MessageKeys()
+    state = StateHandover(SharedState(bytes, lambda _: None), inbox, keys, lambda _: None, 1 << 20)
+    again = [keyed_batch("SFO", A, n) for n in (2, 3)]
+    rest = [keyed_batch("SFO", A, 1), keyed_batch("SFO", address("B"), 2), keyed_batch("NYC", A, 2)]
+    for each in (*rest, *again):
+        assert list(keys.unseen(each)) == [each]
+        inbox.put(Delivery(A, each, Roster("NYC", ())))
+    inbox.put(Gap("SFO", A, 4, 5, GapReason.BUDGET))
+    state.handle(Baseline("SFO", {A: 1}, in_state=True))
+    assert len(inbox) == 6, "messages at this number are in the state; others may be here"
+    state.handle(Baseline("SFO", {A: 1}, in_state=True, at_join=True))
+    assert [item.batch for item in inbox._items if isinstance(item, Delivery)] == rest
+    assert len(inbox) == 3
+    assert inbox.backlog_bytes.now == sum(map(cost_bytes, inbox._items))
+    assert [list(keys.unseen(each)) for each in (*again, *rest)] == [[each] for each in again] + [[]] * 3
+
+
+def keyed_batch(site: str, origin: Address, number: int) -> Batch:
+    body = pack_body([wrap_keyed(f"{site} {origin} {number}".encode(), None, b"x")], envelopes=True)
+    return Batch(site, origin, Scope.ALL, number, 1, body)
 
 
 async def test_reading_is_reported_once_for_an_eighth_of_the_bound() -> None:
