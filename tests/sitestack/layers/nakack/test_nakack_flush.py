@@ -100,7 +100,7 @@ def test_missing_frames_of_the_cut_are_requested_at_once_from_the_holder_then_ot
     layer.up(cast_of("A", 2), 0.0)
     (request,) = layer.down(ReachCut({A: 3}, {A: C}), 1.0)
     assert request_of(request) == (C, Retransmit(V1.id, A, ((1, 1), (3, 3)), False))
-    asked = []
+    asked: list[Destination] = []
     for _ in range(4):
         due = layer.deadline()
         assert due is not None
