@@ -17,6 +17,7 @@ from relay.gateway.injector import Injector
 from relay.gateway.least_pace import LeastPace
 from relay.gateway.link_table import LinkTable
 from relay.gateway.retention import Retention
+from relay.gateway.watermarks import Watermarks
 from relay.replica.entries import SiteSwitch, Trim
 from relay.replica.pace import Pace
 from relay.replica.state import ReplicatedState
@@ -34,10 +35,11 @@ class Coordination:
         state: ReplicatedState,
         pace: Pace,
         table: LinkTable,
+        watermarks: Watermarks,
         injector: Injector,
     ) -> None:
         self.retention = Retention(me, sites, state)
-        self._least_pace = LeastPace(state, pace, table, config.pace_min_bytes_s, config.grace_s)
+        self._least_pace = LeastPace(state, pace, table, watermarks, config.pace_min_bytes_s, config.grace_s)
         self._absences = _Absences(state, table, config.offline_after_s)
         self._state = state
         self._pace = pace

@@ -64,7 +64,9 @@ class Gateway:
         self._peering = Peering(local, config, self.places.of, state, self._watermarks, self._injector)
         self.table = self._peering.table
         self.carrier = Carrier(local, routes, config.link, self._peering)
-        self._coordination = Coordination(local.address, config, self.places.of, state, pace, self.table, self._injector)
+        self._coordination = Coordination(
+            local.address, config, self.places.of, state, pace, self.table, self._watermarks, self._injector
+        )
         self._phase = _Phase.STANDBY
         self.active = False
         #: Time (s) at which `turn` has work; None when only `Peering` or `Coordination` may have

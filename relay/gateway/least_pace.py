@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from relay.gateway.link_table import Key, LinkTable
+from relay.gateway.watermarks import Watermarks
 from relay.replica.entries import LinkPace
 from relay.replica.pace import Pace
 from relay.replica.state import ReplicatedState
@@ -28,7 +29,16 @@ class LeastPace:
     Bound: a mark per replicated lineage.
     """
 
-    def __init__(self, state: ReplicatedState, pace: Pace, table: LinkTable, least_bytes_s: int, grace_s: float) -> None:
+    def __init__(
+        self,
+        state: ReplicatedState,
+        pace: Pace,
+        table: LinkTable,
+        watermarks: Watermarks,
+        least_bytes_s: int,
+        grace_s: float,
+    ) -> None:
+        self._watermarks = watermarks
         self._state = state
         self._pace = pace
         self._table = table
@@ -62,6 +72,7 @@ class LeastPace:
                 # twice the least pace, so that the state does not flap
                 least_bytes = self._least_bytes_s * self._grace_s
                 least, last = (2 * least_bytes, end) if lineage.is_slow else (least_bytes, mark.end)
+                last = min(last, self._watermarks.sendable + 1)
                 keeps_up = acked - mark.acked_bytes >= least or lineage.lacks_from(self._state.buffer) >= last
                 is_time = now >= mark.since + self._grace_s
                 if keeps_up is lineage.is_slow and (keeps_up or is_time):
