@@ -161,6 +161,8 @@ class Sender:
         lowest = self._next_seqno - len(self.window)
         for acked in range(lowest, seqno + 1):
             self.window_bytes -= frame_bytes(self.window.pop(acked))
+        if self._resent:
+            self._resent.difference_update(range(lowest, seqno + 1))
         return seqno >= lowest
 
     def _resend(self, missing: tuple[tuple[int, int], ...], now: float) -> list[Effect]:

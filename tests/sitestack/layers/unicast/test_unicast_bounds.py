@@ -248,6 +248,9 @@ def test_requests_that_arrive_together_are_answered_once() -> None:
     request = control(UnicastAck(1, 1, 0, ((1, 2),)))
     counts = [len(layer.up(request, now)) for now in (1.0, 1.005, 1.015, 1.02)]
     assert counts == [2, 0, 0, 2]
+    assert len(layer.up(control(UnicastAck(1, 1, 1, ((2, 3),))), 1.03)) == 1
+    layer.up(control(UnicastAck(1, 1, 3, ())), 1.03)
+    assert not layer._senders[B]._resent, "nothing is left of them"
 
 
 @pytest.mark.conforms("U2-11")
