@@ -10,7 +10,7 @@ leaves no hole.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 from relay.events import Certainty, Failure, Unreachable
@@ -55,8 +55,6 @@ class UnicastSender:
         self._lines: dict[ProxyUUID, _Line] = {}
 
     def send(self, dest: ProxyUUID, batch: Batch, now: float) -> Step:
-        if batch.target != dest.original or batch.target_site != dest.site:
-            batch = replace(batch, target=dest.original, target_site=dest.site)
         if self.pending_bytes and self.pending_bytes + len(batch.body) > self.config.pending_bytes_max:
             return _failure(dest, batch, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED)
         line = self._lines.get(dest)
