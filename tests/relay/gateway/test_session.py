@@ -260,6 +260,12 @@ def test_more_unicasts_than_may_wait_are_refused() -> None:
     assert set(answers) == {None, UnicastRefusal.QUEUE_FULL}
 
 
+def test_a_unicast_queue_filled_exactly_to_its_bound_is_full() -> None:
+    unicast = RemoteUnicast(0, 0, batch(1))
+    link = session(LinkConfig(unicast_bytes_max=2 * len(encode(unicast))))
+    assert [link.send_unicast(unicast) for _ in range(3)] == [None, None, UnicastRefusal.QUEUE_FULL]
+
+
 def test_acknowledgements_of_some_milliseconds_are_one_frame() -> None:
     """Each becomes an entry of the peer's stream. The window is large enough for a longer delay."""
     link = session()

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from relay.layer.handover import CHUNK_BYTES, JOINERS_MAX, KEPT_S, BufferFetch, BufferSource
+from relay.layer.handover import CHUNK_BYTES, JOINERS_MAX, KEPT_S, OPENING_S, BufferFetch, BufferSource
 from relay.replica.buffer import Buffer
 from relay.replica.config import BufferConfig
 from relay.replica.entries import HeldChunk, HeldRequest, RelayState
@@ -203,6 +203,18 @@ def test_a_joiner_keeps_it_however_long_it_is_not_let_in() -> None:
     assert not any(state.entries.bodies)
     joiner.layer.take_state(state)
     assert list(joiner.layer.state.buffer.give()) == list(nyc.relay.layer.state.buffer.give())
+
+
+def test_a_coordinator_that_answers_nothing_is_given_up_after_a_while_and_not_before() -> None:
+    world, sites = sites_of({"NYC": 1, "SFO": 1})
+    world.settle()
+    layer = sites["NYC"].relay.layer
+    layer.up(Offered(B), world.now)
+    told = [
+        [effect.event for effect in layer.expire(world.now + after) if isinstance(effect, Down)]
+        for after in (OPENING_S / 2, OPENING_S, 2 * OPENING_S)
+    ]
+    assert [any(isinstance(event, Fetched) for event in events) for events in told] == [False, True, False]
 
 
 def test_the_fetched_bytes_are_bounded() -> None:

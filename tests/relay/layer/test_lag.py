@@ -92,6 +92,10 @@ def test_a_repeated_lag_query_reads_only_new_entries(monkeypatch: pytest.MonkeyP
     assert len(looked) <= 20
 
 
+def test_without_a_disk_no_spilled_message_was_lost() -> None:
+    assert member_that_holds_for_two_sites().statistics().spill_lost == 0
+
+
 def test_a_lag_grows_while_nothing_else_happens() -> None:
     layer = member_that_holds_for_two_sites()
     send(layer, A, range(1, 2), now=1.0)

@@ -13,6 +13,7 @@ from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.settings import SecuritySettings
 from relay.structures.lock import Leader, Lock
 from relay.structures.map import Map
+from relay.structures.map_replica import MapReplica
 from relay.structures.map_state import Conflict
 from sitestack.layers.batching import BatchingConfig
 from sitestack.layers.membership.config import MembershipConfig
@@ -148,13 +149,31 @@ async def test_missing_entries_are_pulled_from_another_member_and_reported_by_co
         monkeypatch.setattr(opened["E"].replica, "_pull", wait_and_pull)
         while opened["E"].replica._source is not None:  # noqa: ASYNC110 (no event)
             await trio.sleep(0.01)
-        hole = opened["E"].replica.state
-        hole.merge("k", hole.write("k", None, "SFO", b"E" * 16, 0))
-        hole.purge(1 << 62)
+        forget(opened["E"].replica)
         comparison = await opened["A"].compare()
         assert list(comparison.differing) == ["E@SFO"]
         may_pull.set()
         opened["E"].replica._pull_from(next(iter(opened["E"].replica._peers)))
+        assert await equal(*opened.values()) == {"k": b"v"}
+
+
+def forget(replica: MapReplica) -> None:
+    """Remove the entry `k` from this member alone."""
+    replica.state.merge("k", replica.state.write("k", None, "SFO", b"E" * 16, 0))
+    replica.state.purge(1 << 62)
+
+
+async def test_entries_that_a_leader_pulls_from_another_site_reach_its_site_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relay.structures.map_replica.REPAIR_S", 1e6)
+    async with maps() as (_, opened):
+        await opened["A"].put("k", b"v")
+        await equal(*opened.values())
+        leader, follower = opened["D"].replica, opened["E"].replica
+        while any(each._source is not None or each._due for each in (leader, follower)):  # noqa: ASYNC110 (no event)
+            await trio.sleep(0.01)
+        forget(leader)
+        forget(follower)
+        leader._pull_from(next(peer for peer in leader._peers if leader._site_of(peer) == "NYC"))
         assert await equal(*opened.values()) == {"k": b"v"}
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitestack.calls import CALLS_MAX, CallMode, CallResult, Calls, Delivered, GapNotes, NoAnswer
-from sitestack.calls.desk import Desk
+from sitestack.calls.desk import PROBED_MAX, Desk
 from sitestack.calls.flush import GAPS_MAX, Lack
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import LocalError
@@ -151,3 +151,18 @@ def test_a_gap_is_reported_to_each_flush_until_its_member_has_answered_one() -> 
     assert (second.has, second.lacks, second.everywhere) == ((C,), {B: Lack.GAP}, False)
     both = CallResult({C: Delivered(9, 0).pack(), B: Delivered(9, 6).pack()}, {}, (), True)
     assert desk.flushed(Scope.ALL, both).everywhere
+
+
+def test_a_gap_is_reported_again_only_for_a_member_beyond_the_remembered_ones() -> None:
+    desk = Desk()
+    oldest, *others, newest = [Address(n.to_bytes(16, "big")) for n in range(PROBED_MAX + 1)]
+
+    def flush(*members: Address) -> set[Address]:
+        """Return the members with a reported gap; all have an old one."""
+        return set(desk.flushed(Scope.ALL, CallResult({each: Delivered(8, 6).pack() for each in members}, {}, (), True)).lacks)
+
+    assert flush(oldest, *others) == {oldest, *others}
+    assert flush(oldest, *others) == set()
+    assert flush(newest) == {newest}
+    assert flush(*others, newest) == set()
+    assert flush(oldest) == {oldest}

@@ -301,6 +301,18 @@ def test_the_coordinator_learns_the_second_member_s_digest_within_a_round_trip()
     assert last(group["A"], Held) == {A: 3}
 
 
+def test_a_vector_that_was_put_off_reaches_all_members_when_its_interval_ends() -> None:
+    """Not with the next report of a member, which comes ten times as late."""
+    group = Casters("AB", faults=Faults(delay_s=0.001), stability=StabilityConfig(vector_interval_s=0.02))
+    group.install(view_of(1, "AB"))
+    for count in (1, 2):
+        group.send("A")
+        group.run(0.005)
+        assert last(group["A"], Stable) == {A: 1}, count
+    group.run(0.02)
+    assert [last(member, Stable) for member in group.living()] == [{A: 2}] * 2
+
+
 MEMBERS = tuple(Address(bytes([n]) * 16) for n in range(100))
 VIEW = View(ViewId(1 << 40, MEMBERS[0]), ViewId(1 << 40, MEMBERS[0]), MEMBERS, tuple(map(str, range(100))))
 CODEC = Codec(SITE, Stability.HEADERS)

@@ -25,6 +25,11 @@ def test_the_newest_version_wins_in_any_order_of_arrival(versions: list[int]) ->
     assert contacts.get(A) == contact(A, 6)
 
 
+def test_only_a_newer_version_of_a_contact_is_accepted() -> None:
+    contacts = AddressCache(10, 150.0)
+    assert [contacts.put(contact(A, version), 0.0) for version in (2, 2, 1, 3)] == [True, False, False, True]
+
+
 @pytest.mark.conforms("LA-11")
 def test_a_removed_contact_is_refused_until_its_tombstone_expires() -> None:
     """A2."""

@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from sitestack.channel.open import open_transport
-from sitestack.config import SiteConfig, local
+from sitestack.config import SiteConfig, TransportConfig, local
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.seal import envelope
@@ -21,6 +21,7 @@ from sitestack.transport import shared, watch
 from sitestack.transport.memory import QUEUED_DATAGRAMS_MAX, MemoryNetwork, MemoryTransport
 from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.shared import SharedTransport, TransportPart
+from sitestack.transport.tcp import SEALED_MAGIC, Greeting, TcpTransport
 from sitestack.transport.udp import UdpTransport
 from sitestack.transport.watch import Watcher
 from sitestack.wire.codec import Codec
@@ -175,6 +176,19 @@ async def test_a_part_closed_twice_does_not_displace_its_successor() -> None:
     before.send([(sender.address, b"late")])
     assert [len(part.receive()) for part in (before, after)] == [0, 1]
     assert sender.receive() == []
+
+
+async def test_the_keys_of_a_closed_channel_admit_no_further_connection() -> None:
+    config = replace(SITE, transport=TransportConfig(kind="tcp", interface="127.0.0.1"))
+    carrier, nonce = TcpTransport(config.transport, Physical("239.192.0.1", 7600)), bytes(NONCE_BYTES)
+    transport = SharedTransport(config, carrier)
+    secrets = [Proofs(name, KeyRing.of(bytes(32))) for name in ("one", "two")]
+    peers = [Greeting(Physical("127.0.0.1", 1), each).proven_hello(SEALED_MAGIC + nonce) for each in secrets]
+    parts = [transport.open(replace(config, site=each.cluster), each) for each in secrets]
+    assert all(carrier.greeting.admit(peer, nonce) for peer in peers)
+    parts[0].close()
+    assert [carrier.greeting.admit(peer, nonce) is not None for peer in peers] == [False, True]
+    transport.close()
 
 
 class TestGroups:
