@@ -82,6 +82,8 @@ def _judge(original: Path, drawn: Drawn, seconds_max: float) -> Verdict:
     """Run the tests on one mutant and print the result. A busy machine may use up the time of one that would survive."""
     with broken(original / drawn.file, drawn.change):
         verdict, test = judge(original, drawn.own, seconds_max)
+        if verdict is Verdict.SURVIVED:  # only the first parameters of each test were measured
+            verdict, test = judge(original, [drawn.row], seconds_max)
     change = drawn.change
     print(f"{verdict.value:8} {drawn.file}:{change.line}  {change.operator}  {test}", flush=True)
     if verdict is Verdict.SURVIVED:
