@@ -92,11 +92,12 @@ class Remote:
     #: True when the site left the global view for lack of a link.
     down: bool = False
     admitted: dict[Address, int] = field(default_factory=dict)
-    #: Members of this site that delivered more than `admitted` before a merge, with numbers per
-    #: origin.
+    #: Members that delivered more than `admitted` before a merge: numbers per origin.
     ahead: dict[Address, dict[Address, int]] = field(default_factory=dict)
     #: Not replicated: per origin, the number above `admitted` in this member's state.
     inherited: dict[Address, int] = field(default_factory=dict)
+    #: Not replicated: `ahead` of this member without a state.
+    own: dict[Address, int] = field(default_factory=dict)
     lineages: dict[ViewId, Lineage] = field(default_factory=dict)
     #: The newest view ever shown by each lineage, which never returns with an older one (G3).
     reached: dict[ViewId, ViewId] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class Remote:
         for each in given.lineages:
             lineages[each.lineage] = Lineage(each.epoch, each.view, dict(each.acked.origins), each.acked.view, each.is_slow)
         ahead = {member: dict(numbers) for member, numbers in given.ahead.items()}
-        return cls(given.known, given.down, dict(given.admitted), ahead, {}, lineages, dict(given.reached), given.shown)
+        return cls(given.known, given.down, dict(given.admitted), ahead, {}, {}, lineages, dict(given.reached), given.shown)
 
     def give(self, site: str) -> RemoteState:
         lineages = [
@@ -153,8 +154,9 @@ class Remote:
 
     def settle(self, origin: Address, last: int) -> None:
         """Drop `ahead` entries that the admitted number of an origin has reached."""
-        if self.inherited.get(origin, last + 1) <= last:
-            del self.inherited[origin]
+        for held in (self.inherited, self.own):
+            if held.get(origin, last + 1) <= last:
+                del held[origin]
         for member, numbers in list(self.ahead.items()):
             if numbers.get(origin, last + 1) <= last:
                 del numbers[origin]
@@ -165,11 +167,20 @@ class Remote:
         """Begin the application of `heir` with the state of `provider`, which may be ahead and
         supersedes the heir's deliveries. Return numbers lower than the heir's or a former provider's.
         """
+        self.own.update(self.ahead.pop(heir, {}))
         superseded = self.inherited
-        raise_to(superseded, self.ahead.pop(heir, {}))
+        raise_to(superseded, self.own)
         inherited = self.inherited = dict(self.ahead.get(provider, {}))
         begun = {origin: inherited.get(origin, self.admitted.get(origin, 0)) for origin in superseded}
+        self.own = {origin: min(n, begun[origin]) for origin, n in self.own.items()}
         return {origin: n for origin, n in begun.items() if n < superseded[origin]}
+
+    def disinherit(self, heir: Address) -> None:
+        """Continue with the own state."""
+        own = {origin: n for origin, n in self.own.items() if n > self.admitted.get(origin, 0)}
+        self.own, self.inherited = {}, {}
+        if own:
+            self.ahead[heir] = own
 
     def keep_ahead(self, members: tuple[Address, ...]) -> None:
         self.ahead = {member: numbers for member, numbers in self.ahead.items() if member in members}
@@ -200,9 +211,7 @@ class Remote:
         return found
 
     def _dispensable(self) -> ViewId:
-        """Return the lineage to forget at the bound: first unlinked without a view, then unlinked,
-        then any.
-        """
+        """Return the lineage to forget: unlinked without a view, unlinked, or any."""
 
         def rank(name: ViewId) -> tuple[bool, bool]:
             return self.lineages[name].epoch is not None, self.lineages[name].view is not None

@@ -220,11 +220,11 @@ class ReplicatedState:
         Return baselines of sites that this member's part did not know (R29).
         """
         known = [site for site, remote in self.remotes.items() if remote.known]
-        inherited = {site: remote.inherited for site, remote in self.remotes.items()}
+        before = self.remotes
         self.adopt(merge_parts([self.give(), *parts], members), now)
         self.buffer.trim(self.buffer.end - 1 - HeldEntries.items_max)  # more would not fit into a joiner's state
-        for site, numbers in inherited.items():
-            self.remote(site).inherited = numbers
+        for site, remote in before.items():
+            self.remote(site).inherited, self.remote(site).own = remote.inherited, remote.own
         self._drop_acked()  # one part may hold entries that all sites have
         return [(site, origins) for site, origins in self.baselines() if site not in known]
 

@@ -121,6 +121,10 @@ class SiteState:
 
     def _arrived(self, event: StateArrived, now: float) -> list[Effect]:
         """Accept the own site's state; without one, fetch another site's."""
+        if event.data is None:
+            for remote in self._state.remotes.values():
+                remote.disinherit(self._me)
+            self._note_inherited()
         if event.data is None and self._settings.sites:
             self._founds = True
             return self._send(self.requester.start(self._settings.sites, self._floor, now))

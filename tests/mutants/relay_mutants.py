@@ -295,6 +295,14 @@ RELAY = (
         "tests/relay/gateway/test_least_pace.py::test_a_site_that_lacks_only_what_the_own_site_holds_back_is_not_slow",
     ),
     trap(
+        "STATE-disinherited",
+        "a joiner that gets no state does not deliver what the state of its provider had",
+        "relay/site_state/exchange.py",
+        "                remote.disinherit(self._me)\n",
+        "                pass\n",
+        "tests/relay/replica/test_ahead.py::test_a_joiner_that_gets_no_state_delivers_what_the_state_of_its_provider_had",
+    ),
+    trap(
         "STATE-inherited",
         "a joiner is not told what its provider inherited from a departed member, and is shown it twice",
         "relay/site_state/exchange.py",

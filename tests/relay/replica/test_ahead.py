@@ -8,7 +8,8 @@ from relay.replica.entries import RemoteGap
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap, GapReason
-from sitestack.model.state_events import Baseline, StateAwaited
+from sitestack.model.state_events import Baseline, StateArrived, StateAwaited
+from sitestack.model.view import ViewId
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, Puppet, data
 from tests.harness.relay.site import FakeSite
@@ -100,9 +101,29 @@ def test_the_next_provider_counts_as_soon_as_there_is_one() -> None:
     assert told(late) == [{"after": 1}, {"after": 1}, 2, 3, 4]
 
 
-@pytest.mark.parametrize("providers", [[-1], [0, -1]])
-def test_a_joiner_whose_provider_is_of_another_part_begins_at_the_state_of_the_provider(providers: list[int]) -> None:
-    """Its part was ahead, and had not given it a state before the merge, nor before the view that follows."""
+def test_a_joiner_that_gets_no_state_delivers_what_the_state_of_its_provider_had() -> None:
+    """The provider was ahead, and left; no other member has a state. Otherwise these messages would be lost silently."""
+    _world, nyc = merged()
+    late = joiner(nyc, 0)
+    nyc.carry_out(late, late.layer.up(StateArrived(ViewId(9, D), None), nyc.world.now))
+    Puppet(nyc).greet(epoch=3).say(data(2), data(3), data(4))
+    assert told(late) == [{"after": 1}, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("provider", "hears"), [(-1, [{"after": 3}, {"after": 1}, 2, 3, 4]), (0, [{"after": 3}, 4])])
+def test_a_member_of_a_part_that_was_ahead_continues_its_own_numbers_without_a_state(
+    provider: int, hears: list[object]
+) -> None:
+    world, nyc = ahead_without_a_state()
+    late = next(each for each in nyc.members if each.name == "J")
+    for event in (StateAwaited(nyc.members[provider].address), StateArrived(ViewId(9, D), None)):
+        nyc.carry_out(late, late.layer.up(event, world.now))
+    Puppet(nyc).greet(epoch=3).say(data(2), data(3), data(4))
+    assert told(late) == hears
+
+
+def ahead_without_a_state() -> tuple[World, FakeSite]:
+    """The joiner J is of the part that was ahead, and had no state from it before the merge."""
     world, nyc, _ = two_sites(3)
     del world.sites["SFO"]
     world.settle()
@@ -111,9 +132,17 @@ def test_a_joiner_whose_provider_is_of_another_part_begins_at_the_state_of_the_p
     puppet = Puppet(nyc).greet(epoch=2)
     puppet.say(data(2), data(3))
     puppet.close()
-    late = nyc.join("J")
+    nyc.join("J")
     nyc.merge(other)
     world.settle()
+    return world, nyc
+
+
+@pytest.mark.parametrize("providers", [[-1], [0, -1]])
+def test_a_joiner_whose_provider_is_of_another_part_begins_at_the_state_of_the_provider(providers: list[int]) -> None:
+    """Its part was ahead, and had not given it a state before the merge, nor before the view that follows."""
+    world, nyc = ahead_without_a_state()
+    late = next(each for each in nyc.members if each.name == "J")
     for provider in providers:
         nyc.carry_out(late, late.layer.up(StateAwaited(nyc.members[provider].address), world.now))
     begun = [event for event in late.events if isinstance(event, Baseline)]
