@@ -98,7 +98,7 @@ class Shortage:
             if origin != gap.origin or last < gap.first or first > gap.last:
                 continue
             name = f"{gap.site}/{origin!r} {first}..{last}"
-            if since < born_ns and is_first and gap.reason != "disk":  # a spill holds them for a site to come
+            if since < born_ns and is_first and self._budget.spill is None:  # it holds them for a site to come
                 return f"{name} was sent before this site was there, and is declared lost instead of passed over"
             if not self._may_be_gone(produce, since, gap.t):
                 return f"{name} is declared lost after {(gap.t - since) / 1e9:.3f} s, though the budget was not exceeded"
