@@ -354,6 +354,15 @@ SITE = (
         "tests/sitestack/layers/test_resolver.py::test_a_failure_of_an_address_that_was_given_up_since_changes_nothing",
     ),
     trap(
+        "S9-departed",
+        "messages that only departed members of another part delivered are dropped when their origin sends them again",
+        "sitestack/layers/sequencer/layer.py",
+        "                self._received.meet(snapshot, part.members)\n",
+        "                pass\n",
+        "tests/sitestack/layers/sequencer/test_sequencer_state.py"
+        "::test_messages_that_only_departed_members_delivered_are_delivered_when_their_origin_sends_them_again",
+    ),
+    trap(
         "STATE-numbers",
         "a joiner drops a message that its provider delivers after the view of the state",
         "sitestack/channel/receiving/state_handover.py",

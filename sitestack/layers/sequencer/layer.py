@@ -3,9 +3,9 @@
 member        Forward(batch) ------unicast-----> coordinator
 coordinator   Sequenced(batch) ---multicast----> all members, in the order of its NAKACK stream
 
-A batch keeps its origin and its numbers all the way, so it may be forwarded any number of times.
-Each member keeps its own batches in a forward-table until they are safe, and forwards them again
-after every view change, before anything new. With `order: fifo` each origin multicasts its own
+A batch keeps its origin and numbers, so it may be forwarded repeatedly. Each member keeps its
+batches in a forward-table until they are safe, and forwards them again after every view change,
+before anything new. With `order: fifo` each origin multicasts its own
 batches.
 """
 
@@ -16,7 +16,7 @@ from typing import ClassVar
 from sitestack.layers.sequencer.config import SequencerConfig
 from sitestack.layers.sequencer.forward_table import UNSTABLE_MAX, ForwardTable
 from sitestack.layers.sequencer.headers import Forward, ForwardAgain, Sequenced, SequencerState
-from sitestack.layers.sequencer.received_table import Missed, Receipt, ReceivedTable
+from sitestack.layers.sequencer.received_table import Missed, Numbers, Receipt, ReceivedTable
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Event, Stable, Unblocked, ViewInstalled, Waiting
 from sitestack.model.frame import Frame, Header
@@ -53,6 +53,8 @@ class Sequencer(Layer):
         self._received = ReceivedTable(config.tombstones_max)
         #: Messages that other parts of the site delivered; reported right after the merge view.
         self._missed: list[Missed] = []
+        #: Tables of the other parts.
+        self._merged: list[dict[Address, Numbers]] = []
         self._view: View | None = None
         self._members: frozenset[Address] = frozenset()
         self._blocked = True
@@ -183,6 +185,11 @@ class Sequencer(Layer):
         self._members = frozenset(view.members)
         self._dropped.clear()
         self._blocked = event.blocked
+        for snapshot in self._merged:
+            for part in view.subviews:
+                self._received.meet(snapshot, part.members)
+        self._merged.clear()
+        self._missed = self._received.clip(self._missed)
         self._received.retain(view.members)
         self._table.view_changed()
         self._progress_at = now
@@ -223,6 +230,7 @@ class Sequencer(Layer):
     def merge_state(self, state: Header) -> None:
         assert isinstance(state, SequencerState)
         self._missed += self._received.merge(state.numbers, self._members)
+        self._merged.append(state.numbers)
 
     def levels(self) -> dict[str, Level]:
         why = "members of earlier views, remembered so that their late messages do not count as new"

@@ -6,7 +6,7 @@ Every member admits the same entries, because all start from the same table.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from enum import Enum
 
 from sitestack.model.address import Address
@@ -19,8 +19,7 @@ Numbers = tuple[int, int]
 Missed = tuple[Address, Scope, int, int, bool]
 _FRESH: Numbers = (1, 1)
 _SCOPES = (Scope.ALL, Scope.SITE)
-#: Maximum evicted tombstones that a member remembers for itself, about 13 MB. Beyond, messages of
-#: the oldest origin become no gap.
+#: Maximum remembered evicted tombstones, about 13 MB; beyond, messages of the oldest origin become no gap.
 EVICTED_MAX = 65_536
 
 
@@ -42,17 +41,17 @@ class ReceivedTable:
 
     def __init__(self, tombstones_max: int) -> None:
         self._tombstones_max = tombstones_max
-        #: One entry for each member, also of one that had sent nothing.
+        #: One entry for each member.
         self._members: dict[Address, Numbers] = {}
-        #: Members that left, in that order. One that comes back continues its numbers (S7;
-        #: overrides SEQ-15).
+        #: Departed members, in order. A returning one continues its numbers (S7; overrides SEQ-15).
         self._left: dict[Address, Numbers] = {}
-        #: Evicted tombstones. They tell only which messages this member missed, as joiners lack
-        #: them.
+        #: Evicted tombstones, only for reporting missed messages.
         self._evicted: dict[Address, Numbers] = {}
+        #: Of `_left`: known by merges only.
+        self._learned: set[Address] = set()
 
     def admit(self, batch: Batch) -> Receipt:
-        """Judge a multicast batch by its numbers, and remember it when it is the next one."""
+        """Admit a multicast batch if it is the next one."""
         numbers = self._members.get(batch.origin, _FRESH)
         after = batch.first + batch.count
         expected = numbers[batch.scope]
@@ -71,6 +70,7 @@ class ReceivedTable:
         tombstones = list(known.items())
         self._left = dict(tombstones[excess:])
         self._evicted |= tombstones[:excess]
+        self._learned &= self._left.keys()
         while len(self._evicted) > EVICTED_MAX:
             del self._evicted[next(iter(self._evicted))]
 
@@ -80,13 +80,12 @@ class ReceivedTable:
 
     def restore(self, snapshot: dict[Address, Numbers]) -> None:
         self._members = dict(snapshot)
-        self._left, self._evicted = {}, {}
+        self._left, self._evicted, self._learned = {}, {}, set()
 
     def merge(self, snapshot: dict[Address, Numbers], members: Collection[Address]) -> list[Missed]:
         """Merge the table of another part of a split site; return the messages that this part missed.
 
-        `members`: of this part, whose table counts for their undelivered messages. For all other
-        origins the higher number counts.
+        `members`: of this part, whose table counts for them. For other origins the higher number counts.
         """
         missed: list[Missed] = []
         for origin, theirs in snapshot.items():
@@ -96,9 +95,26 @@ class ReceivedTable:
             first, is_known = known or _FRESH, known is not None
             above = [scope for scope in _SCOPES if first[scope] < theirs[scope]]
             missed += [(origin, scope, first[scope], theirs[scope] - 1, is_known) for scope in above]
+            if not is_known:
+                self._learned.add(origin)
             mine = self._left.get(origin, theirs)
             self._left[origin] = (max(mine[0], theirs[0]), max(mine[1], theirs[1]))
         return missed
+
+    def meet(self, snapshot: dict[Address, Numbers], part: Sequence[Address]) -> None:
+        """Expect what members of another part send again, unless delivered here: others that delivered it may
+        have departed. A snapshot ends with its part's members.
+        """
+        if [*snapshot][-len(part) :] != sorted(part):
+            return
+        for origin in part:
+            if origin in self._learned:
+                self._left[origin] = snapshot[origin]
+
+    def clip(self, missed: Sequence[Missed]) -> list[Missed]:
+        """Leave out what comes again."""
+        ends = [(each, min(each[3], self._left.get(each[0], _FRESH)[each[1]] - 1)) for each in missed]
+        return [(origin, scope, first, last, known) for (origin, scope, first, _, known), last in ends if first <= last]
 
     def __len__(self) -> int:
         return len(self._members)

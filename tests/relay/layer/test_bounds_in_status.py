@@ -107,6 +107,8 @@ SHOWN = {
     "sequencer.received.left": "sequencer.tombstones",
     "sequencer.received.evicted": "at most EVICTED_MAX, the oldest is dropped; empty after a merge",
     "sequencer.dropped": VIEW,
+    "sequencer.merged": "tables of the other parts, until the merge view",
+    "sequencer.received.learned": "origins of `left`",
     "sequencer.missed": "told at the merge view that follows at once: those of `sequencer.tombstones`",
     "flow_control.casts.queue": "flow_control.queued_bytes",
     "flow_control.accounts": "the members, and while blocked others with something in the queue",

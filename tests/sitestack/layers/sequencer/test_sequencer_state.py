@@ -11,7 +11,10 @@ from sitestack.layers.sequencer import Forward, Sequenced, Sequencer, SequencerC
 from sitestack.layers.sequencer.headers import ForwardAgain
 from sitestack.model.events import Blocked, Unblocked, ViewInstalled
 from sitestack.model.frame import Frame
+from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Scope
+from sitestack.model.state_events import Baseline
+from sitestack.model.view import SubView
 from sitestack.stack.layer import Down, Dropped, Up
 from sitestack.wire.codec import Codec
 from tests.harness.addresses import SITE, address, view_of
@@ -137,6 +140,49 @@ def test_a_message_delivered_only_in_the_other_part_reaches_its_origin_after_a_m
     for name in "ABC":
         assert group[name].payloads("C") == [*numerals(*range(before)), b"by A and B", b"last"]
         assert group.table(name)[0] == 0
+
+
+def merged(sequencer: Sequencer, counter: int, *parts: tuple[str, dict[str, tuple[int, int]]]) -> list[object]:
+    """Let A merge with parts, of these members and with these tables; return what it is notified of."""
+    for _, table in parts:
+        sequencer.merge_state(SequencerState({address(origin): numbers for origin, numbers in table.items()}))
+    view = view_of(counter, "A" + "".join([names for names, _ in parts]))
+    alone = [view_of(counter - 1, names) for names in ("A", *[names for names, _ in parts])]
+    subviews = [SubView(each.id, each.members, each.lineage) for each in alone]
+    effects = sequencer.up(ViewInstalled(replace(view, subviews=tuple(subviews)), view_of(counter - 1, "A")), 0.0)
+    return [each.event for each in effects if isinstance(each, Up) and isinstance(each.event, Baseline | Gap)]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_messages_that_only_departed_members_delivered_are_delivered_when_their_origin_sends_them_again(at_once: bool) -> None:
+    """Otherwise members of one view would deliver different messages: those of the origin's part, and the others not."""
+    sequencer = sequencer_of("A")
+    sequencer.up(ViewInstalled(view_of(1, "A"), None), 0.0)
+    of_b, of_c = ("B", {"C": (4, 5), "B": (1, 1)}), ("C", {"C": (3, 4)})
+    if at_once:
+        news = merged(sequencer, 2, of_b, of_c)
+        assert news == [Baseline(SITE, {C: 2}, scope=Scope.ALL), Baseline(SITE, {C: 3}, scope=Scope.SITE)]
+    else:
+        merged(sequencer, 2, of_b)
+        sequencer.up(ViewInstalled(view_of(3, "A"), view_of(2, "AB")), 0.0)
+        assert merged(sequencer, 4, of_c) == []
+    sequencer.up(Unblocked(), 0.0)
+    again = Frame(A, None, (Sequenced(),), batch_of("C", 3), False, 1)
+    assert [type(each) for each in sequencer.up(again, 0.0)] == [Up]
+    assert sequencer.up(again, 0.0) == [Dropped("duplicate")]
+
+
+def test_a_member_that_has_delivered_a_message_or_its_gap_drops_it_when_its_origin_sends_it_again() -> None:
+    sequencer = sequencer_of("A")
+    sequencer.up(ViewInstalled(view_of(1, "AC"), None), 0.0)
+    for n in (1, 2, 3):
+        sequencer.up(Frame(A, None, (Sequenced(),), batch_of("C", n), False, n), 0.0)
+    sequencer.up(ViewInstalled(view_of(2, "A"), view_of(1, "AC")), 0.0)
+    assert merged(sequencer, 3, ("B", {"C": (5, 1), "B": (1, 1)})) == [Gap(SITE, C, 4, 4, GapReason.OTHER_PART, Scope.ALL)]
+    assert merged(sequencer, 4, ("C", {"C": (3, 1)})) == []
+    assert sequencer.up(Frame(A, None, (Sequenced(),), batch_of("C", 3), False, 1), 0.0) == [Dropped("duplicate")]
+    again = sequencer.up(Frame(A, None, (Sequenced(),), batch_of("C", 4), False, 2), 0.0)
+    assert again == [Dropped("duplicate")], "it was told of a gap"
 
 
 NONSENSE = {
