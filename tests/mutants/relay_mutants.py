@@ -303,6 +303,15 @@ RELAY = (
         "tests/relay/replica/test_ahead.py::test_a_joiner_that_gets_no_state_delivers_what_the_state_of_its_provider_had",
     ),
     trap(
+        "STATE-site",
+        "a member with the state of another site forgets that it lacks messages of its own site",
+        "sitestack/channel/receiving/state_handover.py",
+        "            self._history += history\n            self._keys",
+        "            self._keys",
+        "tests/sitestack/channel/receiving/test_state_extras.py"
+        "::test_history_of_the_own_site_only_is_kept_with_the_state_of_another_site",
+    ),
+    trap(
         "STATE-inherited",
         "a joiner is not told what its provider inherited from a departed member, and is shown it twice",
         "relay/site_state/exchange.py",

@@ -191,7 +191,9 @@ class StateHandover:
             for site, numbers in event.contains.items() if self.counts else ():
                 for origin, last in numbers.items():
                     self.count((site, origin, Scope.ALL), last)
+            history = [gap for gap in (*self._history, *self._before_join) if gap.scope is Scope.SITE]
             self._history.clear()
+            self._history += history
             self._keys.forget_lost(gaps)
             self._adopt(extras)
         else:

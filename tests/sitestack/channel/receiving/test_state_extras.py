@@ -214,6 +214,16 @@ def test_a_member_that_goes_on_without_a_state_has_no_history_from_before_its_jo
         assert split_extras(alone.given())[0].gaps == (history(15),)
 
 
+def test_history_of_the_own_site_only_is_kept_with_the_state_of_another_site() -> None:
+    """No other site has such messages: a companion that delivered them loses them to this state, and is told."""
+    member = Handed()
+    for scope in (Scope.ALL, Scope.SITE):
+        member.handover.handle(Baseline("NYC", {address("A"): 6}, at_join=True, scope=scope))
+    member.handover.handle(SiteStateArrived(join_extras(StateExtras((), (), ()), b"state", 1 << 20), {}, {}))
+    gap = Gap("NYC", address("A"), 1, 6, GapReason.BEFORE_BASELINE, Scope.SITE)
+    assert split_extras(member.given())[0].gaps == (gap,)
+
+
 def test_a_state_that_is_wanted_after_the_application_has_come_to_the_view_is_given() -> None:
     """As after a quarantine, in which the view was installed blocked."""
     member, view, given = Handed(), view_of(9, "AB"), list[Any]()
