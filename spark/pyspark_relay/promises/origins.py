@@ -96,7 +96,13 @@ def _list_receptions(histories: Sequence[History]) -> Iterator[tuple[Any, ...]]:
             passed = [hole.missing - reception.delivered for hole in reception.holes if is_ordered and not hole.initial]
             again = sum(last - first + 1 for first, last in reception.duplicates)
             late = len(reception.late) if is_ordered else 0
-            counts = len(reception.delivered), again, late, len(reception.gaps), sum(map(len, passed))
+            counts = (
+                len(reception.delivered) + len(reception.superseded),
+                again,
+                late,
+                len(reception.gaps),
+                sum(map(len, passed)),
+            )
             yield history.site, history.uuid.hex(), *name_stream(stream), *counts
 
 

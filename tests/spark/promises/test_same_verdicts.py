@@ -58,7 +58,8 @@ def runs() -> list[Run]:
         copies = tuple(copy(each) for each in told)
         for each in copies:
             each.records = [*each.records]
-        if not any(isinstance(record, records.GlobalView) for each in told for record in each.records):
+        is_linked = any(isinstance(record, records.GlobalView) for each in told for record in each.records)
+        if not is_linked and len({each.site for each in told}) == 1:
             found.append(Run(copies, crashed))
         return journals.check(*told, crashed=crashed, **options)
 
