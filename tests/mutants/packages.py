@@ -20,6 +20,8 @@ from tests.mutants.operators import breaks
 
 #: Mutants of one drawn package.
 SHARE = 4
+#: Seconds in which the stories of the simulator, which judge a survivor last, run.
+STORIES_SECONDS = 200
 #: Seconds that must be left for a mutant. Tests may take half of the time that is left.
 SECONDS_MIN = 60
 
@@ -84,6 +86,8 @@ def _judge(original: Path, drawn: Drawn, seconds_max: float) -> Verdict:
         verdict, test = judge(original, drawn.own, seconds_max)
         if verdict is Verdict.SURVIVED:  # only the first parameters of each test were measured
             verdict, test = judge(original, [drawn.row], seconds_max)
+        if verdict is Verdict.SURVIVED and seconds_max >= STORIES_SECONDS:
+            verdict, test = judge(original, ["tests/simulation", "-m", "not long"], seconds_max)
     change = drawn.change
     print(f"{verdict.value:8} {drawn.file}:{change.line}  {change.operator}  {test}", flush=True)
     if verdict is Verdict.SURVIVED:

@@ -12,7 +12,7 @@ import pytest
 
 from relay.gateway.config import RoutesConfig
 from relay.layer import RelayConfig
-from relay.node.config.config_file import FILE_BYTES_MAX, PROBLEMS_MAX, load_config, print_config
+from relay.node.config.config_file import DEPTH_MAX, FILE_BYTES_MAX, PROBLEMS_MAX, load_config, print_config
 from relay.node.config.settings import NodeConfig
 from relay_lab.simulation.plan_json import CHARS_MAX, from_text
 from sitestack.model.address import Physical
@@ -420,6 +420,15 @@ def test_a_configuration_is_refused_soon_and_shortly(text: str, tmp_path: Path) 
     assert time.thread_time() - began < LIMIT_S
     assert len(str(caught.value).splitlines()) <= PROBLEMS_MAX + 1
     assert len(str(caught.value)) < 20_000
+
+
+@pytest.mark.parametrize(("depth", "is_deep"), [(DEPTH_MAX - 2, False), (DEPTH_MAX, True)])
+def test_a_deep_value_is_refused_with_the_reason(depth: int, is_deep: bool, tmp_path: Path) -> None:
+    file = tmp_path / "deep.yaml"
+    file.write_text(f"site: NYC\na: {'[' * depth}{']' * depth}\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load_config(file)
+    assert ("nested too deeply" in str(caught.value)) is is_deep
 
 
 def test_a_value_like_a_date_is_read_as_text(tmp_path: Path) -> None:
