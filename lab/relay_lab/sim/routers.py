@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from itertools import count
 
+from relay.node.bridge.router_calls import PAUSE_S, PING_S, PINGS_MAX
 from relay.router.effects import Cut, Effect, Say, Splice
 from relay.router.router import GREETING_TIMEOUT_S, Router
 from relay_lab.sim.tcp_streams import TcpStream, TcpStreams
@@ -19,8 +20,6 @@ from sitestack.seal.proofs import NONCE_BYTES
 from sitestack.wire import routing
 from sitestack.wire.routing import FrameReader, framed
 
-#: As in a node.
-PING_S, PINGS_MAX, PAUSE_S = 1.0, 2, 0.05
 NONCE = bytes(NONCE_BYTES)
 
 #: Yields frames for the router, and receives its frames. Returns whether the stream is connected with the other relay.

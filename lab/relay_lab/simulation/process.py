@@ -28,6 +28,7 @@ from relay.gateway.connections import ConnectionId
 from relay.gateway.link_table import Key
 from relay.journal.recorder import RELAY_RECORDS
 from relay.layer import RelayConfig, RelayLayer
+from relay.node.bridge.bridge import BridgeConfig
 from relay_lab.sim.process import Process
 from relay_lab.sim.routers import RouterCalls
 from relay_lab.sim.tcp_streams import TcpStream
@@ -135,8 +136,6 @@ class MemoryDisk:
 
 #: Every member's bridge listens at this port of its own host.
 BRIDGE_PORT = 7900
-#: Seconds, as in a node.
-DIAL_TIMEOUT_S = 3.0
 
 
 class RelayProcess(Process):
@@ -256,7 +255,7 @@ class RelayProcess(Process):
             case Dial(site, address):
                 done = partial(self._dialed, effect)
                 if address in self.routers.places:
-                    self.routers.call(address, site, done, DIAL_TIMEOUT_S)
+                    self.routers.call(address, site, done, BridgeConfig().dial_timeout_s)
                 else:
                     streams.dial(self.bridge, address, done)
             case BridgeSend():

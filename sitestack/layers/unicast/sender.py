@@ -134,6 +134,7 @@ class Sender:
         self._next_seqno = 1
         self.window = {}
         self.window_bytes = 0
+        self._resent.clear()
         return [Down(self._number(frame, frame_bytes(frame))) for frame in map(without_header, carried)]
 
     def handle_ack(self, header: UnicastAck, now: float) -> list[Effect]:

@@ -11,7 +11,7 @@ from sitestack.layers.unicast import layer as module
 from sitestack.layers.unicast.headers import FRAME_COST_BYTES, LANE_WINDOW_MIN, SendFirst, UnicastAck, UnicastData, UnicastSync
 from sitestack.layers.unicast.layer import MANY_PEERS, REST_S
 from sitestack.model.address import Address
-from sitestack.model.events import Left, PathDoubt, TryNextPhysical, Undeliverable, ViewInstalled
+from sitestack.model.events import CloseConnection, Left, PathDoubt, TryNextPhysical, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Up
@@ -251,6 +251,16 @@ def test_requests_that_arrive_together_are_answered_once() -> None:
     assert len(layer.up(control(UnicastAck(1, 1, 1, ((2, 3),))), 1.03)) == 1
     layer.up(control(UnicastAck(1, 1, 3, ())), 1.03)
     assert not layer._senders[B]._resent, "nothing is left of them"
+
+
+def test_numbers_of_a_closed_connection_are_not_those_of_the_next_one() -> None:
+    layer = layer_of(UnicastConfig(ask_interval_s=0.02))
+    for n in range(1, 4):
+        layer.down(unicast_of("A", "B", n), 0.0)
+    assert len(layer.up(control(UnicastAck(1, 1, 0, ((1, 3),))), 1.0)) == 3
+    layer.up(control(UnicastAck(1, 1, 1, ())), 1.0)
+    layer.down(CloseConnection(B), 1.01)
+    assert not layer._senders[B]._resent
 
 
 @pytest.mark.conforms("U2-11")
