@@ -12,7 +12,7 @@ from relay.layer.handover import CHUNK_BYTES, JOINERS_MAX, KEPT_S, OPENING_S, Bu
 from relay.replica.buffer import Buffer
 from relay.replica.config import BufferConfig
 from relay.replica.entries import HeldChunk, HeldRequest, RelayState
-from relay.replica.held_entries import Entry
+from relay.replica.held_entries import Entry, HeldEntries
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
@@ -92,6 +92,15 @@ def test_the_last_chunks_get_smaller_until_that_is_no_gain_any_more() -> None:
         buffer.append(batch(number, 1_000), None, 0.0)
     assert all(later < earlier for earlier, later in pairwise(lefts[:-1]))
     assert lefts[-1] <= 2_000
+
+
+@pytest.mark.parametrize(("left", "goes_on"), [(CHUNK_BYTES, False), (CHUNK_BYTES + 1, True)])
+def test_a_fetch_ends_once_a_chunk_is_left_that_hardly_shrinks(left: int, goes_on: bool) -> None:
+    fetched = BufferFetch(1 << 30)
+    fetched.start(A, fetched.known(), 0.0)
+    for bytes_left in (10 * CHUNK_BYTES, CHUNK_BYTES + 2):
+        assert fetched.store_chunk(HeldChunk(7, 1, HeldEntries.of(()), bytes_left), 0.0) is not None
+    assert (fetched.store_chunk(HeldChunk(7, 1, HeldEntries.of(()), left), 0.0) is not None) is goes_on
 
 
 def test_a_batch_above_the_size_of_a_chunk_travels_alone() -> None:

@@ -27,6 +27,7 @@ from sitestack.layers.membership.headers import (
     Shared,
     ViewTag,
 )
+from sitestack.layers.membership.layer import BLOCKED_TIMEOUT_S
 from sitestack.layers.sequencer import Forward
 from sitestack.model.address import Address
 from sitestack.model.events import Connect, ViewInstalled
@@ -35,6 +36,7 @@ from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Announce, Down, Dropped, Effect, Up
 from tests.harness.addresses import address, local_of, view_of
+from tests.harness.messages import frames_in
 
 A, B, C, D, X = map(address, "ABCDX")
 VIEW = view_of(3, "ABC")
@@ -180,6 +182,14 @@ def test_members_that_do_not_answer_a_flush_in_time_are_counted() -> None:
     due = 1.0 + CONFIG.leader.batch_s + CONFIG.leader.flush_timeout_s
     effects = coordinator.expire(due)
     assert Dropped("flush_timeout", 3) in effects
+
+
+def test_a_coordinator_whose_answered_proposal_is_never_completed_flushes_by_itself() -> None:
+    """The member with the higher proposal is alive and has forgotten it: nobody suspects it."""
+    coordinator = member("A")
+    promise(coordinator, ViewId(9, C))
+    due = 1.0 + BLOCKED_TIMEOUT_S
+    assert [each.dest for each in frames_in(coordinator.expire(due), Down)] == [A, B, C]
 
 
 def test_a_flood_of_later_view_frames_by_one_member_evicts_no_frames_of_others() -> None:
