@@ -10,6 +10,7 @@ import pytest
 from relay_lab.sim.process import Process
 from relay_lab.simulation import SeedRun
 from relay_lab.simulation.faults import Flood, Kill
+from relay_lab.simulation.grey_faults import NarrowWire
 from relay_lab.simulation.verdict import SeedVerdict
 from sitestack.journal import records
 from sitestack.layers.flow_control.accounts import Outlet
@@ -105,6 +106,17 @@ def test_a_member_that_is_blocked_for_long_in_a_minute_is_found(calm: SeedRun, m
     assert "T2" not in judge(calm)
     monkeypatch.setattr(process.blocked, "closed", [(10.0, 13.0), (40.0, 43.1)])
     assert "T2" in judge(calm)
+
+
+@pytest.mark.parametrize(("at", "allowed"), [(5.0, True), (200.0, False)])
+def test_parts_that_merge_over_a_narrow_wire_have_the_time_to_exchange_their_state(
+    calm: SeedRun, monkeypatch: pytest.MonkeyPatch, at: float, allowed: bool
+) -> None:
+    process = calm.world.processes[0]
+    monkeypatch.setattr(process.blocked, "closed", [(10.0, 16.5)])
+    plan = replace(calm.plan, faults=(NarrowWire(at, 10.0, process.local.site, 0, 100.0, 1 << 16),))
+    found = SeedVerdict(plan, calm.world, calm.nemesis).liveness.violations(calm.world.now)
+    assert any(each.startswith("T2") for each in found) is not allowed
 
 
 def with_fault_in_the_end(monkeypatch: pytest.MonkeyPatch, fault: Callable[[Process], None]) -> tuple[str, ...]:

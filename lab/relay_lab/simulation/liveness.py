@@ -170,10 +170,21 @@ class Liveness:
             stood, allowed = overlap_s(blocked, start, end), BLOCKED_S_MAX + self._allowance_s(site, start, end)
             holes = self._nemesis.grey.holes
             allowed += DETECTION_S * any(where == site and overlap_s([span], start, end) for where, _, span in holes)
-            allowed += DETECTION_S * self._breaks_a_merge(site, start)
+            allowed += DETECTION_S * self._breaks_a_merge(site, start) + self._state_on_the_wire_s(site, start, end)
             if stood > allowed:
                 return f"T2 {_label(process)}: was blocked for {stood:.2f} s in a minute from {start:.2f} s on, not {allowed:g}"
         return ""
+
+    def _state_on_the_wire_s(self, site: str, start: float, end: float) -> float:
+        """Return the seconds that a narrow wire takes for what the site has sent: parts that merge exchange it."""
+        began, plan = self._nemesis.began, self._plan
+        wires = [fault for fault in plan.faults if isinstance(fault, NarrowWire) and fault.site == site]
+        rates = [
+            wire.bytes_per_s for wire in wires if overlap_s([(began + wire.at, began + wire.at + wire.length)], start, end)
+        ]
+        here = [process for process in self._processes if process.local.site == site]
+        size = sum(_bytes(sent) for process in here if rates for sent in _sent(process) if sent.t <= start * 1e9)
+        return size / min(rates) if rates else 0.0
 
     def _breaks_a_merge(self, site: str, start: float) -> bool:
         splits = [fault for fault in self._plan.faults if isinstance(fault, Split) and fault.site == site]
