@@ -3,7 +3,7 @@
     W   write         multicast: an entry, and who waits for it
     F   forward       to the owner's coordinator: a write without a stamp
     H   hello         multicast: this member has opened the map
-    I   I too         the answer of each member that has it
+    I   I too         the answer of each member that has it; with False while it is still opening it
     Q   question      to one member: the digests of this member's buckets
     E   entries       the answer: entries of the buckets that differ
     B   end           the end of an answer
@@ -91,6 +91,8 @@ class MapReplica(Structure):
         self._peers: dict[Address, None] = {}
         self._due: dict[Address, None] = {}
         self._poked = trio.Event()
+        #: While this member opens the map: those that have opened it.
+        self._holders: dict[Address, None] | None = None
         #: The member that this one pulls from, whether its answer has ended, and whether it had news.
         self._source: Address | None = None
         self._ended = self._learned = False
@@ -159,9 +161,11 @@ class MapReplica(Structure):
             case "F":
                 self._forwarded(*fields)
             case "H":
-                self._submit_now(["I"], source)
+                self._submit_now(["I", self._holders is None], source)
             case "I":
-                pass
+                if self._holders is not None and fields != (False,):
+                    self._holders[source] = None
+                    self._note_progress()
             case "Q":
                 if self._questions.statistics().current_buffer_used < QUESTIONS_MAX:
                     self._questions.send_nowait((source, *fields))
@@ -265,17 +269,18 @@ class MapReplica(Structure):
         return False
 
     async def _open(self) -> None:
-        """Pull from a member that has the map, rather one of this site, if there is one."""
+        """Pull from a member that has opened the map, rather one of this site, if there is one."""
+        holders: dict[Address, None] = {}
+        self._holders = holders
         with trio.move_on_after(OPEN_S):
             await self.submit(["H"], Scope.ALL)
-            while self._others() and not any(self._site_of(peer) == self._channel.site for peer in self._peers):
-                await self._poked.wait()
-                self._poked = trio.Event()
-        near = [peer for peer in self._peers if self._site_of(peer) == self._channel.site]
+            while self._others() and not any(self._site_of(peer) == self._channel.site for peer in holders):
+                await self._progress.wait()
         with trio.move_on_after(FIRST_S):
-            for peer in [*near, *[peer for peer in self._peers if peer not in near]]:
+            for peer in sorted(holders, key=lambda peer: self._site_of(peer) != self._channel.site):
                 if await self._pull(peer, EVERYTHING):
                     break
+        self._holders = None
 
     async def _repair(self) -> None:
         turn = 0

@@ -236,9 +236,9 @@ class SeedVerdict:
         ]
 
     def differing_maps(self) -> list[str]:
-        """Return the living members whose maps are not equal to the first one."""
+        """Return the living members whose maps are not open, or not equal to the first open one."""
         users = [p.map_user for p in self._world.processes if isinstance(p, RelayProcess) and p.map_user is not None]
-        return map_users.find_differences([user for user in users if user.is_open and not user.has_died])
+        return map_users.find_differences([user for user in users if not user.has_died])
 
     def writes_wait(self) -> bool:
         users = [p.map_user for p in self._world.alive() if isinstance(p, RelayProcess) and p.map_user is not None]
@@ -246,7 +246,7 @@ class SeedVerdict:
 
     def _maps(self, settled: bool) -> Iterator[str]:
         if settled:
-            yield from [f"the map of {name} differs from others at rest" for name in self.differing_maps()]
+            yield from [f"the map of {name} is not open, or differs from others, at rest" for name in self.differing_maps()]
             users = [p.map_user for p in self._world.processes if isinstance(p, RelayProcess) and p.map_user is not None]
             self._nemesis.covered["map written"] += sum(len(user.acknowledged) for user in users)
             self._nemesis.covered["map conflict"] += sum(len(user.lost) for user in users)

@@ -111,6 +111,21 @@ async def test_a_member_that_opens_the_map_later_has_its_entries() -> None:
             assert (await one.compare()).silent == ("D@SFO",)
 
 
+async def test_members_of_a_site_that_open_the_map_at_once_have_the_entries_of_another_site() -> None:
+    """A member that is opening the map itself has nothing to give."""
+    async with two_sites() as (_, channels), Map[bytes](channels["D"], "m") as there:
+        await there.put("k", b"1")
+        await channels["D"].flushed(timeout_s=5.0)
+
+        async def open_here(member: str) -> None:
+            async with Map[bytes](channels[member], "m") as here:
+                assert dict(here.items()) == {"k": b"1"}
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(open_here, "A")
+            nursery.start_soon(open_here, "B")
+
+
 async def test_a_member_that_opens_the_map_later_knows_the_deletes_too() -> None:
     """Else a write from before the delete, still on its way, would bring the key back at this member."""
     async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
