@@ -89,7 +89,8 @@ class Liveness:
         order, and waits for most of a large message.
         """
         plan = self._plan
-        is_held_up = plan.has_small_bounds and plan.loss > LOSSY and plan.size_max >= HUGE_BYTES
+        is_disturbed = max(plan.loss, plan.reordering) > LOSSY
+        is_held_up = plan.has_small_bounds and is_disturbed and plan.size_max >= HUGE_BYTES
         return plan.window_bytes is None and not is_held_up
 
     def _late(self, site: str, processes: Sequence[Process], now: float) -> Iterator[str]:
