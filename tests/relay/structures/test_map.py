@@ -11,6 +11,7 @@ import trio
 
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.settings import SecuritySettings
+from relay.structures import map_replica
 from relay.structures.lock import Leader, Lock
 from relay.structures.map import Map
 from relay.structures.map_replica import MapReplica
@@ -111,8 +112,11 @@ async def test_a_member_that_opens_the_map_later_has_its_entries() -> None:
             assert (await one.compare()).silent == ("D@SFO",)
 
 
-async def test_members_of_a_site_that_open_the_map_at_once_have_the_entries_of_another_site() -> None:
+async def test_members_of_a_site_that_open_the_map_at_once_have_the_entries_of_another_site(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A member that is opening the map itself has nothing to give."""
+    monkeypatch.setattr(map_replica, "OPEN_S", 4.0)  # on a busy machine too
     async with two_sites() as (_, channels), Map[bytes](channels["D"], "m") as there:
         await there.put("k", b"1")
         await channels["D"].flushed(timeout_s=5.0)
@@ -135,7 +139,7 @@ async def test_a_member_that_opens_the_map_later_knows_the_deletes_too() -> None
             assert list(near.replica.state.tombstones) == list(far.replica.state.tombstones) == ["k"]
 
 
-async def test_the_entries_of_an_answer_fit_into_the_messages_of_the_channel() -> None:
+async def test_the_entries_of_an_answer_fit_into_the_messages_of_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:
     protocols = replace(QUICK.protocols, batching=BatchingConfig(message_bytes_max=60_000))
     config = replace(QUICK, site="NYC", protocols=protocols)
     network = MemoryNetwork()
@@ -147,6 +151,7 @@ async def test_the_entries_of_an_answer_fit_into_the_messages_of_the_channel() -
         ):
             for n in range(5):
                 await full.put(f"k{n}", b"v" * 40_000)
+            monkeypatch.setattr(map_replica, "OPEN_S", 20.0)  # on a busy machine too
             async with Map[bytes](other, "m") as late:
                 assert len(late) == 5
 
