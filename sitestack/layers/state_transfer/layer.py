@@ -90,6 +90,8 @@ class StateTransfer(Layer):
         self._pieces: list[bytes] = []
         self._arrived_bytes = 0
         self._ask_at: float | None = None
+        #: Longer than a piece takes: requests for one under way would only delay the next piece.
+        self._wait_s = config.ask_interval_s
         self._taken_states = self._restarts = 0
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
@@ -119,6 +121,7 @@ class StateTransfer(Layer):
         if self._ask_at is None or now < self._ask_at:
             return []
         if not self._holders.undecided:
+            self._wait_s *= 2
             return self._ask(now)
         self._ask_at = now + self._config.ask_interval_s
         return self._say_standing()
@@ -145,7 +148,7 @@ class StateTransfer(Layer):
         self._is_alone = view.members == (self._me,)
         self._restarts += self._arrived_bytes > 0
         self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
-        self._failed, self._readers = False, set()
+        self._failed, self._readers, self._wait_s = False, set(), self._config.ask_interval_s
         self._holders.enter(view.members, [part.members for part in view.subviews], is_primary=view.is_primary)
         if self._complete and self._holders.get(self._me) is Standing.INHERITED:
             self._standing = Standing.INHERITED
@@ -278,7 +281,7 @@ class StateTransfer(Layer):
         provider = self._holders.provider_of(self._me)
         if self._view is None or provider is None:
             return []
-        self._ask_at = now + self._config.ask_interval_s
+        self._ask_at = now + self._wait_s
         offsets = (self._arrived_bytes,) if self._arrived_bytes else (READS_EXTRAS, 0)
         return [Down(Frame(self._me, provider, (StateRequest(self._view.id, each),))) for each in offsets]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,7 @@ from sitestack.model.state_events import GiveState, StateArrived, StateAwaited, 
 from sitestack.model.view import SubView, View
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import address, local_of, view_of
+from tests.harness.messages import frames_in
 
 A, B, C, D = map(address, "ABCD")
 HOLDS, WAITS, ABSTAINS = Standing.HOLDS, Standing.WAITS, Standing.ABSTAINS
@@ -129,6 +131,33 @@ def test_a_joiner_to_which_nothing_comes_asks_again() -> None:
     hear(layer, A, StateChunk(TWO.id, 0, 5, b"abc"), 1.9)
     assert layer.expire(2.0) == []
     assert layer.expire(3.9) == [to(B, A, StateRequest(TWO.id, 3))]
+
+
+@pytest.mark.parametrize("piece_s", [1.9, 2.1, 10.0])
+def test_a_slow_line_is_not_filled_with_pieces_sent_again(piece_s: float) -> None:
+    """They would delay the next piece, which would then be asked for more often, without end."""
+    config = StateTransferConfig(state_bytes_max=256, chunk_bytes_max=1)
+    giver, taker = (StateTransfer(local_of(name), config, takes_part=True) for name in "AB")
+    install(giver, ONE, None)
+    standing(giver, A=HOLDS)
+    install(giver, TWO, ONE)
+    giver.down(StateGiven(TWO.id, bytes(256)), 0.0)
+    taker.take_state(Standings({A: HOLDS}))
+    now, line = 0.0, deque[tuple[float, Header]]()
+    effects, pieces = install(taker, TWO, None), 0
+    while Up(StateArrived(TWO.id, bytes(256))) not in effects:
+        for request in [each.headers[-1] for each in frames_in(effects, Down) if type(each.headers[-1]) is StateRequest]:
+            for piece in frames_in(hear(giver, B, request), Down):
+                line.append((max([now, *[end for end, _ in line]]) + piece_s, piece.headers[-1]))
+                pieces += 1
+        due = taker.deadline()
+        if due is not None and due < line[0][0]:
+            now, effects = due, taker.expire(due)
+        else:
+            now, header = line.popleft()
+            effects = hear(taker, A, header, now)
+        assert pieces < 256 + 10
+    assert now < (256 + 10) * piece_s
 
 
 def test_a_request_is_answered_when_the_application_supplies_its_state() -> None:
