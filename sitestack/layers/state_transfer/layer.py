@@ -120,11 +120,11 @@ class StateTransfer(Layer):
     def expire(self, now: float) -> list[Effect]:
         if self._ask_at is None or now < self._ask_at:
             return []
-        if not self._holders.undecided:
-            self._wait_s *= 2
-            return self._ask(now)
-        self._ask_at = now + self._config.ask_interval_s
-        return self._say_standing()
+        self._ask_at = None
+        if self._complete or not self._takes_part or self._holders.undecided:
+            return self._say_standing(now)
+        self._wait_s *= 2
+        return self._ask(now)
 
     def deadline(self) -> float | None:
         return self._ask_at
@@ -164,9 +164,7 @@ class StateTransfer(Layer):
         """Provide or request the state before this view."""
         assert self._view is not None
         self._put_off = False
-        effects = self._say_standing()
-        if self._holders.undecided:
-            self._ask_at = now + self._config.ask_interval_s
+        effects = self._say_standing(now)
         if self._may_give() and self._holders.waiting():
             effects.append(Up(GiveState(self._view.id)))
         elif self._takes_part and not self._complete and not self._holders.undecided:
@@ -190,10 +188,10 @@ class StateTransfer(Layer):
             holders.note(self._me, self._standing)
         return [Up(StateArrived(point, None))]
 
-    def _say_standing(self) -> list[Effect]:
+    def _say_standing(self, now: float) -> list[Effect]:
         """Let the coordinator write this member's changed standing into the stream.
 
-        While the view is undecided it is sent again after `ask_interval_s`.
+        It is sent again after `ask_interval_s` unless the stream has it: a blocked coordinator drops it.
         """
         assert self._view is not None
         if self._takes_part:
@@ -204,6 +202,7 @@ class StateTransfer(Layer):
             return []
         if self._holders.get(self._me) is mine and not self._holders.lacks(self._me):
             return []
+        self._ask_at = now + self._config.ask_interval_s
         if self._view.coordinator == self._me:
             return self._report(self._me, mine)
         return [Down(Frame(self._me, self._view.coordinator, (StateReport(mine),)))]
@@ -220,11 +219,10 @@ class StateTransfer(Layer):
         effects = self._decided(now) if undecided and not holders.undecided else []
         if not holders.waiting() or (self._snapshot is not None and not self._may_give()):
             self._snapshot = None
-        return [*effects, *(self._say_standing() if first and not self._takes_part else [])]
+        return [*effects, *(self._say_standing(now) if first and not self._takes_part else [])]
 
     def _decided(self, now: float) -> list[Effect]:
         assert self._view is not None
-        self._ask_at = None
         if self._complete or not self._takes_part:
             return []
         if self._holders.provider_of(self._me) != self._me:
@@ -307,7 +305,7 @@ class StateTransfer(Layer):
         self._complete = True
         self._standing = Standing.INHERITED if self._holders.get(source) is Standing.INHERITED else Standing.HOLDS
         self._taken_states += 1
-        return [Up(StateArrived(view.id, state, chunk.note)), *self._say_standing()]
+        return [Up(StateArrived(view.id, state, chunk.note)), *self._say_standing(now)]
 
     def _refusal(self, source: Address, refusal: StateRefusal) -> list[Effect]:
         view = self._view

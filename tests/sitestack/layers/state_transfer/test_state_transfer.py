@@ -98,7 +98,6 @@ def test_a_joiner_asks_the_first_in_rank_that_has_the_state_piece_by_piece() -> 
         Up(StateArrived(THREE.id, b"abcde")),
         to(C, A, StateReport(HOLDS)),
     ]
-    assert layer.deadline() is None
     assert hear(layer, B, StateChunk(THREE.id, 3, 5, b"de")) == [Dropped("state_chunk_astray")]
 
 
@@ -300,6 +299,19 @@ def test_a_standing_that_was_lost_in_a_block_is_sent_again_until_the_view_is_dec
     sent = [] if due is None else layer.expire(due)
     asks = [to(C, B, StateRequest(three.id, each)) for each in (READS_EXTRAS, 0)]
     assert sent == (asks if takes_part else [])
+
+
+def test_the_standing_of_a_complete_joiner_that_a_blocked_coordinator_dropped_is_sent_again() -> None:
+    """The provider would keep the state, and the status show the joiner as waiting, until the next view."""
+    giver, (taker, _) = provider(), joiner("B", TWO, A=HOLDS)
+    report = to(B, A, StateReport(HOLDS))
+    assert hear(taker, A, StateChunk(TWO.id, 0, 1, b"x"))[-1] == report
+    assert taker.expire(SMALL.ask_interval_s) == [report]
+    for layer in (giver, taker):
+        standing(layer, B=HOLDS)
+    assert giver.levels()["snapshot_bytes"].now == 0
+    assert taker.expire(2 * SMALL.ask_interval_s) == []
+    assert taker.deadline() is None
 
 
 def test_a_joiner_that_takes_no_part_says_so_where_others_have_when_the_last_holder_has_gone() -> None:
