@@ -159,7 +159,8 @@ class FlowControl(Layer):
             self._blocked = True
         elif isinstance(event, Unblocked):
             self._blocked = False
-            return [Up(event), *self._release_all()]
+            assert self._view is not None, "a block ends in a view"
+            return [Up(event), *self._retain(self._view.members), *self._release_all()]
         elif isinstance(event, ViewInstalled):
             return self._handle_view(event)
         elif isinstance(event, Undeliverable):
@@ -254,10 +255,7 @@ class FlowControl(Layer):
         superseded = self._forget(self._casts)
         effects: list[Effect] = [Dropped("queued_before_view", len(superseded))] if superseded else []
         self._casts = Outlet(self._window)
-        old = self._accounts
-        self._accounts = {each: old.pop(each) if each in old else Account(self._window) for each in event.view.members}
-        for account in old.values():  # non-members: UNICAST handles their frames
-            effects += [Down(frame) for frame in self._forget(account.unicasts)]
+        effects += self._retain(event.view.members)
         self._due = {}
         for account in self._accounts.values():
             account.start_view()
@@ -267,6 +265,13 @@ class FlowControl(Layer):
             if mark.view == event.view.id:
                 self._consume(sender, mark, is_cast=False)
         return effects
+
+    def _retain(self, members: tuple[Address, ...]) -> list[Effect]:
+        """Keep accounts with members only; pass on frames to others, which UNICAST handles."""
+        old = self._accounts
+        self._accounts = {each: old.pop(each) if each in old else Account(self._window) for each in members}
+        self._due = {each: None for each in self._due if each in self._accounts}
+        return [Down(frame) for account in old.values() for frame in self._forget(account.unicasts)]
 
     def _forget(self, outlet: Outlet) -> list[Frame]:
         frames = outlet.clear()

@@ -135,6 +135,17 @@ def test_the_queues_resume_after_a_block_without_a_flush() -> None:
     assert sent(flow.down(frame(3), 0.0)) == [3]
 
 
+def test_a_stranger_sent_to_in_a_block_without_a_flush_returns_no_credit_and_needs_none() -> None:
+    """Unicasts to it would stop after a window, until the next view."""
+    flow, stranger = flow_of(), address("X")
+    flow.up(Blocked(), 0.0)
+    assert flow.down(frame(1, stranger), 0.0) == []
+    flow.up(marked(3_000, member=stranger, dest=A), 0.0)
+    assert flow.up(Unblocked(), 0.0) == [Up(Unblocked()), Down(frame(1, stranger))]
+    assert [flow.down(frame(n, stranger), 0.0) for n in range(2, 14)] == [[Down(frame(n, stranger))] for n in range(2, 14)]
+    assert credits_of(flow.flush(0.0)[:-1]) == []
+
+
 def test_a_view_discards_queued_multicasts_and_starts_their_totals_again() -> None:
     flow = flow_of()
     for n in range(1, 13):
