@@ -60,7 +60,7 @@ class Sequencer(Layer):
         self._blocked = True
         #: Members whose batches this coordinator has dropped while blocked.
         self._dropped: dict[Address, None] = {}
-        #: Whether own batches wait for credit below: late, not lost.
+        #: Whether own multicasts wait for credit below: late, not lost.
         self._stalled = False
         self._progress_at = 0.0
         self._backoff = 1
@@ -123,9 +123,10 @@ class Sequencer(Layer):
             stream = self._view.coordinator if self._total else self._me
             self._table.stable(event.vector.get(stream, 0))
         elif isinstance(event, Waiting):
-            self._stalled = event.waiting_bytes > 0
-            self.stale.add(self)
-            self._progress_at = now
+            was_stalled, self._stalled = self._stalled, event.waiting_bytes > sum(event.to.values())
+            if was_stalled or self._stalled:
+                self.stale.add(self)
+                self._progress_at = now
         return [Up(event)]
 
     def _handle_forward(self, frame: Frame) -> list[Effect]:

@@ -240,6 +240,8 @@ def test_a_batch_that_waits_for_credit_is_not_forwarded_again() -> None:
     assert sequencer.deadline() is None
     sequencer.up(Waiting(0), 60.0)
     assert sequencer.deadline() == 62.0
+    sequencer.up(Waiting(99, {address("C"): 99}), 61.0)
+    assert sequencer.deadline() == 62.0, "unicasts to a slow member delay no multicast"
 
 
 # -- the layer above ---------------------------------------------------------------------------------------------------
