@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.layers.flow_control.config import FlowControlConfig
-from sitestack.layers.flow_control.layer import FlowControl, FlowControlStatistics
+from sitestack.layers.flow_control.layer import FlowControl, FlowControlConfig, FlowControlStatistics
 
 __all__ = ["FlowControl", "FlowControlConfig", "FlowControlStatistics"]

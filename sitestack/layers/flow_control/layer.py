@@ -19,7 +19,6 @@ from operator import attrgetter
 from typing import ClassVar
 
 from sitestack.layers.flow_control.accounts import Account, Outlet, cost
-from sitestack.layers.flow_control.config import FlowControlConfig
 from sitestack.layers.flow_control.headers import Credits, Mark
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Credit, Event, Left, Unblocked, Undeliverable, ViewInstalled, Waiting
@@ -30,6 +29,23 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, SendPart,
 
 #: Maximum remembered senders ahead of this member in views.
 EARLY_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class FlowControlConfig:
+    """The window of a sender bounds the frames held by a slow receiver, and those that all members
+    hold because of it.
+    """
+
+    #: Bytes that a sender may be ahead of the slowest receiver, or two frames if one is larger. A larger
+    #: window adds delay to senders at full speed. Members may differ.
+    window_bytes: int = 1024 * 1024
+    #: Unread bytes of the application above which its member returns no credits.
+    backlog_bytes_max: int = 8 * 1024 * 1024
+    #: Bytes that may queue here, above all senders' windows; frames beyond are dropped.
+    queue_bytes_max: int = 256 * 1024 * 1024
+    #: Frames that may queue here: those without a batch count no bytes.
+    queue_frames_max: int = 200_000
 
 
 @dataclass(frozen=True, slots=True)

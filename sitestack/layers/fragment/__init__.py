@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.layers.fragment.config import FragmentConfig
-from sitestack.layers.fragment.layer import Fragment
+from sitestack.layers.fragment.layer import Fragment, FragmentConfig
 
 __all__ = ["Fragment", "FragmentConfig"]

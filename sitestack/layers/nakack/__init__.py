@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.layers.nakack.config import NakAckConfig
-from sitestack.layers.nakack.layer import NakAck, NakAckStatistics
+from sitestack.layers.nakack.layer import NakAck, NakAckConfig, NakAckStatistics
 
 __all__ = ["NakAck", "NakAckConfig", "NakAckStatistics"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.layers.sequencer.config import SequencerConfig
-from sitestack.layers.sequencer.headers import Forward, Sequenced, SequencerState
-from sitestack.layers.sequencer.layer import Sequencer
+from sitestack.layers.sequencer.layer import Forward, Sequenced, Sequencer, SequencerConfig, SequencerState
 
 __all__ = ["Forward", "Sequenced", "Sequencer", "SequencerConfig", "SequencerState"]

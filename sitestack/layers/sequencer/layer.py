@@ -11,14 +11,14 @@ batches.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-from sitestack.layers.sequencer.config import SequencerConfig
 from sitestack.layers.sequencer.forward_table import UNSTABLE_MAX, ForwardTable
-from sitestack.layers.sequencer.headers import Forward, ForwardAgain, Sequenced, SequencerState
 from sitestack.layers.sequencer.received_table import Missed, Numbers, Receipt, ReceivedTable
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Event, Stable, Unblocked, ViewInstalled, Waiting
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.level import Level
@@ -31,8 +31,47 @@ from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
 RESEND_BACKOFF_MAX = 16
 
 
+@fast_frozen
+@dataclass(frozen=True, slots=True)
+class Forward(Header):
+    """Member to coordinator: multicast this batch of mine."""
+
+
+@fast_frozen
+@dataclass(frozen=True, slots=True)
+class Sequenced(Header):
+    """An entry of the ordered stream (the DATA header of JGroups' SEQUENCER)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardAgain(Header):
+    """Coordinator to member: I dropped your forwards while blocked; the view continues (S22)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequencerState(Header):
+    """For a joiner: the next number of every origin at the cut, in scopes ALL and SITE (S9)."""
+
+    numbers: dict[Address, Numbers]
+
+
 _FORWARD: tuple[Header, ...] = (Forward(),)
 _SEQUENCED: tuple[Header, ...] = (Sequenced(),)
+
+
+@dataclass(frozen=True, slots=True)
+class SequencerConfig:
+    """How multicasts are ordered. All members of a site must have the same order."""
+
+    #: `total`: one order for all, made by the coordinator. `fifo`: the order of each origin, with
+    #: one hop less.
+    order: Literal["total", "fifo"] = "total"
+    #: Time after which a batch that has not come back is forwarded again; a new view forwards it at once (S11).
+    resend_interval_s: float = 2.0
+    #: Remembered departed members, whose late batches are not new (S7).
+    tombstones_max: int = 1024
+    #: Own batches not delivered here: more than any window above allows, which the layer asserts (S18).
+    undelivered_bytes_max: int = 64 * 1024 * 1024
 
 
 class Sequencer(Layer):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.layers.state_transfer.config import StateTransferConfig
-from sitestack.layers.state_transfer.layer import StateTransfer, StateTransferStatistics
+from sitestack.layers.state_transfer.layer import StateTransfer, StateTransferConfig, StateTransferStatistics
 
 __all__ = ["StateTransfer", "StateTransferConfig", "StateTransferStatistics"]

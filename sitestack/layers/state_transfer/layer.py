@@ -20,7 +20,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.layers.state_transfer.config import StateTransferConfig
 from sitestack.layers.state_transfer.headers import (
     READS_EXTRAS,
     Standing,
@@ -39,6 +38,19 @@ from sitestack.model.level import Level
 from sitestack.model.state_events import GiveState, StateArrived, StateAwaited, StateGiven, StateNotGiven, StateRefused
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
+
+
+@dataclass(frozen=True, slots=True)
+class StateTransferConfig:
+    """The bounds of the application's state on its way to a joiner; the same at all members."""
+
+    #: Largest state, with its gaps; a larger one is refused. Message keys are added as far as there is room.
+    #: The provider and each joiner hold that much in a transfer.
+    state_bytes_max: int = 64 * 1024 * 1024
+    #: Bytes in a piece of the state.
+    chunk_bytes_max: int = 256 * 1024
+    #: Time that a joiner waits for a piece before it asks again. The provider may take longer.
+    ask_interval_s: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)

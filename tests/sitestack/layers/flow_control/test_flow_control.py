@@ -9,7 +9,7 @@ import pytest
 from sitestack.layers.flow_control import FlowControl, FlowControlConfig
 from sitestack.layers.flow_control.accounts import FRAME_BYTES
 from sitestack.layers.flow_control.headers import Credits, Mark
-from sitestack.layers.sequencer.headers import Sequenced
+from sitestack.layers.sequencer.layer import Sequenced
 from sitestack.layers.state_transfer.headers import Standing, StateReport, StateStanding
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Blocked, Credit, Undeliverable, ViewInstalled, Waiting

@@ -8,7 +8,7 @@ import pytest
 
 from sitestack.layers.batching import BatchingConfig
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer, SequencerConfig, SequencerState
-from sitestack.layers.sequencer.headers import ForwardAgain
+from sitestack.layers.sequencer.layer import ForwardAgain
 from sitestack.model.events import Blocked, Unblocked, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap, GapReason
