@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.layers.flow_control.layer import FlowControl, FlowControlConfig, FlowControlStatistics
+from sitestack.layers.flow_control.layer import FlowControl, FlowControlConfig
 
-__all__ = ["FlowControl", "FlowControlConfig", "FlowControlStatistics"]
+__all__ = ["FlowControl", "FlowControlConfig"]

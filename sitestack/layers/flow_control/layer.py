@@ -48,13 +48,6 @@ class FlowControlConfig:
     queue_frames_max: int = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class FlowControlStatistics:
-    """Counters since the start: `waits` counts queued frames."""
-
-    waits: int
-
-
 class FlowControl(Layer):
     """MFC and UFC of JGroups in one, with totals instead of grants (B1, B3, S18)."""
 
@@ -83,7 +76,6 @@ class FlowControl(Layer):
         self._waiting_to: dict[Address, int] = {}
         self._has_news = False
         self._ahead_high = 0
-        self._waits = 0
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         if isinstance(event, Credit):
@@ -136,7 +128,6 @@ class FlowControl(Layer):
             return [Dropped("flow_control_queue_full"), *told]
         outlet.put(frame)
         self._count_queued(frame, 1)
-        self._waits += 1
         return []
 
     def _release(self, outlet: Outlet) -> list[Effect]:
@@ -304,9 +295,6 @@ class FlowControl(Layer):
             totals = {each: self._accounts[each].cast_acknowledged for each in self._view.members}
             found.update({each: total for each, total in totals.items() if total <= self._casts.acknowledged})
         return found
-
-    def statistics(self) -> FlowControlStatistics:
-        return FlowControlStatistics(self._waits)
 
     def levels(self) -> dict[str, Level]:
         """`ahead_bytes`: this member's lead over the slowest receiver; at most a window and one

@@ -42,11 +42,6 @@ class FragmentConfig:
     idle_s: float = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class FragmentStatistics:
-    frames_cut: int
-
-
 class Fragment(Layer):
     """FRAG of JGroups (trap A14). The assembly calls `bind` with the stack's codec."""
 
@@ -66,7 +61,6 @@ class Fragment(Layer):
         self._next_id = 1
         #: Maximum bytes of a header of this kind; None if its contents decide.
         self._header_bytes: dict[type[Header], int | None] = {}
-        self._frames_cut = 0
 
     def bind(self, codec: Codec) -> None:
         self._codec = codec
@@ -105,9 +99,6 @@ class Fragment(Layer):
     def deadline(self) -> float | None:
         return self._partials.deadline()
 
-    def statistics(self) -> FragmentStatistics:
-        return FragmentStatistics(self._frames_cut)
-
     def levels(self) -> dict[str, Level]:
         """Incomplete frames, and their bytes, apart for members."""
         partials = self._partials
@@ -144,7 +135,6 @@ class Fragment(Layer):
         headers = [FragmentHeader(number, i, count, data[i * step : (i + 1) * step]) for i in range(count)]
         if frame.dest is not None:
             object.__setattr__(headers[-1], "whole", frame)
-        self._frames_cut += 1
         return [Down(Frame(frame.source, frame.dest, (header,))) for header in headers]
 
     def _bound_codec(self) -> Codec:

@@ -72,7 +72,6 @@ class NakAckConfig:
 
 @dataclass(frozen=True, slots=True)
 class NakAckStatistics:
-    sent: int
     retransmitted: int
 
 
@@ -98,7 +97,7 @@ class NakAck(Layer):
         self._answers = Answers(config.answer_period_s, config.answer_bytes_max, config.ask_count_max)
         self._announcer = Announcer(config.quiet_interval_s, config.quiet_interval_s_max, config.stuck_interval_s)
         self._later = LaterViews(config.later_count_max, config.later_bytes_max)
-        self._sent = self._retransmitted = 0
+        self._retransmitted = 0
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         if isinstance(event, Frame):
@@ -148,7 +147,7 @@ class NakAck(Layer):
         return min(dues, default=None)
 
     def statistics(self) -> NakAckStatistics:
-        return NakAckStatistics(self._sent, self._retransmitted)
+        return NakAckStatistics(self._retransmitted)
 
     def levels(self) -> dict[str, Level]:
         """For bounds per stream, return the level of the largest one."""
@@ -169,7 +168,6 @@ class NakAck(Layer):
         seqno = self._streams.windows[self._me].contiguous + 1
         own = Frame(self._me, None, frame.headers, frame.batch, False, seqno, self._me)
         self._streams.append(own)
-        self._sent += 1
         if len(self._view.members) > 1 and self._announcer.sent(now):
             self.stale.add(self)
         return [Down(wire_frame(own, self._view.id)), Up(own)]

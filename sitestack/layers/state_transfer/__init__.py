@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.layers.state_transfer.layer import StateTransfer, StateTransferConfig, StateTransferStatistics
+from sitestack.layers.state_transfer.layer import StateTransfer, StateTransferConfig
 
-__all__ = ["StateTransfer", "StateTransferConfig", "StateTransferStatistics"]
+__all__ = ["StateTransfer", "StateTransferConfig"]

@@ -53,13 +53,6 @@ class StateTransferConfig:
     ask_interval_s: float = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class StateTransferStatistics:
-    holders: int
-    taken_states: int
-    restarts: int
-
-
 class StateTransfer(Layer):
     """STATE_TRANSFER of JGroups, inside one site."""
 
@@ -104,7 +97,6 @@ class StateTransfer(Layer):
         self._ask_at: float | None = None
         #: Longer than a piece takes: requests for one under way would only delay the next piece.
         self._wait_s = config.ask_interval_s
-        self._taken_states = self._restarts = 0
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         return self._given(event) if isinstance(event, StateGiven) else [Down(event)]
@@ -158,7 +150,6 @@ class StateTransfer(Layer):
         """Restart the transfers; in a blocked view not before `Unblocked`."""
         view = self._view = event.view
         self._is_alone = view.members == (self._me,)
-        self._restarts += self._arrived_bytes > 0
         self._snapshot, self._asked, self._pieces, self._arrived_bytes, self._ask_at = None, {}, [], 0, None
         self._failed, self._readers, self._wait_s = False, set(), self._config.ask_interval_s
         self._holders.enter(view.members, [part.members for part in view.subviews], is_primary=view.is_primary)
@@ -316,7 +307,6 @@ class StateTransfer(Layer):
         self._pieces, self._arrived_bytes, self._ask_at = [], 0, None
         self._complete = True
         self._standing = Standing.INHERITED if self._holders.get(source) is Standing.INHERITED else Standing.HOLDS
-        self._taken_states += 1
         return [Up(StateArrived(view.id, state, chunk.note)), *self._say_standing(now)]
 
     def _refusal(self, source: Address, refusal: StateRefusal) -> list[Effect]:
@@ -325,9 +315,6 @@ class StateTransfer(Layer):
             return [Dropped("state_chunk_astray")]
         self._ask_at = None
         return [Up(StateNotGiven(source))]
-
-    def statistics(self) -> StateTransferStatistics:
-        return StateTransferStatistics(self._holders.count, self._taken_states, self._restarts)
 
     def levels(self) -> dict[str, Level]:
         bound, snapshot = self._config.state_bytes_max, self._snapshot

@@ -16,7 +16,6 @@ from sitestack.channel.open import open_channel
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.config import SITE_CHARS_MAX, Order, SiteConfig, local, named_hosts
 from sitestack.layers.batching import SIZE_BYTES, BatchingConfig
-from sitestack.layers.fragment.layer import FragmentStatistics
 from sitestack.model.address import Physical
 from sitestack.seal.key_ring import KeyRing
 from sitestack.transport.memory import MemoryNetwork
@@ -128,9 +127,7 @@ async def test_a_full_batch_fits_into_one_sealed_datagram(order: Order, autojump
         await wait_for_view(a, 2)
         assert FULL in await _batches(b, a, 20 * FULL)
         for channel in (a, b):
-            fragment = channel.statistics().stack["fragment"]
-            assert isinstance(fragment, FragmentStatistics)
-            assert fragment.frames_cut == 0
+            assert channel.levels()["stack.fragment.member_bytes"].high == 0
 
 
 async def test_the_first_of_a_stream_leaves_at_once_and_a_burst_is_a_full_batch_and_not_one_and_a_bit(
