@@ -281,38 +281,6 @@ def test_frames_in_pieces_become_stable_when_they_are_whole_everywhere() -> None
     assert len(group.wire.sent) == before
 
 
-def test_no_message_is_reported_stable_before_all_members_have_delivered_it() -> None:
-    group = Casters("ABC", 5, Faults(0.3, 0.3, spread_s=0.05), stability=StabilityConfig(report_interval_s=0.02))
-    group.install(V1)
-    for _ in range(300):
-        group.send(group.rng.choice("ABC"))
-        group.run(0.005)
-        for owner in (A, B, C):
-            least = min(len(member.firsts(owner[:1].decode())) for member in group.living())
-            assert all(last(member, Stable).get(owner, 0) <= least for member in group.living())
-
-
-def test_the_coordinator_learns_the_second_member_s_digest_within_a_round_trip() -> None:
-    """X4: a relay sends messages that one more member of its site holds."""
-    group = Casters("ABC", faults=Faults(delay_s=0.001), stability=StabilityConfig())
-    group.install(V1)
-    group.send("A", 3)
-    group.run(0.0021)
-    assert last(group["A"], Held) == {A: 3}
-
-
-def test_a_vector_that_was_put_off_reaches_all_members_when_its_interval_ends() -> None:
-    """Not with the next report of a member, which comes ten times as late."""
-    group = Casters("AB", faults=Faults(delay_s=0.001), stability=StabilityConfig(vector_interval_s=0.02))
-    group.install(view_of(1, "AB"))
-    for count in (1, 2):
-        group.send("A")
-        group.run(0.005)
-        assert last(group["A"], Stable) == {A: 1}, count
-    group.run(0.02)
-    assert [last(member, Stable) for member in group.living()] == [{A: 2}] * 2
-
-
 MEMBERS = tuple(Address(bytes([n]) * 16) for n in range(100))
 VIEW = View(ViewId(1 << 40, MEMBERS[0]), ViewId(1 << 40, MEMBERS[0]), MEMBERS, tuple(map(str, range(100))))
 CODEC = Codec(SITE, Stability.HEADERS)
@@ -364,15 +332,3 @@ def test_a_member_that_missed_one_frame_of_the_last_vector_is_sent_all_its_frame
     for frame in again:
         member.up(frame, 1.0)
     assert member.expire(2.0) == []
-
-
-def test_with_fifty_senders_and_small_datagrams_everything_becomes_stable() -> None:
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx"
-    group = Casters(letters, stability=StabilityConfig(), fragment=FragmentConfig(600))
-    group.install(view_of(1, letters))
-    for letter in letters:
-        group.send(letter, 2)
-    group.run(5.0)
-    for member in group.living():
-        known = [event.vector for event in member.events if isinstance(event, Stable)]
-        assert known[-1:] == [{address(letter): 2 for letter in letters}]

@@ -228,20 +228,6 @@ def test_messages_before_the_first_view_are_queued_within_credit_and_sent_after_
     assert got == [b"%06d" % n for n in range(100)]
 
 
-@pytest.mark.conforms("SEQ-22")
-def test_a_group_that_sends_before_its_first_view_delivers_everything_in_order() -> None:
-    group = OrderedGroup("ABC", install=False)
-    for name in "CBA":
-        group.send(name, *[b"%d" % n for n in range(10)])
-    group.settle()
-    assert [group.streams(name).unicasts + group.streams(name).casts for name in "ABC"] == [0, 0, 0]
-    group.next_view("ABC")
-    group.settle()
-    for name in "ABC":
-        assert group["A"].payloads(name) == [b"%d" % n for n in range(10)]
-    assert group["A"].delivered == group["B"].delivered == group["C"].delivered
-
-
 def test_a_unicast_that_overtakes_the_first_view_is_delivered_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EARLY_MAX", 2)
     batching = batching_of(joined=False)
@@ -337,15 +323,6 @@ def test_leaving_with_a_timeout_of_0_sends_open_messages_and_ends_at_once() -> N
     assert effects[-2:] == [Dropped("uncertain_at_stop", 1), Down(Disconnect())]
 
 
-@pytest.mark.conforms("SEQ-16")
-def test_a_member_that_leaves_has_everything_delivered_first() -> None:
-    group = OrderedGroup("ABC")
-    group.send("C", *[b"%d" % n for n in range(100)])
-    group["C"].stack.down(Disconnect(), 0.0)
-    group.settle()
-    assert group["A"].payloads("C") == group["B"].payloads("C") == [b"%d" % n for n in range(100)]
-
-
 def test_sending_after_leaving_raises_channel_closed() -> None:
     batching = batching_of()
     batching.up(Left(), 0.0)
@@ -374,17 +351,3 @@ def test_a_forged_batch_from_another_site_does_not_count_as_own() -> None:
     come_back(batching, mine)
     assert batching.levels()["outstanding_bytes"].now == 0
     assert batching.is_silent(mine)
-
-
-def test_a_flood_by_one_member_before_the_first_view_evicts_no_frames_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EARLY_MAX", 4)
-    batching = batching_of(joined=False)
-
-    def unicast(source: Address, n: int) -> Frame:
-        return Frame(source, A, (), Batch(SITE, source, Scope.UNICAST, n, 1, b"\0\0\0\0", A, SITE))
-
-    for n in range(1, 10):
-        batching.up(unicast(B, n), 0.0)
-    assert batching.up(unicast(C, 1), 0.0) == [Dropped("before_first_view")]
-    installed = ViewInstalled(view_of(1, "AB"), None)
-    assert batching.up(installed, 0.0) == [Up(installed), *[Up(unicast(B, n)) for n in (1, 2, 3)], Up(unicast(C, 1))]

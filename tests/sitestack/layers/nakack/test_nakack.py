@@ -62,12 +62,6 @@ def test_out_of_order_frames_wait_for_their_turn_and_duplicates_are_counted() ->
     assert layer.deadline() is None
 
 
-def test_streams_of_different_senders_do_not_wait_for_each_other() -> None:
-    layer = member_of_v1("B")
-    assert layer.up(cast_of("A", 2), 0.0) == []
-    assert layer.up(cast_of("C", 1), 0.0) == [delivery_of("C", 1)]
-
-
 def test_frames_of_strangers_and_copies_of_own_frames_are_dropped() -> None:
     layer = member_of_v1("B")
     assert layer.up(frame_of("X", 1).push(Cast(V1.id, X, 1)), 0.0) == [Dropped("nak_stranger")]
