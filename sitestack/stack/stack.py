@@ -20,7 +20,6 @@ from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.short_ids import ShortIds
-from sitestack.stack.dispatch import routes_down, routes_up
 from sitestack.stack.lanes import Lanes
 from sitestack.stack.layer import (
     Announce,
@@ -69,6 +68,48 @@ class _CarryOut:
 _Step = Effect | _CarryOut
 
 
+class _UpRoute(dict[type[Header] | None, int]):
+    """Kind of the last header (None: no header) -> index of the next higher layer for it; -1: none.
+
+    Entries are computed on first use; a stack has few kinds of headers. A batch would otherwise cross a
+    dozen layers, of which half ignore it.
+    """
+
+    def __init__(self, layers: Sequence[Layer], index: int) -> None:
+        super().__init__()
+        self._above = layers[:index]
+
+    def __missing__(self, kind: type[Header] | None) -> int:
+        place = len(self._above) - 1
+        while place >= 0 and not _sees_up(self._above[place], kind):
+            place -= 1
+        self[kind] = place
+        return place
+
+
+def _routes_down(layers: Sequence[Layer], kind: str) -> list[int]:
+    """Return the index of the next layer for a multicast (or unicast) going down, by the previous
+    index + 1.
+
+    The application is at index -1, so its entry is the first.
+    """
+    bottom = len(layers)
+    ways = [bottom] * (bottom + 1)
+    for index in range(bottom - 1, -1, -1):
+        ways[index] = index if _sees_down(layers[index], kind) else ways[index + 1]
+    return ways
+
+
+def _sees_up(layer: Layer, kind: type[Header] | None) -> bool:
+    if type(layer).up is Layer.up:
+        return False
+    return layer.FRAMES_UP == "all" or kind in layer.HEADERS.values()
+
+
+def _sees_down(layer: Layer, kind: str) -> bool:
+    return type(layer).down is not Layer.down and layer.FRAMES_DOWN in ("all", kind)
+
+
 class Stack:
     """A stack of layers for one member. `layers` is top to bottom."""
 
@@ -101,9 +142,9 @@ class Stack:
         self._asked = [layer in self._stale and not layer.ANNOUNCES for layer in self.layers]
         for layer in self.layers:
             layer.stale = self._stale
-        self._ways_up = routes_up(self.layers)
-        self._multicasts_down = routes_down(self.layers, "multicasts")
-        self._unicasts_down = routes_down(self.layers, "unicasts")
+        self._ways_up = [_UpRoute(self.layers, index) for index in range(self._bottom + 1)]
+        self._multicasts_down = _routes_down(self.layers, "multicasts")
+        self._unicasts_down = _routes_down(self.layers, "unicasts")
         self._flushing = [
             (i, layer, [attrgetter(name) for name in layer.FLUSH_IF])
             for i, layer in enumerate(self.layers)
