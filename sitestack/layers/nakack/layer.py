@@ -281,7 +281,7 @@ class NakAck(Layer):
 
     def _unblock(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
-        self._streams.unblock()
+        self._streams.blocked = False
         for owner, window in self._streams.windows.items():
             self._watch(owner, window, now)
             effects += self._deliver(owner)

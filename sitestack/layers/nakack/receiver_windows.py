@@ -60,9 +60,6 @@ class ReceiverWindows:
         self.blocked = True
         self.cut = None
 
-    def unblock(self) -> None:
-        self.blocked = False
-
     def reach(self, cut: dict[Address, int]) -> list[Address]:
         """Deliver up to the cut; return the streams that have not reached it yet. Strangers' streams
         are skipped.

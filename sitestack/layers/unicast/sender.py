@@ -19,7 +19,7 @@ from sitestack.layers.unicast.headers import (
 )
 from sitestack.model.address import Address
 from sitestack.model.events import PathDoubt, Undeliverable
-from sitestack.model.frame import Frame, Header
+from sitestack.model.frame import Frame
 from sitestack.model.message import Batch
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.wire.lane import NUMBER_MAX
@@ -203,7 +203,7 @@ class Sender:
         """
         if not self.window:
             sync = UnicastSync(self.conn_id, self._next_seqno, self.next_mid)
-            return self._control(sync)
+            return Frame(self._me, self._peer, (sync,), unreliable=True)
         seqno = self._next_seqno - len(self.window)
         frame = self.window[seqno]
         header = frame.headers[-1]
@@ -214,9 +214,6 @@ class Sender:
             self.window[seqno] = frame  # in place, so that the window stays in order
         self.retransmitted += 1
         return frame
-
-    def _control(self, header: Header) -> Frame:
-        return Frame(self._me, self._peer, (header,), unreliable=True)
 
     def _restart_timers(self, now: float) -> None:
         self._active_at = self._moved_at = now
