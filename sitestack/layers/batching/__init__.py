@@ -1,5 +1,3 @@
-"""Batching: cuts the application's messages into batches, numbers them, and keeps the sender within its credit."""
-
 from __future__ import annotations
 
 from sitestack.layers.batching.batch_streams import Manner

@@ -1,5 +1,3 @@
-"""FlowControl: a sender is never more than a window ahead of the slowest receiver."""
-
 from __future__ import annotations
 
 from sitestack.layers.flow_control.layer import FlowControl, FlowControlConfig

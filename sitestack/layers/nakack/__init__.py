@@ -1,5 +1,3 @@
-"""NAKACK: reliable FIFO multicast within a view."""
-
 from __future__ import annotations
 
 from sitestack.layers.nakack.layer import NakAck, NakAckConfig, NakAckStatistics

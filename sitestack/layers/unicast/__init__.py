@@ -1,5 +1,3 @@
-"""UNICAST2: reliable FIFO unicast between two processes, members or not."""
-
 from __future__ import annotations
 
 from sitestack.layers.unicast.layer import Unicast, UnicastConfig, UnicastStatistics
