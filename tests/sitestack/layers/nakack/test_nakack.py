@@ -100,7 +100,7 @@ def test_a_gap_is_requested_after_a_delay_then_less_often_from_all_members() -> 
 
 
 def test_a_member_whose_requests_are_in_vain_doubts_the_path_to_their_holder() -> None:
-    """F51: on a dead network they never arrive, so that nobody else can notice."""
+    """F51: on a dead network they never arrive, so that no other member can notice."""
     layer, doubted = member_of_v1("B", NakAckConfig(doubt_s=0.3)), set()
     layer.up(cast_of("A", 2), 0.0)
     while (due := layer.deadline()) is not None and due < 2.0:
