@@ -77,6 +77,8 @@ class StateRequester:
         self._arriving: _Arriving | None = None
         self._tried: list[tuple[str, Address]] = []
         self._ask_at: float | None = None
+        #: Grows while pieces come twice: requests for pieces under way only delay others.
+        self._wait_s = self._config.ask_interval_s
         self._heard = self._progressed = 0.0
 
     def start(self, sites: tuple[str, ...], floor: Contents, now: float) -> list[StateAsk]:
@@ -113,7 +115,7 @@ class StateRequester:
 
     def _turn_to_next(self, now: float) -> list[StateAsk]:
         candidates = self._candidates(now)
-        self._arriving, self._heard = None, now
+        self._arriving, self._heard, self._wait_s = None, now, self._config.ask_interval_s
         self.provider = next((each for each in candidates if each not in self._tried), None)
         if self.provider is None:
             self._tried = []
@@ -134,12 +136,12 @@ class StateRequester:
 
     def _ask_more(self, arriving: _Arriving, now: float) -> list[StateAsk]:
         questions: list[StateAsk] = []
-        due = now + self._config.ask_interval_s
+        due = now + self._wait_s
         while len(arriving.asked) < self._settings.window_pieces and arriving.next < len(arriving.data):
             arriving.asked[arriving.next] = due
             questions.append(self._question(arriving.number, arriving.next, {}))
             arriving.next += arriving.piece_bytes
-        self._ask_at = min(arriving.asked.values(), default=due)
+        self._ask_at = min([*arriving.asked.values(), now + self._config.ask_interval_s])
         return questions
 
     def _is_of_provider(self, frame: StateFrame) -> bool:
@@ -156,6 +158,9 @@ class StateRequester:
         if arriving is None:
             return self._first(piece, now)
         at, data = piece.offset_bytes, piece.data
+        if piece.snapshot == arriving.number and at not in arriving.asked:  # requested twice: it was under way
+            self._heard = now
+            self._wait_s = min(2 * self._wait_s, SILENT_S)
         expected = min(arriving.piece_bytes, len(arriving.data) - at)
         if piece.snapshot != arriving.number or at not in arriving.asked or len(data) != expected:
             return None
@@ -232,8 +237,8 @@ class StateRequester:
         if arriving is None:
             return self._ask_first(now)
         late = [offset for offset, due in arriving.asked.items() if now >= due]
-        arriving.asked.update(dict.fromkeys(late, now + self._config.ask_interval_s))
-        self._ask_at = min(arriving.asked.values())
+        arriving.asked.update(dict.fromkeys(late, now + self._wait_s))
+        self._ask_at = min([*arriving.asked.values(), now + self._config.ask_interval_s])
         return [self._question(arriving.number, offset, {}) for offset in late]
 
     def _is_gone(self, provider: tuple[str, Address]) -> bool:
