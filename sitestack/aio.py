@@ -79,7 +79,8 @@ def awaited(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Con
 
     @wraps(method)
     async def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await _call(partial(getattr(self._inner, method.__name__), *args, **kwargs))
+        result: R = await _call(partial(self._await, method, *args, **kwargs))
+        return result
 
     return call
 
@@ -89,11 +90,8 @@ def computed(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[A
 
     @wraps(method)
     async def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        async def work() -> R:
-            result: R = getattr(self._inner, method.__name__)(*args, **kwargs)
-            return result
-
-        return await _call(work)
+        result: R = await _call(partial(self._compute, method, *args, **kwargs))
+        return result
 
     return call
 

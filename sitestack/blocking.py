@@ -52,7 +52,7 @@ def blocked(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Con
 
     @wraps(method)
     def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        result: R = _call(partial(getattr(self._inner, method.__name__), *args, **kwargs))
+        result: R = _call(partial(self._await, method, *args, **kwargs))
         return result
 
     return call
@@ -63,11 +63,8 @@ def computed(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[A
 
     @wraps(method)
     def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        async def work() -> R:
-            result: R = getattr(self._inner, method.__name__)(*args, **kwargs)
-            return result
-
-        return _call(work)
+        result: R = _call(partial(self._compute, method, *args, **kwargs))
+        return result
 
     return call
 

@@ -58,7 +58,6 @@ class Call(Generic[R]):
         CALLER.set(self.caller)
         try:
             with self._scope:
-                await trio.lowlevel.checkpoint_if_cancelled()
                 self._results.append(await self._work())
         except trio.Cancelled:
             self._error = PortalClosed()
@@ -240,6 +239,15 @@ class Door(Generic[C]):
 
     def __init__(self, inner: C) -> None:
         self._inner = inner
+
+    async def _await(self, method: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+        """Run this method, unless its caller has cancelled the call before it begins."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return await getattr(self._inner, method.__name__)(*args, **kwargs)
+
+    async def _compute(self, method: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+        """Run this method, which does not wait, in any case: a cancelled block releases its lock."""
+        return getattr(self._inner, method.__name__)(*args, **kwargs)
 
     if not TYPE_CHECKING:
 

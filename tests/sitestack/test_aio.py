@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
@@ -46,6 +47,13 @@ def run(request: pytest.FixtureRequest) -> Run:
         request.param(limited())
 
     return run
+
+
+def stall_portal() -> None:
+    """Keep the thread of the portal busy for a while from now on."""
+    begun = threading.Event()
+    PORTAL.post(lambda: (begun.set(), time.sleep(0.2)))
+    begun.wait()
 
 
 async def take(channel: sitestack.aio.Channel, count: int) -> list[Message]:
@@ -241,6 +249,24 @@ def test_a_cancelled_block_is_a_crash_and_leaves_nothing(run: Run) -> None:
                     break
                 if other.cancelling():
                     await asyncio.wait([other])
+
+    run(test())
+
+
+def test_a_block_that_is_cancelled_before_its_leave_has_begun_leaves_no_member(run: Run) -> None:
+    async def test() -> None:
+        network, opened = MemoryNetwork(), list[sitestack.aio.Channel]()
+
+        async def member() -> None:
+            async with sitestack.aio.open_channel(SITE, name="B", transport=network.open()) as channel:
+                opened.append(channel)
+                stall_portal()
+                asyncio.get_running_loop().call_later(0.05, other.cancel)
+
+        async with sitestack.aio.open_channel(SITE, name="A", transport=network.open()):
+            other = asyncio.create_task(member())
+            await asyncio.wait([other])
+            assert opened[0]._inner._gone.is_set()
 
     run(test())
 

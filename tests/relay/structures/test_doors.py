@@ -18,6 +18,7 @@ from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError
 from sitestack.transport.memory import MemoryNetwork
 from tests.relay.node.test_relay_channel import QUICK
 from tests.relay.structures.test_map import SITE
+from tests.sitestack.test_aio import stall_portal
 
 #: More than any of it takes on a busy machine.
 LIMIT_S = 30
@@ -98,6 +99,23 @@ def test_a_lock_on_asyncio_passes_on_and_a_cancelled_request_does_not_hold_it() 
             async with asyncio.timeout(LIMIT_S), relay.aio.Lock(other, "jobs") as later:
                 assert later > token
             await mine.wait_lost()
+
+    asyncio.run(test())
+
+
+def test_a_lock_on_asyncio_is_released_although_the_release_is_cancelled() -> None:
+    async def test() -> None:
+        async with two_on_asyncio() as (one, _):
+            lock = relay.aio.Lock(one, "jobs")
+
+            async def work() -> None:
+                async with lock:
+                    stall_portal()
+                    asyncio.get_running_loop().call_later(0.05, working.cancel)
+
+            working = asyncio.create_task(work())
+            await asyncio.wait([working])
+            assert lock.token is None
 
     asyncio.run(test())
 
