@@ -98,7 +98,7 @@ class TransportPart:
         arrived = [self._queue.popleft() for _ in range(count)]
         size = sum([len(data) for data, _ in arrived])
         self._queued_bytes.now -= size + count * OVERHEAD_BYTES
-        if not self._queue and self._arrival.is_set():
+        if not self._queue and self._arrival.is_set() and not self._shared.is_closed:
             self._arrival = trio.Event()
         self._seen.received_datagrams += count
         self._seen.received_bytes += size

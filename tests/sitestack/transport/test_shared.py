@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from sitestack.channel.open import open_transport
 from sitestack.config import SiteConfig, TransportConfig, local
 from sitestack.model.address import Physical
-from sitestack.model.errors import ConfigurationError
+from sitestack.model.errors import ChannelClosed, ConfigurationError
 from sitestack.seal import envelope
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
@@ -176,6 +176,15 @@ async def test_a_part_closed_twice_does_not_displace_its_successor() -> None:
     before.send([(sender.address, b"late")])
     assert [len(part.receive()) for part in (before, after)] == [0, 1]
     assert sender.receive() == []
+
+
+async def test_a_part_that_was_reading_when_the_transport_was_closed_does_not_wait_for_ever(autojump_clock: MockClock) -> None:
+    transport = SharedTransport(SITE, MemoryNetwork().open())
+    part = transport.open(SITE, None)
+    transport.close()
+    part.receive()
+    with trio.fail_after(1), pytest.raises(ChannelClosed):
+        await part.wait()
 
 
 async def test_the_keys_of_a_closed_channel_admit_no_further_connection() -> None:
