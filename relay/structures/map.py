@@ -95,6 +95,8 @@ class Map(MapReads[V]):
         self._owner = owner
         self._encode = encode
         self._numbers = 0
+        #: The last write of a key that this member has not delivered yet.
+        self._undelivered: dict[str, trio.Event] = {}
 
     async def __aenter__(self) -> Map[V]:
         self._opened = self.replica.opened()
@@ -125,6 +127,8 @@ class Map(MapReads[V]):
         """
         if self._owner:
             raise LocalError("update needs a map without owner: the owner writes, and may have another value; use put")
+        while (earlier := self._undelivered.get(key)) is not None:
+            await earlier.wait()  # of another task
         value = change(self.get(key))
         await self._write(key, None if value is None else self._encode(value), int(ttl_s * 1000))
         return value
@@ -138,12 +142,15 @@ class Map(MapReads[V]):
             raise LocalError(f"a key is a string of 1 to {KEY_CHARS_MAX} characters")
         self._numbers += 1
         number = self._numbers
-        delivered = self.replica.unacknowledged[number] = trio.Event()
+        delivered = self.replica.unacknowledged[number] = self._undelivered[key] = trio.Event()
         try:
             await self._submit_write(key, value, ttl_ms, number)
             await delivered.wait()
         finally:
             del self.replica.unacknowledged[number]
+            delivered.set()
+            if self._undelivered.get(key) is delivered:
+                del self._undelivered[key]
         if self.replica.has_left:
             raise ChannelClosed("the channel is closed; the write may have been sent")
 

@@ -86,6 +86,19 @@ async def test_updates_of_all_members_are_counted_or_reported() -> None:
         assert done == {b"%b%d" % (member.encode(), n) for member in opened for n in range(50)}
 
 
+async def test_updates_of_tasks_of_one_member_follow_each_other() -> None:
+    async with maps() as (_, opened):
+
+        async def add() -> None:
+            for _ in range(10):
+                await opened["A"].update("k", lambda value: (value or b"") + b"+")
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(add)
+        assert opened["A"].get("k") == b"+" * 50
+
+
 async def test_update_is_refused_where_the_owner_writes() -> None:
     async with two_sites() as (_, channels), Map[bytes](channels["A"], "m", owner="NYC") as one:
         with pytest.raises(LocalError, match="update needs a map without owner"):
