@@ -52,7 +52,12 @@ def run(request: pytest.FixtureRequest) -> Run:
 def stall_portal() -> None:
     """Keep the thread of the portal busy for a while from now on."""
     begun = threading.Event()
-    PORTAL.post(lambda: (begun.set(), time.sleep(0.2)))
+
+    def stall() -> None:
+        begun.set()
+        time.sleep(0.2)
+
+    PORTAL.post(stall)
     begun.wait()
 
 
