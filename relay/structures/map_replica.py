@@ -145,7 +145,7 @@ class MapReplica(Structure):
             raise ProtocolError("map_message")
         try:
             self._accept(source, *message)
-        except (TypeError, ValueError) as error:  # too few or too many fields, or of a wrong type
+        except (TypeError, ValueError, OverflowError) as error:  # too few or too many fields, or unfit ones
             raise ProtocolError("map_message") from error
         if source != self._channel.me and source not in self._peers:
             self._peers[source] = None
@@ -167,11 +167,13 @@ class MapReplica(Structure):
                     self._holders[source] = None
                     self._note_progress()
             case "Q":
+                [digests] = fields
                 if self._questions.statistics().current_buffer_used < QUESTIONS_MAX:
-                    self._questions.send_nowait((source, *fields))
+                    self._questions.send_nowait((source, digests))
             case "E" | "B":
+                [packed] = fields if kind == "E" else [()]
                 if source == self._source:
-                    self._learned = self._merge(fields[0] if kind == "E" else ()) or self._learned
+                    self._learned = self._merge(packed) or self._learned
                     self._ended = kind == "B"
                     self._note_progress()
             case "P":
@@ -180,16 +182,18 @@ class MapReplica(Structure):
                 self.state.expire(self.now_ms())
                 self._submit_now(["D", self.state.digests()], source)
             case "D":
+                [digests] = fields
+                self.state.differing(digests)  # raises if malformed
                 if self._compared is not None:
-                    self._compared[source] = fields[0]
+                    self._compared[source] = digests
                     self._note_progress()
             case "S":
                 [upto] = fields
                 if self.state.observe(upto, self.now_ms()):
                     self._sweep.begin(upto)
             case "N":
-                upto, site = fields
-                if self._sweep.report(upto, site, self._channel.sites):
+                upto, _ = fields
+                if self._sweep.report(upto, self._site_of(source), self._channel.sites):
                     self.state.purge(upto)
             case _:
                 raise ProtocolError("map_message")

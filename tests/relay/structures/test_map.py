@@ -20,7 +20,7 @@ from sitestack.layers.batching import BatchingConfig
 from sitestack.layers.membership.config import MembershipConfig
 from sitestack.model.address import Address
 from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, NoMajority
-from sitestack.model.message import Message
+from sitestack.model.message import Message, Scope
 from sitestack.structures.locks import Request
 from sitestack.transport.memory import MemoryNetwork
 from tests.relay.node.test_relay_channel import QUICK, World, two_sites
@@ -97,6 +97,17 @@ async def test_updates_of_tasks_of_one_member_follow_each_other() -> None:
             for _ in range(5):
                 nursery.start_soon(add)
         assert opened["A"].get("k") == b"+" * 50
+
+
+async def test_malformed_messages_of_another_site_end_no_process() -> None:
+    async with maps() as (_, opened):
+        victim, far = opened["A"].replica, opened["D"].replica
+        victim._source, victim._compared = far._channel.me, {}
+        for message in (["Q"], ["Q", b"", b""], ["E"], ["D"], ["D", b""], ["F", "k", b"", 2**64 - 1, b"A" * 16, 1]):
+            await far.submit(message, Scope.UNICAST, opened["A"]._channel.me)
+        await opened["D"].put("k", b"v")
+        assert await equal(*opened.values()) == {"k": b"v"}
+        assert victim._channel.statistics().stack["drops"]["map_message"] == 5  # type: ignore[index]
 
 
 async def test_update_is_refused_where_the_owner_writes() -> None:
