@@ -385,7 +385,7 @@ class Channel(Sending, Generic[X_co]):
         self._inbox.put(view)
         self._joined.set()
         for structure in self.structures.each():
-            structure.view_changed(event.view)
+            structure.view_changed(view)
         self._note_members()
 
     def _refuse(self, event: OtherParameters) -> None:

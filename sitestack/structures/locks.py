@@ -115,8 +115,8 @@ class Locks(Structure):
         if type(message) is not list or len(message) < 2 or self._view is None:
             raise ProtocolError("lock_message")
         kind, view_id, *fields = message
-        if view_id != list(self._view.id):
-            return  # of an earlier view
+        if view_id != list(self._view.id) or source not in self._view.members:
+            return  # of an earlier view, or of another site
         try:
             if kind == "claim":
                 self._claimed(source, *fields)
@@ -130,7 +130,7 @@ class Locks(Structure):
     def _claimed(self, source: Address, clock_us: int, snapshot: Any) -> None:
         view = self._view
         assert view is not None
-        if self.is_agreed or source not in view.members:
+        if self.is_agreed:
             return
         self._claims[source] = int(clock_us), LockTable.restore(snapshot)
         if len(self._claims) < len(view.members):

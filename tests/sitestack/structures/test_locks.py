@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitestack.model.address import Address
+from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.envelope import unwrap
 from sitestack.model.message import Scope
 from sitestack.model.view import View
@@ -16,6 +16,7 @@ from sitestack.structures import lock_table
 from sitestack.structures.lock_table import Claimant, LockTable
 from sitestack.structures.locks import TOKENS_A_VIEW, Locks, Request
 from sitestack.structures.registry import Structures
+from sitestack.wire.plain import pack_plain
 from tests.harness.addresses import address, view_of
 
 
@@ -93,6 +94,15 @@ def test_a_holder_that_leaves_the_view_passes_the_lock_on_and_a_joiner_knows_it(
     held = site.members["D"].table.holder("l")
     assert held is not None
     assert (held[0].member, held[1]) == (address("B"), other.token)
+
+
+def test_a_member_of_another_site_gets_no_lock() -> None:
+    site, view = Site(), view_of(1, "ABC").at_site("NYC")
+    site.install(view)
+    site.flow("ABC")
+    for name in "AD":  # another site may name any uuid
+        site.members["A"].accept(ProxyUUID(address(name), "SFO"), pack_plain(["request", list(view.id), "l", 1, 1]))
+    assert site.members["A"].table.holder("l") is None
 
 
 def test_requests_that_a_view_change_has_swallowed_are_made_again() -> None:
