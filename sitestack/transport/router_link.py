@@ -238,7 +238,10 @@ class RouterLink:
     def _note(self, frame: bytes) -> None:
         kind, rest = frame[:1], frame[1:]
         if kind == routing.PRESENT:
-            entry = routing.parse_entry(rest, self._registrant.proofs)
+            try:
+                entry = routing.parse_entry(rest, self._registrant.proofs)
+            except ProtocolError:  # perhaps with a key that this member lacks: no reason to drop the router
+                return
             if len(self.others) < OTHERS_MAX or entry.address in self.others:
                 self._told.add(entry.address)
                 self.changed = self.changed or self.others.get(entry.address) != entry

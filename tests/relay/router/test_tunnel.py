@@ -16,7 +16,7 @@ from sitestack.config import SiteConfig, TransportConfig, find_problems
 from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError
-from sitestack.seal.key_ring import KeyRing
+from sitestack.seal.key_ring import KeyRing, SiteKey
 from sitestack.seal.proofs import PROOF_BYTES, Proofs
 from sitestack.transport import router_link
 from sitestack.transport.router_link import Registrant, RouterLinks
@@ -139,6 +139,17 @@ async def test_without_the_same_key_no_member_is_registered(theirs: KeyRing | No
             await until(lambda: sum(other.server.router.refused.values()) > 1 or "unproven" in a.links.problem(), a.receive)
             assert not a.links.up()
             assert not len(other.server.router.registry)
+
+
+async def test_a_member_with_a_key_that_the_others_lack_does_not_cut_them_off() -> None:
+    new = SiteKey(bytes(32))
+    both = RING.add(new)
+    async with router(ring=both) as shared:
+        with tunnels([shared.place], C, ring=both.use(new.id)) as (c,), tunnels([shared.place], A, B) as (a, b):
+            await until(lambda: bool(knows(c, A) and knows(c, B)), a.receive, b.receive, c.receive)
+            await until(lambda: bool(knows(a, B) and knows(b, A)), a.receive, b.receive, c.receive)
+            assert not knows(a, C)
+            assert a.links.statistics().connected == 1
 
 
 async def test_a_router_without_the_key_receives_no_registration() -> None:
