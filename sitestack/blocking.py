@@ -107,9 +107,12 @@ class _Batches(Generic[E]):
         return self
 
     def __next__(self) -> E:
+        async def fill() -> None:
+            self._taken.extend(await self._take())  # there, where no interrupt comes in between
+
         if not self._taken:
             with suppress(PortalClosed):  # the block has ended, and so does the iteration
-                self._taken.extend(_call(self._take))
+                _call(fill)
         if not self._taken:
             raise StopIteration
         item: E = self._taken.popleft()

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from typing import Any
 
 import pytest
 import trio
@@ -91,6 +92,25 @@ def test_an_interrupted_call_is_cancelled_and_has_done_nothing() -> None:
         channel._inner._gate.hold_back(False)
         channel.send(b"this")
         assert [event.payload for event in [next(channel), next(channel)] if isinstance(event, Message)] == [b"this"]
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupted_iteration_loses_nothing() -> None:
+    with sitestack.blocking.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
+        here, take = threading.get_ident(), channel._inner._receive_end.take
+
+        async def take_and_interrupt() -> list[Any]:
+            taken = await take()
+            signal.pthread_kill(here, signal.SIGINT)
+            return taken
+
+        channel.send(b"this")
+        channel._items._take = take_and_interrupt
+        with pytest.raises(KeyboardInterrupt):
+            next(channel)
+        channel._items._take = take
+        channel.send(b"end")
+        assert next(event.payload for event in channel if isinstance(event, Message)) == b"this"
 
 
 def test_an_interrupted_block_is_a_crash() -> None:
