@@ -98,15 +98,14 @@ class Portal:
         self._users = 0
         self._thread: threading.Thread | None = None
         self._token: trio.lowlevel.TrioToken | None = None
+        self._ended = trio.Event()
 
     def acquire(self) -> None:
         with self._lock:
             self._users += 1
             if self._thread is None:
                 begun = threading.Event()
-                self._thread = threading.Thread(
-                    target=trio.run, args=(self._serve, begun), name="sitestack portal", daemon=True
-                )
+                self._thread = threading.Thread(target=self._run, args=(begun,), name="sitestack portal", daemon=True)
                 self._thread.start()
                 begun.wait()
 
@@ -122,6 +121,12 @@ class Portal:
     def forget_thread(self) -> None:
         """Begin anew in a forked process, which has no thread."""
         self._lock, self._users, self._thread, self._token = threading.Lock(), 0, None, None
+
+    def _run(self, begun: threading.Event) -> None:
+        try:
+            trio.run(self._serve, begun)
+        finally:
+            begun.set()  # also if it cannot begin
 
     async def _serve(self, begun: threading.Event) -> None:
         self._token, self._ended = trio.lowlevel.current_trio_token(), trio.Event()

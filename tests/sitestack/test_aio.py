@@ -16,6 +16,7 @@ import trio.testing
 import uvloop
 
 import sitestack.aio
+import sitestack.blocking
 from sitestack.aio import _call
 from sitestack.channel.portal import PORTAL, Call
 from sitestack.config import SiteConfig, local
@@ -274,6 +275,22 @@ def test_a_block_that_is_cancelled_before_its_leave_has_begun_leaves_no_member(r
             assert opened[0]._inner._gone.is_set()
 
     run(test())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_cannot_begin_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_out(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    def open_one() -> None:
+        with pytest.raises(ChannelClosed), sitestack.blocking.open_channel(SITE):
+            pass
+        refused.set()
+
+    refused = threading.Event()
+    monkeypatch.setattr(trio, "run", run_out)
+    threading.Thread(target=open_one, daemon=True).start()
+    assert refused.wait(5)
 
 
 def test_two_tasks_that_iterate_are_refused(run: Run) -> None:
