@@ -43,7 +43,7 @@ _SIZE = struct.Struct("<I")
 #: Maximum connections; further ones are closed at once, or not opened.
 CONNECTIONS_MAX = 1_024
 READ_BYTES = 256 * 1024
-#: Seconds for connecting, and before another attempt at an unreachable member.
+#: Seconds for connecting, with the challenge, and before another attempt at an unreachable member.
 CONNECT_TIMEOUT_S = 5.0
 PAUSE_S = 0.2
 #: Milliseconds that sent bytes may stay unacknowledged before the connection is closed.
@@ -354,7 +354,7 @@ class TcpTransport:
             if now - connection.began_at > GREETING_TIMEOUT_S:
                 self._refuse(connection)
         for connection in list(self._connections.values()):
-            if not connection.established and now - connection.began_at > CONNECT_TIMEOUT_S:
+            if (connection.mute or not connection.established) and now - connection.began_at > CONNECT_TIMEOUT_S:
                 self._fail(connection)
             elif now - connection.used_at > idle_s:
                 self._seen.reaped += 1

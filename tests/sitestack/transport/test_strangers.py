@@ -210,6 +210,18 @@ class TestTcpTransport:
         assert a.levels()["connections"].now == 0
         a.close()
 
+    async def test_a_connection_without_a_challenge_is_made_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The network failed right after the connection was made: neither end sends anything that could fail."""
+        monkeypatch.setattr(tcp, "CONNECT_TIMEOUT_S", 0.1)
+        monkeypatch.setattr(tcp, "GREETING_TIMEOUT_S", 0.1)
+        [a] = transports(1)
+        with socket.create_server(("127.0.0.1", 0)) as silent, trio.fail_after(5):
+            while a.statistics().connections_made < 3:
+                a.send([(Physical(*silent.getsockname()), b"hello")])
+                a.receive()
+                await trio.sleep(0.01)
+        a.close()
+
     async def test_a_greeting_without_a_sound_proof_is_refused(self) -> None:
         [a] = transports(1)
         frames = [
