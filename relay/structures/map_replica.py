@@ -277,7 +277,7 @@ class MapReplica(Structure):
         holders: dict[Address, None] = {}
         self._holders = holders
         with trio.move_on_after(OPEN_S):
-            await self.submit(["H"], Scope.ALL)
+            self._submit_now(["H"])
             while self._others() and not any(self._site_of(peer) == self._channel.site for peer in holders):
                 await self._progress.wait()
         with trio.move_on_after(FIRST_S):

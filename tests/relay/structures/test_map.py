@@ -154,6 +154,14 @@ async def test_members_of_a_site_that_open_the_map_at_once_have_the_entries_of_a
             nursery.start_soon(open_here, "B")
 
 
+async def test_a_member_that_opens_the_map_while_another_site_lags_has_its_entries() -> None:
+    async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
+        await one.put("k", b"v")
+        channels["B"]._gate.hold_back(True)
+        async with Map[bytes](channels["B"], "m") as other:
+            assert other.get("k") == b"v"
+
+
 async def test_a_member_that_opens_the_map_later_knows_the_deletes_too() -> None:
     """Else a write from before the delete, still on its way, would bring the key back at this member."""
     async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
