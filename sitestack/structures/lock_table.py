@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sitestack.model.address import UUID_BYTES, Address
+from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 
 #: Maximum requests, of holders and waiters, in all locks of a site; further ones are refused.
@@ -108,10 +108,3 @@ class LockTable:
         if table.count > REQUESTS_MAX * 2:
             raise ProtocolError("lock_table")
         return table
-
-
-def parse_address(data: Any) -> Address:
-    """Parse an address. Raises ProtocolError."""
-    if type(data) is not bytes or len(data) != UUID_BYTES:
-        raise ProtocolError("lock_address")
-    return Address(data)

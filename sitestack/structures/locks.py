@@ -45,8 +45,6 @@ class Request:
         #: Whether the request has ended: released, lost, or refused.
         self.is_over = False
         self.is_refused = False
-        #: Whether a table may have it.
-        self.is_sent = False
         self.changed = changed
 
     def finish(self) -> None:
@@ -69,8 +67,6 @@ class Locks(Structure):
         self._claims: dict[Address, tuple[int, LockTable]] = {}
         self._numbers = 0
         self._requests: dict[int, Request] = {}
-        #: Own sent requests that have ended here and perhaps not in the table.
-        self._ending: dict[int, str] = {}
         self.has_left = False
         structures.attach(NAME, self)
 
@@ -87,13 +83,10 @@ class Locks(Structure):
     def release(self, request: Request) -> None:
         """End a request, granted or not."""
         if self._requests.pop(request.number, None) is not None:
-            if request.is_sent:
-                self._ending[request.number] = request.name
-                self._tell("release", request.name, request.number)
+            self._tell("release", request.name, request.number)
             request.finish()
 
     def _tell_request(self, request: Request) -> None:
-        request.is_sent = request.is_sent or self.is_agreed
         self._tell("request", request.name, request.number, self._clock_us())
 
     def _tell(self, kind: str, *fields: Any) -> None:
@@ -148,9 +141,9 @@ class Locks(Structure):
     def _correct(self) -> None:
         """Send the releases and the requests of this member that the table lacks."""
         known = {number: name for name, number in self.table.requests_of(self._me)}
-        self._ending = {number: name for number, name in known.items() if number not in self._requests}
-        for number, name in self._ending.items():
-            self._tell("release", name, number)
+        for number, name in known.items():
+            if number not in self._requests:
+                self._tell("release", name, number)
         for number, request in self._requests.items():
             if number not in known and request.token is None:
                 self._tell_request(request)
@@ -167,8 +160,6 @@ class Locks(Structure):
                     refused.finish()
         elif kind == "release":
             self.table.release(name, source, number)
-            if source == self._me:
-                self._ending.pop(number, None)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -184,7 +175,6 @@ class Locks(Structure):
 
     def _lose(self, request: Request) -> None:
         del self._requests[request.number]
-        self._ending[request.number] = request.name
         request.finish()
 
     def end(self) -> None:

@@ -237,7 +237,7 @@ def test_a_member_keeps_nothing_of_requests_that_it_gave_up_without_an_agreement
     site.install(replace(view_of(2, "A"), is_primary=False))
     for _ in range(100):
         site.members["A"].release(site.ask("A"))
-    assert site.members["A"]._ending == {}
+    assert site.members["A"]._requests == {}
     assert site.sent == []
 
 
