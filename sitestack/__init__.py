@@ -33,7 +33,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sitestack.calls import CallResult as CallResult, Flushed as Flushed, Lack as Lack, NoAnswer as NoAnswer
+    from sitestack.calls.calls import CallResult as CallResult, NoAnswer as NoAnswer
+    from sitestack.calls.flush import Flushed as Flushed, Lack as Lack
     from sitestack.channel.channel import Channel as Channel, ChannelStatistics as ChannelStatistics
     from sitestack.channel.receiving.inbox import BatchEvent as BatchEvent, Delivery as Delivery, Event as Event
     from sitestack.channel.open import open_channel as open_channel, open_transport as open_transport
@@ -94,7 +95,8 @@ if TYPE_CHECKING:
     from sitestack.transport.shared import SharedTransport as SharedTransport
 
 _MODULES = {
-    "sitestack.calls": ("CallResult", "Flushed", "Lack", "NoAnswer"),
+    "sitestack.calls.calls": ("CallResult", "NoAnswer"),
+    "sitestack.calls.flush": ("Flushed", "Lack"),
     "sitestack.channel.channel": ("Channel", "ChannelStatistics"),
     "sitestack.channel.receiving.inbox": ("BatchEvent", "Delivery", "Event"),
     "sitestack.channel.open": ("open_channel", "open_transport"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from relay.events import GlobalView, Unreachable
-from sitestack.calls import CallMode, CallResult, Desk
+from sitestack.calls.calls import CallMode, CallResult
+from sitestack.calls.desk import Desk
 from sitestack.layers.batching import Manner
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.envelope import Envelope, Kind, wrap

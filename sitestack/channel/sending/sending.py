@@ -15,7 +15,9 @@ from typing import Literal, Never
 
 import trio
 
-from sitestack.calls import GAPS_MAX, CallMode, CallResult, Desk, Flushed
+from sitestack.calls.calls import CallMode, CallResult
+from sitestack.calls.desk import Desk
+from sitestack.calls.flush import GAPS_MAX, Flushed
 from sitestack.channel.driver import Driver, require_run
 from sitestack.channel.sending.message_keys import MessageKeys, wrap_all, wrap_one
 from sitestack.journal.recorder import Recorder

@@ -7,7 +7,7 @@ import trio
 
 from relay.events import GlobalView
 from relay.node.channel import RelayChannel
-from sitestack.calls import NoAnswer
+from sitestack.calls.calls import NoAnswer
 from sitestack.model.address import AllOf, ProxyUUID, RelayOf
 from sitestack.model.errors import LocalError
 from sitestack.model.message import Message

@@ -6,7 +6,8 @@ import pytest
 
 from relay.gateway.config import GatewayConfig
 from relay.replica.config import BufferConfig
-from sitestack.calls import CallMode, Lack, NoAnswer
+from sitestack.calls.calls import CallMode, NoAnswer
+from sitestack.calls.flush import Lack
 from sitestack.model.envelope import Kind
 from sitestack.model.message import Scope
 from tests.harness.callers import Caller, callers

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitestack.calls import CALLS_MAX, CallMode, CallResult, Calls, Delivered, GapNotes, NoAnswer
+from sitestack.calls.calls import CALLS_MAX, CallMode, CallResult, Calls, NoAnswer
 from sitestack.calls.desk import PROBED_MAX, Desk
-from sitestack.calls.flush import GAPS_MAX, Lack
+from sitestack.calls.flush import GAPS_MAX, Delivered, GapNotes, Lack
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import LocalError
 from sitestack.model.gap import Gap, GapReason

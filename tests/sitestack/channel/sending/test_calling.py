@@ -10,7 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sitestack.calls import Lack, NoAnswer
+from sitestack.calls.calls import NoAnswer
+from sitestack.calls.flush import Lack
 from sitestack.channel.channel import Channel
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.channel.sending.sending import PORTION_BYTES, PORTION_MESSAGES, Reach, portions
