@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 
-from relay.router.effects import Cut, Effect, Say
-from relay.router.switchboard import Switchboard
+from relay.router.switchboard import Cut, Effect, Say, Switchboard
 from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.level import Level

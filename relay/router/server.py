@@ -17,8 +17,8 @@ from itertools import count
 import structlog
 import trio
 
-from relay.router.effects import Cut, Effect, Say, Splice
 from relay.router.router import CLIENTS_MAX, PENDING_MAX, Router
+from relay.router.switchboard import Cut, Effect, Say, Splice
 from sitestack.model.address import Physical
 from sitestack.model.errors import ProtocolError
 from sitestack.model.level import Level

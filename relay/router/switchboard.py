@@ -10,11 +10,11 @@ EOF.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple, TypeAlias
 
-from relay.router.effects import Cut, Effect, Say, Splice
 from sitestack.model.errors import ProtocolError
 from sitestack.model.level import Level
 from sitestack.wire import routing
@@ -33,6 +33,30 @@ CALL_S = 2.0
 IDLE_S = 60.0
 #: Time (s) that one side may continue after the EOF of the other.
 HALF_OPEN_S = 10.0
+
+
+class Say(NamedTuple):
+    """Send a frame to these connections. Only a datagram may be lost when an outbox is full."""
+
+    clients: Sequence[int]
+    frame: bytes
+    is_datagram: bool = False
+
+
+class Cut(NamedTuple):
+    client: int
+    reason: str
+
+
+class Splice(NamedTuple):
+    """Forward all further bytes between two connections, after their queued frames."""
+
+    listener: int
+    caller: int
+
+
+#: An instruction of the router to its shell. Connections are numbers here.
+Effect: TypeAlias = Say | Cut | Splice
 
 
 @dataclass(slots=True)

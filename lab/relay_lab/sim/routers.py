@@ -11,8 +11,8 @@ from functools import partial
 from itertools import count
 
 from relay.node.bridge.router_calls import PAUSE_S, PING_S, PINGS_MAX
-from relay.router.effects import Cut, Effect, Say, Splice
 from relay.router.router import GREETING_TIMEOUT_S, Router
+from relay.router.switchboard import Cut, Effect, Say, Splice
 from relay_lab.sim.tcp_streams import TcpStream, TcpStreams
 from sitestack.model.address import Physical
 from sitestack.model.errors import ProtocolError

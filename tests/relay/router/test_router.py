@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from relay.router import router as router_module
-from relay.router.effects import Cut, Effect, Say
 from relay.router.router import GREETING_TIMEOUT_S, QUERY_INTERVAL_S, SILENT_S, Router
 from relay.router.server import NOTICE_BYTES_MAX, WRITE_BYTES, Outboxes
+from relay.router.switchboard import Cut, Effect, Say
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ProtocolError
 from sitestack.seal.key_ring import KeyRing

@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 
 from relay.router import switchboard as module
-from relay.router.effects import Cut, Effect, Say, Splice
 from relay.router.router import SILENT_S, Router
-from relay.router.switchboard import ACCEPT_S, CALL_S, CALLERS_MAX, HALF_OPEN_S, IDLE_S, LISTENERS_MAX
+from relay.router.switchboard import (
+    ACCEPT_S,
+    CALL_S,
+    CALLERS_MAX,
+    HALF_OPEN_S,
+    IDLE_S,
+    LISTENERS_MAX,
+    Cut,
+    Effect,
+    Say,
+    Splice,
+)
 from sitestack.wire import routing
 from sitestack.wire.routing import framed
 from tests.relay.router.test_router import MINE, NONCE, NYC, SFO
