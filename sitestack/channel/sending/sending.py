@@ -311,11 +311,6 @@ class Sending(ABC):
         self._burst_bytes += size
         self._driver.wake()
 
-    def _post_now(self, payload: bytes, to: Address, manner: Manner) -> None:
-        with suppress(LocalError):  # leaving: the caller gets no answer
-            self._append(payload, Scope.UNICAST, to, manner)
-            self._driver.wake()
-
     async def _post_structured(self, payload: bytes, kind: Scope, target: Address | None) -> None:
         await self._post(payload, kind, [target] if target is None else self._resolve([target]), Manner.INTERNAL)
 
@@ -408,7 +403,8 @@ class Sending(ABC):
         if taken is None:
             return False
         for answer in taken.answers:
-            self._post_now(answer, source, Manner.INTERNAL)
+            with suppress(LocalError):  # leaving: the caller gets no answer
+                self._post_structured_now(answer, Scope.UNICAST, source)
         self._end_calls(taken.ended)
         if taken.structured:
             self.structures.deliver(source, taken.structured)
