@@ -38,6 +38,7 @@ HELD_BYTES_MAX = 4 << 20
 #: Seconds after which a stranger is asked again, if it sends more.
 ASK_INTERVAL_S = 0.1
 INTRODUCTIONS_PER_S = 2_000
+WHY_HELD = "authentic datagrams whose sender has not shown that it lives"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Strangers:
         self._draw_nonce = draw_nonce
         #: In the order of their first datagrams.
         self._strangers: dict[bytes, _Stranger] = {}
-        self._datagrams, self._bytes = Level(HELD_DATAGRAMS_MAX), Level(HELD_BYTES_MAX)
+        self._datagrams, self._bytes = Level(HELD_DATAGRAMS_MAX, WHY_HELD), Level(HELD_BYTES_MAX, WHY_HELD)
 
     def next_nonce(self, sender_id: bytes, now: float) -> bytes | None:
         """Return the nonce to ask this stranger with; None if it was asked just now."""
@@ -96,7 +97,7 @@ class Strangers:
         """Evict excess strangers. Return the number of their dropped datagrams."""
         lost = 0
         while len(self._strangers) > STRANGERS_MAX:
-            lost += len(self._forget(next(iter(self._strangers))))
+            lost += len(self.release(next(iter(self._strangers))))
         return lost
 
     def hold(self, sender_id: bytes, held: Held) -> bool:
@@ -112,13 +113,10 @@ class Strangers:
         stranger = self._strangers.get(sender_id)
         return stranger is not None and stranger.nonce == nonce
 
-    def release(self, sender_id: bytes) -> list[Held]:
-        return self._forget(sender_id)
-
     def clear(self) -> int:
-        return sum(len(self._forget(each)) for each in list(self._strangers))
+        return sum(len(self.release(each)) for each in list(self._strangers))
 
-    def _forget(self, sender_id: bytes) -> list[Held]:
+    def release(self, sender_id: bytes) -> list[Held]:
         held = self._strangers.pop(sender_id).held
         self._datagrams.now -= len(held)
         self._bytes.now -= sum(len(each.data) for each in held)
@@ -128,8 +126,5 @@ class Strangers:
         """Return the levels. Strangers stay until evicted: a silent one may be a copy from an old
         session.
         """
-        why = "authentic datagrams whose sender has not shown that it lives"
-        held = Level.of(self._datagrams.now, HELD_DATAGRAMS_MAX, why, self._datagrams.high)
-        held_bytes = Level.of(self._bytes.now, HELD_BYTES_MAX, why, self._bytes.high)
-        strangers = Level.of(len(self._strangers), STRANGERS_MAX, why)
-        return {"strangers": strangers, "held_datagrams": held, "held_bytes": held_bytes}
+        strangers = Level.of(len(self._strangers), STRANGERS_MAX, WHY_HELD)
+        return {"strangers": strangers, "held_datagrams": self._datagrams, "held_bytes": self._bytes}
