@@ -21,8 +21,6 @@ from sitestack.wire.routing import Entry, framed
 
 #: The port in a physical address that is a uuid; routers ignore it.
 TUNNEL_PORT = 1
-#: Maximum cached addresses of members; beyond it the cache is cleared.
-PLACES_MAX = 4_096
 _DATA_START = 1 + UUID_BYTES
 
 
@@ -50,7 +48,6 @@ class TunnelTransport:
         #: The routers that a multicast goes to, and the one for each member.
         self._casting: list[RouterLink] = []
         self._ways: dict[str, RouterLink] = {}
-        self._places: dict[bytes, Physical] = {}
         #: Called with members that no router knows any more.
         self.report: Callable[[Address], None] = lambda _member: None
         self._seen = TunnelStatistics()
@@ -75,16 +72,11 @@ class TunnelTransport:
 
     def _take(self, _link: RouterLink, frame: bytes) -> None:
         source = frame[1:_DATA_START]
-        place = self._places.get(source)
-        if place is None:
-            if len(source) < UUID_BYTES:
-                return
-            if len(self._places) == PLACES_MAX:
-                self._places.clear()
-            place = self._places[source] = place_of(Address(source))
+        if len(source) < UUID_BYTES:
+            return
         self._seen.received_datagrams += 1
         self._seen.received_bytes += len(frame) - _DATA_START
-        self._arrived.append((frame[_DATA_START:], place))
+        self._arrived.append((frame[_DATA_START:], place_of(Address(source))))
 
     def _find_ways(self) -> None:
         before, self._ways, self._casting = self._ways, {}, []
