@@ -13,14 +13,12 @@ from relay.events import GlobalView, Role
 from relay.node.channel import RelayChannel as TrioChannel
 from relay.node.channel import open_channel as open_on_trio
 from relay.node.events import BetweenSites
-from relay.structures.lock import RETRY_S
+from relay.structures.lock import RETRY_S, LockDoor
 from relay.structures.lock import Leader as TrioLeader
 from relay.structures.lock import Lock as TrioLock
 from relay.structures.map import Map as TrioMap
 from relay.structures.map import MapDoor
 from sitestack.aio import AsyncDoor, awaited, computed, open_transport, opened
-from sitestack.channel.portal import ChannelDoor, Door
-from sitestack.model.address import Address
 from sitestack.model.errors import NoMajority
 
 __all__ = ["Leader", "Lock", "Map", "RelayChannel", "open_channel", "open_transport"]
@@ -62,14 +60,8 @@ class Map(MapDoor[V]):
     compare = awaited(TrioMap.compare)
 
 
-class Lock(Door[TrioLock]):
+class Lock(LockDoor):
     """`relay.Lock` on asyncio."""
-
-    token: int | None
-    holder: Address | None
-
-    def __init__(self, channel: ChannelDoor[Any], name: str) -> None:
-        super().__init__(TrioLock(channel._inner, name))
 
     acquire = awaited(TrioLock.acquire)
     release = computed(TrioLock.release)
@@ -85,8 +77,7 @@ class Lock(Door[TrioLock]):
 class Leader(Lock):
     """`relay.Leader` on asyncio."""
 
-    def __init__(self, channel: ChannelDoor[Any], name: str) -> None:
-        Door.__init__(self, TrioLeader(channel._inner, name))
+    kind = TrioLeader
 
     async def run(self, duty: Callable[[int], Awaitable[None]]) -> None:
         """As `relay.Leader.run`; `duty` runs in this event loop."""

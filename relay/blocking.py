@@ -13,11 +13,10 @@ from relay.node.channel import open_channel as open_on_trio
 from relay.node.events import BetweenSites
 from relay.structures.lock import Leader as TrioLeader
 from relay.structures.lock import Lock as TrioLock
+from relay.structures.lock import LockDoor
 from relay.structures.map import Map as TrioMap
 from relay.structures.map import MapDoor
 from sitestack.blocking import BlockingDoor, blocked, computed, open_transport, opened
-from sitestack.channel.portal import ChannelDoor, Door
-from sitestack.model.address import Address
 
 __all__ = ["Leader", "Lock", "Map", "RelayChannel", "open_channel", "open_transport"]
 
@@ -58,14 +57,8 @@ class Map(MapDoor[V]):
     compare = blocked(TrioMap.compare)
 
 
-class Lock(Door[TrioLock]):
+class Lock(LockDoor):
     """`relay.Lock` on threads."""
-
-    token: int | None
-    holder: Address | None
-
-    def __init__(self, channel: ChannelDoor[Any], name: str) -> None:
-        super().__init__(TrioLock(channel._inner, name))
 
     acquire = blocked(TrioLock.acquire)
     release = computed(TrioLock.release)
@@ -81,5 +74,4 @@ class Lock(Door[TrioLock]):
 class Leader(Lock):
     """`relay.Leader` on threads, as a lock: no thread can be cancelled, so read `token` while you lead."""
 
-    def __init__(self, channel: ChannelDoor[Any], name: str) -> None:
-        Door.__init__(self, TrioLeader(channel._inner, name))
+    kind = TrioLeader

@@ -6,12 +6,12 @@ Both need `membership.when_split: majority`, `agreement: uniform` and `order: to
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import trio
 
 from sitestack.channel.channel import Channel
-from sitestack.channel.portal import Door
+from sitestack.channel.portal import ChannelDoor, Door
 from sitestack.model.address import Address
 from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, NoMajority, unwrapped
 from sitestack.structures.locks import Request
@@ -141,3 +141,14 @@ class Leader(Lock):
     async def _watch(self, scope: trio.CancelScope) -> None:
         await self.wait_lost()
         scope.cancel()
+
+
+class LockDoor(Door[Lock]):
+    """A lock for programs outside of trio."""
+
+    kind: ClassVar[type[Lock]] = Lock
+    token: int | None
+    holder: Address | None
+
+    def __init__(self, channel: ChannelDoor[Any], name: str) -> None:
+        super().__init__(self.kind(channel._inner, name))
