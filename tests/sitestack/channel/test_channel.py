@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from sitestack.channel.channel import Channel
 from sitestack.channel.open import make_local
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.channel.sending.sending import BURST_BYTES, BURST_MESSAGES
@@ -25,23 +23,6 @@ from sitestack.transport.memory import MemoryNetwork
 from tests.harness.channels import NYC, members, one, take, wait_for_view, with_batching
 
 
-async def test_all_members_deliver_all_messages_in_one_order(autojump_clock: MockClock) -> None:
-    async with members("A", "B", "C") as channels:
-        async with trio.open_nursery() as nursery:
-            for channel in channels:
-
-                async def talk(channel: Channel = channel) -> None:
-                    for n in range(300):
-                        await channel.send(f"{channel.name} {n}".encode())
-
-                nursery.start_soon(talk)
-        [first, *others] = [await take(channel, 900) for channel in channels]
-        assert all(other == first for other in others)
-        for channel in channels:
-            own = [message.payload.decode() for message in first if message.source == channel.address]
-            assert own == [f"{channel.name} {n}" for n in range(300)]
-
-
 async def test_a_message_contains_its_sender_and_id(autojump_clock: MockClock) -> None:
     async with members("A", "B") as (a, b):
         await a.send(b"x", scope="site")
@@ -50,17 +31,6 @@ async def test_a_message_contains_its_sender_and_id(autojump_clock: MockClock) -
         [y] = await take(b, 1)
         assert x == Message(a.address, b"x", MessageId("NYC", a.address, Scope.SITE, 1))
         assert y == Message(a.address, b"y", MessageId("NYC", a.address, Scope.ALL, 1))
-
-
-async def test_a_unicast_reaches_its_target_and_can_be_answered(autojump_clock: MockClock) -> None:
-    async with members("A", "B", "C") as (a, b, c):
-        await a.send(b"for B", target=b.address)
-        [question] = await take(b, 1)
-        await b.send(b"for A", target=question.source)
-        [answer] = await take(a, 1)
-        await a.send(b"for all")
-        assert (question.payload, answer.payload, answer.scope) == (b"for B", b"for A", Scope.UNICAST)
-        assert [message.payload for message in await take(c, 1)] == [b"for all"]
 
 
 async def test_views_come_in_their_place_and_batches_whole(autojump_clock: MockClock) -> None:
@@ -229,24 +199,7 @@ async def test_a_buffer_is_sent_as_it_was_when_it_was_handed_over(autojump_clock
         assert [message.payload for message in await take(b, 2)] == [b"before", b"bfr"]
 
 
-async def test_a_large_message_travels_in_pieces(autojump_clock: MockClock) -> None:
-    async with members("A", "B") as (a, b):
-        large = random.Random(1).randbytes(1_000_000)
-        await a.send(large)
-        assert [message.payload for message in await take(b, 1)] == [large]
-
-
 # -- the end ---------------------------------------------------------------------------------------------------------------
-
-
-async def test_messages_sent_before_leaving_are_delivered(autojump_clock: MockClock) -> None:
-    network = MemoryNetwork()
-    async with one(network, "A") as a:
-        async with one(network, "B") as b:
-            for n in range(500):
-                await b.send(b"%d" % n)
-        assert [message.payload for message in await take(a, 500)] == [b"%d" % n for n in range(500)]
-        assert a.view.names == ("A",)
 
 
 async def test_after_leaving_iteration_ends_and_sending_is_refused(autojump_clock: MockClock) -> None:
@@ -259,27 +212,6 @@ async def test_after_leaving_iteration_ends_and_sending_is_refused(autojump_cloc
         events = [event async for event in a]
         assert [event.payload for event in events if isinstance(event, Message)] == [b"last"]
         assert [batch async for batch in a.batches()] == []
-
-
-async def test_a_blocked_send_raises_when_the_channel_closes(autojump_clock: MockClock) -> None:
-    network = MemoryNetwork()
-    config = with_batching(NYC, send_credit_bytes=10_000, window_bytes=5_000, stop_timeout_s=0.1)
-    async with members("A", "B", config=config, network=network) as (_, b):
-        network.allow = lambda source, to: False
-        refused = trio.Event()
-
-        async def flood() -> None:
-            with suppress(ChannelClosed):
-                while True:
-                    await b.send(bytes(1_000))
-            refused.set()
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(flood)
-            await trio.sleep(0.1)
-            await b.leave()
-            await refused.wait()
-        network.allow = lambda source, to: True
 
 
 async def test_a_waiting_reader_and_sender_are_released_when_the_membership_ends(autojump_clock: MockClock) -> None:

@@ -18,7 +18,7 @@ from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig
 from sitestack.layers.failure_detection import FailureDetectionStatistics
 from sitestack.transport.watch import WatchStatistics
-from tests.harness.channels import members, wait_for_view
+from tests.harness.channels import wait_for_view
 from tests.sitestack.channel.test_channel_udp import JOIN_WAIT_S, config
 
 _MEMBER = f"""
@@ -128,9 +128,3 @@ async def test_without_watching_a_member_opens_no_listener() -> None:
         async with open_channel(site, name="A") as a:
             assert a.transport.listener() is None
             assert a.statistics().watch is None
-
-
-async def test_inside_one_process_there_is_nothing_to_watch(autojump_clock: trio.testing.MockClock) -> None:
-    async with members("A", "B") as (a, b):
-        await trio.sleep(2)
-        assert a.statistics().watch is b.statistics().watch is None

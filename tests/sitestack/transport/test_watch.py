@@ -228,18 +228,6 @@ async def test_a_member_that_is_to_be_watched_again_is() -> None:
         await b.hears(Gone(A), Gone(A))
 
 
-async def test_a_peer_that_sends_bytes_to_a_watched_member_is_disconnected() -> None:
-    async with member(A) as a:
-        stream = await trio.open_tcp_stream(*a.place)
-        async with stream:
-            assert await stream.receive_some() == MAGIC + A
-            await stream.send_all(b"x" * 1_000)
-            await until(lambda: a.watcher.levels()["watchers"].now == 0)
-            with trio.fail_after(5), suppress(trio.BrokenResourceError):
-                assert await stream.receive_some() == b""
-        assert a.heard == []
-
-
 async def test_watchers_beyond_the_bound_are_refused_and_earlier_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "WATCHERS_MAX", 1)
     async with member(A) as a, member() as b, member(C) as c:
