@@ -30,6 +30,8 @@ DIGEST_BYTES = 8
 #: Stamps that an entry lists, of as many members. A write of another member that is older than all of
 #: a full list counts as seen.
 SEEN_MAX = 8
+#: Times of replaced entries that are kept, beyond one for each live entry.
+REPLACED_MAX = 1_024
 #: The clock counts in 2**-16 milliseconds since 1970.
 TICKS_PER_MS = 1 << 16
 
@@ -127,6 +129,7 @@ class MapState:
         self._digests = [0] * BUCKETS
         self._tombstones_max = tombstones_max
         self._drift_ms = drift_ms
+        #: When entries expire, replaced ones too.
         self._expiring: list[tuple[int, str]] = []
         self._time = 0
         #: The last time that this member gave an entry which a clock ahead of its own had stamped.
@@ -209,6 +212,10 @@ class MapState:
             if len(self.tombstones) > self._tombstones_max:
                 self.forgotten += 1
                 self._forget(next(iter(self.tombstones)))
+        if len(self._expiring) > 2 * self.live + REPLACED_MAX:
+            live = [(key, each) for key, each in self.entries.items() if each.value is not None]
+            self._expiring = [(each.expires_ms, key) for key, each in live if each.expires_ms]
+            heapq.heapify(self._expiring)
 
     def _forget(self, key: str) -> None:
         del self.tombstones[key], self.entries[key], self._buckets[bucket_of(key)][key]

@@ -201,6 +201,17 @@ def test_an_entry_expires_everywhere_and_does_not_come_back() -> None:
     assert one.digests() == bytes(8 * BUCKETS)
 
 
+def test_entries_that_are_written_again_before_they_expire_take_no_memory() -> None:
+    one = state()
+    for now_ms in range(10_000):
+        for key in ("k", "l"):
+            one.merge(key, one.write(key, b"v", "NYC", A, now_ms, ttl_ms=86_400_000))
+    assert len(one._expiring) < 2_000
+    one.expire(86_410_000)
+    assert one.live == 0
+    assert not one._expiring
+
+
 def test_a_clock_far_ahead_wins_its_own_keys_only_and_can_be_overwritten() -> None:
     one = state()
     far = Entry(Stamp((10 + 10 * DRIFT_MS) * TICKS_PER_MS, "SFO", D), b"far", 0, ())
