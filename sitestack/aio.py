@@ -127,7 +127,7 @@ class _Batches(Generic[E]):
     """The items of a channel. One call takes all that are there."""
 
     def __init__(self, channel: TrioChannel[Any]) -> None:
-        self._take = channel._receive_end.take
+        self._receive_end = channel._receive_end
         self._taken: deque[Any] = deque()
 
     def __aiter__(self) -> AsyncIterator[E]:
@@ -136,9 +136,10 @@ class _Batches(Generic[E]):
     async def __anext__(self) -> E:
         if not self._taken:
             with suppress(PortalClosed):  # the block has ended, and so does the iteration
-                self._taken.extend(await _call(self._take))
+                self._taken.extend(await _call(self._receive_end.take))
         if not self._taken:
             raise StopAsyncIteration
+        self._receive_end.takes += 1
         item: E = self._taken.popleft()
         return item
 
@@ -157,6 +158,7 @@ class AsyncDoor(ChannelDoor[K], Generic[K, X_co]):
     async def __anext__(self) -> Message | View | Gap | X_co:
         while True:
             for message in self._messages:
+                self._inner._receive_end.takes += 1
                 return message
             item = await anext(self._items)
             if not isinstance(item, Delivery):

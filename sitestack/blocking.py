@@ -100,7 +100,7 @@ class _Batches(Generic[E]):
     """The items of a channel. One call takes all that are there."""
 
     def __init__(self, channel: TrioChannel[Any]) -> None:
-        self._take = channel._receive_end.take
+        self._receive_end = channel._receive_end
         self._taken: deque[Any] = deque()
 
     def __iter__(self) -> Iterator[E]:
@@ -108,13 +108,14 @@ class _Batches(Generic[E]):
 
     def __next__(self) -> E:
         async def fill() -> None:
-            self._taken.extend(await self._take())  # there, where no interrupt comes in between
+            self._taken.extend(await self._receive_end.take())  # there, where no interrupt comes in between
 
         if not self._taken:
             with suppress(PortalClosed):  # the block has ended, and so does the iteration
                 _call(fill)
         if not self._taken:
             raise StopIteration
+        self._receive_end.takes += 1
         item: E = self._taken.popleft()
         return item
 
@@ -133,6 +134,7 @@ class BlockingDoor(ChannelDoor[K], Generic[K, X_co]):
     def __next__(self) -> Message | View | Gap | X_co:
         while True:
             for message in self._messages:
+                self._inner._receive_end.takes += 1
                 return message
             item = next(self._items)
             if not isinstance(item, Delivery):

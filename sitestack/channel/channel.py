@@ -179,6 +179,7 @@ class Channel(Sending, Generic[X_co]):
 
     async def __anext__(self) -> Message | View | Gap | X_co:
         for message in self._messages:
+            self._receive_end.takes += 1
             return message
         while True:
             item = await anext(self._receive_end)

@@ -293,6 +293,20 @@ def test_a_thread_that_cannot_begin_is_an_error(monkeypatch: pytest.MonkeyPatch)
     assert refused.wait(5)
 
 
+def test_each_message_counts_as_reading(run: Run) -> None:
+    """Else a slow reader of many small messages would be taken for one that reads nothing, and be excluded."""
+
+    async def test() -> None:
+        async with sitestack.aio.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
+            await channel.send_many([b"x"] * 1_000)
+            await take(channel, 1)
+            before = channel._inner._receive_end.takes
+            await take(channel, 500)
+            assert channel._inner._receive_end.takes >= before + 500
+
+    run(test())
+
+
 def test_two_tasks_that_iterate_are_refused(run: Run) -> None:
     async def test() -> None:
         async with sitestack.aio.open_channel(SITE, transport=MemoryNetwork().open()) as channel:

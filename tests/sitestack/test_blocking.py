@@ -97,7 +97,8 @@ def test_an_interrupted_call_is_cancelled_and_has_done_nothing() -> None:
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_iteration_loses_nothing() -> None:
     with sitestack.blocking.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
-        here, take = threading.get_ident(), channel._inner._receive_end.take
+        here, end = threading.get_ident(), channel._inner._receive_end
+        take = end.take
 
         async def take_and_interrupt() -> list[Any]:
             taken = await take()
@@ -105,10 +106,10 @@ def test_an_interrupted_iteration_loses_nothing() -> None:
             return taken
 
         channel.send(b"this")
-        channel._items._take = take_and_interrupt
+        end.take = take_and_interrupt  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
             next(channel)
-        channel._items._take = take
+        end.take = take  # type: ignore[method-assign]
         channel.send(b"end")
         assert next(event.payload for event in channel if isinstance(event, Message)) == b"this"
 

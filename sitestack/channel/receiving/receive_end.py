@@ -52,6 +52,7 @@ class ReceiveEnd:
         self._report_step_bytes = max(1, backlog_bytes_max // 8)
         self._reported_bytes = 0
         self._taken_messages = 0
+        #: Also counts single messages: a reader of large batches may be slow.
         self.takes = 0
         #: A silent reader stops senders only once.
         self.has_skipped = False

@@ -102,6 +102,25 @@ async def test_a_slowly_reading_member_stays_and_its_site_continues(autojump_clo
         nursery.cancel_scope.cancel()
 
 
+async def test_a_member_that_reads_the_messages_of_a_batch_one_by_one_stays(autojump_clock: MockClock) -> None:
+    async with flooded(with_policy("exclude")) as site, trio.open_nursery() as nursery:
+
+        async def take_slowly() -> None:
+            async for _ in site.c:
+                await trio.sleep(0.1)
+
+        async def send_batches() -> None:
+            while True:
+                await site.a.send_many([b"x"] * 500)
+                await trio.sleep(0.1)
+
+        nursery.start_soon(take_slowly)
+        nursery.start_soon(send_batches)
+        await trio.sleep(20)
+        assert len(site.a.view.members) == 3
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_non_reading_member_stays_while_its_multicasts_wait_for_another_site(autojump_clock: MockClock) -> None:
     """The application may pass messages to a task that sends, and so wait for that site."""
     async with flooded(with_policy("exclude")) as site:
