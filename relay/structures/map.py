@@ -22,11 +22,7 @@ V = TypeVar("V")
 KEY_CHARS_MAX = 1_024
 
 
-def _copy(value: Any) -> bytes:
-    return copy_buffer("a value without encode=", value)
-
-
-def _same(value: bytes) -> Any:
+def _same(value: Any) -> Any:
     return value
 
 
@@ -77,7 +73,7 @@ class Map(MapReads[V]):
         name: str,
         *,
         owner: str = "",
-        encode: Callable[[V], bytes] = _copy,
+        encode: Callable[[V], bytes] = _same,
         decode: Callable[[bytes], V] = _same,
         on_conflict: Callable[[Conflict], None] | None = None,
         clock: Callable[[], float] = time.time,
@@ -140,6 +136,8 @@ class Map(MapReads[V]):
     async def _write(self, key: str, value: bytes | None, ttl_ms: int) -> None:
         if type(key) is not str or not 0 < len(key) <= KEY_CHARS_MAX:
             raise LocalError(f"a key is a string of 1 to {KEY_CHARS_MAX} characters")
+        if value is not None:
+            value = copy_buffer("a value, after encode=", value)
         self._numbers += 1
         number = self._numbers
         delivered = self.replica.unacknowledged[number] = self._undelivered[key] = trio.Event()
@@ -193,7 +191,7 @@ class MapDoor(Door[Map[V]], MapReads[V]):
         name: str,
         *,
         owner: str = "",
-        encode: Callable[[V], bytes] = _copy,
+        encode: Callable[[V], bytes] = _same,
         decode: Callable[[bytes], V] = _same,
         on_conflict: Callable[[Conflict], None] | None = None,
         clock: Callable[[], float] = time.time,

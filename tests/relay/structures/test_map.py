@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -255,6 +256,12 @@ async def test_bad_keys_values_and_names_are_refused() -> None:
                 pass
         with pytest.raises(LocalError, match="neither NYC nor one of its peers"):
             Map[bytes](channels["A"], "n", owner="TYO")
+
+
+async def test_a_codec_that_encodes_no_bytes_is_refused() -> None:
+    async with two_sites() as (_, channels), Map[object](channels["A"], "m", encode=json.dumps) as one:  # type: ignore[arg-type]
+        with trio.fail_after(5), pytest.raises(TypeError, match="encode= must be bytes, not str"):
+            await one.put("k", 1)
 
 
 async def test_tombstones_are_removed_once_every_site_has_reported(monkeypatch: pytest.MonkeyPatch) -> None:
