@@ -48,8 +48,6 @@ def _call(work: Callable[[], Awaitable[R]]) -> R:
 
 
 def blocked(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[Any, P], R]:
-    """Return this method of a channel for threads."""
-
     @wraps(method)
     def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R = _call(partial(self._await, method, *args, **kwargs))
@@ -59,8 +57,6 @@ def blocked(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Con
 
 
 def computed(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Return this method, which does not wait, for threads: it runs in the channel's thread."""
-
     @wraps(method)
     def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R = _call(partial(self._compute, method, *args, **kwargs))
@@ -72,8 +68,6 @@ def computed(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[A
 def opened(
     open_: Callable[P, AbstractAsyncContextManager[S]], show: Callable[[S], E]
 ) -> Callable[P, AbstractContextManager[E]]:
-    """Return this context manager of trio for threads, with its value shown as `show` returns it."""
-
     @wraps(open_)
     @contextmanager
     def block(*args: P.args, **kwargs: P.kwargs) -> Iterator[E]:
@@ -97,8 +91,6 @@ def opened(
 
 
 class _Batches(Generic[E]):
-    """The items of a channel. One call takes all that are there."""
-
     def __init__(self, channel: TrioChannel[Any]) -> None:
         self._receive_end = channel._receive_end
         self._taken: deque[Any] = deque()
@@ -121,8 +113,6 @@ class _Batches(Generic[E]):
 
 
 class BlockingDoor(ChannelDoor[K], Generic[K, X_co]):
-    """Common base of the channels of one site and of several."""
-
     def __init__(self, channel: K) -> None:
         super().__init__(channel)
         self._items: _Batches[Delivery | View | Gap | X_co] = _Batches(channel)

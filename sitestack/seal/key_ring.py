@@ -15,7 +15,6 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
@@ -115,15 +114,9 @@ class KeyRing:
             raise ConfigurationError(f"the ring has no key {key_id.hex()}; it has {', '.join(map(bytes.hex, self.keys))}.")
 
 
-class Statement(NamedTuple):
-    """A non-empty line: its words and its number."""
-
-    number: int
-    words: list[str]
-
-
-def _statements(text: str) -> Iterator[Statement]:
+def _statements(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the words of each line."""
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if words and not words[0].startswith("#"):
-            yield Statement(number, words)
+            yield number, words

@@ -245,7 +245,6 @@ class Names:
     """
 
     def __init__(self, names: Iterable[Physical], versions: Collection[int] = (4, 6)) -> None:
-        """`versions`: the IP versions of addresses to look for."""
         family = socket.AF_INET6 if 6 in versions else socket.AF_INET
         self._family = socket.AF_UNSPEC if len(versions) > 1 else family
         self._names = tuple(dict.fromkeys(names))
@@ -279,7 +278,6 @@ class Names:
                 changed(addresses)
 
     async def _look_up_all(self) -> None:
-        """Resolve all names in parallel."""
         async with trio.open_nursery() as nursery:
             for name in self._names:
                 nursery.start_soon(self._look_up, name)

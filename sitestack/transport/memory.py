@@ -83,7 +83,6 @@ class MemoryTransport:
             self._network.carry(self.address, to, data)
 
     def queue_datagram(self, data: bytes, source: Physical) -> None:
-        """Queue a datagram for this member. Called by the network."""
         if len(self._queue) == QUEUED_DATAGRAMS_MAX:
             self._seen.overrun_datagrams += 1
             return

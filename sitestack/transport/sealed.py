@@ -42,7 +42,6 @@ class SealedTransport:
         )
 
     def use_ring(self, ring: KeyRing) -> None:
-        """Seal and open with the keys of this ring from now on."""
         self.proofs.ring = ring
         if dropped := self._seal.use_ring(ring):
             self._count_drop("seal_stranger", dropped)

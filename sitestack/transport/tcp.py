@@ -98,7 +98,6 @@ class Greeting:
         self._proofs.remove(proofs)
 
     def draw_nonce(self) -> bytes:
-        """Draw the accepting end's nonce, for the proof of the other end."""
         return secrets.token_bytes(NONCE_BYTES)
 
     def hello(self) -> bytes:
@@ -199,9 +198,6 @@ class TcpTransport:
         self._seen = TcpStatistics()
 
     def physical(self) -> tuple[Physical, ...]:
-        """Return the addresses that others connect to: a configured external one (LA-8), then its
-        own.
-        """
         return self._places
 
     def listener(self) -> None:

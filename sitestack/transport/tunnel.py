@@ -91,7 +91,6 @@ class TunnelTransport:
                     self.report(Address(bytes.fromhex(gone)))
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
-        """Queue each for a router, and write as much as the kernel accepts."""
         seen = self._seen
         for to, data in datagrams:
             if to is None:

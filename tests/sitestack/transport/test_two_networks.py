@@ -33,7 +33,7 @@ from tests.harness.sockets import free_port
 
 #: Tells that the namespace is there, and holds it until its standard input ends. IPv6 addresses outlive a link that is down.
 HOLD = "echo 1 >/proc/sys/net/ipv6/conf/all/keep_addr_on_down; ip link set lo up && echo ready && read end"
-#: Addresses of the ranges for benchmarks (RFC 2544, RFC 5180), which nobody sees but these members. {} is the member's number.
+#: Addresses of the ranges for benchmarks (RFC 2544, RFC 5180), which these members alone see. {} is the member's number.
 NETWORKS = {
     "IPv4": ("198.18.0.{}/24", "198.18.1.{}/24"),
     "IPv6": ("2001:2:0:1::{}/64", "2001:2:0:2::{}/64"),
