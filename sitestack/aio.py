@@ -13,22 +13,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, Concatenate, Generic, Never, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Generic, Never, cast
 
 from sitestack.channel.channel import Channel as TrioChannel
 from sitestack.channel.channel import X_co
 from sitestack.channel.open import open_channel as open_on_trio
 from sitestack.channel.open import open_transport as open_transport_on_trio
-from sitestack.channel.portal import PORTAL, Call, ChannelDoor, Door, K, Lease, PortalClosed, at_callers
+from sitestack.channel.portal import PORTAL, Call, ChannelDoor, Door, E, K, Lease, P, PortalClosed, R, S, at_callers
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.gap import Gap
 from sitestack.model.message import Message
 from sitestack.model.view import View
-
-P = ParamSpec("P")
-R = TypeVar("R")
-S = TypeVar("S")
-E = TypeVar("E")
 
 
 async def _call(work: Callable[[], Awaitable[R]]) -> R:

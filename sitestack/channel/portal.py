@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import ContextVar
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 import trio
 
@@ -23,8 +23,11 @@ from sitestack.model.errors import ChannelClosed
 from sitestack.model.view import View
 
 C = TypeVar("C")
+E = TypeVar("E")
 K = TypeVar("K", bound=Channel[Any])
+P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 T = TypeVar("T")
 
 #: The call that the present trio task serves.
@@ -65,14 +68,10 @@ class Call(Generic[R]):
         except BaseException as error:
             self._error = error
         finally:
-            self._end(done)
+            self.end(done)
 
-    def refuse(self, done: Callable[[], object]) -> None:
-        """End a call that comes too late."""
-        self._error = PortalClosed()
-        self._end(done)
-
-    def _end(self, done: Callable[[], object]) -> None:
+    def end(self, done: Callable[[], object], error: BaseException | None = None) -> None:
+        self._error = self._error or error
         self.is_done = True
         self.post(done)
 
@@ -149,7 +148,7 @@ class Portal:
 
         def begin() -> None:
             if self._ended.is_set():
-                call.refuse(done)
+                call.end(done, PortalClosed())
             else:
                 self.nursery.start_soon(call.serve, done)
 
