@@ -353,7 +353,8 @@ class Channel(Sending, Generic[X_co]):
                 self._handle(event)
         gate = self._gate
         if gate.full_targets != self._batching.full_targets:
-            gate.limit(self._batching.full_targets)
+            gate.full_targets = self._batching.full_targets
+            gate.look_again()
         if gate.is_full and self._batching.writable:
             gate.is_full = False
             gate.look_again()

@@ -103,7 +103,7 @@ def make_recorder(
         local.site,
         local.address,
         journal(local),
-        read_clocks,
+        lambda: (time.monotonic_ns(), time.time_ns()),
         keep_payloads=True,
         total_order=config.order == "total",
         event_records=event_records,
@@ -174,10 +174,6 @@ def make_local(site: str, name: str) -> Local:
     return Local(site, Address.make(rng), name or f"{socket.gethostname()}-{rng.getrandbits(16):04x}", rng)
 
 
-def read_clocks() -> tuple[int, int]:
-    return time.monotonic_ns(), time.time_ns()
-
-
 @asynccontextmanager
 async def member(channel: C, names: HostNames) -> AsyncIterator[C]:
     """Run a channel: joined inside the block, left after it. Cancellation leaves no task and no
@@ -192,7 +188,7 @@ async def member(channel: C, names: HostNames) -> AsyncIterator[C]:
                 owner = f"{channel.name} in {channel.site}"
                 interval_s = channel.config.channel.resolve_interval_s
                 if (rendezvous := channel.rendezvous) is not None:
-                    await rendezvous.register()
+                    await rendezvous.links.find(rendezvous.find_s)
                     nursery.start_soon(rendezvous.run, channel._hand_in, name=f"routers of {owner}")
                     nursery.start_soon(names.routers.follow, interval_s, rendezvous.links.use, name=f"router names for {owner}")
                 nursery.start_soon(channel._run, name=f"channel of {owner}")

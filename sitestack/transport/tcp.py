@@ -97,9 +97,6 @@ class Greeting:
         """Stop using these proofs. Open connections stay."""
         self._proofs.remove(proofs)
 
-    def draw_nonce(self) -> bytes:
-        return secrets.token_bytes(NONCE_BYTES)
-
     def hello(self) -> bytes:
         return MAGIC + _PORT.pack(self._place.port) + self._place.host.encode()
 
@@ -279,7 +276,7 @@ class TcpTransport:
             self._refuse(each)
         self._add(connection)
         if self.greeting.is_proved:
-            connection.nonce = self.greeting.draw_nonce()
+            connection.nonce = secrets.token_bytes(NONCE_BYTES)
             connection.waiting += _frame(SEALED_MAGIC + connection.nonce)
             self._write(connection)
 

@@ -35,14 +35,10 @@ def registrant(local: Local, physical: tuple[Physical, ...], proofs: Proofs | No
 
 class Rendezvous:
     def __init__(self, links: RouterLinks, find_s: float, tunnel: TunnelTransport | None = None) -> None:
-        """`find_s`: maximum wait (s) for a router before the member starts without."""
         self.links = links
-        self._find_s = find_s
+        #: Maximum wait (s) for a router before the member starts without.
+        self.find_s = find_s
         self._tunnel = tunnel
-
-    async def register(self) -> None:
-        """Register, and wait until a router has listed the members."""
-        await self.links.find(self._find_s)
 
     async def run(self, hand_in: Callable[[Event], None]) -> None:
         """Stay registered, and report other registered members, until cancelled.

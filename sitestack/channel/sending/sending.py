@@ -82,10 +82,6 @@ class CreditGate:
         ):
             await self._waiting.park()
 
-    def limit(self, full_targets: frozenset[Address]) -> None:
-        self.full_targets = full_targets
-        self.look_again()
-
     def look_again(self) -> None:
         """Wake the waiting tasks, each of which checks its condition again."""
         self._waiting.unpark_all()
