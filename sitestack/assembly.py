@@ -25,6 +25,7 @@ from sitestack.model.errors import ConfigurationError
 from sitestack.seal.envelope import OVERHEAD_BYTES
 from sitestack.stack.layer import Layer, Local
 from sitestack.stack.stack import Stack
+from sitestack.wire.codec import long_name_bytes
 
 #: Layer -> the layers that must be somewhere below it.
 NEEDS_BELOW: dict[type[Layer], tuple[type[Layer], ...]] = {
@@ -55,7 +56,7 @@ def build_stack(
     proves nothing, since a stranger may have sent a copy. Raises ConfigurationError.
     """
     overhead_bytes = OVERHEAD_BYTES if sealed else 0
-    shrunk = config.transport.datagram_bytes_max - overhead_bytes
+    shrunk = config.transport.datagram_bytes_max - overhead_bytes - long_name_bytes(config.site)
     config = replace(config, transport=replace(config.transport, datagram_bytes_max=shrunk))
     fetches = relay_layer is not None
     layers = build_layers(local, config, shares_state=shares_state, fetches=fetches, overhead_bytes=overhead_bytes)

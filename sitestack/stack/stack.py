@@ -35,7 +35,7 @@ from sitestack.stack.layer import (
     Up,
     WriteIds,
 )
-from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, Codec, bundles
+from sitestack.wire.codec import DATAGRAM_OVERHEAD_BYTES, Codec, bundles, long_name_bytes
 from sitestack.wire.codec import Datagram as ParsedDatagram
 from sitestack.wire.lane import HEAD_BYTES as LANE_HEAD_BYTES
 from sitestack.wire.lane import MAGIC as LANE_MAGIC
@@ -430,7 +430,8 @@ class Stack:
     def _sliced(self, datagram: bytes, limit: int) -> list[bytes]:
         if len(datagram) <= limit:
             return [datagram]
-        return [self.codec.encode_slice(each) for each in cut(self.address, datagram, limit - DATAGRAM_OVERHEAD_BYTES)]
+        slice_bytes = limit - DATAGRAM_OVERHEAD_BYTES - long_name_bytes(self.codec.cluster)
+        return [self.codec.encode_slice(each) for each in cut(self.address, datagram, slice_bytes)]
 
     def count_drop(self, reason: str, count: int = 1) -> None:
         self.drops[reason] = self.drops.get(reason, 0) + count

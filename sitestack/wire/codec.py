@@ -40,8 +40,8 @@ FRAMES_MAX, SMALL_FRAMES_MAX, BYTES_PER_FRAME = 256, 8, 32
 #: Overhead of a frame besides its headers' fields and its body (bytes). Generous, for size
 #: estimates only.
 FRAME_OVERHEAD_BYTES = 128
-#: Bytes that the datagram itself adds: prefix, cluster name, addresses.
-DATAGRAM_OVERHEAD_BYTES = 128
+#: Bytes that the datagram itself adds: prefix, cluster name of this size, addresses.
+DATAGRAM_OVERHEAD_BYTES, _NAME_BYTES = 128, 64
 #: Maximum tables of short ids for reading; the oldest is evicted. A member that is more views
 #: behind retransmits in the view that it catches up with.
 TABLES_MAX = 8
@@ -49,6 +49,11 @@ DATAGRAM_BYTES_MAX = 65_507
 
 _EVERYBODY, _MEMBER, _WHOEVER, _SLICE = 0, 1, 2, 3
 _SCOPES = tuple(Scope)
+
+
+def long_name_bytes(cluster: str) -> int:
+    """Return the bytes that a long name adds to DATAGRAM_OVERHEAD_BYTES."""
+    return max(0, len(cluster.encode()) - _NAME_BYTES)
 
 
 def frames_max(size: int) -> int:

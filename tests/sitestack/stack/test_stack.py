@@ -7,13 +7,18 @@ from typing import ClassVar
 
 import pytest
 
+from sitestack.config import SITE_CHARS_MAX
+from sitestack.layers.path_mtu.layer import SIZES
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.events import Blocked, Event, Misdirected, StatesCollected, ViewInstalled
 from sitestack.model.frame import Frame, Header
+from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Transmit, Up
+from sitestack.seal.envelope import OVERHEAD_BYTES
+from sitestack.stack.layer import Announce, CollectStates, Down, Dropped, Effect, Layer, Limit, Transmit, Up
 from sitestack.stack.stack import Stack
+from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 from tests.harness.addresses import address
 
 A, B = map(address, "AB")
@@ -62,12 +67,12 @@ class Wire(Layer):
         return []
 
 
-def stack_of(scripts: list[dict[str, list[Effect]]], room: int = 1_400) -> tuple[Stack, list[str]]:
+def stack_of(scripts: list[dict[str, list[Effect]]], room: int = 1_400, site: str = "NYC") -> tuple[Stack, list[str]]:
     log: list[str] = []
     layers: list[Layer] = [Scripted(str(n), log, script) for n, script in enumerate(scripts)]
     for layer in layers:
         type(layer).name = "scripted"
-    return Stack(A, [*layers, Wire()], "NYC", room), log
+    return Stack(A, [*layers, Wire()], site, room), log
 
 
 def test_the_consequences_of_one_effect_come_before_its_sibling() -> None:
@@ -154,6 +159,23 @@ def test_frames_of_one_turn_and_destination_share_datagrams_and_keep_their_order
     arrived = [frame for frame in receiver.flush(0.0).events if isinstance(frame, Frame)]
     assert [frame.headers[0] for frame in arrived] == [Word(word) for word in words]
     assert len(log) == 40
+
+
+@pytest.mark.parametrize("name", ["N" * SITE_CHARS_MAX, "\N{GRINNING FACE}" * SITE_CHARS_MAX], ids=["64 bytes", "256 bytes"])
+def test_the_largest_sealed_datagram_passes_where_only_the_least_size_does(name: str) -> None:
+    largest, least = DATAGRAM_BYTES_MAX - OVERHEAD_BYTES, min(SIZES) - OVERHEAD_BYTES
+    stack, _ = stack_of([{"narrow": [Limit(B, least)]}], largest, name)
+    whole = Frame(A, B, (), Batch(name, A, Scope.UNICAST, 1, 1, pack_body([bytes(largest - 1_024)]), B, name))
+    stack.down(whole, 0.0)
+    assert len(stack.flush(0.0).datagrams) == 1
+    stack.down(Note("narrow"), 0.0)
+    stack.down(whole, 0.0)
+    slices = [data for _, data in stack.flush(0.0).datagrams]
+    assert max(map(len, slices)) <= least
+    receiver = Stack(B, [Wire()], name, largest)
+    for data in slices:
+        receiver.receive(data, HERE, 0.0)
+    assert receiver.flush(0.0).events == (whole,)
 
 
 def test_a_misdirected_frame_is_reported_to_the_lowest_layer_and_not_delivered() -> None:

@@ -16,7 +16,7 @@ from sitestack.seal import envelope
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.seal import Seal
 from sitestack.wire.cluster import mark_of, marks_of
-from sitestack.wire.codec import DATAGRAM_BYTES_MAX, Codec
+from sitestack.wire.codec import Codec
 from sitestack.wire.slices import DIGEST_BYTES, SLICE_COST_BYTES, SLICES_MAX, Assembly, Slice, cut
 from tests.harness.addresses import address
 
@@ -79,10 +79,6 @@ def test_a_source_with_one_slice_above_its_bound_is_left_with_nothing() -> None:
     parts = assembly(each_bytes_max=500)
     assert parts.put(cut(A, DATAGRAM, 1_000)[0]) is None
     assert parts.bytes.now == 0
-
-
-def test_the_largest_datagram_fits_into_slices_of_the_least_size() -> None:
-    assert len(cut(A, bytes(DATAGRAM_BYTES_MAX), 548 - 128)) <= SLICES_MAX
 
 
 def test_a_slice_is_no_datagram() -> None:
