@@ -12,14 +12,10 @@ from sitestack.model.level import Level
 from sitestack.model.message import UNICASTS
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Up
-from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
+from sitestack.wire.size import frame_bytes
 
 #: Maximum bytes of held frames.
 HELD_BYTES_MAX = 256 << 20
-
-
-def _size(frame: Frame) -> int:
-    return FRAME_OVERHEAD_BYTES + frame.payload_bytes
 
 
 class ViewTags:
@@ -30,7 +26,7 @@ class ViewTags:
 
     def __init__(self, member: Promises, held_max: int) -> None:
         self._member = member
-        self._held = FairHold(held_max, HELD_BYTES_MAX, _size)
+        self._held = FairHold(held_max, HELD_BYTES_MAX, frame_bytes)
 
     def levels(self) -> dict[str, Level]:
         return {"held_frames": self._held.count, "held_bytes": self._held.bytes}

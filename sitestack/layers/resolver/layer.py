@@ -28,7 +28,7 @@ from sitestack.model.frame import Frame
 from sitestack.model.host import is_ipv6
 from sitestack.model.level import Level
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, SendPart, Transmit, TransmitAlone, Up
-from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
+from sitestack.wire.size import frame_bytes
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ class Resolver(Layer):
         waiting = self._waiting.pop(member, None)
         if waiting is None:
             return []
-        self._queued_bytes.now -= sum(map(_size, waiting.frames))
+        self._queued_bytes.now -= sum(map(frame_bytes, waiting.frames))
         return [Transmit(self._picked[member], frame) for frame in waiting.frames]
 
     def _refresh(self) -> None:
@@ -174,7 +174,7 @@ class Resolver(Layer):
         if not waiting.frames:
             waiting.since = now
         waiting.frames.append(frame)
-        size, dropped = _size(frame), 0
+        size, dropped = frame_bytes(frame), 0
         if len(waiting.frames) > self.config.queued_frames_max:
             dropped += self._drop_oldest(waiting)
         while not self._queued_bytes.fits(size):
@@ -190,7 +190,7 @@ class Resolver(Layer):
         return waiting, [Up(FindPhysical(member))]
 
     def _drop_oldest(self, waiting: _Waiting) -> int:
-        self._queued_bytes.now -= _size(waiting.frames.popleft())
+        self._queued_bytes.now -= frame_bytes(waiting.frames.popleft())
         return 1
 
     def _give_up(self, frames: int) -> list[Effect]:
@@ -206,7 +206,7 @@ class Resolver(Layer):
                 break
             if now >= waiting.since + self.config.give_up_s and waiting.frames:
                 effects += self._give_up(len(waiting.frames))
-                self._queued_bytes.now -= sum(map(_size, waiting.frames))
+                self._queued_bytes.now -= sum(map(frame_bytes, waiting.frames))
                 waiting.frames.clear()
             if waiting.frames or self._has_to_reach(member):
                 effects += self._ask(member, now)[1]
@@ -253,7 +253,3 @@ class Resolver(Layer):
             "queued_frames": Level.of(frames, config.queued_frames_max),
             "queued_bytes": self._queued_bytes,
         }
-
-
-def _size(frame: Frame) -> int:
-    return FRAME_OVERHEAD_BYTES + (0 if frame.batch is None else len(frame.batch.body))

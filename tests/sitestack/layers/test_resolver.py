@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from sitestack.layers.fragment.headers import FragmentHeader
 from sitestack.layers.resolver import Resolver, ResolverConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import (
@@ -125,6 +126,13 @@ def test_all_queues_together_are_bounded_and_the_longest_wait_loses() -> None:
     assert level.now == 0
     assert level.high is not None
     assert 4_000 < level.high <= 5_000
+
+
+def test_a_piece_of_a_large_frame_counts_in_the_queues() -> None:
+    resolver = make(ResolverConfig(queued_bytes_max=5_000))
+    piece = Frame(A, B, (FragmentHeader(1, 0, 9, bytes(2_000)),))
+    effects = [effect for _ in range(3) for effect in resolver.down(piece, 0.0)]
+    assert drops(effects) == ["unresolved"]
 
 
 @pytest.mark.conforms("LA-9")
