@@ -129,7 +129,7 @@ class Leader:
         if view is None or not self.changes.add_suspects(members, view):
             return []
         suspected = self.changes.suspected
-        if not self.leads():
+        if not self.leads() and not isinstance(self._phase, Flushing):
             leader = self.candidate()
             if leader is None:
                 return []  # this process has left, and no other member is left
@@ -188,7 +188,9 @@ class Leader:
 
     def _start(self, now: float) -> list[Effect]:
         view = self._member.view
-        if view is None or not self.leads():
+        # An abandoned flush still blocks its members, even if the coordinator was falsely suspected and leads again.
+        abandoned = isinstance(self._phase, Idle) and self._member.is_blocked_by(self._local.address)
+        if view is None or not (self.leads() or abandoned):
             return []
         survivors = self.changes.survivors(view)
         leaving = self.changes.leaving(survivors)

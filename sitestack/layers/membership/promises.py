@@ -47,6 +47,9 @@ class Promises:
         if self.blocked_since is None:
             self.blocked_since = now
 
+    def is_blocked_by(self, leader: Address) -> bool:
+        return self.blocked_since is not None and self.promised.creator == leader
+
     def accepts(self, prepare: Prepare, me: Address) -> bool:
         """Return whether a prepare belongs to the promise.
 

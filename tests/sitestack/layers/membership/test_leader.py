@@ -59,6 +59,20 @@ def test_all_that_are_given_up_at_one_time_are_left_out_by_one_flush() -> None:
     assert asked(leader.expire(1.0)) == [B, D]
 
 
+def test_members_blocked_by_an_abandoned_flush_are_freed_by_its_leader_even_if_another_one_leads_again() -> None:
+    leader = leader_of("B")
+    leader.suspect((A,), 1.0)
+    assert asked(leader.expire(1.0)) == [B, C, D]
+    leader._member.promise(ViewId(2, B), 1.0)
+    leader.changes.unsuspect((A,))
+    leader.suspect((D,), 2.0)
+    assert asked(leader.expire(2.0)) == [A, B, C]
+    leader._member.promise(ViewId(4, A), 2.1)
+    leader.yield_to(A)
+    leader.retry(2.1)
+    assert leader.deadline() is None, "A finishes its own"
+
+
 def test_other_changes_are_collected() -> None:
     leader = leader_of("A")
     leader.suspect((C,), 1.0)
