@@ -29,7 +29,7 @@ from tests.mutants.operators import Break, breaks
 ABOUT = {
     "SEQ": ("sitestack/layers/sequencer/",),
     "REL": ("relay/gateway/", "relay/replica/", "relay/unicast/", "relay/layer/"),
-    "LA": ("sitestack/layers/discovery/", "sitestack/layers/resolver/", "sitestack/model/address", "sitestack/transport/"),
+    "LA": ("sitestack/layers/discovery/", "sitestack/layers/resolver.py", "sitestack/model/address", "sitestack/transport/"),
     "U2": ("sitestack/layers/unicast/",),
 }
 #: Tests that are asked for their own rows only: whole sites take long, and in real time one may fail on a busy machine.

@@ -8,7 +8,7 @@ _FRAGMENT = "sitestack/layers/fragment/layer.py"
 _LANES, _STACK, _TESTS = "sitestack/stack/lanes.py", "sitestack/stack/stack.py", "tests/sitestack/stack/test_lanes.py"
 _ACCOUNTS, _FLOW = "sitestack/layers/flow_control/accounts.py", "sitestack/layers/flow_control/layer.py"
 _UNICAST, _SENDER = "sitestack/layers/unicast/layer.py", "sitestack/layers/unicast/sender.py"
-_RECEIVER, _FAILURES = "sitestack/layers/unicast/receiver.py", "sitestack/layers/failure_detection/layer.py"
+_RECEIVER, _FAILURES = "sitestack/layers/unicast/receiver.py", "sitestack/layers/failure_detection.py"
 _DOWN, _UP, _BAD = (
     f"{_TESTS}::{name}"
     for name in ("test_a_message_walks_when", "test_a_frame_is_expanded_when", "test_bad_datagrams_are_dropped_and_counted")

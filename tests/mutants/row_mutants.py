@@ -226,7 +226,7 @@ ROW_MUTANTS = (
     row(
         "LA-6",
         "the first address of a member is used, dead or not",
-        "sitestack/layers/resolver/layer.py",
+        "sitestack/layers/resolver.py",
         "each.physical[failures.get(each.address, (0, 0.0))[0] % len(each.physical)]",
         "each.physical[0]",
     ),

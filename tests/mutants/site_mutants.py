@@ -331,7 +331,7 @@ SITE = (
     trap(
         "F51-answers",
         "two members on a dead network change to the living one in turns",
-        "sitestack/layers/path_mtu/layer.py",
+        "sitestack/layers/path_mtu.py",
         ", everywhere=True",
         "",
         "tests/sitestack/layers/path_mtu/test_path_mtu.py::test_a_probe_is_answered_with_its_size_at_all_addresses",
@@ -348,7 +348,7 @@ SITE = (
     trap(
         "F51-twice",
         "two layers that notice a dead address at once return to it",
-        "sitestack/layers/resolver/layer.py",
+        "sitestack/layers/resolver.py",
         "            if event.since > changed_at:\n",
         "            if True:\n",
         "tests/sitestack/layers/test_resolver.py::test_a_failure_of_an_address_that_was_given_up_since_changes_nothing",
@@ -441,7 +441,7 @@ SITE = (
     trap(
         "A15-least-path",
         "a member that gets no datagram of 1,200 bytes stops its site for good",
-        "sitestack/layers/path_mtu/layer.py",
+        "sitestack/layers/path_mtu.py",
         "SIZES = (8_900, 1_400, 1_200, 548)",
         "SIZES = (8_900, 1_400, 1_200)",
         "tests/simulation/test_path_mtu.py::test_not_even_a_path_of_the_least_size_stops_the_others",
@@ -449,7 +449,7 @@ SITE = (
     trap(
         "A15-full-wire",
         "probes of all sizes together keep a narrow wire full",
-        "sitestack/layers/path_mtu/layer.py",
+        "sitestack/layers/path_mtu.py",
         "or larger[:1]",
         "+ larger[:2]",
         "tests/sitestack/layers/path_mtu/test_path_mtu.py"
@@ -458,7 +458,7 @@ SITE = (
     trap(
         "A15-late",
         "late answers are dropped, so that a full path is searched as often as ever",
-        "sitestack/layers/path_mtu/layer.py",
+        "sitestack/layers/path_mtu.py",
         "if search is None or search.number",
         "if search is None or search.due is None or search.number",
         "tests/sitestack/layers/path_mtu/test_path_mtu.py::test_a_late_answer_continues_a_search_and_lifts_its_limit",
@@ -482,7 +482,7 @@ SITE = (
     trap(
         "S20-woken",
         "a coordinator that wakes from a pause orders alone what its application sends",
-        "sitestack/layers/failure_detection/layer.py",
+        "sitestack/layers/failure_detection.py",
         "                effects.append(Up(Stalled()))\n",
         "                pass\n",
         "tests/simulation/relay/test_quarantine.py::test_a_coordinator_that_wakes_orders_nothing_before_it_knows_that_it_is_a_member",

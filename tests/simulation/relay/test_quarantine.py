@@ -6,7 +6,7 @@ import pytest
 
 from relay.events import GlobalView
 from relay_lab.sim.process import SOCKET_DATAGRAMS_MAX
-from sitestack.layers.failure_detection.headers import Alive
+from sitestack.layers.failure_detection import Alive
 from sitestack.layers.membership import Membership
 from sitestack.layers.membership.headers import Commit
 from sitestack.model.address import Physical

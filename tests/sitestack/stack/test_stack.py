@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from sitestack.config import SITE_CHARS_MAX
-from sitestack.layers.path_mtu.layer import SIZES
+from sitestack.layers.path_mtu import SIZES
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.events import Blocked, Event, Misdirected, StatesCollected, ViewInstalled

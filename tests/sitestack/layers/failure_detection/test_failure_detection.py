@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.layers.failure_detection import FailureDetection, FailureDetectionConfig
-from sitestack.layers.failure_detection.headers import Alive, AreYouThere, IAmAlive, NotHeard, NotHere
+from sitestack.layers.failure_detection import (
+    Alive,
+    AreYouThere,
+    FailureDetection,
+    FailureDetectionConfig,
+    IAmAlive,
+    NotHeard,
+    NotHere,
+)
 from sitestack.model.address import Address
 from sitestack.model.events import (
     CheckMember,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.layers.path_mtu import PathMtu, PathMtuConfig
-from sitestack.layers.path_mtu.layer import Probe, ProbeAnswer
+from sitestack.layers.path_mtu import PathMtu, PathMtuConfig, Probe, ProbeAnswer
 from sitestack.model.address import Address
 from sitestack.model.events import FindPhysical, Left, NarrowPath, PathDoubt, SendAlone, TryNextPhysical, ViewInstalled
 from sitestack.model.frame import Frame

@@ -18,7 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sitestack.layers.path_mtu.config import PathMtuConfig
 from sitestack.model.address import Address
 from sitestack.model.events import Event, FindPhysical, Left, NarrowPath, PathDoubt, SendAlone, TryNextPhysical, ViewInstalled
 from sitestack.model.frame import Frame, Header
@@ -31,6 +30,26 @@ from sitestack.wire.codec import Codec
 ATTEMPT_INTERVAL_S, STEP_S_MAX = 0.05, 4.0
 #: Sizes up to this are tried together; each larger one may fill a queue.
 SMALL_BYTES = 1_500
+#: Datagram sizes that networks are built for: jumbo frames, Ethernet less a tunnel, the least of
+#: IPv6, and the least that every IPv4 host accepts (576 bytes, RFC 791).
+SIZES = (8_900, 1_400, 1_200, 548)
+
+
+@dataclass(frozen=True, slots=True)
+class PathMtuConfig:
+    """Times and bounds of path MTU discovery."""
+
+    #: Times that an unanswered probe is sent; the largest answered size passes.
+    attempts: int = 4
+    #: Least time between two searches for one member. Doubles with each search that finds that all sizes pass:
+    #: the path is full, not narrow.
+    search_interval_s: float = 2.0
+    #: Longest such time.
+    search_interval_s_max: float = 16.0
+    #: Interval at which a limit is checked again.
+    raise_interval_s: float = 30.0
+    #: Processes for which limits are remembered; beyond, the oldest is forgotten.
+    members_max: int = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +67,6 @@ class ProbeAnswer(Header):
 
     search: int
     size: int
-
-
-HEADERS: dict[int, type[Header]] = {0xB0: Probe, 0xB1: ProbeAnswer}
-
-
-#: Datagram sizes that networks are built for: jumbo frames, Ethernet less a tunnel, the least of
-#: IPv6, and the least that every IPv4 host accepts (576 bytes, RFC 791).
-SIZES = (8_900, 1_400, 1_200, 548)
 
 
 @dataclass(slots=True)
@@ -78,7 +89,7 @@ class PathMtu(Layer):
     """The assembly calls `bind` with the stack's codec."""
 
     name: ClassVar[str] = "path_mtu"
-    HEADERS: ClassVar[dict[int, type[Header]]] = HEADERS
+    HEADERS: ClassVar[dict[int, type[Header]]] = {0xB0: Probe, 0xB1: ProbeAnswer}
     FRAMES_UP = "own"
     FRAMES_DOWN = "none"
 

@@ -23,8 +23,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from sitestack.layers.failure_detection.config import FailureDetectionConfig
-from sitestack.layers.failure_detection.headers import HEADERS, Alive, AreYouThere, IAmAlive, NotHeard, NotHere
 from sitestack.model.address import Address
 from sitestack.model.events import (
     CheckMember,
@@ -41,18 +39,79 @@ from sitestack.model.events import (
     ViewInstalled,
     Watch,
 )
+from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.rate_limit import RateLimit
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, ReceivePart, Up
 
-_OWN = frozenset(HEADERS.values())
 #: Share of the usual time to answer for a member whose port refuses connections.
 REFUSED_SHARE = 0.1
 #: Least seconds between two `NotHere` to one sender about one member, and between two reports of a differing view of
 #: one member; and the processes for which these are remembered.
 NOT_HERE_INTERVAL_S, SEEN_INTERVAL_S, LIMITED_MAX = 0.5, 1.0, 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class FailureDetectionConfig:
+    """Times of heartbeats and checks.
+
+    The defaults fit a LAN: a crash is reported after 3.5 to 4 seconds.
+    """
+
+    #: The period of heartbeats.
+    heartbeat_interval_s: float = 0.5
+    #: Silence after which a member is asked.
+    timeout_s: float = 2.5
+    #: Time for its answer before it is suspected.
+    verify_timeout_s: float = 1.0
+    #: Questions within that time.
+    verify_attempts: int = 3
+    #: A member that wakes up later than scheduled by this regards itself as the paused one, and suspects no
+    #: member.
+    stall_s: float = 1.0
+    #: Keep TCP connections to other members, which notice a killed process at once.
+    watch: bool = True
+
+
+@fast_frozen
+@dataclass(frozen=True, slots=True)
+class Alive(Header):
+    """Heartbeat, with the view that the sender has installed (A11)."""
+
+    view: ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class AreYouThere(Header):
+    """Question to a silent member.
+
+    From the second attempt on both sides use another address of each other, if known.
+    """
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class IAmAlive(Header):
+    """Answer to AreYouThere."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotHere(Header):
+    """Answer to a misdirected frame: the member `wanted` is not at this address any more."""
+
+    wanted: Address
+
+
+@dataclass(frozen=True, slots=True)
+class NotHeard(Header):
+    """With each heartbeat: I receive nothing from the coordinator, and suspect it."""
+
+
+HEADERS: dict[int, type[Header]] = {0x20: Alive, 0x21: AreYouThere, 0x22: IAmAlive, 0x23: NotHere, 0x24: NotHeard}
+_OWN = frozenset(HEADERS.values())
 
 
 @dataclass(frozen=True, slots=True)
