@@ -9,7 +9,7 @@ from sitestack.layers.membership.headers import Commit, Installed, JoinRequest, 
 from sitestack.promises import History
 from sitestack.promises.history import Fate
 from tests.harness.script import Script, site_maker
-from tests.simulation.test_membership import assert_sound, views
+from tests.simulation.test_membership import assert_sound, blocked, views
 
 
 def test_a_joiner_that_asks_a_departed_coordinator_is_admitted_by_the_next_one() -> None:
@@ -61,4 +61,20 @@ def test_a_member_that_misses_a_leavers_commit_gets_the_view_from_the_next_in_li
     assert lost.packets
     script.send("C", "heard again")
     script.everywhere("BC", "heard again")
+    assert_sound(script.world)
+
+
+def test_after_the_death_of_a_leaver_in_its_commits_the_others_are_blocked_for_its_detection_only() -> None:
+    """One has installed the view without it. The next in line catches up with that view, in which nothing is to change."""
+    script = Script(World(4, site_maker(SiteConfig(site="NYC"))), Commit)
+    script.site("NYC", "A", "B", "C")
+    lost = script.hold("A", "B", Commit)
+    script["A"].leave()
+    script.until(lambda: views(script["C"])[-1] == "2", "C continues without A")
+    script.kill("A")
+    assert lost.packets
+    script.run(4.5)
+    script.view("B", "C", within=0.0)
+    assert not blocked(script["B"])
+    assert not blocked(script["C"])
     assert_sound(script.world)

@@ -246,10 +246,7 @@ class Membership(Layer):
     def _handle_reply(self, source: Address, header: wire.FlushReply, now: float) -> list[Effect]:
         prepare = self._member.prepare
         if prepare is not None and header.installed == prepare.view.id and source in prepare.view.members:
-            # The last leader died while committing.
-            effects = self._follower.catch_up(prepare)
-            self._leader.retry(now)
-            return effects
+            return self._follower.catch_up(prepare)  # the last leader died while committing
         return self._leader.handle_reply(source, header, now)
 
     def _handle_commit(self, leader: Address, header: wire.Commit, now: float) -> list[Effect]:

@@ -171,7 +171,7 @@ class Leader:
 
     def retry(self, now: float) -> None:
         """Start a flush if this process leads and none is under way."""
-        if isinstance(self._phase, Idle) and self._phase.change_due is None and self.leads():
+        if isinstance(self._phase, Idle) and self._phase.change_due is None:
             self._phase.change_due = now
 
     def busy(self) -> bool:
@@ -324,5 +324,6 @@ class Leader:
             self._phase = Confirming(phase.flush, now + self._times.flush_timeout_s)
         else:
             self._phase = Idle()
-        if self.changes.view_installed(view) and self.leads():
+        # A leader that has caught up with this view has blocked its members for another one.
+        if (self.changes.view_installed(view) and self.leads()) or self._member.is_blocked_by(self._local.address):
             self._phase.change_due = now + self._times.batch_s

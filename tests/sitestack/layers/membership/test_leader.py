@@ -70,7 +70,18 @@ def test_members_blocked_by_an_abandoned_flush_are_freed_by_its_leader_even_if_a
     leader._member.promise(ViewId(4, A), 2.1)
     leader.yield_to(A)
     leader.retry(2.1)
-    assert leader.deadline() is None, "A finishes its own"
+    assert leader.expire(2.1) == [], "A finishes its own"
+
+
+def test_a_leader_that_catches_up_with_a_view_in_force_flushes_again_in_it() -> None:
+    leader = leader_of("B")
+    leader.suspect((A,), 1.0)
+    leader.expire(1.0)
+    leader._member.promise(ViewId(3, B), 1.0)
+    leader._member.install(view_of(2, "BCD"))
+    leader._member.blocked_since = 1.0
+    leader.view_installed(view_of(2, "BCD"), 1.1)
+    assert asked(leader.expire(1.1 + BATCH_S)) == [B, C, D]
 
 
 def test_other_changes_are_collected() -> None:
