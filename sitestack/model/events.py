@@ -234,7 +234,6 @@ class Peer:
     """One answer to a search; `coordinator` and `view` are None without a view."""
 
     address: Address
-    name: str
     coordinator: Address | None
     view: ViewId | None
 

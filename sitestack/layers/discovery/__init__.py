@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sitestack.layers.discovery.config import DiscoveryConfig
-from sitestack.layers.discovery.layer import COMPLAINT_INTERVAL_S, COMPLAINTS_MAX, INITIAL_HOSTS_MAX, Discovery
+from sitestack.layers.discovery.layer import COMPLAINT_INTERVAL_S, COMPLAINTS_MAX, INITIAL_HOSTS_MAX, Discovery, DiscoveryConfig
 
 __all__ = ["COMPLAINTS_MAX", "COMPLAINT_INTERVAL_S", "INITIAL_HOSTS_MAX", "Discovery", "DiscoveryConfig"]

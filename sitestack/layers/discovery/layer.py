@@ -13,11 +13,10 @@ A -> B      IAmHere(A at a:1, coordinator A)     B caches A; `Found` a moment la
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from sitestack.layers.discovery.config import DiscoveryConfig
 from sitestack.layers.discovery.directory import CONTACTS_PER_FRAME, Directory, is_own_word
 from sitestack.layers.discovery.headers import (
     IAmHere,
@@ -61,6 +60,36 @@ COMPLAINTS_MAX = 64
 ANSWER_INTERVAL_S = 0.1
 #: The source of contacts from gossip routers: it has no authority over any member.
 HEARSAY = Address(bytes(UUID_BYTES))
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryConfig:
+    """Times and bounds of discovery. The defaults fit a LAN."""
+
+    #: Members that are asked directly: any that are likely to be up.
+    initial_hosts: tuple[Physical, ...] = ()
+    #: A DNS name with the addresses of all members, unready ones too (a headless service), and their common
+    #: port. It is looked up repeatedly.
+    dns: Physical | None = None
+    #: All gossip routers (`relay router`). A member registers at each and receives the other members from it.
+    routers: tuple[Physical, ...] = ()
+    #: Time that a joiner searches before it regards itself as the first member.
+    join_wait_s: float = 1.0
+    #: Interval at which the request is repeated during a search.
+    request_interval_s: float = 0.25
+    #: Time that a search continues after a coordinator has answered.
+    settle_s: float = 0.1
+    #: Requesters for which the last answer is remembered; beyond, the oldest is forgotten.
+    answered_max: int = 1_024
+    #: Answers that one search accepts; further ones are dropped.
+    peers_max: int = 1_024
+    #: Remembered contacts; beyond, the oldest outside the view is evicted.
+    contacts_max: int = 4_096
+    #: Silence after which the contact of a process outside the view is forgotten, within twice that time.
+    #: Without multicast every known stranger costs a copy of each heartbeat and request.
+    stranger_s: float = 60.0
+    #: Time that a removed contact stays refused; at least 120, as late copies are up to a minute old (A2).
+    tombstone_s: float = 150.0
 
 
 class Discovery(Layer):
@@ -196,17 +225,16 @@ class Discovery(Layer):
     def _meet(self, header: WhoIsThere | IAmHere, source: Address, now: float) -> list[Effect]:
         """Learn a process's contact from its own statement, for a running search too."""
         effects = self._directory.learn(header.contact, source, now)
-        contact = replace(header.contact, name=printable(header.contact.name))
         if header.parameters != self._parameters:
-            return [*effects, Dropped("other_parameters"), *self._refuse(header, contact.name, now)]
-        if self._search is not None and not self._search.heard(contact, header.coordinator, header.view, now):
+            return [*effects, Dropped("other_parameters"), *self._refuse(header, now)]
+        if self._search is not None and not self._search.heard(header.contact, header.coordinator, header.view, now):
             effects.append(Dropped("too_many_peers"))
         return effects
 
-    def _refuse(self, header: WhoIsThere | IAmHere, name: str, now: float) -> list[Effect]:
+    def _refuse(self, header: WhoIsThere | IAmHere, now: float) -> list[Effect]:
         """Report a process with other parameters; a joiner waits for its own until its search ends."""
         member = header.contact.address
-        other = OtherParameters(member, name, printable(header.parameters))
+        other = OtherParameters(member, printable(header.contact.name), printable(header.parameters))
         if self._directory.view is not None:
             return [Up(other)] if self._complaints.allow(member, now) else []
         if self._search is not None and header.coordinator is not None:

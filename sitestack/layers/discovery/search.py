@@ -28,8 +28,7 @@ class Search:
         if known is None and len(self._peers) >= self.peers_max:
             return False
         if known is None or known[0] < contact.version:
-            peer = Peer(contact.address, contact.name, coordinator, view)
-            self._peers[contact.address] = (contact.version, peer)
+            self._peers[contact.address] = (contact.version, Peer(contact.address, coordinator, view))
         if coordinator == contact.address:
             self.until = min(self.until, now + self._settle_s)
         return True
@@ -42,10 +41,7 @@ class Search:
 
     def outcome(self) -> Found | OtherParameters:
         """Return the processes that answered, or the refusal if only other parameters were found."""
-        peers = self.peers()
+        peers = tuple([self._peers[member][1] for member in sorted(self._peers)])
         if self._refused is not None and all(peer.coordinator is None for peer in peers):
             return self._refused
         return Found(peers)
-
-    def peers(self) -> tuple[Peer, ...]:
-        return tuple([self._peers[member][1] for member in sorted(self._peers)])

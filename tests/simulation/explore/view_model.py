@@ -237,9 +237,7 @@ class ViewModel(Model):
         if not facts[name].seeks:
             return state
         views = [(each, facts[each].view) for each in others]
-        peers = [
-            Peer(address(each), each, None if v is None else v.coordinator, None if v is None else v.id) for each, v in views
-        ]
+        peers = [Peer(address(each), None if v is None else v.coordinator, None if v is None else v.id) for each, v in views]
         return self.step(state, name, Found(tuple(peers)))
 
     def check(self, state: State) -> None:

@@ -139,16 +139,16 @@ def test_all_processes_of_one_name_are_found() -> None:
     search = Search(0.0, 1.0, 0.1, 10)
     for each in "CAB":
         assert search.heard(replace(contact_of(each, 1), name="A"), None, None, 0.0)
-    assert search.outcome() == Found((Peer(A, "A", None, None), Peer(B, "A", None, None), Peer(C, "A", None, None)))
+    assert search.outcome() == Found((Peer(A, None, None), Peer(B, None, None), Peer(C, None, None)))
 
 
 def test_a_search_keeps_the_newest_answer_of_each_process_within_its_bound() -> None:
     search = Search(0.0, 1.0, 0.1, 2)
     for contact, is_heard in ((contact_of("A", 2), True), (contact_of("B", 1), True), (contact_of("C", 1), False)):
         assert search.heard(contact, None, None, 0.0) is is_heard
-    assert search.heard(replace(contact_of("A", 3), name="new"), None, None, 0.0)
-    assert search.heard(replace(contact_of("A", 1), name="old"), None, None, 0.0)
-    assert search.outcome() == Found((Peer(A, "new", None, None), Peer(B, "B", None, None)))
+    assert search.heard(contact_of("A", 3), B, V1.id, 0.0)
+    assert search.heard(contact_of("A", 1), None, None, 0.0)
+    assert search.outcome() == Found((Peer(A, B, V1.id), Peer(B, None, None)))
 
 
 def registered(*names: str, version: int = 1) -> SetRegistered:

@@ -92,7 +92,7 @@ def test_a_search_finds_no_process_with_other_parameters() -> None:
     joiner.down(FindMembers(), 0.0)
     assert Dropped("other_parameters") in hear(joiner, "B", member("B", "theirs"))
     hear(joiner, "A", member("A", "ours"))
-    assert joiner.expire(1.0) == [Up(Found((Peer(A, "A", A, ViewId(1, A)),)))]
+    assert joiner.expire(1.0) == [Up(Found((Peer(A, A, ViewId(1, A)),)))]
 
 
 def test_a_joiner_reports_other_parameters_of_a_member_not_of_a_starting_process() -> None:

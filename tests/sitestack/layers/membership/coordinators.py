@@ -67,7 +67,7 @@ class Coordinator:
 
 def coordinates(name: str, counter: int = 1) -> Peer:
     """An answer of a coordinator."""
-    return Peer(address(name), name, address(name), ViewId(counter, address(name)))
+    return Peer(address(name), address(name), ViewId(counter, address(name)))
 
 
 def flush_requests(effects: list[Effect]) -> list[Address]:

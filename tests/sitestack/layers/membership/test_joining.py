@@ -38,7 +38,7 @@ def asks(member: Address, hears: bool = False) -> list[Effect]:
 
 def peer(name: str, coordinator: str | None = None, counter: int = 1) -> Peer:
     leader = None if coordinator is None else address(coordinator)
-    return Peer(address(name), name, leader, None if leader is None else ViewId(counter, leader))
+    return Peer(address(name), leader, None if leader is None else ViewId(counter, leader))
 
 
 def looking(fetches: bool = False) -> Joining:

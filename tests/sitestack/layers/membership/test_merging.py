@@ -47,8 +47,8 @@ def test_the_lowest_coordinator_asks_the_others_and_the_others_point_it_to_thems
 
 def test_a_peer_in_the_same_view_or_without_one_is_no_other_part() -> None:
     a = Coordinator("A", view_of(3, "AB"))
-    assert a.finds(Peer(B, "B", A, a.view.id), Peer(C, "C", None, None)) == []
-    assert a.finds(Peer(B, "B", B, ViewId(2, B))) == [], "a member of this view is given up first, and merged then"
+    assert a.finds(Peer(B, A, a.view.id), Peer(C, None, None)) == []
+    assert a.finds(Peer(B, B, ViewId(2, B))) == [], "a member of this view is given up first, and merged then"
 
 
 def test_no_more_than_so_many_parts_are_asked_at_once_and_none_while_some_are_asked() -> None:
@@ -342,7 +342,7 @@ def test_changes_deferred_for_a_merge_start_at_once_when_it_is_given_up() -> Non
 
 def test_a_coordinator_long_known_only_from_others_is_reported() -> None:
     c = Coordinator("C", view_of(2, "CD"))
-    of_a, told = Peer(B, "B", A, ViewId(3, A)), [Up(Unreached((A,), (repr(A),), "merge"))]
+    of_a, told = Peer(B, A, ViewId(3, A)), [Up(Unreached((A,), (repr(A),), "merge"))]
     assert c.finds(of_a, now=1.0) == []
     assert c.finds(of_a, now=1.0 + TIMES.heard_of_s) == told
     assert c.finds(of_a, now=2.0 + TIMES.heard_of_s) == []
