@@ -211,23 +211,6 @@ def test_a_batch_with_a_wrong_field_is_refused(index: int, value: object) -> Non
         CODEC.decode(spoilt([[False, [], batch]]))
 
 
-@pytest.mark.parametrize(
-    "bomb",
-    [
-        b"\xdd\xff\xff\xff\xff",
-        b"\xc6\xff\xff\xff\xff",
-        b"\xdf\xff\xff\xff\xff",
-        b"\x91" * 50_000,
-        b"\xc7\x05\x01hello",
-        b"\x81\xa1a\x01",
-        b"\x95\xff\xff\xff\xff\xff",
-    ],
-)
-def test_a_bomb_is_refused_without_being_unpacked(bomb: bytes) -> None:
-    with pytest.raises(ProtocolError):
-        CODEC.decode(MAGIC + bytes([VERSION]) + bomb)
-
-
 def nested(depth: int, size: int) -> bytes:
     """Return arrays inside each other, each announcing about the length of all of the input."""
     return (b"\xdd" + size.to_bytes(4, "big")) * depth + b"\xc0" * (size - 5 * depth)
