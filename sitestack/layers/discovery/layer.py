@@ -238,7 +238,7 @@ class Discovery(Layer):
         if self._directory.view is not None:
             return [Up(other)] if self._complaints.allow(member, now) else []
         if self._search is not None and header.coordinator is not None:
-            self._search.refuse(other)
+            self._search.refused = other
         return []
 
     def _handle_i_am_here(self, header: IAmHere, source: Address, now: float) -> list[Effect]:

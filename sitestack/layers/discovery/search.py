@@ -17,7 +17,7 @@ class Search:
         self.peers_max = peers_max
         self._settle_s = settle_s
         self._peers: dict[Address, tuple[int, Peer]] = {}
-        self._refused: OtherParameters | None = None
+        self.refused: OtherParameters | None = None
 
     def deadline(self) -> float:
         return min(self.until, self.ask_at)
@@ -33,15 +33,12 @@ class Search:
             self.until = min(self.until, now + self._settle_s)
         return True
 
-    def refuse(self, other: OtherParameters) -> None:
-        self._refused = other
-
     def forget(self, member: Address) -> None:
         self._peers.pop(member, None)
 
     def outcome(self) -> Found | OtherParameters:
         """Return the processes that answered, or the refusal if only other parameters were found."""
         peers = tuple([self._peers[member][1] for member in sorted(self._peers)])
-        if self._refused is not None and all(peer.coordinator is None for peer in peers):
-            return self._refused
+        if self.refused is not None and all(peer.coordinator is None for peer in peers):
+            return self.refused
         return Found(peers)

@@ -88,7 +88,7 @@ class Membership(Layer):
         self._majority = Majority(config.members if config.when_split == "majority" else None)
         parts = (self._member, self._leader, self._merging, self._joining, self._quarantine, self._majority)
         self._follower = Participant(local, *parts)
-        self._reminders = Reminders(self._me, self._member)
+        self._reminders = Reminders(local, self._member)
         self._tags = ViewTags(self._member, config.held_frames_max)
         self._leave_due: float | None = None
         self._gone = False

@@ -9,14 +9,13 @@ from __future__ import annotations
 from sitestack.layers.membership.headers import Commit
 from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
-from sitestack.model.frame import Frame
 from sitestack.model.view import View
-from sitestack.stack.layer import Down, Effect
+from sitestack.stack.layer import Effect, Local
 
 
 class Reminders:
-    def __init__(self, me: Address, member: Promises) -> None:
-        self._me = me
+    def __init__(self, local: Local, member: Promises) -> None:
+        self._local = local
         self._member = member
         #: Members of the view in force that reported others of it. In the next view they may lag.
         self._reporters: list[Address] = []
@@ -27,7 +26,7 @@ class Reminders:
         if view is None or source not in view.members:
             return []
         if any(m not in view.members for m in members):
-            return [self._remind(source, view)]
+            return [self._local.unicast(source, Commit(view.id))]
         if source not in self._reporters:
             self._reporters.append(source)
         return []
@@ -35,9 +34,7 @@ class Reminders:
     def view_installed(self, view: View) -> list[Effect]:
         """Remind members that reported before this one received the commit."""
         reporters, self._reporters = self._reporters, []
-        if view.id.creator == self._me:
+        me = self._local.address
+        if view.id.creator == me:
             return []
-        return [self._remind(each, view) for each in reporters if each in view.members and each != self._me]
-
-    def _remind(self, to: Address, view: View) -> Effect:
-        return Down(Frame(self._me, to, (Commit(view.id),)))
+        return [self._local.unicast(each, Commit(view.id)) for each in reporters if each in view.members and each != me]

@@ -265,7 +265,7 @@ OLD, NEW = view_of(1, "ABCD"), replace(view_of(2, "BCD"), id=view_id("2A"))
 def at(view: View) -> tuple[Promises, Reminders]:
     member = Promises()
     member.install(view)
-    return member, Reminders(B, member)
+    return member, Reminders(local_of("B"), member)
 
 
 def commits(*targets: str) -> list[Effect]:
