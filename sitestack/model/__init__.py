@@ -1,4 +1,1 @@
-"""The nouns: addresses, messages, views, frames, events, errors.
-
-Pure values that every layer uses.
-"""
+"""The nouns, as pure values: addresses, messages, views, frames, events, errors."""

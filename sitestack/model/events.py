@@ -1,7 +1,4 @@
-"""The events that travel through a stack besides frames; package `relay` adds others.
-
-Layers pass events that they do not handle.
-"""
+"""The events that travel through a stack besides frames; package `relay` adds others."""
 
 from __future__ import annotations
 

@@ -17,8 +17,7 @@ from sitestack.model.level import Level
 #: Bytes of the digest that names a datagram.
 DIGEST_BYTES = 8
 SLICE_COST_BYTES = 128
-#: Maximum slices of one datagram: the largest datagram in slices of the smallest probed path size, sealed and
-#: with the longest name of a site.
+#: Maximum slices of the largest datagram, for the smallest path, a seal, and the longest name of a site.
 SLICES_MAX = 400
 
 

@@ -40,8 +40,6 @@ class Phase(Enum):
 
 
 class Joining:
-    """The state machine of a joiner."""
-
     def __init__(self, local: Local, join_timeout_s: float, fetches: bool) -> None:
         self.phase = Phase.IDLE
         self._local = local

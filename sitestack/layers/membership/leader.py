@@ -69,8 +69,6 @@ class Confirming:
 
 
 class Leader:
-    """The leader's half of Membership."""
-
     def __init__(self, local: Local, member: Promises, times: LeaderTimes) -> None:
         self.flushes_started = 0
         self.changes = WantedChanges(local, member, times)
@@ -188,7 +186,7 @@ class Leader:
 
     def _start(self, now: float) -> list[Effect]:
         view = self._member.view
-        # An abandoned flush still blocks its members, even if the coordinator was falsely suspected and leads again.
+        # An abandoned flush blocks its members, even if a falsely suspected coordinator leads again.
         abandoned = isinstance(self._phase, Idle) and self._member.is_blocked_by(self._local.address)
         if view is None or not (self.leads() or abandoned):
             return []
@@ -324,6 +322,6 @@ class Leader:
             self._phase = Confirming(phase.flush, now + self._times.flush_timeout_s)
         else:
             self._phase = Idle()
-        # A leader that has caught up with this view has blocked its members for another one.
+        # After catching up with this view its members are blocked for another one.
         if (self.changes.view_installed(view) and self.leads()) or self._member.is_blocked_by(self._local.address):
             self._phase.change_due = now + self._times.batch_s

@@ -19,10 +19,7 @@ HELD_BYTES_MAX = 256 << 20
 
 
 class ViewTags:
-    """Tags unicasts going down, and holds arriving ones for a view not installed here yet.
-
-    Beyond `held_max` frames those of the largest holder are dropped, and retransmitted.
-    """
+    """Tags unicasts going down, and holds arriving ones for a view not installed here yet."""
 
     def __init__(self, member: Promises, held_max: int) -> None:
         self._member = member

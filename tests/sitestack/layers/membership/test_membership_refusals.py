@@ -185,7 +185,7 @@ def test_members_that_do_not_answer_a_flush_in_time_are_counted() -> None:
 
 
 def test_a_coordinator_whose_answered_proposal_is_never_completed_flushes_by_itself() -> None:
-    """The member with the higher proposal is alive and has forgotten it: nobody suspects it."""
+    """The member with the higher proposal is alive and has forgotten it: no member suspects it."""
     coordinator = member("A")
     promise(coordinator, ViewId(9, C))
     due = 1.0 + BLOCKED_TIMEOUT_S
