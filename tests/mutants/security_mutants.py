@@ -326,6 +326,14 @@ SECURITY = (
         "tests/relay/node/http/test_limits.py::test_a_send_while_another_task_ends_the_direction_raises_a_known_error",
     ),
     trap(
+        "C18-http-handshake",
+        "a connection that gives way amid its TLS handshake ends the node",
+        "relay/node/http/guard.py",
+        "suppress(trio.BrokenResourceError, trio.ClosedResourceError)",
+        "suppress(trio.BrokenResourceError)",
+        "tests/relay/node/http/test_limits.py::test_a_connection_that_gives_way_amid_its_tls_handshake_ends_nothing_else",
+    ),
+    trap(
         "C21-mode",
         "secrets are written so that everybody can read them",
         "relay/keys/files.py",

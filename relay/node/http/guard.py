@@ -120,7 +120,7 @@ class GuardedStream:
     async def shake_hands(self) -> bool:
         """Return whether the client has completed any TLS handshake in time."""
         if isinstance(self._stream, trio.SSLStream):
-            with trio.move_on_after(self._piece_timeout_s), suppress(trio.BrokenResourceError):
+            with trio.move_on_after(self._piece_timeout_s), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await self._stream.do_handshake()
                 return True
             return False

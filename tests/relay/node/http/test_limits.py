@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 from contextlib import AsyncExitStack, suppress
 
 import pytest
 import trio
+import trio.testing
 
 from relay.events import SiteSwitched
 from relay.node.config.settings import HttpSettings
@@ -306,3 +308,25 @@ async def test_a_send_while_another_task_ends_the_direction_raises_a_known_error
         theirs.close()
         await guarded.aclose()
     assert unsent
+
+
+async def shake_hands(guarded: GuardedStream) -> None:
+    with guarded.scope:
+        assert not await guarded.shake_hands()
+
+
+async def test_a_connection_that_gives_way_amid_its_tls_handshake_ends_nothing_else() -> None:
+    """Bytes of the handshake arrive as a newer connection takes its place."""
+    for _ in range(50):  # trio draws which of the two comes first
+        (ours, theirs), (newer, caller) = socket.socketpair(), socket.socketpair()
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+        guarded = GuardedStream(stream, 1.0, {}, tls=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(shake_hands, guarded)
+            await trio.testing.wait_all_tasks_blocked()
+            theirs.send(b"\x16\x03")
+            caller.send(b"hello")
+            await trio.lowlevel.wait_readable(newer)
+            guarded.push_out()
+        for each in (theirs, newer, caller):
+            each.close()
