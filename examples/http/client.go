@@ -136,7 +136,7 @@ func (c *Client) read(body io.Reader, last string, hear func(kind, data string))
 		case "id":
 			id = value
 		case "data":
-			if kind != "message" || c.isNew(value) {
+			if kind != "message" || c.isNew(value, id) {
 				hear(kind, value)
 			}
 			last = id
@@ -146,7 +146,7 @@ func (c *Client) read(body io.Reader, last string, hear func(kind, data string))
 }
 
 // isNew: a message with a key is known by that, since two nodes may show different copies of it; others by their ids.
-func (c *Client) isNew(data string) bool {
+func (c *Client) isNew(data, id string) bool {
 	var message Message
 	if json.Unmarshal([]byte(data), &message) != nil || len(message.ID) != 4 {
 		return false
@@ -154,6 +154,11 @@ func (c *Client) isNew(data string) bool {
 	if message.Key == "" {
 		sender := fmt.Sprint(message.ID[:3])
 		number, _ := message.ID[3].(float64)
+		if scope := message.ID[2]; scope == "unicast" || scope == "oob" { // to one member: numbered for each
+			run, at, _ := strings.Cut(id, "-")
+			sender = run
+			number, _ = strconv.ParseFloat(at, 64)
+		}
 		isNew := number > c.reached[sender]
 		c.reached[sender] = max(number, c.reached[sender])
 		return isNew

@@ -76,7 +76,7 @@ export class RelayClient {
         if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
         for await (const { kind, id, about } of parse(answer.body, limit.restart)) {
           last = id;
-          if (kind !== "message" || this.#isNew(about)) yield { kind, about };
+          if (kind !== "message" || this.#isNew(about, id)) yield { kind, about };
         }
       } catch (error) {
         console.error(`${url}: ${error.cause?.code ?? error.message}`);
@@ -88,8 +88,12 @@ export class RelayClient {
   }
 
   // A message with a key is known by that, since two nodes may show different copies of it; others are known by their ids.
-  #isNew({ id: [site, origin, scope, number], key }) {
-    const sender = `${site} ${origin} ${scope}`;
+  #isNew({ id: [site, origin, scope, number], key }, place) {
+    let sender = `${site} ${origin} ${scope}`;
+    if (scope === "unicast" || scope === "oob") {
+      const [run, at] = place.split("-"); // to one member: numbered for each, so its node's numbers count
+      [sender, number] = [run, Number(at)];
+    }
     if (key === undefined) {
       if (number <= (this.#reached.get(sender) ?? 0)) return false;
       this.#reached.set(sender, number);

@@ -20,11 +20,13 @@ events "$@" | while IFS= read -r line; do
     data=${line#data: }
     case $line in
         'event: '*) kind=${line#event: } ;;
+        'id: '*) place=${line#id: } ;;
         'data: '*)
             if [ "$kind" = gap ]; then echo "gap: $data" >&2; fi
             if [ "$kind" != message ]; then continue; fi
             case $data in
                 *'"key":"'*) name=${data#*\"key\":\"} && name=${name%%\"*} ;;
+                *'"id":['*'"unicast",'* | *'"id":['*'"oob",'*) name=$place ;; # to one member: numbered for each
                 *) name=${data#*\"id\":[} && name=${name%%]*} ;;
             esac
             case $seen in *" $name "*) continue ;; esac

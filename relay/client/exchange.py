@@ -23,7 +23,7 @@ SILENCE_S = 30.0
 PAUSE_S = 0.2
 #: Maximum messages and bytes of one request.
 BATCH_MESSAGES, BATCH_BYTES = 500, 1 << 20
-#: Maximum keys by which repeated messages are recognised.
+#: Maximum keys, and senders, by which repeated messages are recognised.
 KEYS_MAX = 65_536
 _AGAIN = (408, 429)
 
@@ -194,8 +194,9 @@ class Follower:
         self._last = after
         self._query = "?" + "&".join([*["from=oldest"] * oldest, f"messages={'yes' if messages else 'no'}"])
         self._fields: dict[str, str] = {}
-        #: (site, origin, scope) -> number of the last message without a key.
-        self._reached: dict[tuple[str, str, str], int] = {}
+        #: (site, origin, scope) -> number of the last message without a key; for messages to one member
+        #: (node's process, "", scope) -> number of the last event.
+        self._reached: OrderedDict[tuple[str, str, str], int] = OrderedDict()
         self._keys: OrderedDict[str, None] = OrderedDict()
 
     def request(self) -> Request:
@@ -214,21 +215,26 @@ class Follower:
         if "data" not in fields:
             return None
         event = Event(fields["event"], fields.get("id", ""), json.loads(fields["data"]))
-        return event if event.kind != "message" or self._is_new(event.about) else None
+        return event if event.kind != "message" or self._is_new(event) else None
 
-    def _is_new(self, about: dict[str, Any]) -> bool:
+    def _is_new(self, event: Event) -> bool:
         """Return whether a message is new. Nodes may show different copies of one with a key."""
-        site, origin, scope, number = about["id"]
-        if (key := about.get("key")) is None:
-            last = self._reached.get((site, origin, scope), 0)
-            self._reached[site, origin, scope] = max(last, number)
-            return bool(number > last)
-        if key in self._keys:
-            return False
-        self._keys[key] = None
-        if len(self._keys) > KEYS_MAX:
-            self._keys.popitem(last=False)
-        return True
+        site, origin, scope, number = event.about["id"]
+        if (key := event.about.get("key")) is not None:
+            is_new = key not in self._keys
+            self._keys.setdefault(key)
+        else:
+            if scope in ("unicast", "oob"):  # numbered for each target, and out of band in any order
+                site, _, place = event.id.partition("-")
+                origin, number = "", int(place)
+            is_new = number > self._reached.get((site, origin, scope), 0)
+            if is_new:
+                self._reached[site, origin, scope] = number
+                self._reached.move_to_end((site, origin, scope))
+        for table in (self._keys, self._reached):
+            if len(table) > KEYS_MAX:
+                table.popitem(last=False)
+        return is_new
 
 
 def check_stream(answer: Answer) -> None:

@@ -102,6 +102,20 @@ def test_a_follower_returns_each_message_once_and_resumes_after_the_last() -> No
     assert follower.take("") is None, "what was cut is not part of the next answer"
 
 
+def test_messages_to_one_member_are_known_by_the_events_of_its_node() -> None:
+    """Each node numbers its events; a sender numbers its unicasts for each target, and those out of band come in any order."""
+
+    def sent(run: str, at: int, scope: str, n: int) -> str:
+        about = {"event": "message", "id": ["NYC", "a", scope, n], "text": f"{run}{n}"}
+        return f"event: message\nid: {run}-{at}\ndata: {json.dumps(about)}\n\n"
+
+    first = sent("A", 1, "unicast", 1) + sent("A", 2, "unicast", 2) + sent("A", 3, "oob", 8) + sent("A", 4, "oob", 7)
+    second = sent("B", 1, "unicast", 1) + sent("B", 2, "oob", 7)
+    follower = Follower(Nodes(["http://a"], ""))
+    found = [event for each in (first + second + first).split("\n") if (event := follower.take(each))]
+    assert [event.payload.decode() for event in found] == ["A1", "A2", "A8", "A7", "B1", "B7"]
+
+
 @pytest.mark.parametrize("urls", [[], ["127.0.0.1:7800"]])
 def test_a_node_has_a_url(urls: list[str]) -> None:
     with pytest.raises(ValueError, match="URLs such as"):
