@@ -29,15 +29,21 @@ _WAITING_MAX = 16
 
 
 def run_directory() -> Path:
-    """Return the directory of this user's sockets:
+    """Return the directory of this user's sockets: RELAY_RUN_DIRECTORY, or one that a reboot empties.
 
-    RELAY_RUN_DIRECTORY, or one that a reboot empties.
+    Raises ConfigurationError if another user has made it.
     """
     explicit = os.environ.get("RELAY_RUN_DIRECTORY")
     if explicit:
         return Path(explicit)
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(runtime) / "relay" if runtime else Path(tempfile.gettempdir()) / f"relay-{os.getuid()}"
+    if runtime:
+        return Path(runtime) / "relay"
+    own = Path(tempfile.gettempdir()) / f"relay-{os.getuid()}"
+    with suppress(FileNotFoundError):
+        if own.lstat().st_uid != os.getuid():
+            raise ConfigurationError(f"{own}: the run directory is of another user; set RELAY_RUN_DIRECTORY to your own.")
+    return own
 
 
 def socket_path(directory: Path, site: str, name: str) -> Path:

@@ -162,6 +162,21 @@ def test_the_environment_names_the_run_directory(monkeypatch: pytest.MonkeyPatch
     assert run_directory() == Path("/elsewhere")
 
 
+def test_sockets_of_another_user_are_not_asked(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`relay pub` sends its token to a node that it finds there, and anybody may make this directory first."""
+    for variable in ("XDG_RUNTIME_DIR", "RELAY_RUN_DIRECTORY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(directory))
+    place = run_directory()
+    place.mkdir(0o700)
+    assert run_directory() == place
+    mine = os.getuid()
+    place.rename(directory / f"relay-{mine + 1}")
+    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+    with pytest.raises(ConfigurationError, match="of another user; set RELAY_RUN_DIRECTORY"):
+        run_directory()
+
+
 def test_a_status_survives_the_way() -> None:
     assert parse_status(json.dumps({"a": [1, None]}).encode(), "") == {"a": [1, None]}
 
