@@ -129,13 +129,13 @@ def parse_status(answer: bytes, where: str) -> dict[str, Any]:
 async def _claim(path: Path) -> None:
     """Prepare the directory, and remove the socket of a crashed node.
 
-    Raises ConfigurationError if a node uses the socket.
+    Raises ConfigurationError if a node uses the socket, even one that does not answer now.
     """
     if not _prepare(path):
         return
     try:
-        await fetch_status(path)
-    except OSError:
+        await trio.aclose_forcefully(await trio.open_unix_socket(path))
+    except (ConnectionRefusedError, FileNotFoundError):
         remove(path)
     else:
         raise ConfigurationError(f"{path}: a node of this site and name is running already; give this one another --name.")

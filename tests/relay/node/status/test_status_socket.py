@@ -68,6 +68,19 @@ async def test_a_second_node_of_the_same_name_is_refused(directory: Path) -> Non
         nursery.cancel_scope.cancel()
 
 
+async def test_the_socket_of_a_node_that_does_not_answer_now_is_kept(
+    directory: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """It is stopped or busy, and would be without a status for the rest of its life."""
+    path = directory / "a.sock"
+    async with open_status_socket(path), open_control_socket(path):
+        with pytest.raises(ConfigurationError, match="running already"):
+            async with open_status_socket(path), open_control_socket(path):
+                pass
+        assert path.exists()
+        assert control_path(path).exists()
+
+
 async def test_a_run_directory_writable_by_others_is_refused(directory: Path) -> None:
     os.chmod(directory, 0o777)
     with pytest.raises(ConfigurationError, match="others can write"):
