@@ -133,7 +133,7 @@ def is_issued_by(der: bytes, authorities: bytes) -> bool:
 def _has_signed(authority: x509.Certificate, der: bytes) -> bool:
     try:
         x509.load_der_x509_certificate(der).verify_directly_issued_by(authority)
-    except (InvalidSignature, TypeError, ValueError):  # TypeError: a key type that cannot sign
+    except (InvalidSignature, TypeError, UnsupportedAlgorithm, ValueError):  # TypeError: a key type that cannot sign
         return False
     return True
 

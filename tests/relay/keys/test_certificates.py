@@ -78,6 +78,15 @@ def test_an_invalid_certificate_has_no_issuer_and_an_invalid_authority_raises() 
         is_issued_by(b"", b"no authority")
 
 
+def test_an_authority_whose_key_is_damaged_has_signed_nothing() -> None:
+    """The relay asks this about each link once the file has changed; OpenSSL loads such a file."""
+    authority = make_authority(NOW)
+    curve = bytes.fromhex("06082a8648ce3d030107")
+    damaged = der(authority.certificate).replace(curve, curve[:-1] + b"\x7f")
+    nyc = der(make_certificate(authority, "NYC", NOW).certificate)
+    assert not is_issued_by(nyc, ssl.DER_cert_to_PEM_cert(damaged).encode())
+
+
 def test_a_key_is_not_printed() -> None:
     authority = make_authority(NOW)
     assert "PRIVATE" in authority.key.decode()
