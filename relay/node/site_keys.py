@@ -39,6 +39,7 @@ class SiteKeys:
             ring = read_key_ring(self._directory)
         except ConfigurationError as error:
             self.problem = f"the previous keys stay in use ({str(error).removesuffix('.')})"
+            self._version = None  # to read again
             return None
         self.problem = ""
         if ring == self.ring:

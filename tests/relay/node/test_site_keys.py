@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import trio
@@ -53,6 +55,17 @@ def test_a_changed_file_is_read_once_and_a_damaged_one_changes_nothing(tmp_path:
         assert "the previous keys stay in use" in keys.problem
     write_key_ring(tmp_path, changed)
     assert (keys.look(), keys.problem) == (None, "")
+
+
+def test_a_file_that_could_not_be_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a descriptor to spare, for instance. A removed key would stay in use for good."""
+    keys, changed = SiteKeys(directory_at(tmp_path, KeyRing.of(new_secret()))), KeyRing.of(new_secret())
+    write_key_ring(tmp_path, changed)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.open", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+        assert (keys.look(), keys.look()) == (None, None)
+    assert "cannot be read" in keys.problem
+    assert (keys.look(), keys.problem) == (changed, "")
 
 
 def test_a_node_does_not_begin_with_keys_that_cannot_be_used(tmp_path: Path) -> None:
