@@ -130,8 +130,8 @@ class HttpSettings:
         """Return the URL for programs on this machine; empty without HTTP."""
         if self.bind is None:
             return ""
-        host = "127.0.0.1" if self.bind.host == ANY_INTERFACE else self.bind.host
-        return f"http{'s' if self.certificate else ''}://{host}:{self.bind.port}"
+        host = {ANY_INTERFACE: "127.0.0.1", ANY_IPV6: "::1"}.get(self.bind.host, self.bind.host)
+        return f"http{'s' if self.certificate else ''}://{Physical(host, self.bind.port)}"
 
     def streams_max(self) -> int:
         """Return the maximum number of event streams."""

@@ -13,7 +13,7 @@ import pytest
 from relay.gateway.config import RoutesConfig
 from relay.layer import RelayConfig
 from relay.node.config.config_file import DEPTH_MAX, FILE_BYTES_MAX, PROBLEMS_MAX, load_config, print_config
-from relay.node.config.settings import NodeConfig
+from relay.node.config.settings import HttpSettings, NodeConfig
 from relay_lab.simulation.plan_json import CHARS_MAX, from_text
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
@@ -492,3 +492,11 @@ def test_routers_that_cannot_be_meant(relay: str, sentence: str, tmp_path: Path)
     file.write_text(f"site: NYC\nrelay: {relay}\n")
     with pytest.raises(ConfigurationError, match=sentence):
         load_config(file, environment={})
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [("0.0.0.0", "http://127.0.0.1:7800"), ("::", "http://[::1]:7800"), ("fd00::7", "http://[fd00::7]:7800")],
+)
+def test_the_url_of_a_node_is_usable_on_its_machine(host: str, url: str) -> None:
+    assert HttpSettings(Physical(host, 7800)).url() == url
