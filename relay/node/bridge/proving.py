@@ -4,7 +4,6 @@ the gateway sees it.
 
 from __future__ import annotations
 
-import ssl
 from typing import NamedTuple
 
 import trio
@@ -79,20 +78,24 @@ class Proving:
         try:
             if self._credentials is None:
                 return Caller(stream, None, await self._receive_hello(stream))
-            if self._credentials.server is None:
-                raise Unproven(self._credentials.refusal)
-            return Caller(*await self._receive_proof(stream, self._credentials.server))
+            with hold_place(self.places, peer_host(stream)):
+                return Caller(*await self._prove(stream, self._credentials, server=True))
+            raise PushedOut
         except Unproven as error:
             self.failed += 1
             if not isinstance(error, PushedOut):  # the bounds already report this
                 self.admissions.refuse(str(error))
             raise
 
-    async def _receive_proof(self, stream: trio.SocketStream, context: ssl.SSLContext) -> tuple[TlsStream, str]:
-        """Return the encrypted stream of a caller and its proved site. Raises Unproven."""
-        with hold_place(self.places, peer_host(stream)):
-            return await prove(stream, context, server=True, timeout_s=self._handshake_s)
-        raise PushedOut
+    async def _prove(self, stream: trio.SocketStream, by: Credentials, *, server: bool) -> tuple[TlsStream, str]:
+        """Return the encrypted stream and the proved site of the other end. Raises Unproven."""
+        context = by.server if server else by.client
+        if context is None:
+            raise Unproven(by.refusal)
+        proved = await prove(stream, context, server=server, timeout_s=self._handshake_s)
+        if context is not (by.server if server else by.client):  # its authority may be trusted no more
+            raise Unproven("the certificates of this site changed meanwhile")
+        return proved
 
     async def _receive_hello(self, stream: trio.SocketStream) -> bytes:
         """Return all bytes received once HELLO is complete. Raises Unproven."""
@@ -107,9 +110,7 @@ class Proving:
         if self._credentials is None:
             return stream, None
         try:
-            if self._credentials.client is None:
-                raise Unproven(self._credentials.refusal)
-            proved, named = await prove(stream, self._credentials.client, server=False, timeout_s=self._handshake_s)
+            proved, named = await self._prove(stream, self._credentials, server=False)
             if named != site:
                 raise Unproven(f"its certificate names site {named!r}")
         except Unproven as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import time
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from relay.node.bridge.bridge import BridgeConfig
 from relay.node.bridge.credentials import DAY_S, Credentials
 from sitestack.model.errors import ConfigurationError
 from tests.harness.bridges import Site, at_port
-from tests.harness.certificates import authority, signed, write_site
+from tests.harness.certificates import authority, context, signed, write_site
+from tests.harness.sockets import until
 
 OURS = authority()
 LATER = authority()
@@ -193,6 +195,32 @@ async def test_a_link_ends_when_the_authority_of_the_other_site_is_trusted_no_mo
             assert sfo.bridge.reread_certificates()
             sfo.bridge.carry_out(Dial("NYC", nyc.address))
             assert (await nyc.hears(BridgeConnected)).certified == "SFO"
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_caller_amid_its_handshake_is_judged_by_the_new_authorities(tmp_path: Path) -> None:
+    """Its link would stay until the next change of the files."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    caller = context(write_site(tmp_path / "SFO", signed(OURS, "SFO"), OURS)).wrap_bio(incoming, outgoing)
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nyc = Site(at_port(), nursery, write_site(tmp_path / "NYC", signed(LATER, "NYC"), OURS, LATER))
+            await nyc.listens()
+            stream = await trio.open_tcp_stream(*nyc.address)
+            while True:
+                try:
+                    caller.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    await stream.send_all(outgoing.read())
+                    incoming.write(await stream.receive_some())
+            write_site(tmp_path / "NYC", signed(LATER, "NYC"), LATER)
+            assert nyc.bridge.reread_certificates()
+            await stream.send_all(outgoing.read())
+            await until(lambda: nyc.bridge.statistics().unproven + nyc.bridge.statistics().accepted == 1)
+            assert "the certificates of this site changed meanwhile" in nyc.bridge.problems()["relay.bridge.bind"]
+            assert nyc.told == []
+            await stream.aclose()
             nursery.cancel_scope.cancel()
 
 
