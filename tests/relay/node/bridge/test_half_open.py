@@ -74,7 +74,9 @@ async def two_sites() -> AsyncIterator[tuple[RelayChannel, RelayChannel, list[Fi
                 bridge = BridgeConfig(bind=binds[site], peers={other: (walls[other].place,)})
                 relay = RelaySettings(bridge=bridge, link=LINK, dial_s=0.05, dial_s_max=0.2)
                 config = replace(QUICK, site=site, name=name, relay=relay)
-                channels.append(await stack.enter_async_context(open_channel(config, transport=MemoryNetwork().open())))
+                channels.append(
+                    await stack.enter_async_context(open_channel(config, transport=MemoryNetwork().open(), insecure=True))
+                )
             yield channels[0], channels[1], list(walls.values())
             nursery.cancel_scope.cancel()
 
