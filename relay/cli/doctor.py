@@ -7,7 +7,7 @@ import trio
 
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.member import identity_options, load_member
-from relay.node.doctor import examine
+from relay.node.doctor.doctor import examine
 
 
 @click.command(name="doctor")

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from relay.node.doctor.doctor import examine
-from relay.node.doctor.finding import Finding
+from dataclasses import dataclass
 
-__all__ = ["Finding", "examine"]
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Result of one check. Without `advice`, the check passed."""
+
+    #: Configuration key, or another subject.
+    about: str
+    what: str
+    advice: str = ""
+
+    @property
+    def is_well(self) -> bool:
+        return not self.advice
+
+    def __str__(self) -> str:
+        return f"{self.about}: {self.what}" + (f" {self.advice}" if self.advice else "")

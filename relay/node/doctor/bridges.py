@@ -10,7 +10,7 @@ from relay.node.bridge.credentials import Credentials
 from relay.node.bridge.router_calls import RouterFailed, call
 from relay.node.bridge.tls import TlsStream, Unproven
 from relay.node.config.settings import NodeConfig
-from relay.node.doctor.finding import Finding
+from relay.node.doctor import Finding
 from sitestack.model.address import Physical
 from sitestack.seal.proofs import Proofs
 from sitestack.transport.interfaces import Names, family_of

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from relay.keys.directory import read_key_ring
 from relay.node.config.settings import NodeConfig
+from relay.node.doctor import Finding
 from relay.node.doctor.bridges import examine_bridges
 from relay.node.doctor.clocks import examine_clocks
-from relay.node.doctor.finding import Finding
 from relay.node.doctor.machine import examine_keys, examine_path, examine_ports
 from relay.node.doctor.routers import RouterExamination
 from relay.node.doctor.site import SiteExamination

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from relay.node.bridge.credentials import Credentials
 from relay.node.config.settings import NodeConfig
-from relay.node.doctor.finding import Finding
+from relay.node.doctor import Finding
 from relay.node.status.status_socket import find_sockets, run_directory
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError

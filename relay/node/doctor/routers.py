@@ -8,8 +8,8 @@ import trio
 
 from relay.node.bridge.router_calls import RouterConversation, RouterFailed, conversation
 from relay.node.config.settings import NodeConfig
+from relay.node.doctor import Finding
 from relay.node.doctor.enquiry import NAME
-from relay.node.doctor.finding import Finding
 from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.errors import ProtocolError
 from sitestack.seal.proofs import Proofs

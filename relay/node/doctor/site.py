@@ -9,8 +9,8 @@ from dataclasses import replace
 import trio
 
 from relay.node.config.settings import NodeConfig
+from relay.node.doctor import Finding
 from relay.node.doctor.enquiry import NAME, Ask, Enquiry
-from relay.node.doctor.finding import Finding
 from relay.node.doctor.machine import examine_buffers
 from relay.node.status.foreign_datagrams import MEANINGS
 from sitestack.channel.driver import Driver

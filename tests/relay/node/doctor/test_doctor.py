@@ -16,9 +16,10 @@ from relay.keys.directory import read_key_ring
 from relay.node.bridge.bridge import BridgeConfig
 from relay.node.bridge.credentials import Credentials
 from relay.node.config.settings import BudgetSettings, HttpSettings, NodeConfig, RelaySettings, SecuritySettings
-from relay.node.doctor import Finding, examine
+from relay.node.doctor import Finding
 from relay.node.doctor.bridges import examine_bridges, judge_pace
 from relay.node.doctor.clocks import examine_clocks
+from relay.node.doctor.doctor import examine
 from relay.node.doctor.enquiry import Enquiry
 from relay.node.doctor.machine import examine_buffers, examine_keys, examine_path, examine_ports
 from relay.node.doctor.routers import RouterExamination
