@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from prometheus_client import ProcessCollector
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -16,8 +17,6 @@ from prometheus_client.metrics_core import (
 )
 
 from relay.node.status.histogram import cumulative
-
-CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 _STATES = ("joining", "member", "leaving")
 _ROLES = ("member", "coord", "relay")
@@ -53,7 +52,7 @@ _process = ProcessCollector(registry=None)
 
 def exposition(status: Mapping[str, Any]) -> bytes:
     """Return the metrics of a status and of this process, in the text format."""
-    return generate_latest(_Families(status))
+    return generate_latest(_Families(_node_families(status)))
 
 
 _ROUTER = {
@@ -71,46 +70,41 @@ _ROUTER = {
 
 
 def router_exposition(status: Mapping[str, Any]) -> bytes:
-    return generate_latest(_RouterFamilies(status))
-
-
-class _RouterFamilies:
-    def __init__(self, status: Mapping[str, Any]) -> None:
-        self._status = status
-
-    def collect(self) -> Iterable[Metric]:
-        status = self._status
-        yield InfoMetricFamily("relay_router", "Router version.", {"version": status["version"], "bind": status["bind"]})
-        yield _gauge("router_uptime_seconds", "Since the router was started.", status["uptime_s"])
-        yield _gauge("router_problems", "Current failures.", len(status["problems"]))
-        members = {site: len(names) for site, names in status["sites"].items()}
-        yield _by("router_members", "Members that are registered.", "site", members)
-        yield _gauge("router_splices", "Connections between two relays through the router.", len(status["splices"]))
-        for name, help_text in _ROUTER.items():
-            yield _counter(f"router_{name}", help_text, status["statistics"][name])
-        closed = "Closed connections and rejected frames, by reason."
-        yield _counters("router_refused", closed, "reason", status["refused"])
-        yield from _queues(status["queues"])
-        yield from _process.collect()
+    return generate_latest(_Families(_router_families(status)))
 
 
 class _Families:
-    """Metrics of one status, as prometheus_client collects them."""
+    """Metrics of one status, and of this process, as prometheus_client collects them."""
 
-    def __init__(self, status: Mapping[str, Any]) -> None:
-        self._status = status
+    def __init__(self, families: Iterator[Metric]) -> None:
+        self._families = families
 
     def collect(self) -> Iterable[Metric]:
-        status = self._status
-        yield from _node(status)
-        yield from _views(status)
-        yield from _links(status["links"])
-        yield from _messages(status)
-        yield from _queues(status["queues"])
-        yield from _machinery(status)
-        if status["node"]:
-            yield from _histograms(status["node"])
-        yield from _process.collect()
+        return chain(self._families, _process.collect())
+
+
+def _router_families(status: Mapping[str, Any]) -> Iterator[Metric]:
+    yield InfoMetricFamily("relay_router", "Router version.", {"version": status["version"], "bind": status["bind"]})
+    yield _gauge("router_uptime_seconds", "Since the router was started.", status["uptime_s"])
+    yield _gauge("router_problems", "Current failures.", len(status["problems"]))
+    members = {site: len(names) for site, names in status["sites"].items()}
+    yield _by("router_members", "Members that are registered.", "site", members)
+    yield _gauge("router_splices", "Connections between two relays through the router.", len(status["splices"]))
+    for name, help_text in _ROUTER.items():
+        yield _counter(f"router_{name}", help_text, status["statistics"][name])
+    yield _counters("router_refused", "Closed connections and rejected frames, by reason.", "reason", status["refused"])
+    yield from _queues(status["queues"])
+
+
+def _node_families(status: Mapping[str, Any]) -> Iterator[Metric]:
+    yield from _node(status)
+    yield from _views(status)
+    yield from _links(status["links"])
+    yield from _messages(status)
+    yield from _queues(status["queues"])
+    yield from _machinery(status)
+    if status["node"]:
+        yield from _histograms(status["node"])
 
 
 def _node(status: Mapping[str, Any]) -> Iterator[Metric]:
