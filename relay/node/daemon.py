@@ -159,7 +159,6 @@ class _Node:
             refused_http=self.http_admissions.refused,
             stalls=self.loop.stalls,
             stalled_s=round(self.loop.stalled_s, 3),
-            longest_stall_s=round(self.loop.longest_s, 3),
             loop_delay=self.loop.delays,
             lag=self._lag,
             delivery=self._delivery,

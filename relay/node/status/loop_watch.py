@@ -16,9 +16,7 @@ STALL_S = 0.5
 class LoopWatch:
     def __init__(self) -> None:
         self.stalls = 0
-        #: Total and longest stall (s).
         self.stalled_s = 0.0
-        self.longest_s = 0.0
         self.delays = Histogram()
 
     async def run(self) -> None:
@@ -30,5 +28,4 @@ class LoopWatch:
             if late_s >= STALL_S:
                 self.stalls += 1
                 self.stalled_s += late_s
-                self.longest_s = max(self.longest_s, late_s)
                 structlog.get_logger().warning("event loop stalled", seconds=round(late_s, 3))

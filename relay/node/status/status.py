@@ -43,10 +43,9 @@ class NodeStatistics:
     lost_log_lines: int
     refused_status: int
     refused_http: int
-    #: Number, total seconds, and longest in seconds.
+    #: Number, and total seconds.
     stalls: int
     stalled_s: float
-    longest_stall_s: float
     #: Delays of the event loop; and, while HTTP is on, of the deliveries of own multicasts, and of each other site.
     loop_delay: Histogram = field(default_factory=Histogram)
     lag: Mapping[str, Histogram] = field(default_factory=dict)

@@ -49,9 +49,7 @@ LINK = {
     "behind_s": 1.5,
     "lost_parts_entries": 4,
 }
-NODE = NodeStatistics(
-    lost_event_lines=1, lost_log_lines=2, refused_status=3, refused_http=4, stalls=5, stalled_s=6.5, longest_stall_s=3.0
-)
+NODE = NodeStatistics(lost_event_lines=1, lost_log_lines=2, refused_status=3, refused_http=4, stalls=5, stalled_s=6.5)
 
 
 class FakeNode:

@@ -243,5 +243,4 @@ async def test_a_stall_is_counted_and_logged_when_it_ends(mock_clock: MockClock)
             nursery.cancel_scope.cancel()
     assert watch.stalls == 2
     assert watch.stalled_s == pytest.approx(32.0, abs=2 * INTERVAL_S)
-    assert watch.longest_s == pytest.approx(30.0, abs=INTERVAL_S)
     assert [line["event"] for line in log] == ["event loop stalled"] * 2
