@@ -73,11 +73,15 @@ async def listen_privately(path: Path, what: str) -> AsyncIterator[trio.SocketLi
     Raises ConfigurationError if it cannot be made.
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
     try:
-        bind_private(sock, path)
+        sock.bind(str(path))
     except OSError as error:
         sock.close()
         raise ConfigurationError(f"{path}: the {what} socket cannot be made: {error.strerror}.") from error
+    finally:
+        os.umask(before)
+    sock.listen(_WAITING_MAX)
     try:
         async with trio.SocketListener(trio.socket.from_stdlib_socket(sock)) as listener:
             yield listener
@@ -163,13 +167,3 @@ def _prepare(path: Path) -> bool:
 def remove(path: Path) -> None:
     with suppress(OSError):
         path.unlink()
-
-
-def bind_private(sock: socket.socket, path: Path) -> None:
-    """Bind under a restrictive umask."""
-    before = os.umask(0o177)
-    try:
-        sock.bind(str(path))
-    finally:
-        os.umask(before)
-    sock.listen(_WAITING_MAX)
