@@ -157,8 +157,7 @@ class RelayChannel(Channel[BetweenSites]):
 
     def warnings(self) -> dict[str, str]:
         """Return a sentence for each imminent failure, by file."""
-        found = {} if self._bridge is None else self._bridge.warnings()
-        return {where: sentence for where, sentence in found.items() if sentence}
+        return {} if self._bridge is None else self._bridge.proving.warnings()
 
     def _reread_keys(self) -> None:
         if self._site_keys is not None and (ring := self._site_keys.look()) is not None:
@@ -179,7 +178,7 @@ class RelayChannel(Channel[BetweenSites]):
         for site in [each for each in before if each not in self._known_sites]:
             log.warning("peer removed", site=site)
         if self._bridge is not None:
-            self._bridge.forget_troubles()
+            self._bridge.proving.forget_troubles()
         self._hand_in(Peers(config.neighbours()))
 
     async def switch_site(self, site: str, *, offline: bool) -> bool:

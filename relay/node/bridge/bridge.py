@@ -83,7 +83,6 @@ class BridgeStatistics:
     listening: bool = False
     #: Gossip routers at which this relay waits.
     routers_waiting: int = 0
-    listen_error: str = ""
     #: Closed connections that still send their farewell.
     lingering: int = 0
     accepted: int = 0
@@ -140,13 +139,13 @@ class Bridge:
         self._handle = handle
         self._note = note
         self._nursery = nursery
-        self._proving = Proving(credentials, config.pending_max, config.handshake_s)
+        self.proving = Proving(credentials, config.pending_max, config.handshake_s)
         self._numbers = itertools.count(1)
         #: The bridge bounds incoming ones; the gateway opens one for each address.
         self._connections: dict[int, _Connection] = {}
         self._lingered = trio.Event()
         bound = config.connections_max + 2 * config.pending_max
-        proving, interval_s = self._proving, config.listen_interval_s
+        proving, interval_s = self.proving, config.listen_interval_s
         self._listener = Listener(config.bind, bound, interval_s, proving.admissions, proving.push_out)
         self._routers = routers or RouterCalls((), "", None)
         self._seen = BridgeStatistics()
@@ -177,34 +176,26 @@ class Bridge:
         self._listener.stop_listening()
         self._routers.stop_waiting()
 
-    @property
-    def listen_error(self) -> str:
-        return self._listener.error
-
     def problems(self) -> dict[str, str]:
         found = {"relay.bridge.bind": self._listener.error, "relay.bridge.routers": self._routers.problem()}
-        return {**self._proving.problems(), **{key: sentence for key, sentence in found.items() if sentence}}
-
-    def warnings(self) -> dict[str, str]:
-        return self._proving.warnings()
+        return {**self.proving.problems(), **{key: sentence for key, sentence in found.items() if sentence}}
 
     def statistics(self) -> BridgeStatistics:
         return replace(
             self._seen,
             listening=self._listener.listening,
-            listen_error=self._listener.error,
             routers_waiting=self._routers.waiting,
-            pending=len(self._proving.places),
-            pushed_out=self._proving.places.pushed_out,
-            unproven=self._proving.failed,
-            certificate_expires_s=self._proving.expires_s,
+            pending=len(self.proving.places),
+            pushed_out=self.proving.places.pushed_out,
+            unproven=self.proving.failed,
+            certificate_expires_s=self.proving.expires_s,
         )
 
     def levels(self) -> dict[str, Level]:
         """Outgoing connections are few and unbounded."""
         return {
             "connections": Level.of(len(self._connections), self._config.connections_max, "a relay has one for each link"),
-            "pending": self._proving.places.level(),
+            "pending": self.proving.places.level(),
         }
 
     def reread_certificates(self) -> bool:
@@ -212,25 +203,22 @@ class Bridge:
 
         Links continue, except to sites whose authority is no longer trusted.
         """
-        if not self._proving.reread():
+        if not self.proving.reread():
             return False
         for connection in self._connections.values():
-            if self._proving.is_distrusted(connection.stream):
+            if self.proving.is_distrusted(connection.stream):
                 self._seen.distrusted += 1
                 connection.scope.cancel()
         return True
 
-    def forget_troubles(self) -> None:
-        self._proving.forget_troubles()
-
     async def _accept(self, stream: trio.SocketStream) -> None:
         try:
             self._set_options(stream)
-            caller = await self._proving.admit_caller(stream)
+            caller = await self.proving.admit_caller(stream)
             if self._has_too_many(caller.site):
                 self._seen.refused += 1
                 return
-            self._proving.admissions.admit()
+            self.proving.admissions.admit()
             self._seen.accepted += 1
             await self._run(_Connection(next(self._numbers), caller.stream, None, caller.site), caller.said)
         except Unproven:
@@ -255,7 +243,7 @@ class Bridge:
         if stream is not None:
             self._set_options(stream)
             try:
-                proved, certified = await self._proving.prove_called(stream, site, address)
+                proved, certified = await self.proving.prove_called(stream, site, address)
                 self._seen.dialed += 1
                 await self._run(_Connection(next(self._numbers), proved, (site, address), certified))
                 return
@@ -307,12 +295,12 @@ class Bridge:
             while data := await stream.receive_some(READ_BYTES):
                 self._seen.received_bytes += len(data)
                 if dialed is not None and not heard:
-                    self._proving.heard(dialed[0])
+                    self.proving.heard(dialed[0])
                 heard = True
                 if not connection.closing:
                     self._handle(BridgeReceived(connection.number, bytes(data)))
         if dialed is not None and not heard and isinstance(stream, TlsStream) and stream.failure:
-            self._proving.refused(*dialed, stream.failure)
+            self.proving.refused(*dialed, stream.failure)
 
     async def _write(self, connection: _Connection) -> None:
         try:

@@ -187,9 +187,9 @@ async def test_a_port_in_use_is_reported_and_retried() -> None:
                 taken = Physical("127.0.0.1", other.getsockname()[1])
                 nyc = Site(BridgeConfig(bind=taken, listen_interval_s=0.01), nursery)
                 nyc.bridge.carry_out(Listen())
-                await until(lambda: "cannot listen" in nyc.bridge.statistics().listen_error)
+                await until(lambda: "cannot listen" in nyc.bridge.problems().get("relay.bridge.bind", ""))
             await until(lambda: nyc.bridge.statistics().listening)
-            assert nyc.bridge.statistics().listen_error == ""
+            assert nyc.bridge.problems() == {}
             nursery.cancel_scope.cancel()
 
 
@@ -205,9 +205,13 @@ async def test_without_a_descriptor_it_listens_later(monkeypatch: pytest.MonkeyP
             with monkeypatch.context() as patch:
                 patch.setattr(listener, "make_socket", refuse)
                 nyc.bridge.carry_out(Listen())
-                await until(lambda: nyc.bridge.listen_error == "cannot listen on 127.0.0.1:0: Too many open files")
+                await until(
+                    lambda: (
+                        nyc.bridge.problems().get("relay.bridge.bind") == "cannot listen on 127.0.0.1:0: Too many open files"
+                    )
+                )
             await until(lambda: nyc.bridge.statistics().listening)
-            assert nyc.bridge.listen_error == ""
+            assert nyc.bridge.problems() == {}
             nursery.cancel_scope.cancel()
 
 
@@ -233,7 +237,7 @@ async def test_an_invalid_listen_host_is_reported(host: str) -> None:
     async with trio.open_nursery() as nursery:
         site = Site(BridgeConfig(bind=Physical(host, 7700)), nursery)
         site.bridge.carry_out(Listen())
-        await until(lambda: "cannot listen" in site.bridge.statistics().listen_error)
+        await until(lambda: "cannot listen" in site.bridge.problems().get("relay.bridge.bind", ""))
         assert not site.bridge.statistics().listening
         site.bridge.carry_out(StopListening())
 
