@@ -249,17 +249,12 @@ def find_problems(config: NodeConfig) -> list[str]:
 
 def _relay_problems(relay: RelaySettings) -> Iterator[str]:
     bridge = relay.bridge
-    if bridge.bind is not None and bridge.bind.port == 0:
-        yield "relay.bridge.bind: the other sites must know the port, so it cannot be 0."
-    if bridge.bind is not None and (why := unfit_host(bridge.bind.host)):
-        yield f"relay.bridge.bind: {bridge.bind.host!r} {why}"
+    if bridge.bind is not None:
+        yield from _place_problems("relay.bridge.bind", bridge.bind)
     if bridge.unanswered_timeout_s > UNANSWERED_S_MAX:
         yield f"relay.bridge.unanswered_timeout_s: must be at most {UNANSWERED_S_MAX}."
     for index, place in enumerate(bridge.routers):
-        if place.port == 0:
-            yield f"relay.bridge.routers[{index}]: the port cannot be 0."
-        if why := unfit_host(place.host):
-            yield f"relay.bridge.routers[{index}]: {place.host!r} {why}"
+        yield from _place_problems(f"relay.bridge.routers[{index}]", place)
         if _is_own(place, bridge.bind):
             yield f"relay.bridge.routers[{index}]: {place} is the address of this site itself (relay.bridge.bind)."
     if len(bridge.routers) > ROUTERS_MAX:
@@ -275,12 +270,16 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
         if not places:
             yield f"relay.bridge.peers.{site}: names no address."
         for index, place in enumerate(places):
-            if place.port == 0:
-                yield f"relay.bridge.peers.{site}[{index}]: the port cannot be 0."
-            if why := unfit_host(place.host):
-                yield f"relay.bridge.peers.{site}[{index}]: {place.host!r} {why}"
+            yield from _place_problems(f"relay.bridge.peers.{site}[{index}]", place)
     if relay.unicast.give_up_s <= relay.unicast.retry_s:
         yield "relay.unicast.give_up_s: must be longer than relay.unicast.retry_s, or no message is retransmitted."
+
+
+def _place_problems(key: str, place: Physical) -> Iterator[str]:
+    if place.port == 0:
+        yield f"{key}: the port cannot be 0."
+    if why := unfit_host(place.host):
+        yield f"{key}: {place.host!r} {why}"
 
 
 def _budget_problems(config: NodeConfig) -> Iterator[str]:

@@ -269,7 +269,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
             "relay: {offline_after_s: {SFO: 10}, bridge: {peers: {SFO: [sfo:7700]}}}",
             "relay.offline_after_s.SFO: must be more than relay.grace_s, or a failover",
         ),
-        ("relay: {bridge: {bind: '0.0.0.0:0'}}", "relay.bridge.bind: the other sites must know the port"),
+        ("relay: {bridge: {bind: '0.0.0.0:0'}}", "relay.bridge.bind: the port cannot be 0"),
         ("relay: {bridge: {bind: 'a..b:7700'}}", "relay.bridge.bind: 'a..b' cannot be the name of a host."),
         (f"relay: {{bridge: {{bind: '{'x' * 64}.nyc:7700'}}}}", "relay.bridge.bind: 'xxx"),
         ("relay: {bridge: {peers: {SFO: ['d.sfo:1', 'e..sfo:1']}}}", "relay.bridge.peers.SFO[1]: 'e..sfo' cannot be the name"),
