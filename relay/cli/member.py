@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
+from sitestack.model.host import parse_place
 
 if TYPE_CHECKING:
     from relay.node.config.settings import NodeConfig
@@ -45,6 +47,14 @@ def load_member(config_file: Path, site: str, name: str, keys: str, insecure: bo
     if security.keys and security.insecure:
         raise ConfigurationError(f"{config_file}: security: {KEYS_AND_INSECURE}")
     return replace(config, security=security)
+
+
+def read_place(text: str, option: str, host_by_default: str) -> Physical:
+    """Return the address in an option. Raises `click.BadParameter`."""
+    place = parse_place(text, host_by_default)
+    if place is None:
+        raise click.BadParameter(f"{text!r} is neither a port nor host:port.", param_hint=option)
+    return place
 
 
 def refuse_without_keys(config: NodeConfig, config_file: Path) -> None:

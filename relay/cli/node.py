@@ -5,17 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-import trio
 
-from relay.cli.member import identity_options, load_member, refuse_without_keys
-from relay.cli.running import only_cause
+from relay.cli.member import identity_options, load_member, read_place, refuse_without_keys
+from relay.cli.running import run
 from relay.node.config.config_file import print_config
 from relay.node.config.settings import NodeConfig
 from relay.node.daemon import NodeOptions, run_node
 from relay.node.output.lines import STANDARD
 from relay.node.output.logs import configure_log
-from sitestack.model.address import Physical
-from sitestack.model.host import parse_place
 
 
 @click.command(name="node")
@@ -61,7 +58,7 @@ def command(
     def configured() -> NodeConfig:
         config = load_member(config_file, site, name, keys, insecure)
         if http is not None:
-            config = replace(config, http=replace(config.http, bind=_parse_http(http)))
+            config = replace(config, http=replace(config.http, bind=read_place(http, "--http", "127.0.0.1")))
         if journal is not None:
             config = replace(config, journal=replace(config.journal, directory=str(journal)))
         return config
@@ -71,19 +68,5 @@ def command(
         click.echo(print_config(config), nl=False)
         return
     refuse_without_keys(config, config_file)
-    _run(config, NodeOptions(publish, events, status, events == STANDARD and sys.stdout.isatty(), configured))
-
-
-def _parse_http(text: str) -> Physical:
-    place = parse_place(text, "127.0.0.1")
-    if place is None:
-        raise click.BadParameter(f"{text!r} is neither a port nor host:port.", param_hint="--http")
-    return place
-
-
-def _run(config: NodeConfig, options: NodeOptions) -> None:
-    log = configure_log(config.log)
-    try:
-        trio.run(run_node, config, options, log)
-    except BaseExceptionGroup as group:
-        raise only_cause(group) from None
+    options = NodeOptions(publish, events, status, events == STANDARD and sys.stdout.isatty(), configured)
+    run(run_node, config, options, configure_log(config.log))

@@ -3,14 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import trio
 
-from relay.cli.member import load_member, refuse_without_keys
-from relay.cli.running import only_cause
+from relay.cli.member import load_member, read_place, refuse_without_keys
+from relay.cli.running import run
 from relay.node.output.logs import configure_log
 from relay.router.daemon import RouterOptions, run_router
-from sitestack.model.address import Physical
-from sitestack.model.host import parse_place
 
 
 @click.command(name="router")
@@ -34,16 +31,6 @@ def command(config_files: tuple[Path, ...], bind: str, http: str | None, keys: s
         refuse_without_keys(config, file)
     if len({config.site for config in configs}) < len(configs):
         raise click.UsageError("each CONFIG must be of another site.")
-    options = RouterOptions(_place(bind, "--bind", "0.0.0.0"), None if http is None else _place(http, "--http", "127.0.0.1"))
+    served = None if http is None else read_place(http, "--http", "127.0.0.1")
     configure_log(configs[0].log)
-    try:
-        trio.run(run_router, configs, options)
-    except BaseExceptionGroup as group:
-        raise only_cause(group) from None
-
-
-def _place(text: str, option: str, host_by_default: str) -> Physical:
-    place = parse_place(text, host_by_default)
-    if place is None:
-        raise click.BadParameter(f"{text!r} is neither a port nor host:port.", param_hint=option)
-    return place
+    run(run_router, configs, RouterOptions(read_place(bind, "--bind", "0.0.0.0"), served))

@@ -1,35 +1,37 @@
-"""Runs the async body of a command: signals cancel it, and its exceptions are unwrapped."""
+"""Runs the async body of a command, and unwraps its exceptions."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
 import click
 import trio
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_until_signal(body: Callable[[], Awaitable[T]]) -> T:
     """Run the body and return its result. A signal cancels it, and raises `click.Abort`."""
-    try:
-        results = trio.run(_cancellable, body)
-    except BaseExceptionGroup as group:
-        raise only_cause(group) from None
+    results = run(_cancellable, body)
     if not results:
         raise click.Abort
     return results[0]
 
 
-def only_cause(error: BaseException) -> BaseException:
-    """Return the first exception inside the groups added by nurseries."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+def run(body: Callable[[*Ts], Awaitable[T]], *arguments: *Ts) -> T:
+    """Run the body, and raise the first exception inside the groups added by nurseries."""
+    try:
+        return trio.run(body, *arguments)
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
 
 
 async def _cancellable(body: Callable[[], Awaitable[T]]) -> list[T]:

@@ -94,7 +94,7 @@ def test_a_member_that_was_too_slow_may_come_back(run: Run, monkeypatch: pytest.
     def leave(*_: object) -> None:
         raise SlowConsumer("A in NYC has left: it took nothing.")
 
-    monkeypatch.setattr("relay.cli.node._run", leave)
+    monkeypatch.setattr("relay.cli.node.run", leave)
     with TemporaryDirectory(prefix="relay-") as directory:
         assert run("node", configure(Path(directory)), "--insecure").code == exits.EXIT_CHECK_FAILED
 
