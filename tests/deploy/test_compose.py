@@ -87,11 +87,6 @@ def test_ports_are_published_on_loopback_alone_each_once(service: str) -> None:
 
 
 @pytest.mark.parametrize("member", MEMBERS)
-def test_journals_are_limited(member: str) -> None:
-    assert configuration(member).journal.retained_bytes_max == 1 << 30
-
-
-@pytest.mark.parametrize("member", MEMBERS)
 def test_a_member_uses_the_network_of_its_site_as_its_interface(member: str) -> None:
     site = site_of(member)
     # A member's name may mean its address on either network; the name for all of them is known to the site's only.

@@ -191,11 +191,6 @@ def test_the_routers_of_a_site_match_the_settings_of_its_members(with_component:
     assert any({"port": 7900, "protocol": "TCP"} in rule["ports"] for rule in out)
 
 
-def test_an_unknown_field_raises_a_validation_error() -> None:
-    with pytest.raises(kubernetes_validate.ValidationError, match="replica"):
-        validate(render(K8S / "nyc").replace("replicas:", "replica:"), VERSIONS[-1])
-
-
 @pytest.fixture(params=SITES)
 def manifests(request: pytest.FixtureRequest) -> Manifests:
     return parse(render(K8S / request.param))

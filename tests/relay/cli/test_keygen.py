@@ -73,16 +73,6 @@ def test_keys_in_the_file_are_used_and_exclude_insecure(run: Run, config: Path) 
     assert (code, len(err.splitlines())) == (2, 1)
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o622])
-def test_keys_that_others_can_read_are_refused(run: Run, config: Path, mode: int) -> None:
-    run("keygen", config.parent / "keys", "--site", "NYC")
-    keys = config.parent / "keys" / "NYC"
-    (keys / "site.keys").chmod(mode)
-    code, _, err = run("node", config, "--keys", keys)
-    assert (code, len(err.splitlines())) == (2, 1)
-    assert f"{keys / 'site.keys'}: " in err
-
-
 @pytest.fixture
 def keys(run: Run, tmp_path: Path) -> Path:
     """The directory of a site."""
@@ -116,10 +106,3 @@ def test_a_key_that_is_not_there_is_one_sentence(run: Run, keys: Path, arguments
     before = read_key_ring(keys)
     code, out, err = run("keys", step, keys, key_id)
     assert (code, out, len(err.splitlines()), read_key_ring(keys)) == (2, "", 1, before)
-
-
-def test_the_key_in_use_is_not_removed(run: Run, keys: Path) -> None:
-    used = read_key_ring(keys).in_use.hex()
-    code, _, err = run("keys", "remove", keys, used)
-    assert (code, len(err.splitlines())) == (2, 1)
-    assert "is in use" in err

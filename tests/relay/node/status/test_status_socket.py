@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -22,7 +21,6 @@ from relay.node.status.status_socket import (
     fetch_status,
     find_sockets,
     open_status_socket,
-    parse_status,
     run_directory,
     socket_path,
 )
@@ -157,12 +155,6 @@ async def test_a_status_request_without_a_node_raises_an_os_error(directory: Pat
         await fetch_status(directory / "nobody.sock")
 
 
-@pytest.mark.parametrize("answer", [b"", b"hello", b"[1]", b'{"name":'])
-def test_an_invalid_status_answer_is_refused(answer: bytes) -> None:
-    with pytest.raises(OSError, match="not the status"):
-        parse_status(answer, "somewhere")
-
-
 def test_a_name_cannot_lead_out_of_the_run_directory() -> None:
     path = socket_path(Path("/run/relay"), "../x", "a/b")
     assert path.parent == Path("/run/relay")
@@ -188,10 +180,6 @@ def test_sockets_of_another_user_are_not_asked(directory: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "getuid", lambda: mine + 1)
     with pytest.raises(ConfigurationError, match="of another user; set RELAY_RUN_DIRECTORY"):
         run_directory()
-
-
-def test_a_status_survives_the_way() -> None:
-    assert parse_status(json.dumps({"a": [1, None]}).encode(), "") == {"a": [1, None]}
 
 
 @asynccontextmanager
