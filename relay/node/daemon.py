@@ -376,8 +376,8 @@ async def _start_http(config: NodeConfig, bind: Physical, node: _Node, nursery: 
         is_secure=not config.security.insecure,
         streams_max=config.http.streams_max(),
     )
-    app = make_app(served, node.credentials.tokens)
-    await nursery.start(serve_http, app, bind, node.http_admissions, config.http, node.credentials.tls)
+    tokens, tls = node.credentials.tokens, node.credentials.tls
+    await nursery.start(serve_http, make_app(served, tokens), bind, node.http_admissions, config.http, tls, tokens)
 
 
 def find_trim() -> Callable[[int], int] | None:

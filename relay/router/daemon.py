@@ -62,8 +62,9 @@ async def run_router(configs: Sequence[NodeConfig], options: RouterOptions) -> N
 
                 secure = not any(config.security.insecure for config in configs)
                 health = Health(daemon.describe, why_not_ready, router_exposition, secure)
-                app = make_health_app(health, credentials.tokens)
-                await nursery.start(serve_http, app, options.http, daemon.http_admissions, first.http, credentials.tls)
+                tokens, tls = credentials.tokens, credentials.tls
+                app = make_health_app(health, tokens)
+                await nursery.start(serve_http, app, options.http, daemon.http_admissions, first.http, tls, tokens)
             nursery.start_soon(daemon.run)
             await daemon.obey(signals)
             nursery.cancel_scope.cancel()

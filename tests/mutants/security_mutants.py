@@ -334,6 +334,14 @@ SECURITY = (
         "tests/relay/node/http/test_limits.py::test_a_connection_that_gives_way_amid_its_tls_handshake_ends_nothing_else",
     ),
     trap(
+        "C17-http-body",
+        "a stranger's body takes the room of those with a token",
+        "relay/node/http/guard.py",
+        "            if head.body_bytes and self._tokens is not None",
+        "            if head.waits and self._tokens is not None",
+        "tests/relay/node/http/test_limits.py::test_bodies_without_a_token_take_no_room_from_those_with_one",
+    ),
+    trap(
         "C21-mode",
         "secrets are written so that everybody can read them",
         "relay/keys/files.py",

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from relay.node.http.refusal import refuse
-from relay.node.http.token import Right, Tokens, is_loopback
+from relay.node.http.token import TOKEN_REQUIRED, Right, Tokens, is_loopback
 
 #: Keys in a request's state.
 KEEP_PLACE, TOKEN_NAME = "keep_place", "token_name"
@@ -39,7 +39,7 @@ class Access:
                 if why := why_foreign(request):
                     return refuse(403, why)
             elif (token := self._tokens.find(request.headers.get("authorization", ""))) is None:
-                return refuse(401, "This path requires a token.", {"WWW-Authenticate": "Bearer"})
+                return refuse(401, TOKEN_REQUIRED)
             elif not token.rights.intersection(rights):
                 return refuse(403, f"The token {token.name} lacks the right {' or '.join(rights)}.")
             else:

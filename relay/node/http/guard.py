@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import trio
 
+from relay.node.http.token import TOKEN_REQUIRED, Tokens
 from sitestack.model.level import Level
 
 #: Maximum bytes of one request's line and headers.
@@ -62,6 +63,7 @@ class Head:
         if names.intersection(_OTHER_PROTOCOL):
             raise Refused(400, "The request asks for another protocol.")
         self.waits = b"expect" in names
+        self.authorization = dict(headers).get(b"authorization", b"").decode("latin-1")
         self.body_bytes = 0 if bytes_max is None else _length(headers, bytes_max)
 
     def encode(self) -> bytes:
@@ -96,8 +98,9 @@ class GuardedStream:
         bodies: Mapping[bytes, int],
         held: Level | None = None,
         tls: ssl.SSLContext | None = None,
+        tokens: Tokens | None = None,
     ) -> None:
-        """`held`: bytes of the bodies of all connections, against their bound."""
+        """`held`: bytes of the bodies of all connections, against their bound. With `tokens` a body needs one."""
         self.socket = stream.socket
         self.refused: Refused | None = None
         #: Why there is no place, except for probes; empty if there is one.
@@ -108,6 +111,7 @@ class GuardedStream:
             stream if tls is None else trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
         )
         self._held = Level(None, "bodies of requests") if held is None else held
+        self._tokens = tokens
         #: Bytes of the body of each unanswered request, the oldest first.
         self._body_bytes = deque[int]()
         self._piece_timeout_s = piece_timeout_s
@@ -146,6 +150,8 @@ class GuardedStream:
             head = Head(encoded, self._bodies)
             if self.crowded and head.path not in PROBES:
                 raise Refused(503, f"Retry later: {self.crowded}.")
+            if head.body_bytes and self._tokens is not None and self._tokens.find(head.authorization) is None:
+                raise Refused(401, TOKEN_REQUIRED)
             self._hold(head.body_bytes)
         except Refused as refused:
             self._refuse(refused)

@@ -15,12 +15,13 @@ RETRY_AFTER_S = 1
 _AGAIN = (408, 429, 503, 504)
 
 
-def _retry_after(status: int) -> dict[str, str]:
-    return {"Retry-After": str(RETRY_AFTER_S)} if status in _AGAIN else {}
+def _advice(status: int) -> dict[str, str]:
+    again = {"Retry-After": str(RETRY_AFTER_S)} if status in _AGAIN else {}
+    return {"WWW-Authenticate": "Bearer"} if status == 401 else again
 
 
 def refuse(status: int, why: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": why}, status, {**_retry_after(status), **(headers or {})})
+    return JSONResponse({"error": why}, status, {**_advice(status), **(headers or {})})
 
 
 async def refuse_path(_request: Request, error: Exception) -> Response:
@@ -33,6 +34,6 @@ async def refuse_path(_request: Request, error: Exception) -> Response:
 def encode_refusal(status: int, why: str) -> bytes:
     """Return a whole last answer."""
     body = json.dumps({"error": why}).encode()
-    headers = {"Content-Type": "application/json", "Content-Length": len(body), "Connection": "close", **_retry_after(status)}
+    headers = {"Content-Type": "application/json", "Content-Length": len(body), "Connection": "close", **_advice(status)}
     lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *[f"{name}: {value}" for name, value in headers.items()]]
     return "\r\n".join([*lines, "", ""]).encode() + body

@@ -31,6 +31,7 @@ from relay.node.http.access import KEEP_PLACE, TOKEN_NAME
 from relay.node.http.guard import HEAD_BYTES_MAX, GuardedStream, Refused
 from relay.node.http.messages import BODY_BYTES_MAX, MESSAGES
 from relay.node.http.refusal import encode_refusal
+from relay.node.http.token import Tokens
 from sitestack.model.address import Physical
 from sitestack.model.level import Level
 from sitestack.transport.accepting import Admissions, accept_bounded, listen_tcp, peer_host
@@ -65,6 +66,7 @@ async def serve_http(
     admissions: Admissions,
     settings: HttpSettings | None = None,
     tls: ssl.SSLContext | None = None,
+    tokens: Tokens | None = None,
     task_status: trio.TaskStatus[Physical] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled; report the address once the socket listens.
@@ -80,7 +82,7 @@ async def serve_http(
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         async with trio.open_nursery() as nursery:
             task_status.started(address)
-            await _Server(app, admissions, settings or HttpSettings(), tls).accept(listener, nursery)
+            await _Server(app, admissions, settings or HttpSettings(), tls, tokens).accept(listener, nursery)
 
 
 class _Server:
@@ -90,9 +92,11 @@ class _Server:
     new one takes a spare place, for probes only.
     """
 
-    def __init__(self, app: Starlette, admissions: Admissions, settings: HttpSettings, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, app: Starlette, admissions: Admissions, settings: HttpSettings, tls: ssl.SSLContext | None, tokens: Tokens | None
+    ) -> None:
         self._admissions = admissions
-        self._tls = tls
+        self._tls, self._tokens = tls, tokens
         self._is_logged = settings.access_log
         self._connections_max = settings.connections_max
         self._places = Places[GuardedStream](settings.connections_max, settings.address_connections_max)
@@ -117,7 +121,7 @@ class _Server:
                 each.scope.cancel()
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        guarded = GuardedStream(stream, PIECE_TIMEOUT_S, BODIES, self._bodies, self._tls)
+        guarded = GuardedStream(stream, PIECE_TIMEOUT_S, BODIES, self._bodies, self._tls, self._tokens)
         try:
             host = peer_host(stream)
             self._give_place(guarded, host)

@@ -92,7 +92,7 @@ async def served(
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             app = make_app(replace(node.served(), is_secure=secure, streams_max=streams_max), token)
-            yield await nursery.start(serve_http, app, ANY_PORT, node.admissions, settings)
+            yield await nursery.start(serve_http, app, ANY_PORT, node.admissions, settings, None, token)
             nursery.cancel_scope.cancel()
 
 

@@ -15,6 +15,7 @@ from relay.events import SiteSwitched
 from relay.node.config.settings import HttpSettings
 from relay.node.http import server
 from relay.node.http.guard import HEAD_BYTES_MAX, PIECE_BYTES, GuardedStream
+from relay.node.http.token import Tokens
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.address import Physical
 from sitestack.model.message import Batch, Scope, pack_body
@@ -271,6 +272,20 @@ async def test_the_bodies_of_all_connections_together_have_a_bound(monkeypatch: 
         whole = post_of(PIECE_BYTES).replace(b"Host", b"Connection: close\r\nHost") + bytes(PIECE_BYTES)
         while b"not a member" not in await ask(place, whole):
             pass  # the first body is still counted
+
+
+async def test_bodies_without_a_token_take_no_room_from_those_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few of them, begun and never ended, would keep a node from publishing."""
+    monkeypatch.setattr(server, "BODIES_BYTES_MAX", PIECE_BYTES)
+    secret = b"hush-hush-hush-hush"
+    async with served(FakeNode(), Tokens(secret.decode())) as place, await trio.open_tcp_stream(*place) as stream:
+        await stream.send_all(post_of(PIECE_BYTES) + b"half a body")
+        assert b"HTTP/1.1 401 " in await stream.receive_some()
+        known = post_of(1).replace(b"Host", b"Connection: close\r\nAuthorization: Bearer " + secret + b"\r\nHost")
+        assert b"not a member" in await ask(place, known + b"x")
+        answer = await ask(place, known.replace(b"hush", b"push", 1) + b"x")
+        assert answer.startswith(b"HTTP/1.1 401 ")
+        assert b"WWW-Authenticate: Bearer\r\n" in answer
 
 
 async def test_a_connection_is_used_for_a_limited_number_of_requests() -> None:
