@@ -82,7 +82,11 @@ class _Answers:
         """Return a stream after the named event, from the oldest one, or of new ones."""
         ring, query = self._node.ring, request.query_params
         messages = query.get("messages", "yes") != "no"
-        if messages and not self._access.has(request, "read"):
+
+        def is_allowed() -> bool:
+            return self._access.has(request, "read") or (not messages and self._access.has(request, "operate"))
+
+        if not is_allowed():
             return refuse(403, "The token lacks the right read: ask for ?messages=no.")
         asked = request.headers.get("last-event-id", "") or query.get("last_event_id", "")
         try:
@@ -95,7 +99,8 @@ class _Answers:
             return Response(media_type="text/event-stream")
         if not asked and query.get("from") == "oldest":
             after = ring.oldest(messages) - 1
-        return EventStream(ring, self._streams, after or 0, messages=messages, foreign=asked if after is None else "")
+        foreign = asked if after is None else ""
+        return EventStream(ring, self._streams, after or 0, messages=messages, foreign=foreign, is_allowed=is_allowed)
 
 
 _DIRECTORY = Path(__file__).parent / "dashboard"

@@ -40,13 +40,25 @@ class Streams:
 class EventStream:
     """ASGI answer with the events after a number."""
 
-    def __init__(self, ring: EventRing, streams: Streams, after: int, *, messages: bool, foreign: str = "") -> None:
-        """`foreign`: id that the client sent, if it names another process."""
+    def __init__(
+        self,
+        ring: EventRing,
+        streams: Streams,
+        after: int,
+        *,
+        messages: bool,
+        foreign: str = "",
+        is_allowed: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`foreign`: id that the client sent, if it names another process. `is_allowed`: false once the
+        token has lost the right.
+        """
         self._ring = ring
         self._streams = streams
         self._after = after
         self._messages = messages
         self._foreign = foreign
+        self._is_allowed = is_allowed
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         self._streams.open += 1
@@ -75,7 +87,7 @@ class EventStream:
         # A client that is disconnected before the first event resumes here.
         await write(f"retry: {RETRY_MS}\nid: {ring.id_of(self._after)}\n\n".encode() + missed)
         quiet_until = trio.current_time() + KEEP_ALIVE_S
-        while ring.oldest(self._messages) <= self._after + 1:
+        while self._is_allowed() and ring.oldest(self._messages) <= self._after + 1:
             chunk, self._after = ring.read(self._after, self._messages)
             if not chunk:
                 with trio.move_on_at(quiet_until) as quiet:

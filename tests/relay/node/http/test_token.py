@@ -12,6 +12,7 @@ import pytest
 import structlog.testing
 import trio
 
+from relay.events import SiteSwitched
 from relay.keys.certificates import BRIDGE_CERTIFICATE, BRIDGE_KEY
 from relay.node.config.settings import HttpSettings, NodeConfig, SecuritySettings
 from relay.node.daemon import NodeOptions, run_node
@@ -25,6 +26,7 @@ from tests.harness.certificates import authority, context, signed, write_site
 from tests.harness.command_line import Run
 from tests.relay.node.http.test_http import ANY_PORT, FakeNode, served
 from tests.relay.node.http.test_limits import ask as raw
+from tests.relay.node.http.test_limits import until
 from tests.relay.node.http.test_messages import post
 from tests.relay.node.test_daemon import LIMIT_S, configure, node
 
@@ -187,6 +189,21 @@ async def test_tokens_and_certificate_are_reread_and_a_wrong_file_changes_nothin
         (200, "monitor"),
     ]
     assert {(entry["method"], entry["path"], entry["client"]) for entry in about} == {("GET", "/status", "127.0.0.1")}
+
+
+@pytest.mark.parametrize(("rights", "target"), [("read", "/events"), ("operate", "/events?messages=no")])
+async def test_a_stream_ends_with_the_right_of_its_token(rights: str, target: str) -> None:
+    """C20. A program that is shut out would receive every message until it is disconnected."""
+    playing, tokens = FakeNode(), Tokens(f"{SECRET} spy {rights}")
+    head = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {SECRET}\r\n\r\n".encode()
+    async with served(playing, tokens) as place, await trio.open_tcp_stream(*place) as stream:
+        await stream.send_all(head)
+        await until(stream, b": 500\nid: %b-0\n\n\r\n" % playing.ring.run.encode())
+        playing.ring.put(SiteSwitched("SFO", True), 5.0)
+        assert b"event: site_switched" in await stream.receive_some()
+        tokens.replace(Tokens(f"{SECRET}-new spy {rights}"))
+        playing.ring.put(SiteSwitched("SFO", False), 5.0)
+        assert await stream.receive_some() == b"0\r\n\r\n"
 
 
 async def test_a_cross_origin_page_gets_no_event_stream() -> None:
