@@ -294,8 +294,8 @@ class Bridge:
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while data := await stream.receive_some(READ_BYTES):
                 self._seen.received_bytes += len(data)
-                if dialed is not None and not heard:
-                    self.proving.heard(dialed[0])
+                if connection.site is not None and not heard:
+                    self.proving.heard(connection.site)
                 heard = True
                 if not connection.closing:
                     self._handle(BridgeReceived(connection.number, bytes(data)))

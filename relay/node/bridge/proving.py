@@ -45,7 +45,7 @@ class Proving:
         self.places = Places[trio.CancelScope](pending_max, max(1, pending_max // 4))
         self._credentials = credentials
         self._handshake_s = handshake_s
-        #: Site -> failure of the last relay that answered a call.
+        #: Site -> failure of the last relay that answered a call, until one is linked.
         self._troubles: dict[str, str] = {}
 
     @property
@@ -124,7 +124,7 @@ class Proving:
         self._troubles.clear()
 
     def heard(self, site: str) -> None:
-        """Clear the failure of a called site: its relay sent data."""
+        """Clear the failure of a site: its relay has proved itself and sent data."""
         self._troubles.pop(site, None)
 
     def refused(self, site: str, address: Physical, why: str) -> None:

@@ -174,6 +174,21 @@ async def test_a_call_of_the_right_site_ends_the_complaint(tmp_path: Path) -> No
         assert nyc.bridge.problems() == {}
 
 
+async def test_a_caller_of_the_site_ends_the_complaint(tmp_path: Path) -> None:
+    """Once it is linked nothing is called, so the complaint about the call before would stay as long as the link."""
+    sfo = write_site(tmp_path / "SFO", signed(OURS, "SFO"), OURS)
+    wrong = context(write_site(tmp_path / "LAX", signed(OURS, "LAX"), OURS), server=True)
+    async with nyc_listens(tmp_path) as nyc, answering(wrong) as bad:
+        nyc.bridge.carry_out(Dial("SFO", bad))
+        await nyc.hears(DialFailed)
+        assert nyc.bridge.problems()
+        caller = await call(nyc, context(sfo))
+        await caller.send_all(encode(hello()))
+        await nyc.hears(BridgeReceived)
+        assert nyc.bridge.problems() == {}
+        await trio.aclose_forcefully(caller)
+
+
 async def test_a_relay_that_is_not_believed_learns_why(tmp_path: Path) -> None:
     """With TLS 1.3 its own handshake succeeds before the other end has looked at its certificate."""
     async with nyc_listens(tmp_path) as nyc, trio.open_nursery() as nursery:
