@@ -46,10 +46,10 @@ from sitestack.transport.accepting import Admissions
 
 #: Seconds between two checks for problems.
 WATCH_INTERVAL_S = 1.0
-#: Seconds between two checks for problems.
-TRIM_INTERVAL_S = 5.0
 #: Seconds between two trims of free memory. A trim costs 0.05 ms, and about 0.06 ms for each
 #: megabyte that it frees.
+TRIM_INTERVAL_S = 5.0
+#: Seconds for the last events to be read.
 LAST_EVENTS_S = 5.0
 
 

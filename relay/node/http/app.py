@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import trio
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -16,7 +17,7 @@ from starlette.routing import Route
 from relay.node.config.settings import HttpSettings
 from relay.node.http.access import Access
 from relay.node.http.event_ring import EventRing, UnknownId
-from relay.node.http.event_stream import EventStream, Streams
+from relay.node.http.event_stream import EventStream
 from relay.node.http.health import Describe, Health, health_routes, make_starlette
 from relay.node.http.messages import MESSAGES, FindChannel, Messages
 from relay.node.http.metrics import exposition
@@ -72,7 +73,7 @@ class _Answers:
     def __init__(self, node: Served, access: Access, *, has_token: bool) -> None:
         self._node = node
         self._access = access
-        self._streams = Streams(node.streams_max)
+        self._streams = trio.CapacityLimiter(node.streams_max)
         self._api = describe_api(node.version, token=has_token)
 
     async def openapi(self, _request: Request) -> Response:
@@ -93,7 +94,7 @@ class _Answers:
             after = ring.number_of(asked) if asked else ring.newest
         except UnknownId:
             return refuse(400, "Last-Event-ID: is not the id of an event.")
-        if self._streams.is_full:
+        if self._streams.available_tokens < 1:
             return refuse(503, "Too many streams.")
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")

@@ -27,23 +27,13 @@ KEEP_ALIVE_S = 15.0
 RETRY_MS = 500
 
 
-class Streams:
-    def __init__(self, streams_max: int) -> None:
-        self.open = 0
-        self._streams_max = streams_max
-
-    @property
-    def is_full(self) -> bool:
-        return self.open >= self._streams_max
-
-
 class EventStream:
     """ASGI answer with the events after a number."""
 
     def __init__(
         self,
         ring: EventRing,
-        streams: Streams,
+        streams: trio.CapacityLimiter,
         after: int,
         *,
         messages: bool,
@@ -61,11 +51,8 @@ class EventStream:
         self._is_allowed = is_allowed
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        self._streams.open += 1
-        try:
+        async with self._streams:
             await stream(MEDIA_TYPE, receive, send, self._follow, (SITE_HEADER, quote(self._ring.site).encode()))
-        finally:
-            self._streams.open -= 1
 
     def _missed(self) -> bytes:
         """Return an event about missing events, or nothing."""

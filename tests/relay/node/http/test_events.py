@@ -173,7 +173,7 @@ async def test_a_stream_whose_events_are_filtered_out_is_kept_alive(autojump_clo
 
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(event_stream.EventStream(ring, event_stream.Streams(1), 0, messages=False), {}, receive, send)
+        nursery.start_soon(event_stream.EventStream(ring, trio.CapacityLimiter(1), 0, messages=False), {}, receive, send)
         for n in range(1, 51):
             await trio.sleep(1)
             ring.put(ROLE if n == 20 else said(n, b"x"), 0)
