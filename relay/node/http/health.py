@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from relay.node.http.access import Access
+from relay.node.http.metrics import CONTENT_TYPE
 from relay.node.http.refusal import refuse, refuse_path
 from relay.node.http.token import Tokens
 
@@ -66,7 +66,7 @@ def health_routes(health: Health, access: Access) -> list[BaseRoute]:
         return JSONResponse(health.describe(), headers={"Cache-Control": "no-store"})
 
     async def metrics(_request: Request) -> Response:
-        return Response(health.expose(health.describe()), media_type=CONTENT_TYPE_LATEST)
+        return Response(health.expose(health.describe()), media_type=CONTENT_TYPE)
 
     return [
         Route("/healthz", healthz, methods=["GET"]),

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from prometheus_client import ProcessCollector
-from prometheus_client.exposition import generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -17,6 +17,8 @@ from prometheus_client.metrics_core import (
 )
 
 from relay.node.status.histogram import cumulative
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 _STATES = ("joining", "member", "leaving")
 _ROLES = ("member", "coord", "relay")
