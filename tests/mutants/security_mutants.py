@@ -334,7 +334,7 @@ SECURITY = (
         "tests/relay/node/http/test_limits.py::test_a_connection_that_gives_way_amid_its_tls_handshake_ends_nothing_else",
     ),
     trap(
-        "C17-http-body",
+        "C18-http-body",
         "a stranger's body takes the room of those with a token",
         "relay/node/http/guard.py",
         "            if head.body_bytes and self._tokens is not None",

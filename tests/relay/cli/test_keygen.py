@@ -73,6 +73,15 @@ def test_keys_in_the_file_are_used_and_exclude_insecure(run: Run, config: Path) 
     assert (code, len(err.splitlines())) == (2, 1)
 
 
+def test_keys_that_others_can_read_are_refused(run: Run, config: Path) -> None:
+    run("keygen", config.parent / "keys", "--site", "NYC")
+    keys = config.parent / "keys" / "NYC"
+    (keys / "site.keys").chmod(0o640)
+    code, _, err = run("node", config, "--keys", keys)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert f"{keys / 'site.keys'}: " in err
+
+
 @pytest.fixture
 def keys(run: Run, tmp_path: Path) -> Path:
     """The directory of a site."""
