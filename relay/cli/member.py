@@ -50,7 +50,6 @@ def load_member(config_file: Path, site: str, name: str, keys: str, insecure: bo
 
 
 def read_place(text: str, option: str, host_by_default: str) -> Physical:
-    """Return the address in an option. Raises `click.BadParameter`."""
     place = parse_place(text, host_by_default)
     if place is None:
         raise click.BadParameter(f"{text!r} is neither a port nor host:port.", param_hint=option)

@@ -194,8 +194,7 @@ class Follower:
         self._last = after
         self._query = "?" + "&".join([*["from=oldest"] * oldest, f"messages={'yes' if messages else 'no'}"])
         self._fields: dict[str, str] = {}
-        #: (site, origin, scope) -> number of the last message without a key; for messages to one member
-        #: (node's process, "", scope) -> number of the last event.
+        #: (site, origin, scope), or (process of the node, "", scope) -> last number without a key.
         self._reached: OrderedDict[tuple[str, str, str], int] = OrderedDict()
         self._keys: OrderedDict[str, None] = OrderedDict()
 
@@ -224,7 +223,7 @@ class Follower:
             is_new = key not in self._keys
             self._keys.setdefault(key)
         else:
-            if scope in ("unicast", "oob"):  # numbered for each target, and out of band in any order
+            if scope in ("unicast", "oob"):  # numbered for each target
                 site, _, place = event.id.partition("-")
                 origin, number = "", int(place)
             is_new = number > self._reached.get((site, origin, scope), 0)

@@ -51,7 +51,7 @@ def read_own_facts(certificate: Path, site: str) -> CertificateFacts:
 
 
 class Credentials:
-    """Credentials of one site. A reread takes milliseconds, a check for changes microseconds."""
+    """Credentials of one site."""
 
     def __init__(self, directory: Path, site: str, clock: Callable[[], float] = time.time) -> None:
         """Read the files.

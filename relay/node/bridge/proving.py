@@ -45,7 +45,7 @@ class Proving:
         self.places = Places[trio.CancelScope](pending_max, max(1, pending_max // 4))
         self._credentials = credentials
         self._handshake_s = handshake_s
-        #: Site -> failure of the last relay that answered a call, until one is linked.
+        #: Site -> failure of the last relay that answered a call.
         self._troubles: dict[str, str] = {}
 
     @property
@@ -93,7 +93,7 @@ class Proving:
         if context is None:
             raise Unproven(by.refusal)
         proved = await prove(stream, context, server=server, timeout_s=self._handshake_s)
-        if context is not (by.server if server else by.client):  # its authority may be trusted no more
+        if context is not (by.server if server else by.client):  # perhaps withdrawn
             raise Unproven("the certificates of this site changed meanwhile")
         return proved
 
@@ -124,7 +124,7 @@ class Proving:
         self._troubles.clear()
 
     def heard(self, site: str) -> None:
-        """Clear the failure of a site: its relay has proved itself and sent data."""
+        """Clear the failure of a site: its relay sent data."""
         self._troubles.pop(site, None)
 
     def refused(self, site: str, address: Physical, why: str) -> None:

@@ -42,11 +42,9 @@ REMOVED = {
         "its default is now fixed, so remove the line",
     ),
 }
-#: Maximum number of reported problems.
 PROBLEMS_MAX = 50
 #: YAML tags that a file may use: no dates, sets or objects.
 _TYPES = frozenset({"null", "bool", "int", "float", "str", "seq", "map"})
-#: Wrap column for comments of a printed configuration.
 COMMENT_CHARS_MAX = 110
 #: Bits of the largest integer. A larger one is a mistake, and might not convert to float.
 INT_BITS_MAX = 64

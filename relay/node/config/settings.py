@@ -35,12 +35,10 @@ DERIVED = {
 }
 #: Maximum HTTP connections: their answers run in the event loop of the member.
 HTTP_CONNECTIONS_MAX = 1_024
-#: Problem of conflicting security settings.
 KEYS_AND_INSECURE = "`keys` and `insecure` are mutually exclusive; remove one."
 #: Maximum datagrams of all entries held for other sites. A joiner receives them in about a second, while its
 #: site waits.
 HELD_DATAGRAMS_MAX = 16_384
-#: Names of the local machine.
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _BUFFER = BufferConfig()
 

@@ -40,9 +40,7 @@ class EventStream:
         foreign: str = "",
         is_allowed: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`foreign`: id that the client sent, if it names another process. `is_allowed`: false once the
-        token has lost the right.
-        """
+        """`foreign`: id that the client sent, if it names another process. `is_allowed`: for each piece."""
         self._ring = ring
         self._streams = streams
         self._after = after

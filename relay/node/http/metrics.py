@@ -76,7 +76,7 @@ def router_exposition(status: Mapping[str, Any]) -> bytes:
 
 
 class _Families:
-    """Metrics of one status, and of this process, as prometheus_client collects them."""
+    """Metrics of one status, as prometheus_client collects them."""
 
     def __init__(self, families: Iterator[Metric]) -> None:
         self._families = families

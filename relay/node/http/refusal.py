@@ -10,7 +10,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-#: Seconds before a rejected client should retry.
 RETRY_AFTER_S = 1
 _AGAIN = (408, 429, 503, 504)
 

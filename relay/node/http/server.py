@@ -52,7 +52,6 @@ BACKLOG = 64
 BODIES_BYTES_MAX = 64 << 20
 #: Connections beyond the maximum, for probes; the oldest gives way.
 SPARE_MAX = 4
-#: Seconds for a rejected client to read the answer.
 REFUSE_TIMEOUT_S = 1.0
 #: Minimum seconds between log lines about internal errors.
 FAILURE_LOG_S = 60.0

@@ -22,7 +22,6 @@ Right = Literal["publish", "read", "operate"]
 RIGHTS: frozenset[str] = frozenset(get_args(Right))
 #: Length of a token in characters. A shorter one can be guessed.
 CHARS_MIN, CHARS_MAX = 16, 1_024
-#: Reason for the status 401.
 TOKEN_REQUIRED = "This path requires a token."
 #: Maximum tokens of a node: a request is compared with all.
 TOKENS_MAX = 64

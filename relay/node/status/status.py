@@ -29,7 +29,6 @@ class Identity:
     name: str
     pid: int
     version: str
-    #: Whether the node authenticates its peers.
     secure: bool
     #: Empty without HTTP.
     http: str = ""
@@ -43,7 +42,6 @@ class NodeStatistics:
     lost_log_lines: int
     refused_status: int
     refused_http: int
-    #: Number, and total seconds.
     stalls: int
     stalled_s: float
     #: Delays of the event loop; and, while HTTP is on, of the deliveries of own multicasts, and of each other site.

@@ -168,7 +168,7 @@ def test_the_environment_names_the_run_directory(monkeypatch: pytest.MonkeyPatch
 
 
 def test_sockets_of_another_user_are_not_asked(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`relay pub` sends its token to a node that it finds there, and anybody may make this directory first."""
+    """`relay pub` sends its token to a node that it finds there, and any user may make this directory first."""
     for variable in ("XDG_RUNTIME_DIR", "RELAY_RUN_DIRECTORY"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(directory))
