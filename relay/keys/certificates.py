@@ -1,7 +1,7 @@
 """Certificates, which authenticate the relays of sites to each other. One authority signs all.
 
 A certificate names its site as a URI, `relay://site/NYC`, and no host name or address, so that a
-relay may move. It serves both ends of a connection.
+relay may move.
 """
 
 from __future__ import annotations

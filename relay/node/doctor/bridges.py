@@ -17,7 +17,6 @@ from sitestack.transport.interfaces import Names, family_of
 
 CONNECT_S = 2.0
 RESOLVE_S = 2.0
-#: Seconds for a call through a router.
 ROUTER_S = 5.0
 #: Seconds beyond the round trip until the members of a busy site hold and acknowledge a batch.
 HELD_S = 0.07
