@@ -26,7 +26,9 @@ BYTES_MAX = 16 << 20
 SILENCE_S = 20.0
 #: Pause (s) after a round of all nodes without success.
 PAUSE_S = 0.5
-_LINE_BYTES_MAX = 8 << 20
+#: Maximum bytes of a line: JSON has up to six for each byte of a message, of which 8 MiB are usual.
+_LINE_BYTES_MAX = 64 << 20
+_PIECE_BYTES = 64 << 10
 
 
 class SourceError(Exception):
@@ -53,6 +55,8 @@ class EventFollower:
         self._error: Exception | None = None
         self._is_closed = False
         self._socket: socket.socket | None = None
+        #: When the present node has last sent something; None: no node is connected.
+        self._heard_at: float | None = None
         self._thread = threading.Thread(target=self._run, daemon=True, name="relay events")
         self._thread.start()
 
@@ -66,6 +70,11 @@ class EventFollower:
             self._bytes -= sum(each.size for each in found)
             self._changed.notify_all()
         return found
+
+    def is_connected(self, silent_s: float = 0.0) -> bool:
+        """Return whether a node is connected and has sent nothing for this time."""
+        heard_at = self._heard_at
+        return heard_at is not None and time.monotonic() >= heard_at + silent_s
 
     def close(self) -> None:
         with self._changed:
@@ -124,14 +133,29 @@ class EventFollower:
             self._require_site(url, unquote(response.headers.get("Relay-Site", "")))
             self._socket = connection.sock
             event_id = ""
-            while line := response.readline(_LINE_BYTES_MAX):
-                name, _, value = line.decode().rstrip("\n").partition(": ")
+            for line in self._lines(response):
+                name, _, value = line.decode().partition(": ")
                 if name == "id":
                     event_id = value
                 yield Received(event_id, json.loads(value), len(line)) if name == "data" else None
         finally:
+            self._heard_at = None
             with suppress(OSError):
                 connection.close()
+
+    def _lines(self, response: HTTPResponse) -> Iterator[bytes]:
+        """Yield the whole lines of a node. Raises SourceError for one that is too long."""
+        self._heard_at = time.monotonic()
+        parts: list[bytes] = []
+        while piece := response.read1(_PIECE_BYTES):
+            self._heard_at = time.monotonic()
+            part, *lines = piece.split(b"\n")
+            parts.append(part)
+            for line in lines:
+                yield b"".join(parts)
+                parts = [line]
+            if sum(map(len, parts)) > _LINE_BYTES_MAX:
+                raise SourceError(f"A node sent an event of more than {_LINE_BYTES_MAX:,} bytes.")
 
     def _get(self, connection: HTTPConnection, url: str, path: str, headers: dict[str, str]) -> HTTPResponse:
         connection.request("GET", urlsplit(url).path + path, headers=headers)

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pyspark_relay.source.event_cursor import ANOTHER_PROCESS, EventCursor
-from pyspark_relay.source.event_follower import EventFollower
+from pyspark_relay.source.event_follower import EventFollower, SourceError
 from pyspark_relay.source.messages import MessageRow, Missing, to_batch
 from pyspark_relay.source.selection import Offset
 from pyspark_relay.target import Target
@@ -111,7 +111,7 @@ def fetch_held(target: Target, cursor: EventCursor) -> list[MessageRow]:
     follower = EventFollower(target, cursor.id, cursor.site)
     rows: list[MessageRow] = []
     try:
-        while events := follower.take(BATCH_EVENTS_MAX, QUIET_S):
+        while (events := follower.take(BATCH_EVENTS_MAX, QUIET_S)) or not follower.is_connected(QUIET_S):
             for event_id, event, _ in events:
                 rows += cursor.accept(event_id, event)
         cursor.site = follower.site
@@ -133,6 +133,8 @@ def fetch(target: Target, cursor: EventCursor, end: Offset) -> list[MessageRow]:
         while (missing := _missing(cursor, known)) and time.monotonic() < gives_up:
             for event_id, event, _ in follower.take(1, QUIET_S):
                 rows += [row for row in cursor.accept(event_id, event) if _is_within(row, known)]
+        if missing and not follower.is_connected():
+            raise SourceError(f"No events within {target.timeout_s:g} s of a batch that is repeated: no node answers.")
     finally:
         follower.close()
     return [*rows, *missing]

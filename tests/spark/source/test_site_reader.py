@@ -7,15 +7,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
+from pyspark_relay.source import event_follower
 from pyspark_relay.source.columns import MESSAGES
 from pyspark_relay.source.data_source import RelayDataSource
 from pyspark_relay.source.event_follower import SourceError
 from pyspark_relay.source.selection import Offset
 from pyspark_relay.source.site_reader import SiteStreamReader
+from tests.harness.http_server import QuietHandler, serving
 from tests.harness.node_sites import LIMIT_S, NodeSites, node_sites
 from tests.harness.sockets import free_port
 from tests.spark.source.test_source import rows_in
@@ -121,3 +124,55 @@ def test_nodes_that_do_not_answer_raise_a_source_error() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with stream([url], timeout="0.2") as reader, pytest.raises(SourceError, match="No events within"):
         follow(reader, reader.initialOffset(), 1)
+
+
+def table(url: str, **options: str) -> list[dict[str, Any]]:
+    reader = RelayDataSource({"url": url, **options}).reader(MESSAGES)
+    return rows_in(reader, reader.partitions())
+
+
+@contextmanager
+def scripted_node(message: str, answers_after_s: float) -> Iterator[str]:
+    """A node that holds one message, number 1 of a sender; its answer comes late."""
+    event = {"event": "message", "time": 1.5, "from": "A", "id": ["NYC", "aa", "all", 1], "text": message}
+    ends = Event()
+
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:
+            ends.wait(answers_after_s)
+            self.send_response(200)
+            self.send_header("Relay-Site", "NYC")
+            self.end_headers()
+            self.wfile.write(f"id: x-0\n\nevent: message\nid: x-1\ndata: {json.dumps(event)}\n\n".encode())
+            self.wfile.flush()
+            ends.wait(LIMIT_S)
+
+    with serving(Handler) as url:
+        try:
+            yield url
+        finally:
+            ends.set()
+
+
+def test_a_table_has_the_messages_of_a_node_that_answers_late() -> None:
+    with scripted_node("late", 1.5) as url:
+        assert texts(table(url)) == ["late"]
+
+
+def test_a_table_of_nodes_that_do_not_answer_is_an_error_and_not_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_follower, "SILENCE_S", 0.5)
+    with scripted_node("never", LIMIT_S) as url, pytest.raises(SourceError, match="No events within"):
+        table(url, timeout="2")
+
+
+def test_a_batch_that_no_node_answers_about_is_repeated_with_an_error_and_not_with_gaps() -> None:
+    end = {"site": "NYC", "id": "x-1", "known": {"NYC/aa/all": 1}, "unseen": []}
+    with scripted_node("never", LIMIT_S) as url, pytest.raises(SourceError, match="No events within"):
+        table(url, timeout="2", endingOffsets=json.dumps(end))
+
+
+def test_a_message_of_the_largest_size_is_read_though_its_line_is_six_times_as_long() -> None:
+    large = "\0" * (8 << 20)
+    with scripted_node(large, 0.0) as url:
+        [row] = table(url)
+        assert row["value"] == large.encode()
