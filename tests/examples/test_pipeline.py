@@ -24,12 +24,9 @@ def run_pipeline(out: Path, *options: str) -> str:
 @pytest.mark.long
 @pytest.mark.slow
 def test_the_totals_are_the_posted_orders_through_a_kill_of_the_relay(tmp_path: Path) -> None:
-    said = run_pipeline(out := tmp_path / "out")
+    said = run_pipeline(tmp_path / "out")
     assert "Killed A" in said
-    assert said.splitlines()[-1] == f"PASS: {out / 'report.html'}"
-    page = (out / "report.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 3
-    assert "NYC" in page
+    assert said.splitlines()[-1] == "PASS"
 
 
 @pytest.mark.long
@@ -38,5 +35,5 @@ def test_the_same_job_runs_by_spark_submit_on_a_cluster(tmp_path: Path, monkeypa
     monkeypatch.setenv("SPARK_LOCAL_IP", HOST)
     (tmp_path / "cluster").mkdir()
     with standalone_cluster(tmp_path / "cluster", 1) as master:
-        assert "PASS: " in run_pipeline(tmp_path / "out", "--master", master)
+        assert "PASS" in run_pipeline(tmp_path / "out", "--master", master)
         assert list((tmp_path / "cluster" / "work0").iterdir()), "an executor ran"
