@@ -52,7 +52,10 @@ CMD ["node", "/etc/relay/relay.yaml", "--http", "7800"]
 FROM build AS build-analytics
 COPY requirements-spark.lock ./
 RUN python -m pip --python /opt/relay/bin/python install --no-cache-dir --require-hashes --requirement requirements-spark.lock
+COPY lab lab
 COPY spark spark
+WORKDIR /src/lab
+RUN python -m hatchling build -t wheel -d /wheel-spark
 WORKDIR /src/spark
 RUN python -m hatchling build -t wheel -d /wheel-spark \
     && python -m pip --python /opt/relay/bin/python install --no-cache-dir --no-deps /wheel-spark/*.whl

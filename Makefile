@@ -105,14 +105,14 @@ audit-dependencies: $(DEV) ## look for known vulnerabilities
 
 # Refreshes all lock files to the newest releases that pyproject.toml allows, for every platform and Python >= 3.11.
 COMPILE := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock"
-LOCK := $(BIN)/uv pip compile $(COMPILE) --no-emit-package sitestack
+LOCK := $(BIN)/uv pip compile $(COMPILE) --no-emit-package sitestack --no-emit-package relay-lab
 lock: | $(BIN)/python ## refresh the lock files
 	$(BIN)/python -m pip install --quiet uv==$(UV_VERSION)
 	$(LOCK) pyproject.toml --extra node --output-file requirements.lock
 	$(BIN)/uv pip compile --group build $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock
-	$(LOCK) lab/pyproject.toml --constraint requirements.lock --output-file requirements-lab.lock
+	$(LOCK) lab/pyproject.toml --extra compose --constraint requirements.lock --output-file requirements-lab.lock
 	$(LOCK) spark/pyproject.toml --constraint requirements.lock --output-file requirements-spark.lock
-	$(LOCK) pyproject.toml lab/pyproject.toml spark/pyproject.toml --extra node --extra client --group dev --constraint requirements.lock \
+	$(LOCK) pyproject.toml lab/pyproject.toml spark/pyproject.toml --extra node --extra client --extra compose --group dev --constraint requirements.lock \
 		--output-file requirements-dev.lock
 	$(BIN)/uv pip compile --group docs $(COMPILE) --constraint requirements-dev.lock --output-file requirements-docs.lock
 

@@ -1,7 +1,7 @@
 """The command `relay audit`; also for `spark-submit spark/pyspark_relay/audit_command.py DIR...`.
 
 Under `spark-submit` the driver and all executors need the same paths, and the packages `relay`,
-`sitestack` and `pyspark_relay`, installed or from `--py-files`. It mixes both outputs: with
+`sitestack` and `pyspark_relay`, the driver also `relay_lab`, installed or from `--py-files`. It mixes both outputs: with
 `--json` the result is the line that begins with a brace.
 """
 
@@ -52,7 +52,7 @@ def command(ctx: click.Context, paths: tuple[str, ...], master: str | None, out:
         from pyspark_relay.source.places import local_path  # noqa: PLC0415
     except ImportError as error:
         raise ConfigurationError(
-            f"relay audit needs PySpark and pyarrow: in a checkout, pip install ./spark ({error})."
+            f"relay audit needs PySpark and pyarrow: in a checkout, pip install ./lab ./spark ({error})."
         ) from error
     directories = list(map(local_path, paths))
     size = measure_bytes(directories)

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from relay.report import Figure, Span, draw_lines, draw_note, draw_page, draw_table, draw_tiles, draw_verdict
+from relay_lab.report.chart import Span, draw_lines
+from relay_lab.report.page import Figure, draw_note, draw_page, draw_table, draw_tiles, draw_verdict
 from sitestack.promises import Fate
 
 Rows = Sequence[Mapping[str, Any]]

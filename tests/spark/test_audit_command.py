@@ -199,7 +199,7 @@ def test_without_the_extra_it_is_a_sentence(run: Run, journals: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "pyspark_relay.audit", None)
     code, _, err = run("audit", journals)
     assert code == 2
-    assert "relay audit needs PySpark and pyarrow: in a checkout, pip install ./spark" in err
+    assert "relay audit needs PySpark and pyarrow: in a checkout, pip install ./lab ./spark" in err
 
 
 @pytest.mark.parametrize(("name", "sentence"), [("nowhere", "nowhere: no such file or directory"), ("", "no journal in")])

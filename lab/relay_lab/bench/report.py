@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from relay.report import Cell, Figure, draw_bars, draw_note, draw_page, draw_table, draw_tiles
 from relay_lab.bench.peers.catalogue import PEERS
 from relay_lab.bench.scenarios import SCENARIOS
+from relay_lab.report.chart import draw_bars
+from relay_lab.report.page import Cell, Figure, draw_note, draw_page, draw_table, draw_tiles
 
 #: Of each figure the key, the title, and how many of its decimals are shown.
 FIGURES = {

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import get_args
 
-from relay.report import Figure, Mark, Span, draw_lines, draw_note, draw_page, draw_table, draw_tiles, draw_verdict
 from relay_lab.drills.plan import MEMBER_VERBS, Drill, LinkVerb
 from relay_lab.drills.result import DrillResult, NotBegun, Verdict, overall, summary
+from relay_lab.report.chart import Mark, Span, draw_lines
+from relay_lab.report.page import Figure, draw_note, draw_page, draw_table, draw_tiles, draw_verdict
 
 _VERBS: tuple[str, ...] = (*MEMBER_VERBS, *get_args(LinkVerb))
 RUN_COLUMNS = ("seed", "verdict", "lost", "duplicated", "reordered", "gaps", "silence s", "at rest after s")

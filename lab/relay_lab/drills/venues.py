@@ -30,7 +30,7 @@ def find_venue(name: VenueName, *, insecure: bool = False, before: str = "") -> 
                 from relay_lab.drills.compose import ComposeVenue  # noqa: PLC0415
             except ModuleNotFoundError as error:
                 raise ConfigurationError(
-                    f"relay drill --on compose needs the package {error.name}: pip install relay-lab"
+                    f"relay drill --on compose needs the package {error.name}: pip install 'relay-lab[compose]'"
                 ) from error
             return ComposeVenue()
         case "kubernetes":

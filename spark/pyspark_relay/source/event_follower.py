@@ -26,7 +26,7 @@ BYTES_MAX = 16 << 20
 SILENCE_S = 20.0
 #: Pause (s) after a round of all nodes without success.
 PAUSE_S = 0.5
-#: Maximum bytes of a line: JSON has up to six for each byte of a message, of which 8 MiB are usual.
+#: Maximum bytes of a line, which has up to six for each byte of a message.
 _LINE_BYTES_MAX = 64 << 20
 _PIECE_BYTES = 64 << 10
 

@@ -160,7 +160,7 @@ def test_every_place_can_be_found(name: VenueName) -> None:
 
 @pytest.mark.usefixtures("without_docker")
 def test_a_missing_package_is_reported_with_its_install_command() -> None:
-    with pytest.raises(ConfigurationError, match="needs the package docker: pip install relay-lab"):
+    with pytest.raises(ConfigurationError, match=r"needs the package docker: pip install 'relay-lab\[compose\]'"):
         find_venue("compose")
     find_venue("local")
     find_venue("kubernetes")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 
-from relay.report import Figure, Mark, Span, draw_lines, draw_page, draw_table, draw_tiles, draw_verdict
-from relay.report.style import COLOURS, STYLE
+from relay_lab.report.chart import Mark, Span, draw_lines
+from relay_lab.report.page import Figure, draw_page, draw_table, draw_tiles, draw_verdict
+from relay_lab.report.style import COLOURS, STYLE
 
 
 def test_charts_label_their_axes_and_mark_spans() -> None:

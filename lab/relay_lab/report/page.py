@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from typing import TypeAlias
 
-from relay.report.style import STYLE
+from relay_lab.report.style import STYLE
 
 
 class Figure(str):
