@@ -1,6 +1,5 @@
 """The promises as code: pure functions from the histories of a run's processes to violations."""
 
-from sitestack.promises.across import check_introduced as check_introduced
 from sitestack.promises.agreement import check_uniform_agreement as check_uniform_agreement
 from sitestack.promises.ending import Ending as Ending, ending_at as ending_at, find_ending as find_ending, fold as fold
 from sitestack.promises.floors import Floors as Floors

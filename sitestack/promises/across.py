@@ -1,6 +1,4 @@
-"""X4, G5: a message that reaches another site is not lost at home, and its sender is in its
-receivers' global view.
-"""
+"""X4: a message that reaches another site is not lost at home."""
 
 from __future__ import annotations
 
@@ -42,37 +40,6 @@ def check_no_remote_only(histories: Sequence[History]) -> list[Violation]:
             for other in wanting[view.vid]:
                 if other is not history and _stood_by(other, history, view, by_uuid):
                     _check_told(findings, history, other, both, members)
-    return findings.violations()
-
-
-def check_introduced(histories: Sequence[History]) -> list[Violation]:
-    """G5. A process that delivers a relayed message has its sender in the global view.
-
-    Checked only where neither site has ever been split, and where journals name the global view in
-    force. `check_all` omits it.
-    """
-    findings = Findings("G5")
-    whole = {site for site, members in by_site(histories).items() if _is_whole(members)}
-    known: dict[tuple[str, ViewId], frozenset[Address]] = {}
-    for history in histories:
-        for view in history.global_views:
-            for site, vid in view.gvec.items():
-                if (site, vid) not in known:
-                    known[site, vid] = frozenset(member for home, member in view.members if home == site)
-    for history in histories:
-        if history.site not in whole:
-            continue
-        for stay in history.stays:
-            for deliver in stay.delivers:
-                if deliver.via != "relay" or deliver.scope is not Scope.ALL or deliver.site not in whole or not deliver.gvec:
-                    continue
-                shown = deliver.gvec.get(deliver.site)
-                if shown is None or deliver.origin not in known.get((deliver.site, shown), ()):
-                    name = f"{deliver.site}/{deliver.origin!r} {deliver.first}..{deliver.last}"
-                    what = f"delivered {name} while its global view had " + (
-                        "no such site" if shown is None else f"{shown} of it"
-                    )
-                    findings.add(history.label, str((deliver.site, deliver.origin)), what)
     return findings.violations()
 
 
@@ -142,8 +109,3 @@ def _check_told(
         if missing:
             what = f"never delivered {stream} {missing}, which {history.label} delivered and another site too"
             findings.add(other.label, str(stream), what)
-
-
-def _is_whole(members: Sequence[History]) -> bool:
-    views = [stay.view for history in members for stay in history.stays if stay.view is not None]
-    return all(view.kind == "view" for view in views) and len({view.lineage for view in views}) <= 1

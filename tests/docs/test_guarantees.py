@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from relay_lab.simulation import liveness, verdict
-from sitestack.promises import LIVENESS, SAFETY, Checker, check_introduced, check_uniform_agreement
+from relay_lab.simulation.introductions import check_introduced
+from sitestack.promises import LIVENESS, SAFETY, Checker, check_uniform_agreement
 from sitestack.promises.total_order import check_total_order
 
 ROOT = Path(__file__).parents[2]

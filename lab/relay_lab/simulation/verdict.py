@@ -20,6 +20,7 @@ from relay_lab.sim.world import World
 from relay_lab.simulation import application, map_users
 from relay_lab.simulation.containers import crowded
 from relay_lab.simulation.grey_faults import SlowApplication
+from relay_lab.simulation.introductions import check_introduced
 from relay_lab.simulation.liveness import DETECTION_S, Liveness
 from relay_lab.simulation.lock_users import AGREED_S_MAX, find_violations
 from relay_lab.simulation.nemesis import Nemesis
@@ -32,7 +33,7 @@ from sitestack.layers.batching import BatchingConfig
 from sitestack.model.level import Level
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
-from sitestack.promises import History, check_all, check_introduced, check_uniform_agreement
+from sitestack.promises import History, check_all, check_uniform_agreement
 
 
 def unaccounted(histories: Sequence[History]) -> Iterator[str]:

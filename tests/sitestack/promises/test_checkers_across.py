@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from relay_lab.simulation.introductions import check_introduced
 from sitestack.journal import records
-from sitestack.promises import check_introduced
 from tests.harness.addresses import view_id
 from tests.harness.journals import Told, broken, check, paused_sender
 
