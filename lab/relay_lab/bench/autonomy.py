@@ -5,19 +5,17 @@ The load is far below the limit: at full speed a cut would look like a gain.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
 import trio
 
 from relay.replica.config import BufferConfig
-from relay_lab.bench.harness import WARM_UP_S, BenchFailed, BenchProcess, Observe, carry, members_of, summarise
-from relay_lab.bench.scenarios import MemberTask, Scenario, Workload
-from relay_lab.drills.layout import draw_group
+from relay_lab.bench.harness import WARM_UP_S, BenchFailed, BenchProcess, Observe, carry, summarise
+from relay_lab.bench.scenarios import Scenario, Workload
+from relay_lab.bench.two_sites import two_sites
 from relay_lab.drills.network import Condition, Direction
-from relay_lab.drills.proxy import StreamProxy, bind_streams, port_of
 
 #: Messages a second of each member. Low enough that a cut never exceeds the budget, even with one message a
 #: batch.
@@ -65,7 +63,9 @@ async def measure_autonomy(
         held = "is held for the other site (`relay.budget.entries`)"
         raise BenchFailed(f"A cut of {window_s:g} s is more than {held}: at most {longest_s:.1f} s.")
     ours: dict[str, dict[str, Any]] = {}
-    async with _two_sites(scenario) as wan:
+    line = Direction()
+    async with two_sites(scenario, trips=False, line=line, far_members=1) as (near, far):
+        wan = _Wan(near, far, line)
         for size in sizes:
             await wan.carry(Workload(size, 0.0, WARM_UP_S, RATE))
             await wan.catch_up(size)
@@ -97,20 +97,3 @@ def put_together(pairs: Sequence[dict[bool, dict[str, float]]]) -> dict[str, Any
 
     ratio = {key: round(median(pair[True][key] / pair[False][key] for pair in pairs), 3) for key in _COMPARED}
     return {"cut": middle(True), "whole": middle(False), "ratio": ratio, "runs": len(pairs)}
-
-
-@asynccontextmanager
-async def _two_sites(scenario: Scenario) -> AsyncIterator[_Wan]:
-    line = Direction()
-    # Two listeners reserve ports of the system's choice: the proxy's, and for a moment that of the far bridge.
-    front, reserved = await bind_streams("127.0.0.1"), await bind_streams("127.0.0.1")
-    port = port_of(reserved.socket)
-    await reserved.aclose()
-    there = MemberTask("", 1, scenario.order, *draw_group(), site="THERE", bind_port=port, peer="HERE", peer_port=1)
-    here_port = port_of(front.socket)
-    here = MemberTask("", scenario.members, scenario.order, *draw_group(), site="HERE", peer="THERE", peer_port=here_port)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(StreamProxy(front, ("127.0.0.1", port), line, line).run)
-        async with members_of(there) as far, members_of(here) as near:
-            yield _Wan(near, far, line)
-        nursery.cancel_scope.cancel()

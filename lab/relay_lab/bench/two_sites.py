@@ -86,7 +86,7 @@ async def _members(scenario: Scenario) -> AsyncIterator[list[BenchProcess]]:
 
 @asynccontextmanager
 async def two_sites(
-    scenario: Scenario, *, trips: bool, line: Direction | None = None
+    scenario: Scenario, *, trips: bool, line: Direction | None = None, far_members: int = 0
 ) -> AsyncIterator[tuple[list[BenchProcess], list[BenchProcess]]]:
     here = _task(scenario, trips=trips)
     reserved = await bind_streams("127.0.0.1")
@@ -94,7 +94,8 @@ async def two_sites(
     await reserved.aclose()
     group, group_port = draw_group()
     there = replace(here, site="THERE", multicast_group=group, multicast_port=group_port, bind_port=port)
-    there = replace(there, peer="HERE", peer_port=1)  # the only site that listens
+    # the only site that listens
+    there = replace(there, members=far_members or here.members, peer="HERE", peer_port=1)
     async with trio.open_nursery() as nursery:
         if line is not None:
             front = await bind_streams("127.0.0.1")

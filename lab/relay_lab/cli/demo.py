@@ -152,7 +152,7 @@ def _plan(lines: list[bytes], members: int, rate: float, kill: Kill) -> DrillPla
     seconds = len(lines) / rate
     method = (Action("kill", at_s=seconds / 2, target="NYC.relay"),) if kill == "relay" else ()
     drill = Drill(name="demo", members=members, load=DrillLoad(rate=rate, seconds=seconds), method=method)
-    return DrillPlan(drill, lines)
+    return DrillPlan(drill, len(lines), lines.__getitem__, is_endless=False)
 
 
 def _run(plan: DrillPlan, directory: Path, journals: Path, discovery: Discovery) -> DrillResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,10 +22,11 @@ EXTRA_S_MAX = 120.0
 @dataclass(frozen=True, slots=True)
 class DrillPlan:
     drill: Drill
-    #: The messages that one member of each site publishes.
-    lines: Sequence[bytes]
-    #: Makes the line with a number beyond those; None: there are no more.
-    more: Callable[[int], bytes] | None = None
+    #: The number of messages that one member of each site publishes, and what makes the one with a number.
+    count: int
+    line: Callable[[int], bytes]
+    #: Whether there are more when actions take longer.
+    is_endless: bool = True
     #: Decides the time and target of faults.
     seed: int = 0
 
@@ -36,7 +37,7 @@ def plan_drill(drill: Drill, seed: int) -> DrillPlan:
     def line(number: int) -> bytes:
         return (b"%d " % number).ljust(drill.load.message_bytes, b".")
 
-    return DrillPlan(drill, [line(number) for number in range(count)], line, seed)
+    return DrillPlan(drill, count, line, seed=seed)
 
 
 class Load:
@@ -80,21 +81,17 @@ class Load:
             due = int(min(self._wanted(), due))
             sender = sender_now()
             if due > sent and sender is not None:
-                await self._sites.feed(sender, [self._line(number) for number in range(sent, due)])
+                await self._sites.feed(sender, [self._plan.line(number) for number in range(sent, due)])
                 self.fed += due - sent
                 sent = due
             elif self._load.senders == "all" and sender is None:
                 sent = due
             await trio.sleep(_FEED_INTERVAL_S)
 
-    def _line(self, number: int) -> bytes:
-        lines, more = self._plan.lines, self._plan.more
-        return lines[number] if number < len(lines) or more is None else more(number)
-
     def _wanted(self) -> float:
         """Return how many lines each sender is to publish."""
         now = trio.current_time()
         is_waited_for = bool(self._pending) or now < self._settled_at + AFTER_S
-        if self._plan.more is not None and is_waited_for and now < self._began + self._load.seconds + EXTRA_S_MAX:
+        if self._plan.is_endless and is_waited_for and now < self._began + self._load.seconds + EXTRA_S_MAX:
             return math.inf
-        return len(self._plan.lines)
+        return self._plan.count

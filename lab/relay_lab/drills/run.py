@@ -186,7 +186,7 @@ class _Run:
             self._weigh()
             if self._drill.liar:
                 self._over.update(dict.fromkeys(overfull(statuses)))
-            total = len(self._drill.sites) * len(self._plan.lines) * max(len(statuses), 1)
+            total = len(self._drill.sites) * self._plan.count * max(len(statuses), 1)
             self._observe("sending", _delivered(statuses), total)
             await trio.sleep(POLL_S)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import trio
 
@@ -34,24 +34,6 @@ HARM_S = (1.0, 12.0)
 BACK_S = 15.0
 #: Longest silences of another site and of the own site, for members that are never paused.
 SILENCE_S_MAX, OWN_SILENCE_S_MAX = 30.0, 10.0
-
-
-class Lines(Sequence[bytes]):
-    """The lines of a load, each made when it is asked for: a soak has too many to keep."""
-
-    def __init__(self, length: int, make: Callable[[int], bytes]) -> None:
-        self._length = length
-        self._make = make
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[bytes]: ...
-    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
-        return [*map(self._make, range(self._length)[index])] if isinstance(index, slice) else self._make(index)
 
 
 def plan_soak(seed: int, seconds: float, rate: float) -> DrillPlan:
@@ -80,7 +62,7 @@ def plan_soak(seed: int, seconds: float, rate: float) -> DrillPlan:
         size = rng.randint(0, size_max)
         return (b"%d " % number)[:size].ljust(size, b".")
 
-    return DrillPlan(drill, Lines(int(rate * seconds), line), line, seed)
+    return DrillPlan(drill, int(rate * seconds), line, seed=seed)
 
 
 def _gaps_max(method: Sequence[Action], rate: float) -> dict[str, int]:

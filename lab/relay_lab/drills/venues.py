@@ -27,13 +27,13 @@ def find_venue(name: VenueName, *, insecure: bool = False, before: str = "") -> 
             return LocalVenue(insecure=insecure, before=before)
         case "compose":
             try:
-                from relay_lab.drills.compose import ComposeVenue  # noqa: PLC0415
+                from relay_lab.drills.compose.venue import ComposeVenue  # noqa: PLC0415
             except ModuleNotFoundError as error:
                 raise ConfigurationError(
                     f"relay drill --on compose needs the package {error.name}: pip install 'relay-lab[compose]'"
                 ) from error
             return ComposeVenue()
         case "kubernetes":
-            from relay_lab.drills.kubernetes import KubernetesVenue  # noqa: PLC0415
+            from relay_lab.drills.kubernetes.venue import KubernetesVenue  # noqa: PLC0415
 
             return KubernetesVenue()

@@ -96,7 +96,6 @@ class MemberVerdict:
     name: str
     crashed: bool
     part: bool
-    apart: bool
     sent: int
     delivered: int
     lost: int
@@ -161,7 +160,6 @@ def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges]) -> MemberVerdict
         name=log.name,
         crashed=log.crashed,
         part=log.part,
-        apart=log.apart,
         sent=len(log.sent),
         delivered=sum(len(each.delivered) for each in received),
         lost=0 if log.crashed or log.part else sum(map(len, missing)),

@@ -131,8 +131,9 @@ def test_the_seed_picks_the_same_member_throughout_a_run() -> None:
 
 def test_messages_are_made_up_in_the_size_and_number_of_the_load() -> None:
     found, _ = read_drill(drill(load={"rate": 10, "seconds": 2.5, "message_bytes": 40}))
-    lines = plan_drill(found, 1).lines
-    assert len(lines) == 25 == len(set(lines))
+    plan = plan_drill(found, 1)
+    lines = {plan.line(number) for number in range(plan.count)}
+    assert plan.count == 25 == len(lines)
     assert {len(line) for line in lines} == {40}
 
 

@@ -10,6 +10,7 @@ from relay_lab.drills.executor import Status
 from relay_lab.drills.hostile.target import AttackReport
 from relay_lab.drills.plan import DATAGRAM_ATTACKS, Action, Drill, Seat
 from relay_lab.drills.verdict import MemberLog
+from sitestack.promises.lag import percentile_ms
 
 _MIB = 1 << 20
 #: Share of the drill's rate that counts as a flood.
@@ -105,24 +106,13 @@ def _suspicions(status: Status) -> int:
 def measure_lag(logs: Sequence[MemberLog], since_ns: int, until_ns: int, what: str) -> Lag:
     """Return the lag of messages of this time at members of other sites, on the clock of one machine."""
     sent = {(log.uuid, first): at for log in logs for first, at in log.sends.items() if since_ns <= at < until_ns}
-    lags = sorted(
+    lags = [
         (when - sent[origin, first], count)
         for log in logs
         for origin, first, when, count in log.relayed
         if (origin, first) in sent
-    )
-    return Lag(what, _percentile(lags, 50), _percentile(lags, 99), sum(count for _, count in lags))
-
-
-def _percentile(lags: Sequence[tuple[int, int]], percent: int) -> float:
-    """Return the smallest lag in ms that at least this share of the messages does not exceed."""
-    wanted = sum(count for _, count in lags) * percent
-    covered = 0
-    for lag, count in lags:
-        covered += 100 * count
-        if covered >= wanted:
-            return round(lag / 1e6, 3)
-    return 0.0
+    ]
+    return Lag(what, percentile_ms(lags, 50), percentile_ms(lags, 99), sum(count for _, count in lags))
 
 
 def refusals(before: Mapping[Seat, Status], after: Mapping[Seat, Status]) -> dict[str, int]:

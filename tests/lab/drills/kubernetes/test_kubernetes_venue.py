@@ -15,9 +15,8 @@ import trio
 
 from relay.node.config.config_file import fill_in
 from relay_lab.drills.executor import MemberDied, PlaceFailed, Status
-from relay_lab.drills.kubernetes import KubernetesVenue
 from relay_lab.drills.kubernetes.overlay import configuration, overlay
-from relay_lab.drills.kubernetes.venue import find_manifests, refuse
+from relay_lab.drills.kubernetes.venue import KubernetesVenue, find_manifests, refuse
 from relay_lab.drills.library import drill_names, find_drill
 from relay_lab.drills.plan import Drill, Seat
 from sitestack.model.errors import ConfigurationError

@@ -66,13 +66,12 @@ def test_a_soak_plan_is_a_valid_drill_file() -> None:
 
 def test_messages_have_from_nothing_to_a_mebibyte_and_no_line_end() -> None:
     plan = plan_soak(1, 600, 50)
-    sizes = [len(plan.lines[number]) for number in range(20_000)]
+    sizes = [len(plan.line(number)) for number in range(20_000)]
     assert min(sizes) == 0
     assert 1 << 16 < max(sizes) <= 1 << 20
     assert sum(sizes) / len(sizes) < 10_000
-    assert not any(b"\n" in plan.lines[number] for number in range(200))
-    assert plan.lines[3:5] == [plan.lines[3], plan.lines[4]]
-    assert len(plan.lines) == 30_000 == len(plan_drill(Drill(load=replace(plan.drill.load)), 1).lines)
+    assert not any(b"\n" in plan.line(number) for number in range(200))
+    assert plan.count == 30_000 == plan_drill(Drill(load=replace(plan.drill.load)), 1).count
 
 
 def weights(percent_per_hour: float, noise: float, seconds: int = 7_200) -> Weights:
