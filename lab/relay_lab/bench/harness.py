@@ -87,9 +87,6 @@ class BenchProcess:
             return answer
         raise BenchFailed(f"Member {self._name} of the benchmark did not answer within {timeout_s:g} s.")
 
-    def kill(self) -> None:
-        self._process.kill()
-
     async def end(self) -> None:
         """Close the standard input, at which the process leaves; kill it when that takes too long."""
         with trio.CancelScope(shield=True):

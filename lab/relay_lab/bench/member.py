@@ -45,7 +45,6 @@ class BenchMember:
         self._members = members
         self._content = Content(_STAMP.size)
         self._delivered = self._batches = 0
-        self._last_delivery = self._longest_gap_s = 0.0
         self._latencies_ns: list[int] | None = None
         self.complete = trio.Event()
 
@@ -57,7 +56,6 @@ class BenchMember:
             elif isinstance(item, Delivery):
                 batch = item.batch
                 self._content.take(batch)
-                self._note_gap()
                 self._delivered += batch.count
                 self._batches += 1
                 if self._latencies_ns is not None:
@@ -66,11 +64,6 @@ class BenchMember:
                 self._content.skip(item)
             elif len(self._channel.view.members) == self._members:
                 self.complete.set()
-
-    def _note_gap(self) -> None:
-        now = time.monotonic()
-        self._longest_gap_s = max(self._longest_gap_s, now - self._last_delivery)
-        self._last_delivery = now
 
     async def carry(self, load: Workload) -> dict[str, Any]:
         if self._trips is not None:
@@ -110,7 +103,6 @@ class BenchMember:
     async def _measure(self, window_s: float) -> dict[str, Any]:
         latencies: list[int] = []
         self._latencies_ns = latencies
-        self._last_delivery, self._longest_gap_s = time.monotonic(), 0.0
         turns = self._channel.statistics().driver.turns
         delivered, batches, used, started = self._delivered, self._batches, os.times(), time.perf_counter()
         before = self._sent()
@@ -127,7 +119,6 @@ class BenchMember:
             "sent_datagrams": sent.sent_datagrams - before.sent_datagrams,
             "cpu_s": now.user + now.system - used.user - used.system,
             "turns": self._channel.statistics().driver.turns - turns,
-            "longest_gap_s": max(self._longest_gap_s, time.monotonic() - self._last_delivery),
             "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "p50_us": _percentile_us(latencies, 50),
             "p99_us": _percentile_us(latencies, 99),

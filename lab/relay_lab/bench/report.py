@@ -23,7 +23,6 @@ FIGURES = {
     "p50_us": ("p50 µs", 0),
     "p90_us": ("p90 µs", 0),
     "p99_us": ("p99 µs", 0),
-    "outage_ms": ("without a delivery, ms", 0),
     "datagram_bytes": ("bytes in a datagram", 0),
     "cpu_s_per_trip": ("CPU s per round trip", 6),
     "turns_per_trip": ("turns per round trip", 1),
@@ -33,7 +32,6 @@ FIGURES = {
 _CHARTED = {
     "rate": "messages a second at each member (longer is better)",
     "p50_us": "round trip in µs, median (shorter is better)",
-    "outage_ms": "milliseconds without a delivery (shorter is better)",
 }
 #: The figure of a second chart -> its figure and title.
 _CHARTED_TOO = {

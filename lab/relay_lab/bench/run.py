@@ -8,7 +8,7 @@ from relay_lab.bench.harness import Conditions, Observe, measure, measure_halves
 from relay_lab.bench.peers.beside import beside
 from relay_lab.bench.peers.catalogue import Installed
 from relay_lab.bench.scenarios import SCENARIOS
-from relay_lab.bench.two_sites import measure_failover, measure_flat_out, measure_latency
+from relay_lab.bench.two_sites import measure_flat_out, measure_latency
 
 
 async def measure_scenario(
@@ -30,8 +30,6 @@ async def measure_scenario(
     }
     if scenario.cuts_wan:
         return await measure_autonomy(scenario, sizes, window_s, runs, observe), whys
-    if scenario.kills:
-        return await measure_failover(scenario, sizes, window_s, runs, observe), whys
     if scenario.halves:
         return await measure_halves(scenario, sizes, window_s, runs, observe), whys
     async with beside(name, scenario, peers, observe) as others:

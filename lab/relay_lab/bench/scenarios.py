@@ -22,8 +22,6 @@ class Scenario:
     cuts_wan: bool = False
     #: The round trip to measure, one at a time; None: measure throughput.
     trip: Trip | None = None
-    #: Whether the coordinator is killed, and deliveries are missed.
-    kills: bool = False
     #: Whether another site takes part, to which messages are relayed.
     relayed: bool = False
     #: Round trips (ms) of the connection to it, one after another; none: that of the loopback interface.
@@ -34,7 +32,7 @@ class Scenario:
     @property
     def is_plain(self) -> bool:
         """Whether members only send, and may do so with keys."""
-        return not (self.cuts_wan or self.trip or self.kills or self.relayed or self.halves)
+        return not (self.cuts_wan or self.trip or self.relayed or self.halves)
 
 
 SCENARIOS = {
@@ -80,17 +78,6 @@ SCENARIOS = {
         order="fifo",
         about="The latency of local-throughput at its full rate, and at half of it; ratios are full to half.",
         halves=True,
-    ),
-    "local-failover": Scenario(
-        order="total",
-        about="The coordinator of a steady load is killed: the longest time without a delivery at those that are left.",
-        kills=True,
-    ),
-    "relay-failover": Scenario(
-        order="total",
-        about="The relay of a steady load is killed: the longest time without a delivery at the other site.",
-        kills=True,
-        relayed=True,
     ),
 }
 

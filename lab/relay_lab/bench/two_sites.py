@@ -1,4 +1,4 @@
-"""What two sites measure: round trips beside a bare echo, the rate of messages that cross, and outages after a kill."""
+"""What two sites measure: round trips beside a bare echo, and the rate of messages that cross."""
 
 from __future__ import annotations
 
@@ -147,47 +147,3 @@ def _sum_up(near: Sequence[dict[str, Any]], far: Sequence[dict[str, Any]]) -> di
         "cores": sum(each["cpu_s"] / each["seconds"] for each in (*near, *far)),
         "rss_sum_mb": sum(each["rss_mb"] for each in (*near, *far)),
     }
-
-
-#: Messages a second of each member of the site in which one is killed: an interval between two is far below any outage.
-RATE = 500.0
-
-
-async def measure_failover(
-    scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe
-) -> dict[str, dict[str, Any]]:
-    """Return the longest time without a delivery at a survivor, by size. Each run has new processes. Raises
-    BenchFailed.
-    """
-    ours: dict[str, dict[str, Any]] = {}
-    for size in sizes:
-        outages = []
-        for run in range(1, runs + 1):
-            observe(f"{size} bytes, run {run} of {runs}")
-            outages.append(await _kill_one(scenario, Workload(size, WARM_UP_S, window_s, RATE)))
-        ours[str(size)] = {"outage_ms": round(median(outages), 1), "outages_ms": [round(each, 1) for each in outages]}
-    return ours
-
-
-async def _kill_one(scenario: Scenario, load: Workload) -> float:
-    """Milliseconds. The first member is killed in the middle of the window."""
-    async with _near_and_far(scenario) as (near, far):
-        for member in near:
-            await member.tell(load)
-        for member in far:
-            await member.tell(Workload(load.size, load.warm_up_s, load.window_s, 0.0))
-        await trio.sleep(load.warm_up_s + load.window_s / 3)
-        near[0].kill()
-        survivors = await hear_all(near[1:], load)
-        results = await hear_all(far, load) if far else survivors
-    return max(float(each["longest_gap_s"]) for each in results) * 1e3
-
-
-@asynccontextmanager
-async def _near_and_far(scenario: Scenario) -> AsyncIterator[tuple[list[BenchProcess], list[BenchProcess]]]:
-    if scenario.relayed:
-        async with two_sites(scenario, trips=False) as sites:
-            yield sites
-    else:
-        async with members_of(MemberTask("", scenario.members, scenario.order, *draw_group())) as members:
-            yield members, []

@@ -74,8 +74,7 @@ def command(
     or to another site; ratios to a bare UDP echo.
 
     relay-flat-out: from one site to another; wan: the same with round trips from 0 to 300 ms. latency-at-load: local-throughput
-    at its full rate and at half of it. local-failover, relay-failover: the longest time without a delivery after a kill of the
-    coordinator. Deliveries are checked: the order of each sender, sizes and bytes.
+    at its full rate and at half of it. Deliveries are checked: the order of each sender, sizes and bytes.
 
     With --peer each window is followed by one of the peer with the same work and as many members; ratios are Relay to peer. You
     install the peers: pip install 'relay-lab[peers]' for zenoh and zeromq; java, javac and a jar for jgroups and jgroups5.

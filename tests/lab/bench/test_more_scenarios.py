@@ -1,4 +1,4 @@
-"""Failovers and the other site's rate: with real processes, short; and the page that shows them."""
+"""The other site's rate: with real processes, short; and the page that shows them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_page_has_a_chart_and_a_table_for_each_scenario_and_loads_nothing() ->
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("scenario", ["relay-flat-out", "wan", "latency-at-load", "local-failover", "relay-failover"])
+@pytest.mark.parametrize("scenario", ["relay-flat-out", "wan", "latency-at-load"])
 def test_a_scenario_is_measured_and_shown(scenario: str, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     options = ("--seconds", "1", "--runs", "1", "--sizes", "100", "--json", "--report", str(page))
@@ -85,8 +85,6 @@ def test_a_scenario_is_measured_and_shown(scenario: str, tmp_path: Path) -> None
     if scenario == "latency-at-load":
         assert found["full load"]["p99_us"] >= found["full load"]["p50_us"] > 0
         assert 0.4 < found["half load"]["rate"] / found["full load"]["rate"] < 0.6
-    elif scenario.endswith("failover"):
-        assert found["outage_ms"] > 2.0, "an interval between two messages is no outage"
     else:
         assert found["rate"] > 0
         assert found["cores"] > 0
