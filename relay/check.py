@@ -18,8 +18,6 @@ from sitestack.model.message import UNICASTS
 from sitestack.promises import Ending, Floors, Report, Violation, check_all, ending_at, find_ending, fold
 from sitestack.promises.floors import TOLERANCE_NS
 
-__all__ = ["Read", "Report", "check_directories", "journal_lines", "judge_files", "run_notes", "why_not_judged", "without_site"]
-
 
 def check_directories(
     paths: Iterable[Path], *, quiescent: bool | None = None, ended_w: int | None = None, liar: str = ""
@@ -50,8 +48,8 @@ def check_directories(
     until_w = _retired_until(journals.values())
     floors = None if until_w is None else Floors.find(journals, until_w)
     report = check_all(fold(journals, ending if quiescent else None, floors), quiescent, total_order)
-    if unwritten := sum(_count_unwritten(each.records) for each in found):
-        report = _judge_duplicates(report, f"{unwritten} records could not be written, so missing records prove nothing")
+    if reason := why_duplicates_only(journals.values()):
+        report = _judge_duplicates(report, reason)
     violations, notes = judge_files(found, strays)
     notes.extend(run_notes(found, until_w))
     if not quiescent:
@@ -116,6 +114,12 @@ def judge_files(read: Iterable[Read], strays: Iterable[Problem]) -> tuple[list[V
 
 def _count_unwritten(journal: Sequence[records.Record]) -> int:
     return sum(record.n for record in journal if isinstance(record, records.Drop) and record.why == WHY_LOST)
+
+
+def why_duplicates_only(journals: Iterable[Sequence[records.Record]]) -> str:
+    """Return why only duplicates and damage are judged; empty if everything is."""
+    unwritten = sum(map(_count_unwritten, journals))
+    return f"{unwritten} records could not be written, so missing records prove nothing" if unwritten else ""
 
 
 def _judge_duplicates(report: Report, reason: str) -> Report:

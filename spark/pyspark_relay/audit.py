@@ -28,7 +28,7 @@ from pyspark_relay.measures import (
 from pyspark_relay.promises.findings import unite
 from pyspark_relay.promises.origins import spread
 from pyspark_relay.report import ReportData, render
-from pyspark_relay.verdict import add_places, judge, list_checks
+from pyspark_relay.verdict import judge, list_checks, place_findings
 from sitestack.promises import Report
 
 #: Maximum rows of a table in the report; the Parquet tables hold all rows.
@@ -64,7 +64,7 @@ def run_audit(spark: SparkSession, paths: Sequence[str], partitions: int, out: P
         for number, (name, check) in enumerate(checks.items(), 1):
             observe(f"checking {name}", number, steps + 1)
             found.append(settle(check()))
-        findings = settle(add_places(unite(*found), evidence.processes))
+        findings = settle(place_findings(evidence, unite(*found)))
         tables = {}
         for number, (name, make) in enumerate(_TABLES.items(), len(checks) + 1):
             observe(f"measuring {name.replace('_', ' ')}", number, steps + 1)

@@ -78,7 +78,8 @@ def command(ctx: click.Context, paths: tuple[str, ...], master: str | None, out:
     else:
         for line in describe(result):
             stdout.print(Text(line))
-        print_verdict(result.verdict.verdict == "pass", result.verdict.counts)
+        verdict = result.verdict.verdict
+        print_verdict(verdict == "pass", result.verdict.counts, failed=verdict.upper())
         if out is not None:
             stdout.print(Text(f"Report: {out / 'report.html'}"))
     ctx.exit(EXIT_DONE if result.verdict.verdict == "pass" else EXIT_CHECK_FAILED)

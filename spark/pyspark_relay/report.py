@@ -63,7 +63,7 @@ def _verdict(data: ReportData) -> Iterator[str]:
         "reordered": "reordered",
         "gaps": "in gaps",
     }
-    told = ", ".join(f"{counts[key]} {words[key]}" for key in list(counts)[1:])
+    told = summary["not_judged"] or ", ".join(f"{counts[key]} {words[key]}" for key in list(counts)[1:])
     tiles = [(words[key], value) for key, value in counts.items()]
     worst = max((row["silence_ms"] for row in data.failovers if row["silence_ms"] is not None), default=None)
     if worst is not None:

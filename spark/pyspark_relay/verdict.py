@@ -23,6 +23,8 @@ from sitestack.promises.integrity import check_integrity
 from sitestack.promises.unicast import check_unicasts
 
 VIOLATIONS_MAX = 1_000
+#: Findings that no missing record causes.
+_WITHOUT_RECORDS = ("JOURNAL", "L2", "UNJUDGED", "X2")
 
 
 def list_checks(evidence: Evidence) -> dict[str, Callable[[], DataFrame]]:
@@ -49,9 +51,11 @@ def _check_outline(evidence: Evidence) -> list[Violation]:
     return [*found, *check_unicasts(evidence.astray)]
 
 
-def add_places(findings: DataFrame, processes: DataFrame) -> DataFrame:
-    """Add `site`, and the process label as `place` where it is missing."""
-    labels = F.broadcast(processes.select("uuid", "site", "label"))
+def place_findings(evidence: Evidence, findings: DataFrame) -> DataFrame:
+    """Return the findings to be judged, with `site`, and the process label as `place` where it is missing."""
+    if evidence.outline.why_duplicates_only:
+        findings = findings.where(F.col("invariant").isin(*_WITHOUT_RECORDS))
+    labels = F.broadcast(evidence.processes.select("uuid", "site", "label"))
     place = F.coalesce("place", "label", short("uuid"))
     return findings.join(labels, "uuid", "left").withColumn("place", place).drop("label")
 
@@ -83,7 +87,7 @@ def judge(evidence: Evidence, findings: DataFrame, tables: Mapping[str, DataFram
         total_order=evidence.extent.has_order,
         processes=evidence.extent.processes,
         notes=tuple(notes),
-        not_judged="",  # unwritten records are a violation of JOURNAL here
+        not_judged=evidence.outline.why_duplicates_only,
     )
 
 

@@ -18,6 +18,7 @@ SUMMARY: dict[str, Any] = {
     "reordered": 0,
     "gaps": 7,
     "processes": 6,
+    "not_judged": "",
     "notes": ["a <torn> tail"],
     "clocks": "Wall clocks are compared as they are.",
 }

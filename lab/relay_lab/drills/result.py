@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any, Literal
 
-from relay.check import Report
 from relay_lab.drills.hostile.evidence import Evidence
 from relay_lab.drills.plan import Drill
 from relay_lab.drills.verdict import MemberVerdict, Rates, Silence, order_agrees
+from sitestack.promises import Report
 
 #: Not exercised: no failure, but the fault did not happen, or not under load.
 Verdict = Literal["pass", "fail", "not exercised"]

@@ -13,7 +13,7 @@ from typing import Literal
 
 import trio
 
-from relay.check import Report, check_directories
+from relay.check import check_directories
 from relay.journal import Problem, find_journals, read_journal
 from relay_lab.drills.end_checks import lost_links, overfull, queues, unlike_others, unrest, wrong_views
 from relay_lab.drills.executor import Executor, MemberDied, Place, PlaceFailed, Status
@@ -31,6 +31,7 @@ from relay_lab.drills.verdict import (
     number_processes,
     read_log,
 )
+from sitestack.promises import Report
 
 Phase = Literal["starting", "sending", "quieting", "stopping", "checking", "done"]
 #: Called with the phase, the deliveries so far at all members together, and the expected ones.

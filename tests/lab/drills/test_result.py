@@ -9,7 +9,6 @@ import pytest
 import trio
 import trio.testing
 
-from relay.check import Report
 from relay_lab.drills.end_checks import lost_links
 from relay_lab.drills.executor import Status
 from relay_lab.drills.load import AFTER_S, EXTRA_S_MAX, DrillPlan, plan_drill
@@ -17,6 +16,7 @@ from relay_lab.drills.plan import Action, Drill, DrillLoad, Expectation, Seat
 from relay_lab.drills.result import DrillResult, Moment, overall, summary
 from relay_lab.drills.run import _Run
 from relay_lab.drills.verdict import MemberVerdict, Silence
+from sitestack.promises import Report
 from tests.lab.drills.test_sites import FakePlace
 
 REPORT = Report(20, 0, 0, 0, 0, (), {}, quiescent=True, total_order=True, processes=2)
