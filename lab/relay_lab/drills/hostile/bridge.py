@@ -6,14 +6,12 @@ import random
 import socket
 import ssl
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 from relay.gateway.wire import VERSION as BRIDGE_VERSION
 from relay.gateway.wire import Bye, FrameParser, Hello, encode
-from relay_lab.drills.hostile.target import AttackReport, Target, Victim
+from relay_lab.drills.hostile.target import ANSWER_BYTES, Account, AttackReport, Target, Victim, client_context
 from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
@@ -27,8 +25,6 @@ _READ_BYTES = 65_535
 _CONNECTIONS = 50
 _HUGE = ((4 << 30) - 1, 64 << 20)
 _EPOCH = 1 << 40
-_ANSWERS_MAX = 5
-_ANSWER_BYTES = 24
 #: The first byte of a TLS alert, the only allowed answer.
 _ALERT = 21
 
@@ -37,10 +33,8 @@ class Assault:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._rng = random.Random(target.seed)
-        self._sent: Counter[str] = Counter()
-        self._told: dict[str, None] = {}
-        self._answered_bytes = 0
-        self._answers: list[str] = []
+        self._account = Account()
+        self._sent = self._account.sent
         self._began = time.monotonic()
         #: Only the relay listens.
         self._relay = self._listening()
@@ -55,12 +49,10 @@ class Assault:
             "claim": self._claim,
         }
         if self._relay is None:
-            self._told["No member listens."] = None
+            self._account.tell("No member listens.")
         else:
             attack[self._target.attack]()
-        took_s = time.monotonic() - self._began
-        answers, told = tuple(self._answers), tuple(self._told)
-        return AttackReport(dict(self._sent), self._answered_bytes, answers, took_s, int(self._began * 1e9), told)
+        return self._account.report()
 
     def _listening(self) -> Victim | None:
         for victim in self._target.victims:
@@ -108,7 +100,7 @@ class Assault:
                         held.pop(number).sock.close()
                         closed += 1
                 time.sleep(_LOOK_S)
-        self._told[f"Of {self._sent[kind]} connections {closed} were closed by the relay; {refused} could not be made."] = None
+        self._account.tell(f"Of {self._sent[kind]} connections {closed} were closed by the relay; {refused} could not be made.")
 
     def _plain(self) -> None:
         """Send no TLS: a HELLO in plain text in the name of each other site, and garbage."""
@@ -122,11 +114,8 @@ class Assault:
                 self._listen(sock)
 
     def _old_tls(self) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+        context = client_context(self._target.keys)
         context.maximum_version = ssl.TLSVersion.TLSv1_2
-        self._certify(context)
         for kind in self._each("TLS 1.2"):
             self._handshake(kind, context, self._hello(self._other().site))
 
@@ -139,10 +128,7 @@ class Assault:
                     self._sent[kind] += 1
                     self._listen(sock)
             return
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        self._certify(context)
+        context = client_context(self._target.keys)
         for kind in self._each("claims another site", "claims the site itself", "announces 4 GiB"):
             said = {
                 "claims another site": self._hello(self._other().site),
@@ -161,11 +147,6 @@ class Assault:
                 return
             yield kinds[at % len(kinds)]
 
-    def _certify(self, context: ssl.SSLContext) -> None:
-        if self._target.keys:
-            directory = Path(self._target.keys)
-            context.load_cert_chain(directory / "bridge.pem", directory / "bridge.key")
-
     def _handshake(self, kind: str, context: ssl.SSLContext, data: bytes) -> None:
         """Connect, send data after a successful handshake, and count the answers inside the connection."""
         try:
@@ -175,9 +156,9 @@ class Assault:
                     sock.sendall(data)
                     self._listen(sock, is_certified=bool(self._target.keys))
         except ssl.SSLError as error:
-            self._told[f"{kind}: {error.reason or error}."] = None
+            self._account.tell(f"{kind}: {error.reason or error}.")
         except OSError as error:
-            self._told[f"{kind}: {error.strerror or error}."] = None
+            self._account.tell(f"{kind}: {error.strerror or error}.")
 
     def _hello(self, site: str) -> bytes:
         sender = next((each for each in self._target.others if each.site == site), self._other())
@@ -207,12 +188,10 @@ class Assault:
                     self._answer(data)
 
     def _answer(self, data: bytes) -> None:
-        if data[0] == _ALERT and len(data) < _ANSWER_BYTES:
-            self._told["Some were refused, by a TLS alert."] = None
-            return
-        self._answered_bytes += len(data)
-        if len(self._answers) < _ANSWERS_MAX:
-            self._answers.append(f"{len(data)} bytes: {data[:_ANSWER_BYTES]!r}")
+        if data[0] == _ALERT and len(data) < ANSWER_BYTES:
+            self._account.tell("Some were refused, by a TLS alert.")
+        else:
+            self._account.answer(data)
 
 
 class _Held:
@@ -245,11 +224,8 @@ def _frames(parser: FrameParser) -> Iterator[Header]:
 
 
 def _client_hello() -> bytes:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     said = ssl.MemoryBIO()
-    client = context.wrap_bio(ssl.MemoryBIO(), said)
+    client = client_context().wrap_bio(ssl.MemoryBIO(), said)
     with suppress(ssl.SSLWantReadError):
         client.do_handshake()
     return said.read()

@@ -176,4 +176,4 @@ def _unproven(head: bytes, rng: random.Random) -> bytes:
 def attack(target: Target) -> AttackReport:
     with Lan(target) as lan:
         Assailant(target, lan).run()
-        return lan.report()
+        return lan.account.report()

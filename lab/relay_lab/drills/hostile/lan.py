@@ -9,21 +9,17 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from relay_lab.drills.hostile.target import AttackReport, Target
+from relay_lab.drills.hostile.target import Account, Target
 from sitestack.model.address import Physical
 
 _READ_BYTES = 65_535
 _RECEIVE_BUFFER_BYTES = 8 << 20
 HEARD_MAX = 5_000
 _PORTION_S = 0.005
-#: Maximum number of reported answers, and of bytes of each.
-_ANSWERS_MAX = 5
-_ANSWER_BYTES = 24
 _ETH_P_ALL = 0x0003
 _ETH_P_IP = b"\x08\x00"
 #: Port of this machine, whose packets have entered at another port before.
@@ -45,11 +41,7 @@ class Lan:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self.sent: Counter[str] = Counter()
-        self._answered_bytes = 0
-        self._answers: list[str] = []
-        self._told: dict[str, None] = {}
-        self._began_ns = time.monotonic_ns()
+        self.account = Account()
         #: The only hosts that anything is sent to, besides the group.
         self._hosts = {victim.host for victim in target.victims}
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -85,7 +77,7 @@ class Lan:
                 if found is not None and found.source.host in self._hosts:
                     heard.append(found)
         unicasts = sum(each.dest != self._target.group for each in heard)
-        self.tell(f"Overheard {len(heard) - unicasts} multicasts and {unicasts} unicasts.")
+        self.account.tell(f"Overheard {len(heard) - unicasts} multicasts and {unicasts} unicasts.")
         return heard
 
     def _ear(self) -> socket.socket:
@@ -121,7 +113,7 @@ class Lan:
         return Heard(Physical(socket.inet_ntoa(ip[12:16]), source_port), dest, ip[28 : 20 + length])
 
     def begin(self) -> None:
-        self._began_ns = time.monotonic_ns()
+        self.account.began_ns = time.monotonic_ns()
 
     def flood(self, packets: Iterable[tuple[str, Physical, bytes]], rate: float, seconds: float) -> None:
         """Send packets at a rate (per second), for this time or until there are no more."""
@@ -144,9 +136,9 @@ class Lan:
             try:
                 self._socket.sendto(data, to)
             except OSError as error:
-                self.tell(f"Some packets were not sent ({error.strerror}).")
+                self.account.tell(f"Some packets were not sent ({error.strerror}).")
             else:
-                self.sent[kind] += 1
+                self.account.sent[kind] += 1
 
     def send_as(self, kind: str, source: Physical, to: Physical, data: bytes) -> None:
         """Send one datagram in the name of another address, where possible."""
@@ -160,9 +152,9 @@ class Lan:
             assert self._raw is not None
             self._raw.sendto(ip + udp, (to.host, 0))
         except OSError as error:
-            self.tell(f"Some packets in another name were not sent ({error.strerror}).")
+            self.account.tell(f"Some packets in another name were not sent ({error.strerror}).")
         else:
-            self.sent[kind] += 1
+            self.account.sent[kind] += 1
 
     def _may(self, to: Physical) -> bool:
         group = self._target.group
@@ -180,14 +172,4 @@ class Lan:
                 return
             except OSError:
                 continue  # about an earlier packet to a closed port
-            self._answered_bytes += len(data)
-            if len(self._answers) < _ANSWERS_MAX:
-                self._answers.append(f"{len(data)} bytes from {source[0]}: {data[:_ANSWER_BYTES]!r}")
-
-    def tell(self, sentence: str) -> None:
-        self._told[sentence] = None
-
-    def report(self) -> AttackReport:
-        took_s = (time.monotonic_ns() - self._began_ns) / 1e9
-        told = tuple(self._told)
-        return AttackReport(dict(self.sent), self._answered_bytes, tuple(self._answers), took_s, self._began_ns, told)
+            self.account.answer(data, f" from {source[0]}")

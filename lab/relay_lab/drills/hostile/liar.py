@@ -6,13 +6,11 @@ import random
 import socket
 import ssl
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from relay.gateway.wire import Bye, Compressed, Data, FrameParser, Hello, Routed, State, encode, require_standing
-from relay_lab.drills.hostile.target import AttackReport, Target, Victim
+from relay_lab.drills.hostile.target import Account, AttackReport, Target, Victim, client_context
 from relay_lab.sim.lies import ENDED, FRAMES_MAX, LIAR, PAUSE_S, Lies
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
@@ -50,12 +48,12 @@ class _Liar:
         members = [Address(bytes.fromhex(victim.uuid)) for victim in self._victims]
         self._lies = Lies(rng, LIAR, sites, lambda: members, self._aim)
         self._links: dict[Victim, _Link] = {}
-        self._sent: Counter[str] = Counter()
+        self._account = Account()
         self._closed = self._received_bytes = 0
-        self._context = _context(Path(target.keys))
+        self._context = client_context(target.keys)
 
     def run(self) -> AttackReport:
-        began, began_ns = time.monotonic(), time.monotonic_ns()
+        began = time.monotonic()
         while time.monotonic() < began + self._target.seconds:
             for victim in self._victims:
                 if victim not in self._links and (link := self._dial(victim)) is not None:
@@ -68,8 +66,9 @@ class _Liar:
                     link.sock.close()
                     self._closed += 1
             time.sleep(PAUSE_S)
-        told = f"Of {self._lies.links} links {self._closed} were closed; {self._received_bytes:,} bytes came over them."
-        return AttackReport(dict(self._sent), 0, (), time.monotonic() - began, began_ns, (told,))
+        closed = f"Of {self._lies.links} links {self._closed} were closed"
+        self._account.tell(f"{closed}; {self._received_bytes:,} bytes came over them.")
+        return self._account.report()
 
     def _dial(self, victim: Victim) -> _Link | None:
         """Return a link to this member, if it is the relay."""
@@ -90,7 +89,7 @@ class _Liar:
         said = [frame for frame in frames if link.may_say(frame)]
         link.sock.settimeout(_PATIENCE_S)
         link.sock.sendall(b"".join([encode(frame) for frame in said]))
-        self._sent.update([type(frame).__name__ for frame in said])
+        self._account.sent.update([type(frame).__name__ for frame in said])
         if self._rng.random() < ENDED:
             raise ConnectionAbortedError
 
@@ -120,14 +119,6 @@ def _received(sock: ssl.SSLSocket) -> Iterator[bytes]:
             if not (data := sock.recv(_READ_BYTES)):
                 raise ConnectionResetError
             yield data
-
-
-def _context(keys: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.load_cert_chain(keys / "bridge.pem", keys / "bridge.key")
-    return context
 
 
 def attack(target: Target) -> AttackReport:

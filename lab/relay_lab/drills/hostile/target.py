@@ -1,9 +1,13 @@
-"""The attacker's orders and its report; both travel as JSON. Pure."""
+"""The attacker's orders, its account and its report; orders and report travel as JSON."""
 
 from __future__ import annotations
 
 import json
+import ssl
+import time
+from collections import Counter
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from relay.node.config.config_values import Reader
@@ -68,6 +72,44 @@ class AttackReport:
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
+
+
+#: Maximum number of reported answers, and of bytes of each.
+_ANSWERS_MAX, ANSWER_BYTES = 5, 24
+
+
+class Account:
+    """What an attacker has sent and been answered so far."""
+
+    def __init__(self) -> None:
+        self.sent: Counter[str] = Counter()
+        self._answered_bytes = 0
+        self._answers: list[str] = []
+        self._told: dict[str, None] = {}
+        self.began_ns = time.monotonic_ns()
+
+    def answer(self, data: bytes, source: str = "") -> None:
+        self._answered_bytes += len(data)
+        if len(self._answers) < _ANSWERS_MAX:
+            self._answers.append(f"{len(data)} bytes{source}: {data[:ANSWER_BYTES]!r}")
+
+    def tell(self, sentence: str) -> None:
+        self._told[sentence] = None
+
+    def report(self) -> AttackReport:
+        took_s = (time.monotonic_ns() - self.began_ns) / 1e9
+        told = tuple(self._told)
+        return AttackReport(dict(self.sent), self._answered_bytes, tuple(self._answers), took_s, self.began_ns, told)
+
+
+def client_context(keys: str = "") -> ssl.SSLContext:
+    """Return a context that accepts any server, with the certificate in the directory `keys`, if given."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if keys:
+        context.load_cert_chain(Path(keys) / "bridge.pem", Path(keys) / "bridge.key")
+    return context
 
 
 def parse_target(text: str) -> Target:
