@@ -8,10 +8,11 @@ from typing import Literal, get_args
 
 import click
 from rich.box import SIMPLE_HEAD
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from relay.cli.exits import EXIT_CHECK_FAILED
+from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_NOT_EXERCISED
 from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
 from relay.cli.running import run_until_signal
 from relay_lab.drills.executor import MemberDied
@@ -19,8 +20,8 @@ from relay_lab.drills.layout import Discovery
 from relay_lab.drills.load import DrillPlan
 from relay_lab.drills.local import open_local
 from relay_lab.drills.plan import Action, Drill, DrillLoad
-from relay_lab.drills.result import DrillResult
-from relay_lab.drills.run import Phase, run_drill
+from relay_lab.drills.result import DrillResult, Verdict
+from relay_lab.drills.run import Observe, Phase, run_drill
 from relay_lab.drills.sites import NotReady
 from relay_lab.drills.verdict import MemberVerdict
 from sitestack.model.errors import ConfigurationError
@@ -88,6 +89,18 @@ PHASES: dict[Phase, str] = {
     "checking": "checking the journals",
     "done": "done",
 }
+EXITS: dict[Verdict, int] = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NOT_EXERCISED}
+
+
+def show(progress: Progress, prefix: str = "") -> Observe:
+    """Return the observer of a run that shows its phases."""
+    task = progress.add_task(prefix + PHASES["starting"], total=None)
+
+    def observe(phase: Phase, done: int, total: int) -> None:
+        expected = None if phase == "starting" else total
+        progress.update(task, description=prefix + PHASES[phase], completed=done, total=expected)
+
+    return observe
 
 
 @click.command(name="demo")
@@ -157,13 +170,8 @@ def _plan(lines: list[bytes], members: int, rate: float, kill: Kill) -> DrillPla
 
 def _run(plan: DrillPlan, directory: Path, journals: Path, discovery: Discovery) -> DrillResult:
     with progress_bar() as progress:
-        task = progress.add_task(PHASES["starting"], total=None)
-
-        def observe(phase: Phase, done: int, total: int) -> None:
-            progress.update(task, description=PHASES[phase], completed=done, total=None if phase == "starting" else total)
-
         place = open_local(plan.drill, plan.seed, directory, journals, discovery)
-        return run_until_signal(lambda: run_drill(plan, place, observe))
+        return run_until_signal(lambda: run_drill(plan, place, show(progress)))
 
 
 def _print(result: DrillResult, as_json: bool) -> None:

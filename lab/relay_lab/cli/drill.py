@@ -10,21 +10,18 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_NOT_EXERCISED
 from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
 from relay.cli.running import run_until_signal
-from relay_lab.cli.demo import PHASES, demo_table
+from relay_lab.cli.demo import EXITS, demo_table, show
 from relay_lab.drills.executor import MemberDied, PlaceFailed, Venue
 from relay_lab.drills.library import drill_names, find_drill
 from relay_lab.drills.load import plan_drill
 from relay_lab.drills.plan import Drill, at_place
 from relay_lab.drills.report import RUN_COLUMNS, draw_report, list_means, list_runs
 from relay_lab.drills.result import DrillResult, NotBegun, overall, summary
-from relay_lab.drills.run import Phase, run_drill
+from relay_lab.drills.run import run_drill
 from relay_lab.drills.sites import NotReady, NotStarted
 from relay_lab.drills.venues import VenueName, find_venue
-
-_EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NOT_EXERCISED}
 
 _EPILOG = f"NAME is one of {', '.join(drill_names())}. A FILE ends with .yaml."
 
@@ -106,7 +103,7 @@ def command(
         # A report that cannot be written must not lose the printed output, nor the reverse.
         if report is not None:
             _write(report, draw_report(drill, where, results, aborted))
-    ctx.exit(_EXITS[overall(results, aborted)])
+    ctx.exit(EXITS[overall(results, aborted)])
 
 
 def _refuse_report(report: Path, ctx: click.Context) -> None:
@@ -140,16 +137,8 @@ def _run(venue: Venue, drill: Drill, seed: int, journal: Path | None, prefix: st
         journals = directory / "journal" if journal is None else journal / f"seed-{seed}"
         journals.mkdir(parents=True)
         progress = stack.enter_context(progress_bar())
-        task = progress.add_task(prefix + PHASES["starting"], total=None)
-
-        def observe(phase: Phase, done: int, total: int) -> None:
-            progress.update(
-                task, description=prefix + PHASES[phase], completed=done, total=None if phase == "starting" else total
-            )
-
-        return run_until_signal(
-            lambda: run_drill(plan_drill(drill, seed), venue.open(drill, seed, directory, journals), observe)
-        )
+        place = venue.open(drill, seed, directory, journals)
+        return run_until_signal(lambda: run_drill(plan_drill(drill, seed), place, show(progress, prefix)))
 
 
 def _print(drill: Drill, results: list[DrillResult], aborted: list[str]) -> None:
