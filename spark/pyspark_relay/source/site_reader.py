@@ -129,15 +129,26 @@ def fetch(target: Target, cursor: EventCursor, end: Offset) -> list[MessageRow]:
     rows: list[MessageRow] = []
     known: Mapping[str, int] = end["known"]
     gives_up = time.monotonic() + target.timeout_s
+
+    def lacks_some() -> bool:
+        return bool(_missing(cursor, known)) or _is_before(cursor.id, end["id"])
+
     try:
-        while (missing := _missing(cursor, known)) and time.monotonic() < gives_up:
+        while lacks_some() and time.monotonic() < gives_up:
             for event_id, event, _ in follower.take(1, QUIET_S):
                 rows += [row for row in cursor.accept(event_id, event) if _is_within(row, known)]
-        if missing and not follower.is_connected():
+        if lacks_some() and not follower.is_connected():
             raise SourceError(f"No events within {target.timeout_s:g} s of a batch that is repeated: no node answers.")
     finally:
         follower.close()
-    return [*rows, *missing]
+    return [*rows, *_missing(cursor, known)]
+
+
+def _is_before(at: str, end: str) -> bool:
+    """Return whether an event precedes another one of the same process, as a gap after the last message may."""
+    run, _, number = at.partition("-")
+    ends_run, _, ends_number = end.partition("-")
+    return run == ends_run and int(number or 0) < int(ends_number or 0)
 
 
 def _missing(cursor: EventCursor, known: Mapping[str, int]) -> list[MessageRow]:

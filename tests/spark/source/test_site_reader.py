@@ -132,9 +132,9 @@ def table(url: str, **options: str) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def scripted_node(message: str, answers_after_s: float) -> Iterator[str]:
-    """A node that holds one message, number 1 of a sender; its answer comes late."""
-    event = {"event": "message", "time": 1.5, "from": "A", "id": ["NYC", "aa", "all", 1], "text": message}
+def scripted_node(answers_after_s: float, **about: Any) -> Iterator[str]:
+    """A node that holds one event, `x-2`: of a message, its number 1; its answer comes late."""
+    event = {"event": "message", "time": 1.5, "from": "A", "id": ["NYC", "aa", "all", 1], **about}
     ends = Event()
 
     class Handler(QuietHandler):
@@ -143,7 +143,7 @@ def scripted_node(message: str, answers_after_s: float) -> Iterator[str]:
             self.send_response(200)
             self.send_header("Relay-Site", "NYC")
             self.end_headers()
-            self.wfile.write(f"id: x-0\n\nevent: message\nid: x-1\ndata: {json.dumps(event)}\n\n".encode())
+            self.wfile.write(f"id: x-1\n\nevent: {event['event']}\nid: x-2\ndata: {json.dumps(event)}\n\n".encode())
             self.wfile.flush()
             ends.wait(LIMIT_S)
 
@@ -155,24 +155,32 @@ def scripted_node(message: str, answers_after_s: float) -> Iterator[str]:
 
 
 def test_a_table_has_the_messages_of_a_node_that_answers_late() -> None:
-    with scripted_node("late", 1.5) as url:
+    with scripted_node(1.5, text="late") as url:
         assert texts(table(url)) == ["late"]
 
 
 def test_a_table_of_nodes_that_do_not_answer_is_an_error_and_not_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_follower, "SILENCE_S", 0.5)
-    with scripted_node("never", LIMIT_S) as url, pytest.raises(SourceError, match="No events within"):
+    with scripted_node(LIMIT_S) as url, pytest.raises(SourceError, match="No events within"):
         table(url, timeout="2")
 
 
 def test_a_batch_that_no_node_answers_about_is_repeated_with_an_error_and_not_with_gaps() -> None:
-    end = {"site": "NYC", "id": "x-1", "known": {"NYC/aa/all": 1}, "unseen": []}
-    with scripted_node("never", LIMIT_S) as url, pytest.raises(SourceError, match="No events within"):
+    end = {"site": "NYC", "id": "x-2", "known": {"NYC/aa/all": 1}, "unseen": []}
+    with scripted_node(LIMIT_S) as url, pytest.raises(SourceError, match="No events within"):
         table(url, timeout="2", endingOffsets=json.dumps(end))
 
 
 def test_a_message_of_the_largest_size_is_read_though_its_line_is_six_times_as_long() -> None:
     large = "\0" * (8 << 20)
-    with scripted_node(large, 0.0) as url:
+    with scripted_node(0.0, text=large) as url:
         [row] = table(url)
         assert row["value"] == large.encode()
+
+
+def test_a_repeated_batch_has_its_gap_though_no_message_follows_in_it() -> None:
+    begin = {"site": "NYC", "id": "x-1", "known": {"NYC/aa/all": 7}, "unseen": []}
+    offsets = {"startingOffsets": json.dumps(begin), "endingOffsets": json.dumps({**begin, "id": "x-2"})}
+    gap = {"event": "gap", "gap": {"after": "x-1", "before": "x-3"}, "reason": "no_longer_held"}
+    with scripted_node(0.0, **gap) as url:
+        assert texts(table(url, timeout="3", **offsets)) == ["no_longer_held"]
