@@ -46,9 +46,13 @@ class Journals:
     strays: dict[str, Problem] = field(default_factory=dict)
     #: uuid in hex -> owner of the journal, also of vanished journals.
     owners: Mapping[str, Owner] = field(default_factory=dict)
+    #: Whether a journal in the offset has vanished, as by retention after the end of its process.
+    has_lost: bool = False
 
     def is_restart(self, uuid: str) -> bool:
-        """Return whether an earlier process of this node has a journal."""
+        """Return whether an earlier process of this node has, or has had, a journal."""
+        if self.has_lost:
+            return True
         own = self.owners[uuid][:2]
         firsts = {each: segments[min(segments)] for each, segments in self.segments.items() if self.owners[each][:2] == own}
         return has_earlier(firsts[uuid], firsts.values())

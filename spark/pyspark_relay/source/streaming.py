@@ -68,6 +68,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         found: list[InputPartition] = []
         journals = self.finder.find()
+        journals.has_lost = any(key not in journals.segments and place["segment"] for key, place in start.items())
         for key, place in end.items():
             since, until = ReadPosition(**start.get(key, {"segment": 0, "offset": 0})), ReadPosition(**place)
             if since == until:

@@ -127,6 +127,19 @@ def test_a_node_that_came_back_has_a_gap_before_its_later_messages(tmp_path: Pat
     assert [row["value"] for row in rows_in(stream, stream.partitions({}, end))] == [b"1", None, b"5"]  # type: ignore[arg-type]
 
 
+def test_a_stream_has_that_gap_though_retention_deleted_the_earlier_journal(tmp_path: Path) -> None:
+    write(tmp_path, *start(), delivery(b"1"))
+    stream = RelayDataSource({"path": str(tmp_path)}).streamReader(MESSAGES)
+    read_up_to = stream.latestOffset({}, stream.getDefaultReadLimit())
+    [file] = tmp_path.glob("*.rlj")
+    file.unlink()
+    write(tmp_path, *start(W + 10**9), delivery(b"5", first=5, w=W + 10**9), uuid=B)
+    again = RelayDataSource({"path": str(tmp_path)}).streamReader(MESSAGES)
+    end = again.latestOffset(read_up_to, again.getDefaultReadLimit())
+    rows = rows_in(again, again.partitions(read_up_to, end))  # type: ignore[arg-type]
+    assert [(row["value"], row["gap"] and row["gap"]["reason"]) for row in rows] == [(None, "restarted"), (b"5", None)]
+
+
 def test_journals_with_a_deleted_beginning_give_a_retired_gap(tmp_path: Path) -> None:
     write(tmp_path, *start(), *[delivery(b"%d" % n, first=n) for n in range(1, 30)], segment_bytes=600)
     files = sorted(tmp_path.glob("*.rlj"))
