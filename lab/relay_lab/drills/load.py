@@ -22,7 +22,7 @@ EXTRA_S_MAX = 120.0
 @dataclass(frozen=True, slots=True)
 class DrillPlan:
     drill: Drill
-    #: The number of messages that one member of each site publishes, and what makes the one with a number.
+    #: The number of messages of one member of each site, and their maker.
     count: int
     line: Callable[[int], bytes]
     #: Whether there are more when actions take longer.

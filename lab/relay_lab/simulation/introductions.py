@@ -16,7 +16,7 @@ def check_introduced(histories: Sequence[History]) -> list[Violation]:
     """G5. A process that delivers a relayed message has its sender in the global view.
 
     Checked only where neither site has ever been split, and where journals name the global view in
-    force. Only the simulator asks this.
+    force.
     """
     findings = Findings("G5")
     whole = {site for site, members in by_site(histories).items() if _is_whole(members)}

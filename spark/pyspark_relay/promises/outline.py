@@ -63,7 +63,7 @@ class Outline:
 
     @property
     def why_duplicates_only(self) -> str:
-        """Why missing records prove nothing, as in `relay check`; empty if they do."""
+        """As in `relay check`."""
         return why_duplicates_only(map(self.journal, self.journals))
 
     def find_end(self) -> tuple[Ending, dict[Address, int]]:

@@ -55,7 +55,7 @@ class EventFollower:
         self._error: Exception | None = None
         self._is_closed = False
         self._socket: socket.socket | None = None
-        #: When the present node has last sent something; None: no node is connected.
+        #: When the connected node has last sent something.
         self._heard_at: float | None = None
         self._thread = threading.Thread(target=self._run, daemon=True, name="relay events")
         self._thread.start()

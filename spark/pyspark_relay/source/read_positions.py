@@ -46,7 +46,7 @@ class Journals:
     strays: dict[str, Problem] = field(default_factory=dict)
     #: uuid in hex -> owner of the journal, also of vanished journals.
     owners: Mapping[str, Owner] = field(default_factory=dict)
-    #: Whether a journal in the offset has vanished, as by retention after the end of its process.
+    #: Whether a journal in the offset has vanished.
     has_lost: bool = False
 
     def is_restart(self, uuid: str) -> bool:
