@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,16 +18,18 @@ from sitestack.model.message import UNICASTS
 from sitestack.promises import Ending, Floors, Report, Violation, check_all, ending_at, find_ending, fold
 from sitestack.promises.floors import TOLERANCE_NS
 
+Select = Callable[[Sequence[records.Record]], list[records.Record]]
+
 
 def check_directories(
-    paths: Iterable[Path], *, quiescent: bool | None = None, ended_w: int | None = None, liar: str = ""
+    paths: Iterable[Path], *, quiescent: bool | None = None, ended_w: int | None = None, select: Select | None = None
 ) -> Report:
     """Check all invariants over the journals in these files and directories.
 
     `quiescent` states whether faults were healed and all messages could arrive before the processes
     stopped; None infers it: no send in the last second before the first survivor's stop. `ended_w`
     is the wall clock (ns) at which the stopping began; None infers it from observed departures.
-    Nothing about the site `liar` is judged.
+    `select` returns the judged ones of a journal's records.
 
     Total order is judged if messages have a place in their own site's stream. Damage, except a tail
     torn by a crash, is a violation of `JOURNAL`. Messages sent before the last record that
@@ -38,8 +40,8 @@ def check_directories(
     """
     strays: list[Problem] = []
     found = _load(paths, strays)
-    if liar:
-        found = [each._replace(records=list(without_site(liar, each.records))) for each in found]
+    if select is not None:
+        found = [each._replace(records=select(each.records)) for each in found]
     journals = {each.journal.uuid: each.records for each in found}
     ending = find_ending(journals) if ended_w is None else ending_at(journals, ended_w)
     if quiescent is None:
@@ -55,17 +57,6 @@ def check_directories(
     if not quiescent:
         notes.append(why_not_judged(ending))
     return replace(report, violations=(*violations, *report.violations), notes=tuple(notes))
-
-
-def without_site(site: str, told: Iterable[records.Record]) -> Iterator[records.Record]:
-    """Yield the records, without this other site and its messages."""
-    for record in told:
-        if isinstance(record, records.GlobalView):
-            gvec = {each: vid for each, vid in record.gvec.items() if each != site}
-            members = tuple([each for each in record.members if each[0] != site])
-            yield replace(record, gvec=gvec, members=members, down=tuple([each for each in record.down if each != site]))
-        elif getattr(record, "site", "") != site:
-            yield record
 
 
 class Read(NamedTuple):

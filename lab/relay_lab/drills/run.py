@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +32,7 @@ from relay_lab.drills.verdict import (
     number_processes,
     read_log,
 )
+from relay_lab.sim.lies import without_site
 from sitestack.promises import Report
 
 Phase = Literal["starting", "sending", "quieting", "stopping", "checking", "done"]
@@ -234,7 +236,8 @@ class _Run:
         return REST_TIMEOUT_S, [f"Not at rest after {REST_TIMEOUT_S:g} s: {each}" for each in found or ["deliveries continue."]]
 
     def _read(self, journals: Sequence[Path], ended_w: int) -> tuple[Report, list[MemberLog]]:
-        report = check_directories(journals, quiescent=True, ended_w=ended_w, liar=self._drill.liar)
+        select = partial(without_site, self._drill.liar) if self._drill.liar else None
+        report = check_directories(journals, quiescent=True, ended_w=ended_w, select=select)
         found: list[Problem] = []
         order = {(seat.site, seat.name): place for place, seat in enumerate(self._sites.seats)}
         logs = []

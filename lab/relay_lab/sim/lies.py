@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from types import NoneType
 from typing import Any, Union, get_args, get_origin
 
 from relay.gateway.wire import FRAMES, VERSION, Bye, FrameParser, Hello, Routed, encode
+from sitestack.journal import records
 from sitestack.model.address import UUID_BYTES, Address, ProxyUUID
 from sitestack.model.envelope import Envelope
 from sitestack.model.errors import ProtocolError
@@ -132,3 +133,16 @@ class Lies:
         hints = hints_of(kind)
         names = [field.name for field in fields(kind) if field.init] if is_dataclass(kind) else kind._fields
         return kind(**{name: self._invent(hints[name]) for name in names})
+
+
+def without_site(site: str, told: Iterable[records.Record]) -> list[records.Record]:
+    """Return the records, without this other site and its messages."""
+    kept: list[records.Record] = []
+    for record in told:
+        if isinstance(record, records.GlobalView):
+            gvec = {each: vid for each, vid in record.gvec.items() if each != site}
+            members = tuple([each for each in record.members if each[0] != site])
+            kept.append(replace(record, gvec=gvec, members=members, down=tuple([each for each in record.down if each != site])))
+        elif getattr(record, "site", "") != site:
+            kept.append(record)
+    return kept

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import TypeVar
 
-from relay.check import without_site
 from relay.events import SiteSwitched, SlowSite
 from relay.gateway.connections import RouteId
-from relay_lab.sim.lies import LIAR
+from relay_lab.sim.lies import LIAR, without_site
 from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
 from relay_lab.simulation import application, map_users
@@ -140,7 +139,7 @@ class SeedVerdict:
         """Return a sentence for every broken promise; `settled`: whether the end of the run may be judged too."""
         plan, nemesis, processes = self._plan, self._nemesis, self._world.processes
         # a lying site is promised nothing
-        honest = [list(without_site(LIAR, p.records)) for p in processes]
+        honest = [without_site(LIAR, p.records) for p in processes]
         histories = [History.of(mine, running=p.alive) for p, mine in zip(processes, honest, strict=True)]
         report = check_all(histories, quiescent=settled, total_order=plan.order == "total")
         found = [*report.violations, *check_introduced(histories)]
