@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -44,19 +44,22 @@ class Received(NamedTuple):
 class EventFollower:
     """Receives the events after an id, or all that a node holds if the id is empty."""
 
-    def __init__(self, target: Target, after: str, site: str) -> None:
+    def __init__(self, target: Target, after: str, site: str, *, finds_newest: bool = False) -> None:
         """`site`: the site of the nodes; empty: that of the first node which answers."""
         self._target = target
         self._after = after
         self.site = site
+        self._finds_newest = finds_newest
+        #: Id of the newest event when the present node was connected.
+        self.newest = ""
         self._events: deque[Received] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
         self._error: Exception | None = None
         self._is_closed = False
         self._socket: socket.socket | None = None
-        #: When the connected node has last sent something.
-        self._heard_at: float | None = None
+        #: Whether a node answers at present.
+        self.is_connected = False
         self._thread = threading.Thread(target=self._run, daemon=True, name="relay events")
         self._thread.start()
 
@@ -70,11 +73,6 @@ class EventFollower:
             self._bytes -= sum(each.size for each in found)
             self._changed.notify_all()
         return found
-
-    def is_connected(self, silent_s: float = 0.0) -> bool:
-        """Return whether a node is connected and has sent nothing for this time."""
-        heard_at = self._heard_at
-        return heard_at is not None and time.monotonic() >= heard_at + silent_s
 
     def close(self) -> None:
         with self._changed:
@@ -123,32 +121,38 @@ class EventFollower:
 
     def _receive(self, url: str) -> Iterator[Received | None]:
         """Yield the events of a node, and None for every other line."""
+        if self._finds_newest:
+            with self._stream(url, "/events", "") as fields:
+                self.newest = next((value for name, value in fields if name == "id"), "")
+        with self._stream(url, "/events?from=oldest", self._after) as fields:
+            event_id = ""
+            for name, value in fields:
+                if name == "id":
+                    event_id = value
+                yield Received(event_id, json.loads(value), len(value)) if name == "data" else None
+
+    @contextmanager
+    def _stream(self, url: str, path: str, after: str) -> Iterator[Iterator[tuple[str, str]]]:
+        """Provide the lines of a node, each as name and value."""
         parts = urlsplit(url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=SILENCE_S)
         headers = {"Authorization": f"Bearer {self._target.token}"} if self._target.token else {}
         try:
-            resume = {"Last-Event-ID": self._after} if self._after else {}
-            response = self._get(connection, url, "/events?from=oldest", {**headers, **resume})
+            resume = {"Last-Event-ID": after} if after else {}
+            response = self._get(connection, url, path, {**headers, **resume})
             self._require_site(url, unquote(response.headers.get("Relay-Site", "")))
-            self._socket = connection.sock
-            event_id = ""
-            for line in self._lines(response):
-                name, _, value = line.decode().partition(": ")
-                if name == "id":
-                    event_id = value
-                yield Received(event_id, json.loads(value), len(line)) if name == "data" else None
+            self._socket, self.is_connected = connection.sock, True
+            yield ((name, value) for name, _, value in (line.decode().partition(": ") for line in self._lines(response)))
         finally:
-            self._heard_at = None
+            self.is_connected = False
             with suppress(OSError):
                 connection.close()
 
     def _lines(self, response: HTTPResponse) -> Iterator[bytes]:
         """Yield the whole lines of a node. Raises SourceError for one that is too long."""
-        self._heard_at = time.monotonic()
         parts: list[bytes] = []
         while piece := response.read1(_PIECE_BYTES):
-            self._heard_at = time.monotonic()
             part, *lines = piece.split(b"\n")
             parts.append(part)
             for line in lines:

@@ -22,10 +22,8 @@ from pyspark_relay.source.selection import Offset
 from pyspark_relay.target import Target
 
 BATCH_EVENTS_MAX = 10_000
-#: Time (s) for which a micro-batch waits for a first event.
+#: Time (s) for which an event is waited for.
 PATIENCE_S = 0.1
-#: Time (s) without an event after which a node has sent all events that it holds.
-QUIET_S = 1.0
 
 
 @dataclass
@@ -107,12 +105,12 @@ class SiteStreamReader(DataSourceStreamReader):
 
 
 def fetch_held(target: Target, cursor: EventCursor) -> list[MessageRow]:
-    """Return the rows of all events that a node holds after the cursor. Raises SourceError."""
-    follower = EventFollower(target, cursor.id, cursor.site)
+    """Return the rows of all events that a node holds now after the cursor. Raises SourceError."""
+    follower = EventFollower(target, cursor.id, cursor.site, finds_newest=True)
     rows: list[MessageRow] = []
     try:
-        while (events := follower.take(BATCH_EVENTS_MAX, QUIET_S)) or not follower.is_connected(QUIET_S):
-            for event_id, event, _ in events:
+        while not _has_reached(cursor.id, follower.newest):
+            for event_id, event, _ in follower.take(BATCH_EVENTS_MAX, PATIENCE_S):
                 rows += cursor.accept(event_id, event)
         cursor.site = follower.site
     finally:
@@ -135,13 +133,20 @@ def fetch(target: Target, cursor: EventCursor, end: Offset) -> list[MessageRow]:
 
     try:
         while lacks_some() and time.monotonic() < gives_up:
-            for event_id, event, _ in follower.take(1, QUIET_S):
+            for event_id, event, _ in follower.take(1, PATIENCE_S):
                 rows += [row for row in cursor.accept(event_id, event) if _is_within(row, known)]
-        if lacks_some() and not follower.is_connected():
+        if lacks_some() and not follower.is_connected:
             raise SourceError(f"No events within {target.timeout_s:g} s of a batch that is repeated: no node answers.")
     finally:
         follower.close()
     return [*rows, *_missing(cursor, known)]
+
+
+def _has_reached(at: str, newest: str) -> bool:
+    """Return whether a reader has the newest event of the present node."""
+    return bool(newest) and (
+        newest.endswith("-0") or (at.partition("-")[0] == newest.partition("-")[0] and not _is_before(at, newest))
+    )
 
 
 def _is_before(at: str, end: str) -> bool:
