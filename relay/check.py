@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -124,7 +123,7 @@ def run_notes(read: Sequence[Read], until_w: int | None) -> Iterator[str]:
     if until_w is not None:
         yield _not_judged_before(until_w)
     for journal, _, _ in read:
-        if journal.begins > 1 and (began := _began(journal)) is not None:
+        if journal.begins > 1 and (began := wall_ns_at(journal.segments[0], 0)) is not None:
             where = f"{journal.site}/{journal.name}({journal.uuid.hex()[:8]})"
             yield f"The journal of {where} begins with segment {journal.begins}, at {_utc(began)} UTC."
     yield from _restarted(read)
@@ -171,13 +170,6 @@ def _retired_until(journals: Iterable[Sequence[records.Record]]) -> int | None:
 def _not_judged_before(until_w: int) -> str:
     when = _utc(until_w + TOLERANCE_NS)
     return f"Retention has deleted the beginnings of journals: messages sent before {when} UTC is not judged."
-
-
-def _began(journal: Journal) -> int | None:
-    """Return the wall clock (ns) of the first remaining record."""
-    with suppress(OSError):
-        return wall_ns_at(journal.segments[0], 0)
-    return None
 
 
 def _utc(wall_ns: int) -> str:

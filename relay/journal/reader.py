@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -168,11 +169,8 @@ def _frames(stream: BinaryIO, file: Path, problems: list[Problem]) -> Iterator[t
 
 
 def wall_ns_at(file: Path, offset: int) -> int | None:
-    """Return the wall clock of the first record from `offset`; None if there is none soon.
-
-    Raises OSError.
-    """
-    with open(file, "rb") as stream:
+    """Return the wall clock of the first record from `offset`; None if there is none soon, or no file."""
+    with suppress(OSError), open(file, "rb") as stream:
         stream.seek(offset)
         for _ in range(_FRAMES_WITHOUT_CLOCK_MAX + 1):
             head = stream.read(FRAME.size)

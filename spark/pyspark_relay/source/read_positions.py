@@ -68,13 +68,7 @@ class Journals:
 
 def has_earlier(first: Path, firsts: Iterable[Path]) -> bool:
     """Return whether one of these first segments begins before this one, by wall clock."""
-
-    def begin(file: Path) -> int:
-        with suppress(OSError):
-            return wall_ns_at(file, 0) or 0
-        return 0
-
-    return begin(first) > min(map(begin, firsts))
+    return (wall_ns_at(first, 0) or 0) > min(wall_ns_at(file, 0) or 0 for file in firsts)
 
 
 class Finder:
@@ -136,11 +130,7 @@ def step(segments: Mapping[int, Path], place: ReadPosition, bytes_max: int | Non
 def clock_at(segments: Mapping[int, Path], place: ReadPosition) -> int:
     """Return the wall clock (ns) of the next record; 0 if there is none yet."""
     file = segments.get(place.segment)
-    if file is None or place.offset == BROKEN:
-        return 0
-    with suppress(OSError):
-        return wall_ns_at(file, place.offset) or 0
-    return 0
+    return 0 if file is None or place.offset == BROKEN else wall_ns_at(file, place.offset) or 0
 
 
 def parts(uuid: str, journals: Journals, since: ReadPosition, until: ReadPosition) -> Iterator[SegmentPartition]:

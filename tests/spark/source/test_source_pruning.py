@@ -11,11 +11,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceReader
 
 from pyspark_relay.audit_command import main
+from pyspark_relay.source import data_source
 from pyspark_relay.source.columns import SCHEMA, select_schema
 from pyspark_relay.source.data_source import CLOCK_STEP_NS, RelayDataSource
 from pyspark_relay.source.places import local_path
 from pyspark_relay.source.reading import SegmentPartition
-from relay.journal import JournalOptions, JournalStore
+from relay.journal import JournalOptions, JournalStore, Problem
+from relay.journal.encoding import Header
+from relay.journal.reader import read_header
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError
@@ -101,6 +104,21 @@ def test_time_chooses_segments_and_the_last_one_may_still_grow(
 def test_a_clock_that_was_set_back_by_less_than_a_minute_costs_no_rows(journals: Path) -> None:
     just_before = APART - MINUTE // 2
     assert {number for _, number in opened(journals, since=moment(just_before).isoformat())} == {1, 2, 3}
+
+
+def test_a_segment_that_retention_deletes_meanwhile_is_no_error_of_a_query_by_time(
+    journals: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = min((journals / "NYC").glob("A*.rlj"))
+
+    def read_and_delete(file: Path, problems: list[Problem]) -> Header | None:
+        header = read_header(file, problems)
+        if file == first:
+            file.unlink()
+        return header
+
+    monkeypatch.setattr(data_source, "read_header", read_and_delete)
+    assert ("A", 2) in opened(journals, since=moment(APART).isoformat())
 
 
 def test_only_rows_of_the_time_come_out_though_the_time_is_no_column(journals: Path) -> None:
