@@ -9,6 +9,7 @@ leaves no hole.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
@@ -110,29 +111,27 @@ class UnicastSender:
         return steps
 
     def _refused(self, dest: ProxyUUID, line: _Line, reply: UnicastReply, now: float) -> list[Step]:
-        for each in line.pending:
-            if each.batch.last == reply.n:
-                each.open.discard(reply.attempt)
+        place = bisect_left(line.pending, reply.n, key=_last)  # a whole line may be refused, one by one
+        is_pending = place < len(line.pending) and _last(line.pending[place]) == reply.n
+        if is_pending:
+            line.pending[place].open.discard(reply.attempt)
         if reply.attempt == line.attempt and now + line.refused_s < line.due:
             line.due = now + line.refused_s
             line.refused_s *= 2
         match reply.refusal:
             case UnicastRefusal.NO_MEMBER:
                 return self._give_up(dest, line, len(line.pending), Failure.NO_MEMBER)
-            case UnicastRefusal.TOO_LARGE:
-                return self._pass_over(dest, line, reply.n, now)
+            case UnicastRefusal.TOO_LARGE if is_pending:
+                return self._pass_over(dest, line, place, now)
             case _:
                 return []
 
-    def _pass_over(self, dest: ProxyUUID, line: _Line, n: int, now: float) -> list[Step]:
-        """Give up the one batch that ends in `n`, which no frame can hold.
+    def _pass_over(self, dest: ProxyUUID, line: _Line, place: int, now: float) -> list[Step]:
+        """Give up the one batch at this place of the line, which no frame can hold.
 
         Later batches named its number as their predecessor, so they are forwarded again with
         another one.
         """
-        place = next((place for place, each in enumerate(line.pending) if each.batch.last == n), None)
-        if place is None:
-            return []
         each = line.pending[place]
         del line.pending[place]
         behind = self._repeat(line, now, place) if place < len(line.pending) else []
@@ -171,6 +170,10 @@ class UnicastSender:
         if not self._lines:
             return None
         return min([min(line.due, line.pending[0].since + self.config.give_up_s) for line in self._lines.values()])
+
+
+def _last(pending: _Pending) -> int:
+    return pending.batch.last
 
 
 def _failure(dest: ProxyUUID, batch: Batch, reason: Failure, certainty: Certainty) -> Unreachable:

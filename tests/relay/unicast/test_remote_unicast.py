@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 import pytest
 
 from relay.events import Certainty, Failure, Unreachable
@@ -95,6 +98,28 @@ def test_one_attempt_without_an_answer_makes_it_uncertain() -> None:
     assert forwarded(sender.expire(1.0)) == [(0, 1, 1)]
     [failure] = sender.expire(30.0)
     assert failure == Unreachable(TARGET, 1, 1, Failure.TIMEOUT, Certainty.UNKNOWN)
+
+
+def test_the_refusals_of_a_long_line_do_not_each_search_all_of_it() -> None:
+    """While a site is away, all that waits for its member is refused again and again; a search of the whole
+    line each time would keep a member of ten thousand unicasts busy until it is suspected.
+    """
+    count, calls = 1_000, 0
+
+    def note(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sender = UnicastSender(RemoteUnicastConfig())
+    for n in range(1, count + 1):
+        sender.send(TARGET, unicast(n), 0.0)
+    sys.setprofile(note)
+    try:
+        for n in range(1, count + 1):
+            sender.handle_reply(refusal(n, 0), 0.0)
+    finally:
+        sys.setprofile(None)
+    assert calls < 100 * count
 
 
 @pytest.mark.conforms("REL-34")
