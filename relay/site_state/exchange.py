@@ -229,7 +229,7 @@ class SiteState:
         self.outcome = "taken" if end.data is not None else "too_large" if end.too_large else taker.refusal
         size = end.too_large or len(end.data or b"")
         effects.append(Up(self._progress(len(end.data or b""), size, self.outcome)))
-        taker.sites, self._told_tenth = (), 0
+        taker.sites, taker.end, self._told_tenth = (), None, 0
         if end.too_large and self._founds:
             return [*effects, Up(StateRefused(end.too_large, self._state_bytes_max))]
         self.waiting = SiteStateArrived(end.data, end.contents, end.missing)

@@ -139,6 +139,7 @@ def test_a_state_waits_until_the_own_stream_reaches_its_contents() -> None:
     [arrived] = said(layer.flush(0.0))
     assert isinstance(arrived, SiteStateArrived)
     assert (arrived.data, arrived.contains["NYC"]) == (b"state", {A: 5})
+    assert (layer.site_state.requester.end, layer.site_state.waiting) == (None, None), "no copy of the state stays here"
     assert layer.state.remotes["NYC"].inherited == {A: 5}, "what comes of it later is not delivered"
 
 
