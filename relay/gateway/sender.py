@@ -18,7 +18,7 @@ from relay.replica.gone import Run
 from relay.replica.held_entries import HeldEntry
 from relay.replica.spill import Spill
 from relay.replica.state import ReplicatedState
-from relay.replica.vectors import raise_to
+from relay.replica.vectors import bound_to, bury, raise_to
 from sitestack.model.address import Address
 from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch
@@ -68,7 +68,7 @@ class _Replay:
 
 
 class LinkSender:
-    """The stream as sent on one connection. Bound: the batches in flight, by the window.
+    """The stream as sent on one connection. Bounds: the batches in flight, by the window; `ORIGINS_MAX`.
 
     Views do not count in the window: one that the peer has from another part of this site is never
     acknowledged here.
@@ -123,6 +123,7 @@ class LinkSender:
         """Remove batches that are stable at the peer from the window."""
         acked_before = self.acked_bytes
         raise_to(self._acked, vector.origins)
+        bound_to(self._acked, self._state.produced)
         while self._in_flight and _reaches(self._acked, self._in_flight[0][0]):
             size = self._in_flight.popleft()[1]
             self.in_flight_bytes -= size
@@ -193,6 +194,7 @@ class LinkSender:
     def _send_view(self, view: View) -> None:
         if self._sent_view is None or self._sent_view < view.id:
             self._sent_view = view.id
+            bury(self._sent, view.members)
             self._ahead.append(encode(RemoteView(self._site, view)))
 
     def _send(self, batch: Batch, frame_bytes_max: int, now: float) -> None:

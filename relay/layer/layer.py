@@ -41,6 +41,7 @@ from relay.replica.remote_site import Admission
 from relay.replica.replica import ENTRIES, Replica
 from relay.replica.site_state import STATE_FRAMES, StateFrame
 from relay.replica.spill import SpillDisk
+from relay.replica.vectors import bound
 from relay.site_state.config import SiteStateConfig
 from relay.site_state.exchange import SiteState
 from relay.unicast.config import RemoteUnicastConfig
@@ -205,6 +206,7 @@ class RelayLayer(Layer):
         if found is None:
             assert self.state.view is not None
             found = self._proxies[site, origin] = ProxyUUID(origin, site, self.state.view.coordinator)
+            bound(self._proxies)
         return found
 
     def _stable(self, event: Stable, now: float) -> list[Effect]:

@@ -30,7 +30,7 @@ from relay.replica.merge import merge_parts
 from relay.replica.remote_site import Admission, Lineage, Remote
 from relay.replica.spill import SpillDisk
 from relay.replica.switches import Switches, switches_of, with_switches
-from relay.replica.vectors import ORIGINS_MAX, bury, later, raise_to
+from relay.replica.vectors import bound_to, bury, later, raise_to
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Batch
 from sitestack.model.state_events import Baseline
@@ -126,11 +126,9 @@ class ReplicatedState:
     def apply_acked(self, entry: Acked) -> None:
         """Note another site's acknowledgements, and drop the entries that all required sites have."""
         lineage = self.remote(entry.site).lineage(entry.lineage)
-        produced = self.produced
         raise_to(lineage.acked, entry.vector.origins)
         lineage.acked_view = later(lineage.acked_view, entry.vector.view)
-        if len(lineage.acked) > ORIGINS_MAX:
-            lineage.acked = {origin: n for origin, n in lineage.acked.items() if origin in produced}
+        bound_to(lineage.acked, self.produced)
         self._drop_acked()
 
     def apply_held_for(self, entry: HeldFor, now: float) -> int | None:

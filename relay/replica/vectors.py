@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TypeVar
 
 from sitestack.model.address import Address
 from sitestack.model.view import ViewId
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 #: Origins remembered per site. Departed members stay as tombstones, so that a late replay is
@@ -39,7 +41,14 @@ def bury(vector: dict[Address, int], members: tuple[Address, ...]) -> None:
     bound(vector)
 
 
-def bound(vector: dict[Address, V]) -> None:
+def bound_to(vector: dict[Address, int], known: Container[Address]) -> None:
+    """Drop unknown origins above `ORIGINS_MAX`."""
+    if len(vector) > ORIGINS_MAX:
+        for origin in [each for each in vector if each not in known]:
+            del vector[origin]
+
+
+def bound(vector: dict[K, V]) -> None:
     """Drop the oldest origins above `ORIGINS_MAX`."""
     while len(vector) > ORIGINS_MAX:
         del vector[next(iter(vector))]

@@ -7,6 +7,7 @@ import pytest
 from relay.events import Duty, Role
 from relay.replica.entries import DeliverUnicast, ForwardUnicast, HeldChunk, HeldRequest, RemoteGap, UnicastReply
 from relay.replica.held_entries import HeldEntries
+from relay_lab.simulation.containers import containers
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.gap import GapReason
@@ -110,6 +111,24 @@ def test_a_long_lived_sender_is_not_forgotten_after_many_short_lived_ones(monkey
     assert [word for word in words if not word.startswith("w")] == ["first", "second"]
     assert sfo.members[1].gaps() == []
     assert "relay_hole" not in sfo.relay.drops
+
+
+def test_the_tables_of_a_link_and_of_senders_stay_bounded_without_a_new_view_or_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link and a view may last for months, in which many members of the other site come and go."""
+    monkeypatch.setattr("relay.replica.vectors.ORIGINS_MAX", 8)
+    world, nyc, sfo = two_sites(2)
+    world.run(1.0)
+    for n in range(12):
+        worker = nyc.join(f"W{n}")
+        world.settle()
+        worker.send(f"w{n}")
+        world.settle()
+        nyc.kill(worker)
+        world.settle()
+    found = [each for member in (nyc.relay, sfo.relay) for each in containers(member.layer, "relay", set(), deep=True)]
+    tables = [(path, each) for path, each in found if path.endswith(("sender.sent", "sender.acked", "relay.proxies"))]
+    assert len(tables) == 6
+    assert [(path, len(each)) for path, each in tables if len(each) > 8] == []
 
 
 def unicast_to(member: Address) -> Batch:
