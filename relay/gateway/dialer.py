@@ -38,7 +38,6 @@ class Dialer:
         offline: Container[str] = (),
     ) -> None:
         """`offline`: sites not to call at present."""
-        self.attempts = 0
         self._offline = offline
         self._peers = peers
         self._retry_s = retry_s
@@ -69,7 +68,6 @@ class Dialer:
             if target.due <= now and self._waits(target):
                 target.underway = True
                 calls.append((target.site, target.place))
-        self.attempts += len(calls)
         return calls
 
     def failed(self, site: str, place: Place, now: float) -> None:

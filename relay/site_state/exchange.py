@@ -25,7 +25,7 @@ from relay.site_state.provider import StateProvider
 from relay.site_state.requester import StateRequester
 from sitestack.model.errors import ProtocolError
 from sitestack.model.events import Event
-from sitestack.model.frame import Frame, Header
+from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap
 from sitestack.model.level import Level
 from sitestack.model.message import Scope
@@ -279,7 +279,3 @@ class SiteState:
     def levels(self) -> dict[str, Level]:
         """Return bytes of the provided state, and of the arriving one."""
         return {"snapshot_bytes": self.provider.level(), "arriving_bytes": self.requester.level()}
-
-
-#: Its frames inside a site.
-FRAMES: tuple[type[Header], ...] = (StateAsk, StatePiece, StateAnswer)

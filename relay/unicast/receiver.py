@@ -15,8 +15,6 @@ class UnicastReceiver:
     """Delivers each sender's batches in order and once; acknowledges many at a time."""
 
     def __init__(self, site: str, address: Address) -> None:
-        self.duplicates = 0
-        self.holes = 0
         self._site = site
         self._address = address
         self._reached: dict[tuple[str, Address], int] = {}
@@ -31,10 +29,6 @@ class UnicastReceiver:
         sender = (batch.site, batch.origin)
         reached = self._reached.pop(sender, 0)
         deliver = after <= reached < batch.first
-        if after > reached:
-            self.holes += 1
-        elif not deliver:
-            self.duplicates += 1
         self._reached[sender] = batch.last if deliver else reached
         if len(self._reached) > SENDERS_MAX:
             del self._reached[next(iter(self._reached))]

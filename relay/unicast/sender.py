@@ -52,7 +52,6 @@ class UnicastSender:
         self.config = config
         self.pending_bytes = 0
         self.pending_bytes_high = 0
-        self.forwarded = 0
         self._lines: dict[ProxyUUID, _Line] = {}
 
     def send(self, dest: ProxyUUID, batch: Batch, now: float) -> Step:
@@ -66,11 +65,7 @@ class UnicastSender:
         line.pending.append(_Pending(batch, now, {line.attempt}))
         self.pending_bytes += len(batch.body)
         self.pending_bytes_high = max(self.pending_bytes_high, self.pending_bytes)
-        return self._forward(after, line.attempt, batch)
-
-    def _forward(self, after: int, attempt: int, batch: Batch) -> RemoteUnicast:
-        self.forwarded += 1
-        return RemoteUnicast(after, attempt, batch)
+        return RemoteUnicast(after, line.attempt, batch)
 
     def again(self, now: float) -> list[Step]:
         steps: list[Step] = []
@@ -90,7 +85,7 @@ class UnicastSender:
         steps: list[Step] = []
         for each in islice(line.pending, start, None):
             each.open.add(line.attempt)
-            steps.append(self._forward(after, line.attempt, each.batch))
+            steps.append(RemoteUnicast(after, line.attempt, each.batch))
             after = each.batch.last
         return steps
 
