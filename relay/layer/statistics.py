@@ -60,11 +60,11 @@ class RelayStatistics:
 def relay_statistics(
     state: ReplicatedState, gateway: Gateway, waited_for: Collection[str], site_state: SiteState, now: float
 ) -> RelayStatistics:
-    """Return statistics of every configured or known site.
+    """Return statistics of every site that is configured or held for.
 
     `waited_for`: sites that senders wait for.
     """
-    names = sorted({*gateway.places.of, *state.sites, *state.remotes})
+    names = sorted({*gateway.places.of, *state.sites})
     sites = tuple([_site(name, state, gateway, waited_for, now) for name in names])
     spill = state.buffer.spill
     return RelayStatistics(sites, site_state.statistics(), 0 if spill is None else spill.lost)

@@ -275,10 +275,10 @@ class Remote:
         self.down = self.view is None
         return True
 
-    def close(self) -> None:
+    def close(self, *, is_down: bool = True) -> None:
         """Take the site offline: it leaves the global view, and no entries are held for any lineage."""
         self.lineages.clear()
-        self.shown, self.down = None, True
+        self.shown, self.down = None, is_down
 
     def _settle(self) -> None:
         if self.view is None:

@@ -196,7 +196,8 @@ class Replica:
         return APPLIED
 
     def _held_for(self, entry: HeldFor, now: float) -> Outcome:
-        return Outcome(position=self.state.apply_held_for(entry, now))
+        position = self.state.apply_held_for(entry, now)
+        return Outcome(position=position, events=self.update())
 
     def _switch(self, entry: SiteSwitch, now: float) -> Outcome:
         if not self.state.apply_switch(entry):

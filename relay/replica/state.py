@@ -132,12 +132,15 @@ class ReplicatedState:
         self._drop_acked()
 
     def apply_held_for(self, entry: HeldFor, now: float) -> int | None:
-        """Hold the stream for these sites from now on.
+        """Hold the stream for these sites from now on, and take others out of the global view.
 
         Return the buffer position of the view in force if holding begins now, else None.
         """
         before, self.sites = self.sites, entry.sites
         self.switches.keep(self.sites)
+        for site, remote in self.remotes.items():
+            if site not in self.sites:
+                remote.close(is_down=False)
         if not self.sites:
             self.buffer.clear()
         elif not before and self.view is not None:

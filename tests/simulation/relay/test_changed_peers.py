@@ -95,6 +95,9 @@ def test_the_link_to_a_site_that_is_taken_out_ends_and_in_the_end_nothing_is_hel
     script.run(1.0)
     assert [len(script.relay(name).relay.state.buffer) for name in NYC] == [0, 0, 0]
     assert script.delivered("E") == []
+    for name in NYC:
+        assert script.relay(name).relay.state.global_view().down == ()
+        assert script.relay(name).relay.statistics().sites == (), "no site is away, or behind"
 
 
 def test_a_site_that_was_taken_out_by_mistake_loses_nothing() -> None:
