@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from relay.events import GlobalView, SiteSwitched, SlowSite
 from relay.replica.config import BufferConfig
@@ -60,18 +58,6 @@ class Replica:
         self._shown: GlobalView | None = None
         #: The states of the other parts of a split site, kept until the merge view.
         self._parts: list[RelayState] = []
-        self._handlers: dict[type[Header], Callable[[Any, float], Outcome]] = {
-            RemoteView: self._remote_view,
-            RemoteGap: self._gap,
-            RemoteBaseline: self._baseline,
-            SiteDown: self._site_down,
-            LinkUp: self._link_up,
-            LinkPace: self._link_pace,
-            Acked: self._acked,
-            HeldFor: self._held_for,
-            Trim: self._trim,
-            SiteSwitch: self._switch,
-        }
 
     def merge_with(self, part: RelayState, fetched: Find) -> None:
         """Store the state of another part of this split site. Its missing bodies are in the buffer
@@ -112,11 +98,35 @@ class Replica:
 
     def apply(self, entry: Header, batch: Batch | None, now: float) -> Outcome:
         """Apply an entry, one of `ENTRIES`; `batch` is that of a `Relayed`."""
-        if self.state.switches.offline and self._is_of_offline(entry, batch):
+        state = self.state
+        if state.switches.offline and self._is_of_offline(entry, batch):
             return refused(Admission.OFFLINE)
-        if type(entry) is Relayed:
-            return refused(Admission.MALFORMED) if batch is None else self._relayed(batch)
-        return self._handlers[type(entry)](entry, now)
+        match entry:
+            case Relayed():
+                return refused(Admission.MALFORMED) if batch is None else self._relayed(batch)
+            case Acked():
+                state.apply_acked(entry)
+            case RemoteView():
+                return self._remote_view(entry)
+            case RemoteGap():
+                return self._gap(entry)
+            case RemoteBaseline():
+                return self._baseline(entry)
+            case SiteDown():
+                state.apply_down(entry)
+                return Outcome(events=self.update())
+            case LinkUp():
+                state.apply_link_up(entry)
+            case LinkPace() if state.apply_link_pace(entry):
+                return Outcome(events=(SlowSite(entry.site, entry.is_slow),))
+            case HeldFor():
+                position = state.apply_held_for(entry, now)
+                return Outcome(position=position, events=self.update())
+            case SiteSwitch() if state.apply_switch(entry):
+                return Outcome(events=(SiteSwitched(entry.site, entry.is_offline), *self.update()))
+            case Trim():
+                state.buffer.trim(entry.position)
+        return APPLIED
 
     def _is_of_offline(self, entry: Header, batch: Batch | None) -> bool:
         if isinstance(entry, Relayed):
@@ -124,7 +134,7 @@ class Replica:
         return isinstance(entry, _ABOUT_A_SITE) and entry.site in self.state.switches.offline
 
     def _relayed(self, batch: Batch) -> Outcome:
-        answer = self.state.admit(batch)
+        answer = self.state.remote(batch.site).admit(batch)
         if answer is not Admission.NEXT:
             return refused(answer)
         last = batch.last
@@ -144,8 +154,8 @@ class Replica:
         remote.settle(origin, last)
         return reached
 
-    def _gap(self, gap: RemoteGap, now: float) -> Outcome:
-        before = self.state.apply_gap(gap)
+    def _gap(self, gap: RemoteGap) -> Outcome:
+        before = self.state.remote(gap.site).skip(gap)
         if before is None:
             return refused(Admission.SETTLED)
         here, begun = self._reach(gap.site, gap.origin, gap.last)
@@ -155,9 +165,9 @@ class Replica:
             events.append(Gap(gap.site, gap.origin, max(here, begun) + 1, gap.last, gap.reason))
         return Outcome(events=tuple(events), numbers=(Numbers(gap.origin, before, gap.last),))
 
-    def _baseline(self, baseline: RemoteBaseline, now: float) -> Outcome:
+    def _baseline(self, baseline: RemoteBaseline) -> Outcome:
         """Begin with a site. Its earlier messages are history, but those after an adopted state are a gap."""
-        fresh = self.state.apply_baseline(baseline)
+        fresh = self.state.remote(baseline.site).begin(baseline)
         site = baseline.site
         news: dict[Address, int] = {}
         events: list[Event] = []
@@ -171,7 +181,7 @@ class Replica:
         numbers = tuple([Numbers(origin, 0, n) for origin, n in fresh.items()])
         return Outcome(events=(*([Baseline(site, news)] if news else []), *events), numbers=numbers)
 
-    def _remote_view(self, entry: RemoteView, now: float) -> Outcome:
+    def _remote_view(self, entry: RemoteView) -> Outcome:
         remote = self.state.remote(entry.site)
         before = tuple(remote.lineages)
         if not self.state.apply_view(entry):
@@ -179,31 +189,3 @@ class Replica:
         parts = [part.lineage for part in entry.view.subviews]
         ended = tuple([name for name in before if name in parts and name not in remote.lineages])
         return Outcome(events=self.update(), ended=ended)
-
-    def _site_down(self, entry: SiteDown, now: float) -> Outcome:
-        self.state.apply_down(entry)
-        return Outcome(events=self.update())
-
-    def _link_up(self, entry: LinkUp, now: float) -> Outcome:
-        self.state.apply_link_up(entry)
-        return APPLIED
-
-    def _link_pace(self, entry: LinkPace, now: float) -> Outcome:
-        return Outcome(events=(SlowSite(entry.site, entry.is_slow),)) if self.state.apply_link_pace(entry) else APPLIED
-
-    def _acked(self, entry: Acked, now: float) -> Outcome:
-        self.state.apply_acked(entry)
-        return APPLIED
-
-    def _held_for(self, entry: HeldFor, now: float) -> Outcome:
-        position = self.state.apply_held_for(entry, now)
-        return Outcome(position=position, events=self.update())
-
-    def _switch(self, entry: SiteSwitch, now: float) -> Outcome:
-        if not self.state.apply_switch(entry):
-            return APPLIED
-        return Outcome(events=(SiteSwitched(entry.site, entry.is_offline), *self.update()))
-
-    def _trim(self, entry: Trim, now: float) -> Outcome:
-        self.state.buffer.trim(entry.position)
-        return APPLIED

@@ -17,8 +17,6 @@ from relay.replica.entries import (
     LinkPace,
     LinkUp,
     RelayState,
-    RemoteBaseline,
-    RemoteGap,
     RemoteView,
     SiteDown,
     SiteSwitch,
@@ -27,7 +25,7 @@ from relay.replica.entries import (
 from relay.replica.held_entries import HeldEntries
 from relay.replica.known import Known, without
 from relay.replica.merge import merge_parts
-from relay.replica.remote_site import Admission, Lineage, Remote
+from relay.replica.remote_site import Lineage, Remote
 from relay.replica.spill import SpillDisk
 from relay.replica.switches import Switches, switches_of, with_switches
 from relay.replica.vectors import bound_to, bury, later, raise_to
@@ -81,21 +79,10 @@ class ReplicatedState:
         for remote in self.remotes.values():
             remote.keep_ahead(view.members)
 
-    def admit(self, batch: Batch) -> Admission:
-        return self.remote(batch.site).admit(batch)
-
-    def apply_gap(self, gap: RemoteGap) -> int | None:
-        """Admit a gap; return the last number before it, or None if it is not applied."""
-        return self.remote(gap.site).skip(gap)
-
     def inherit(self, provider: Address, heir: Address) -> list[Baseline]:
         """Return where the heir begins, where its part was ahead of the provider's state."""
         begun = [(site, remote.inherit(provider, heir)) for site, remote in self.remotes.items()]
         return [Baseline(site, origins, in_state=True, at_join=True) for site, origins in begun if origins]
-
-    def apply_baseline(self, baseline: RemoteBaseline) -> dict[Address, int]:
-        """Begin a site after these numbers; return those of unknown origins."""
-        return self.remote(baseline.site).begin(baseline)
 
     def apply_view(self, entry: RemoteView) -> bool:
         """Accept a view of another site; return False if it is old."""

@@ -120,19 +120,19 @@ class LinkModel(RuleBasedStateMachine):
             self.far.accept(admitted, SiteVector({origin: n for origin, n in known.items() if origin not in unstable}))
         elif isinstance(frame, Data):
             batch = frame.batch
-            answer = self.receiver.admit(batch)
+            answer = self.receiver.remote(batch.site).admit(batch)
             if answer is Admission.NEXT:
                 self.got[batch.origin] += range(batch.first, batch.last + 1)
                 self.unstable.append((batch.origin, batch.last))
             elif answer is Admission.HOLE:
                 self.far.report_hole()
         elif isinstance(frame, RemoteGap):
-            skipped = self.receiver.apply_gap(frame)
+            skipped = self.receiver.remote(frame.site).skip(frame)
             if skipped is not None:
                 self.skipped[frame.origin] += range(skipped + 1, frame.last + 1)
                 self.unstable.append((frame.origin, frame.last))
         elif isinstance(frame, RemoteBaseline):
-            for origin, n in self.receiver.apply_baseline(frame).items():
+            for origin, n in self.receiver.remote(frame.site).begin(frame).items():
                 self.skipped[origin] += range(1, n + 1)
                 self.unstable.append((origin, n))
         elif isinstance(frame, RemoteView):

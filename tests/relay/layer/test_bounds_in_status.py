@@ -92,7 +92,6 @@ SHOWN = {
     "relay.from_above": FIXED,
     "relay.from_below": FIXED,
     "relay.frames": FIXED,
-    "relay.replica.handlers": FIXED,
     "relay.replica.parts": "the parts of one merge",
     "relay.pace.when_down": FIXED,
     "relay.proxies": "relay.origins",
